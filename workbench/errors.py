@@ -1,0 +1,44 @@
+"""The one error a user meets: what was wrong, where, and what to do about it.
+
+Every mistake that comes from outside (a path, a file's contents, a setting, a missing package) is
+raised as a `WorkbenchError`; the command line prints it without a traceback and exits 2. Anything
+else that escapes is a bug of ours.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class WorkbenchError(Exception):
+    """What was wrong, where it was found (`file`, or `file:line`), and the remedy."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        head = f"{where}: {what}" if where else what
+        super().__init__(f"{head}\n  {remedy}" if remedy else head)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the way from a job's process to the one that asked for it."""
+        return _rebuild, (self.what, self.where, self.remedy)
+
+
+def _rebuild(what: str, where: str, remedy: str) -> WorkbenchError:
+    return WorkbenchError(what, where=where, remedy=remedy)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A remedy for a name that is not known: the nearest known one, or all there are."""
+    known = sorted(known)
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    if near:
+        return f"Did you mean {near[0]!r}? Known: {', '.join(known)}."
+    return f"Known: {', '.join(known)}." if known else "There are none."
+
+
+def missing_package(package: str, needed_for: str, extra: str = "") -> WorkbenchError:
+    """The error for an optional dependency that is not installed, with the command to mend it."""
+    target = f'"workbench[{extra}]"' if extra else package
+    return WorkbenchError(
+        f"{needed_for} needs the package {package!r}, which is not installed.",
+        remedy=f"Run: pip install {target}",
+    )
