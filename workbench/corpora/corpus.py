@@ -1,0 +1,82 @@
+"""A corpus: named splits, each a stream of `Doc`s that can be read again from the start.
+
+Nothing is read until a split is iterated, and no more than one Doc is held.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from spacy.tokens import Doc
+
+from workbench.corpora.layers import layers
+from workbench.errors import WorkbenchError, did_you_mean
+
+Unit = Literal["sentence", "document"]
+PEEK = 200  # Docs looked at to say which layers a corpus has
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read: the same for every format, each using what concerns it."""
+
+    unit: Unit = "sentence"  # what one Doc is, where the format knows documents
+    pipeline: str | None = None  # spaCy pipeline for raw text; None: an installed one, else blank
+    language: str = "en"  # of the blank pipeline and of the vocabulary
+    text: tuple[str, ...] = ()  # columns with the one or two texts of a table
+    labels: tuple[str, ...] = ()  # columns with what is to be predicted
+    layer: str | None = None  # the name of an edge file's layer; None: from the file's name
+
+
+class Reading(NamedTuple):
+    """A format made ready for some files: how to read one, and what the user should know."""
+
+    docs: Callable[[Path], Iterator[Doc]]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Docs by split, with a name and notes on what is missing and why."""
+
+    name: str
+    splits: Mapping[str, Callable[[], Iterator[Doc]]]
+    notes: tuple[str, ...] = ()
+
+    def docs(self, split: str | None = None, limit: int | None = None) -> Iterator[Doc]:
+        """Docs of one split, or of all in their order; `limit` cuts each reading short."""
+        if split is not None and split not in self.splits:
+            raise WorkbenchError(
+                f"there is no split {split!r}.",
+                where=self.name,
+                remedy=did_you_mean(split, self.splits),
+            )
+        if limit is not None and limit < 0:
+            raise WorkbenchError(f"limit is {limit}, but counts Docs.", remedy="Use 0 or more.")
+        chosen = [split] if split is not None else list(self.splits)
+        return islice((doc for name in chosen for doc in self.splits[name]()), limit)
+
+    def __iter__(self) -> Iterator[Doc]:
+        return self.docs()
+
+    def layers(self) -> set[str]:
+        """The layers found in the first Docs of every split."""
+        return {
+            layer
+            for split in self.splits
+            for doc in self.docs(split, limit=PEEK)
+            for layer in layers(doc)
+        }
+
+    def require(self, wanted: Iterable[str], purpose: str) -> None:
+        """Raise, naming what is missing, unless every layer wanted is there."""
+        present = self.layers()
+        if missing := sorted(set(wanted) - present):
+            raise WorkbenchError(
+                f"{purpose} needs {', '.join(missing)}, which this corpus does not have.",
+                where=self.name,
+                remedy=f"It has {', '.join(sorted(present))}. "
+                "Read a corpus that has it, or raw text through a spaCy pipeline that predicts it.",
+            )

@@ -1,0 +1,82 @@
+"""From `Doc`s to one encoded batch: raw text, words as character ranges, gold as flat arrays.
+
+One pass over the Docs; see `workbench.engine.batch` for the form and its size.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from spacy.tokens import Doc
+
+from workbench.corpora import layers as layer_names
+from workbench.corpora.layers import Edge
+from workbench.engine.batch import Batch, Edges, Targets
+from workbench.errors import WorkbenchError
+
+
+def encode(docs: Iterable[Doc], layers: Sequence[str] = (), targets: Sequence[str] = ()) -> Batch:
+    """Encode Docs with the named layers as edges and the named labels as targets."""
+    texts: list[bytes] = []
+    words: list[tuple[int, int]] = []
+    word_counts: list[int] = []
+    segments: list[int] = []
+    gold: dict[str, list[list[Edge]]] = {layer: [] for layer in layers}
+    said: dict[str, list[str | float | None]] = {target: [] for target in targets}
+    for doc in docs:
+        texts.append(doc.text.encode("utf-8"))
+        words.extend((token.idx, token.idx + len(token)) for token in doc)
+        word_counts.append(len(doc))
+        second = len(doc)
+        if len(parts := layer_names.mentions(doc, "segments")) > 1:
+            second = parts[1].start
+        segments.extend(int(i >= second) for i in range(len(doc)))
+        for layer in layers:
+            gold[layer].append(layer_names.edges(doc, layer))
+        for target in targets:
+            said[target].append(doc._.labels.get(target))
+    return Batch(
+        text=np.frombuffer(b"".join(texts), dtype=np.uint8),
+        text_offsets=_offsets([len(text) for text in texts]),
+        words=np.array(words, dtype=np.int32).reshape(-1, 2),
+        word_offsets=_offsets(word_counts),
+        segments=np.array(segments, dtype=np.int8),
+        order=np.arange(len(texts), dtype=np.int64),
+        edges={layer: _edges(by_document) for layer, by_document in gold.items()},
+        targets={target: _targets(target, values) for target, values in said.items()},
+    )
+
+
+def _offsets(counts: Sequence[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+def _edges(by_document: list[list[Edge]]) -> Edges:
+    flat = [edge for edges in by_document for edge in edges]
+    names = tuple(sorted({label for edge in flat for label in edge.labels}))
+    index = {name: i for i, name in enumerate(names)}
+    return Edges(
+        names=names,
+        offsets=_offsets([len(edges) for edges in by_document]),
+        span1=np.array([edge.span1 for edge in flat], dtype=np.int32).reshape(-1, 2),
+        span2=np.array([edge.span2 or (-1, -1) for edge in flat], dtype=np.int32).reshape(-1, 2),
+        label_offsets=_offsets([len(edge.labels) for edge in flat]),
+        labels=np.array([index[label] for e in flat for label in e.labels], dtype=np.int32),
+    )
+
+
+def _targets(name: str, values: list[str | float | None]) -> Targets:
+    """Classes where the values are names, scores where they are numbers; both is an error."""
+    known = [value for value in values if value is not None]
+    if all(isinstance(value, str) for value in known):
+        names = tuple(sorted({str(value) for value in known}))
+        index = {label: float(i) for i, label in enumerate(names)}
+        numbers = [math.nan if value is None else index[str(value)] for value in values]
+        return Targets(names, np.array(numbers, dtype=np.float64))
+    if any(isinstance(value, str) for value in known):
+        raise WorkbenchError(
+            f"label {name!r} is a word in some texts and a number in others.",
+            remedy="Make it one or the other throughout.",
+        )
+    numbers = [math.nan if value is None else float(value) for value in values]
+    return Targets((), np.array(numbers, dtype=np.float64))

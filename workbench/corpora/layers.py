@@ -1,0 +1,167 @@
+"""What a `Doc` can carry, under one name each, and one way to read every layer as labelled edges.
+
+spaCy's own places are used where it has them; only what it lacks lives in extension attributes:
+
+| layer          | where it lives                                                               |
+|----------------|------------------------------------------------------------------------------|
+| words          | the Doc itself; `doc.text` is the raw text a model is given                  |
+| sentences      | sentence starts                                                              |
+| pos, tags      | UPOS and the treebank's own tags                                             |
+| lemmas, morphs | lemma and features                                                           |
+| dependencies   | heads and relations; a root is its own head, as always in spaCy              |
+| entities       | `doc.spans["entities"]`, which may nest; else `doc.ents`                     |
+| constituents   | `doc.spans["constituents"]`                                                  |
+| coreference    | `doc.spans["coreference"]`: all mentions; those of a chain share their `id_` |
+| segments       | `doc.spans["segments"]`: the two texts of a sentence-pair task               |
+| answers        | `doc.spans["answers"]`: the spans that answer a question                     |
+| anything else  | `doc._.edges[layer]`: labelled edges (roles, proto-roles, relations, …)      |
+
+`doc._.labels` holds what is said of the whole text (`{"sentiment": "positive"}`, `{"relatedness":
+3.6}`), `doc._.document` the name of the text a Doc was cut from, `doc._.sent_ids` one name a
+sentence, `doc._.multiword` the ranges of words written as one, and `token._.form` a word's own form
+where the text shows only a part of it ("im" = "in" + "dem").
+
+Reading a layer costs one pass over the Doc; coreference is quadratic in its mentions.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+from spacy.tokens import Doc, Span, SpanGroup, Token
+
+from workbench.errors import WorkbenchError, did_you_mean
+
+Range = tuple[int, int]  # words from the first to one past the last
+
+
+class Edge(NamedTuple):
+    """One labelled span, or a labelled pair of spans; ranges are half-open over the Doc's words."""
+
+    span1: Range
+    span2: Range | None
+    labels: tuple[str, ...]
+
+
+class Mention(NamedTuple):
+    """A span with its label and, for coreference, the name of its chain."""
+
+    start: int
+    end: int
+    label: str
+    id: str = ""
+
+
+_EXTENSIONS: dict[str, object] = {
+    "edges": {},
+    "labels": {},
+    "document": "",
+    "sent_ids": (),
+    "multiword": (),
+}
+for _name, _default in _EXTENSIONS.items():
+    if not Doc.has_extension(_name):
+        Doc.set_extension(_name, default=_default)
+if not Token.has_extension("form"):
+    Token.set_extension("form", default="")
+
+
+def set_spans(doc: Doc, layer: str, mentions: Iterable[Mention]) -> None:
+    """Write a span layer into `doc.spans`, in the order given."""
+    spans = [Span(doc, m.start, m.end, label=m.label, span_id=m.id) for m in mentions]
+    doc.spans[layer] = SpanGroup(doc, name=layer, spans=spans)
+
+
+def mentions(doc: Doc, layer: str) -> list[Mention]:
+    """The spans of a layer as plain tuples; `entities` falls back on `doc.ents`."""
+    spans: Iterable[Span]
+    if layer in doc.spans:
+        spans = doc.spans[layer]
+    else:
+        spans = doc.ents if layer == "entities" else ()
+    return [Mention(s.start, s.end, s.label_, s.id_) for s in spans]
+
+
+def chains(doc: Doc) -> dict[str, list[Mention]]:
+    """Coreference chains by name, mentions in text order."""
+    found: dict[str, list[Mention]] = {}
+    for mention in sorted(mentions(doc, "coreference")):
+        found.setdefault(mention.id, []).append(mention)
+    return found
+
+
+def _word_edges(attribute: str) -> Callable[[Doc], Iterator[Edge]]:
+    def edges_of(doc: Doc) -> Iterator[Edge]:
+        for token in doc:
+            if label := str(getattr(token, attribute)):
+                yield Edge((token.i, token.i + 1), None, (label,))
+
+    return edges_of
+
+
+def _dependencies(doc: Doc) -> Iterator[Edge]:
+    """The dependent, then its head; roots have no head and so no edge."""
+    for token in doc:
+        if token.head.i != token.i and token.dep_:
+            yield Edge((token.i, token.i + 1), (token.head.i, token.head.i + 1), (token.dep_,))
+
+
+def _spans(layer: str) -> Callable[[Doc], Iterator[Edge]]:
+    def edges_of(doc: Doc) -> Iterator[Edge]:
+        for m in mentions(doc, layer):
+            yield Edge((m.start, m.end), None, (m.label,))
+
+    return edges_of
+
+
+def _coreference(doc: Doc) -> Iterator[Edge]:
+    """Every pair of mentions, earlier first, labelled "1" where they share a chain and else "0"."""
+    for first, second in combinations(sorted(mentions(doc, "coreference")), 2):
+        same = "1" if first.id == second.id else "0"
+        yield Edge((first.start, first.end), (second.start, second.end), (same,))
+
+
+_READ: dict[str, Callable[[Doc], Iterator[Edge]]] = {
+    "pos": _word_edges("pos_"),
+    "tags": _word_edges("tag_"),
+    "dependencies": _dependencies,
+    "entities": _spans("entities"),
+    "constituents": _spans("constituents"),
+    "answers": _spans("answers"),
+    "coreference": _coreference,
+}
+
+_ATTRIBUTES = {
+    "pos": "POS",
+    "tags": "TAG",
+    "lemmas": "LEMMA",
+    "morphs": "MORPH",
+    "dependencies": "DEP",
+    "sentences": "SENT_START",
+}
+
+
+def layers(doc: Doc) -> set[str]:
+    """The names of the layers this Doc carries; labels appear as `label:NAME`."""
+    found = {"words"}
+    found |= {layer for layer, attribute in _ATTRIBUTES.items() if doc.has_annotation(attribute)}
+    found |= {str(name) for name in doc.spans}
+    if doc.has_annotation("ENT_IOB"):
+        found.add("entities")
+    found |= set(doc._.edges)
+    found |= {f"label:{name}" for name in doc._.labels}
+    return found
+
+
+def edges(doc: Doc, layer: str) -> list[Edge]:
+    """Any layer as labelled edges, which is how probes see it; a missing layer is an error."""
+    if layer in doc._.edges:
+        return [Edge(*edge) for edge in doc._.edges[layer]]
+    present = layers(doc)
+    if layer not in _READ or layer not in present:
+        known = (present & set(_READ)) | set(doc._.edges)
+        where = doc._.document or f"the text {doc.text[:40]!r}"
+        raise WorkbenchError(
+            f"there is no layer {layer!r}.", where=where, remedy=did_you_mean(layer, known)
+        )
+    return list(_READ[layer](doc))
