@@ -20,7 +20,7 @@ from spacy.tokens import Doc
 from workbench.corpora.corpus import Corpus, Options, Reading, Unit
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions
-from workbench.corpora.references import FORMATS, resolve
+from workbench.corpora.references import resolve
 from workbench.errors import WorkbenchError, did_you_mean
 
 __all__ = [
@@ -58,12 +58,14 @@ def read(
         )
     options = Options(unit, pipeline, language, _names(text), _names(labels), layer)
     name = os.fspath(ref)
+    if not name:
+        raise WorkbenchError("the corpus has no name.", remedy="Name a file, a folder, or primer.")
     head = name.replace(":", "/").split("/")[0]
-    if head in BUILT_IN and not Path(name).exists():
+    if head in BUILT_IN and not os.path.exists(name):  # noqa: PTH110 (never raises)
         return import_module(BUILT_IN[head]).corpus(name, options)  # type: ignore[no-any-return]
     if name.startswith("hub:"):
         return import_module("workbench.corpora.hub").corpus(name, options)  # type: ignore[no-any-return]
-    source = resolve(Path(name).expanduser())
+    source = resolve(Path(name))
     paths = [path for files in source.splits.values() for path in files]
     reading: Reading = import_module(source.format).reader(paths, options)
     return Corpus(

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from spacy.tokens import Doc
 
-from workbench.corpora import layers as layer_names
-from workbench.corpora.layers import Edge
+from workbench.corpora.layers import Edge, edges, mentions
 from workbench.engine.batch import Batch, Edges, Targets
 from workbench.errors import WorkbenchError
 
@@ -28,11 +27,11 @@ def encode(docs: Iterable[Doc], layers: Sequence[str] = (), targets: Sequence[st
         words.extend((token.idx, token.idx + len(token)) for token in doc)
         word_counts.append(len(doc))
         second = len(doc)
-        if len(parts := layer_names.mentions(doc, "segments")) > 1:
+        if len(parts := mentions(doc, "segments")) > 1:
             second = parts[1].start
         segments.extend(int(i >= second) for i in range(len(doc)))
         for layer in layers:
-            gold[layer].append(layer_names.edges(doc, layer))
+            gold[layer].append(edges(doc, layer))
         for target in targets:
             said[target].append(doc._.labels.get(target))
     return Batch(
@@ -52,12 +51,12 @@ def _offsets(counts: Sequence[int]) -> np.ndarray:
 
 
 def _edges(by_document: list[list[Edge]]) -> Edges:
-    flat = [edge for edges in by_document for edge in edges]
+    flat = [edge for found in by_document for edge in found]
     names = tuple(sorted({label for edge in flat for label in edge.labels}))
     index = {name: i for i, name in enumerate(names)}
     return Edges(
         names=names,
-        offsets=_offsets([len(edges) for edges in by_document]),
+        offsets=_offsets([len(found) for found in by_document]),
         span1=np.array([edge.span1 for edge in flat], dtype=np.int32).reshape(-1, 2),
         span2=np.array([edge.span2 or (-1, -1) for edge in flat], dtype=np.int32).reshape(-1, 2),
         label_offsets=_offsets([len(edge.labels) for edge in flat]),

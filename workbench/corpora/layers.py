@@ -145,6 +145,8 @@ def layers(doc: Doc) -> set[str]:
     """The names of the layers this Doc carries; labels appear as `label:NAME`."""
     found = {"words"}
     found |= {layer for layer, attribute in _ATTRIBUTES.items() if doc.has_annotation(attribute)}
+    if len(doc) == 1:
+        found.discard("sentences")  # spaCy says a lone word starts a sentence, told or not
     found |= {str(name) for name in doc.spans}
     if doc.has_annotation("ENT_IOB"):
         found.add("entities")

@@ -60,12 +60,13 @@ class _File:
 def resolve(path: Path) -> Source:
     """Find the files a path stands for."""
     try:
+        path = path.expanduser()
         if path.is_dir():
             return _folder(path)
         if path.is_file():
             return _single(path)
         return _common_start(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise unreadable(path, error) from None
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +100,13 @@ def load(path: Path) -> Batch:
         raise _not_a_batch(path, str(error)) from None
     if metadata.get("format") != FORMAT:
         raise _not_a_batch(path, f"its format is {metadata.get('format')!r}, not {FORMAT!r}")
-    names = json.loads(metadata["names"])
+    try:
+        return _assemble(arrays, json.loads(metadata["names"]))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise _not_a_batch(path, f"it is incomplete ({error})") from None
+
+
+def _assemble(arrays: dict[str, NDArray[Any]], names: dict[str, dict[str, list[str]]]) -> Batch:
     return Batch(
         **{name: arrays[name] for name in _ARRAYS},
         edges={

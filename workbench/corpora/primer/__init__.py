@@ -19,9 +19,11 @@ from workbench.corpora.corpus import Corpus, Options
 from workbench.corpora.layers import Mention, set_spans
 from workbench.corpora.primer.draw import Draw
 from workbench.corpora.primer.gold import Scribe
+from workbench.corpora.primer.item import Item
+from workbench.corpora.primer.sentence import Sentence
 from workbench.corpora.primer.stories import Teller
-from workbench.corpora.primer.syntax import Sentence, speak
-from workbench.corpora.primer.tasks import TASKS, Item
+from workbench.corpora.primer.syntax import speak
+from workbench.corpora.primer.tasks import TASKS
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError, did_you_mean
 

@@ -19,6 +19,7 @@ from workbench.corpora.primer.meaning import NP, Clause, Entity, Number, Tense, 
 
 T = TypeVar("T")
 MASS = frozenset(("drink",))  # nouns spoken of without number
+PERSON = frozenset(("person",))
 THEMED = 0.7  # share of draws that keep to the scene
 
 
@@ -56,6 +57,11 @@ def frames_for(frames: tuple[Frame, ...], subject: str) -> tuple[Frame, ...]:
 @cache
 def adjectives_for(cls: str) -> tuple[Word, ...]:
     return tuple(lex.ADJECTIVE_WORDS[a] for a, fits in lex.ADJECTIVES.items() if cls in fits)
+
+
+@cache
+def first_adjectives_for(cls: str) -> tuple[Word, ...]:
+    return tuple(word for word in adjectives_for(cls) if word.lemma in lex.FIRST_OF_TWO)
 
 
 _PLACES = lex.classes("place")
@@ -133,6 +139,10 @@ class Draw:
             name.append(en.name(self.zipf(lex.SURNAMES)))
         return Entity(self._id(), "person", "Sing", gender, None, tuple(name), "PERSON")
 
+    def named(self) -> NP:
+        """Somebody new, by name."""
+        return NP(self.person(), "name")
+
     def town(self) -> Entity:
         name = (en.name(self.zipf(lex.TOWNS)),)
         return Entity(self._id(), "place", "Sing", "Neut", None, name, "GPE")
@@ -149,7 +159,7 @@ class Draw:
             return NP(entity, "name")
         np = NP(entity, "a")
         if entity.trait is not None:
-            np.adjectives = (entity.trait,)
+            np.adjectives = self.before(entity.trait, entity.cls)
         if entity.cls in _PLACES:
             np.form = "the" if self.chance(0.75) else "a"
         elif entity.cls in MASS:
@@ -161,6 +171,13 @@ class Draw:
         elif self.chance(0.3):
             np.form = "the"
         return np
+
+    def before(self, trait: Word, cls: str) -> tuple[Word, ...]:
+        """Sometimes a second adjective: "a small red box"."""
+        firsts = first_adjectives_for(cls)
+        if trait.lemma in lex.SECOND_OF_TWO and firsts and self.chance(0.5):
+            return self.zipf(firsts), trait
+        return (trait,)
 
     def phrase(self, classes: frozenset[str], plural: float = 0.3) -> NP:
         return self.first_mention(self.thing(classes, plural))
@@ -212,7 +229,7 @@ class Draw:
     def object_for(self, frame: Frame, subject: Entity, plural: float = 0.3) -> NP:
         """Something this verb takes; a person may be one with a name."""
         if frame.object == frozenset(("person",)) and self.chance(0.5):
-            return NP(self.person(), "name")
+            return self.named()
         return self.phrase(frame.object, plural)
 
     def transitive(self, subject: NP, tense: Tense) -> Clause:

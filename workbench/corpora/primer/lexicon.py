@@ -459,6 +459,12 @@ def _pairs(text: str) -> dict[str, str]:
 NOUNS = _named_nouns()
 FRAMES = _frames()
 ADJECTIVES = _adjectives()
+# of two adjectives, size and age come first, what a thing looks or tastes like or is made of second
+FIRST_OF_TWO = frozenset("big small old new young strange beautiful".split())
+SECOND_OF_TWO = frozenset(
+    "red white black green blue wooden broken dirty torn woollen rusty sweet sour fresh hungry "
+    "tired".split()
+)
 ADJECTIVE_WORDS = {lemma: adjective(lemma) for lemma in ADJECTIVES}
 OPPOSITES = _pairs(_OPPOSITES)
 SYNONYMS = _pairs(_SYNONYMS)
