@@ -1,0 +1,121 @@
+"""Docs drawn at random come back from a file as they were, as far as its format holds them."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from tests.corpora.strategies import contents, docs
+from workbench.corpora import conllu, docbin
+from workbench.corpora.corpus import Options
+from workbench.corpora.layers import Mention
+
+DRAWN = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+SEVERAL = st.lists(docs(), min_size=1, max_size=3)
+
+
+def back(module, drawn: list[Doc], path, unit: str = "document") -> list[Doc]:
+    assert module.write(drawn, path) == len(drawn)
+    return list(module.reader([path], Options(unit=unit)).docs(path))
+
+
+@DRAWN
+@given(drawn=SEVERAL)
+def test_a_spacy_file_keeps_everything(tmp_path, drawn):
+    again = back(docbin, drawn, tmp_path / "x.spacy")
+    assert [contents(doc) for doc in again] == [contents(doc) for doc in drawn]
+
+
+def held_by_conllu(doc: Doc, number: int) -> dict[str, object]:
+    """What CoNLL-U says of a Doc: no edges, no labels; mentions both as entities and in chains."""
+    said = contents(doc)
+    for layer in ("edges", "labels", "entities of spaCy"):
+        del said[layer]
+    said["lemmas"] = [t.lemma_ or ("_" if (t._.form or t.text) == "_" else "") for t in doc]
+    said["document"] = said["document"] or ("x" if number == 1 else f"x-{number}")
+    said["spans"] = mentions_by_chain(said["spans"])
+    return said
+
+
+def mentions_by_chain(spans: dict[str, list[Mention]]) -> tuple[list, list] | None:
+    """Mentions with a chain, and those that had none and were given one of their own."""
+    if not spans:
+        return None
+    chained = spans.get("coreference", [])
+    known = {mention[:3] for mention in chained}
+    alone = [m[:3] for m in spans.get("entities", []) if m[:3] not in known]
+    return sorted(chained), sorted(alone)
+
+
+def read_from_conllu(doc: Doc) -> dict[str, object]:
+    said = contents(doc)
+    for layer in ("edges", "labels", "entities of spaCy"):
+        del said[layer]
+    spans = said["spans"]
+    assert spans.get("entities") == spans.get("coreference")
+    if not spans:
+        said["spans"] = None
+    else:
+        fresh = [m for m in spans["entities"] if m.id[0] == "e" and m.id[1:].isdigit()]
+        chained = [m for m in spans["entities"] if m not in fresh]
+        said["spans"] = chained, sorted(m[:3] for m in fresh)
+    return said
+
+
+@DRAWN
+@given(doc=docs())
+def test_conllu_keeps_words_trees_and_mentions(tmp_path, doc):
+    (again,) = back(conllu, [doc], tmp_path / "x.conllu")
+    assert read_from_conllu(again) == held_by_conllu(doc, 1)
+
+
+@DRAWN
+@given(drawn=SEVERAL)
+def test_conllu_keeps_one_doc_apart_from_the_next(tmp_path, drawn):
+    for number, doc in enumerate(drawn):
+        doc._.document = "" if number % 2 else f"d{number}"
+    again = back(conllu, drawn, tmp_path / "x.conllu")
+    assert [d.text for d in again] == [d.text for d in drawn]
+    assert [d._.document for d in again] == [
+        d._.document or f"x-{number}" for number, d in enumerate(drawn, 1)
+    ]
+
+
+@DRAWN
+@given(doc=docs())
+def test_conllu_by_sentence_is_conllu_by_document_cut_up(tmp_path, doc):
+    (whole,) = back(conllu, [doc], tmp_path / "x.conllu")
+    sentences = back(conllu, [doc], tmp_path / "x.conllu", "sentence")
+    for sentence, part in zip(whole.sents, sentences, strict=True):
+        assert part.text == sentence.text
+        assert [(t.head.i + sentence.start, t.dep_) for t in part] == [
+            (t.head.i, t.dep_) for t in sentence
+        ]
+        inside = [
+            (s.start - sentence.start, s.end - sentence.start, s.label_, s.id_)
+            for s in whole.spans.get("entities", [])
+            if sentence.start <= s.start and s.end <= sentence.end
+        ]
+        found = part.spans.get("entities", [])
+        assert [(s.start, s.end, s.label_, s.id_) for s in found] == inside
+
+
+@DRAWN
+@given(doc=docs())
+def test_writing_what_was_read_changes_nothing_more(tmp_path, doc):
+    once = back(conllu, [doc], tmp_path / "x.conllu")
+    first = (tmp_path / "x.conllu").read_bytes()
+    for read in once:
+        read._.document = doc._.document
+    back(conllu, once, tmp_path / "x.conllu")
+    second = (tmp_path / "x.conllu").read_bytes()
+    assert second == first
+
+
+@pytest.mark.parametrize("module", [conllu, docbin])
+def test_no_docs_make_a_file_without_docs(tmp_path, module):
+    assert back(module, [], tmp_path / "x") == []
