@@ -1,0 +1,153 @@
+"""Bracketed trees of the Penn Treebank, one Doc a tree.
+
+    ( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBZ sleeps)) (. .)) )
+
+Trees may run over many lines. An outer bracket without a label, TOP and ROOT are no constituents;
+function tags and indices are taken off (NP-SBJ-1 is NP); traces (-NONE-) go, with the constituents
+they leave empty and the trees that hold nothing else. Constituents stand outermost first, unary
+chains whole, words' own tags apart. In words -LRB- and its like become the brackets they stand
+for and the escapes of slash and star are undone; the quotes `` and '' stay. The original spacing is
+not in such a file: words are joined by single spaces.
+
+One tree is held at a time, its depth limited by nothing; about 1.5 s for 10,000 trees.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from workbench.corpora.corpus import Options, Reading
+from workbench.corpora.layers import Mention, set_spans
+from workbench.corpora.lines import numbered_lines, stem
+from workbench.corpora.vocabulary import vocabulary
+from workbench.errors import WorkbenchError
+
+_SYMBOL = re.compile(r"[()]|[^()\s]+", re.ASCII)  # other spaces of Unicode occur inside words
+_BRACKETS = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+}
+_OUTER = ("", "TOP", "ROOT")
+_FORM = "Trees look like (S (NP (DT The) (NN cat)) (VP (VBZ sleeps)))."
+
+
+@dataclass
+class _Node:
+    """A bracket not yet closed."""
+
+    line: int
+    start: int  # words before it
+    place: int  # among the tree's constituents, before those inside it
+    label: str | None = None
+    word: str | None = None
+    parent: bool = False
+
+
+@dataclass
+class _Tree:
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    constituents: list[Mention | None] = field(default_factory=list)  # None: a place left empty
+
+
+def reader(paths: Sequence[Path], options: Options) -> Reading:
+    """Read every tree as one Doc with tags and constituents; brackets know no documents."""
+    return Reading(partial(_docs, vocab=vocabulary(options.language)))
+
+
+def _docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
+    document = stem(path)
+    for tree in _trees(path):
+        words = len(tree.words)
+        if not words:
+            continue
+        doc = Doc(
+            vocab,
+            words=tree.words,
+            spaces=[True] * (words - 1) + [False],
+            tags=tree.tags,
+            sent_starts=[True, *[False] * (words - 1)],
+        )
+        doc._.document, doc._.sent_ids = document, ("",)
+        set_spans(doc, "constituents", (m for m in tree.constituents if m is not None))
+        yield doc
+
+
+def _trees(path: Path) -> Iterator[_Tree]:
+    tree, nodes = _Tree(), list[_Node]()  # from the root to the innermost open bracket
+    for line, symbol in _symbols(path):
+        if symbol == "(":
+            _open(tree, nodes, line, path)
+        elif not nodes:
+            what = "this bracket was never opened" if symbol == ")" else "text outside any bracket"
+            raise _malformed(what, path, line)
+        elif symbol == ")":
+            _close(tree, nodes.pop(), path)
+            if not nodes:
+                yield tree
+                tree = _Tree()
+        else:
+            _fill(nodes[-1], symbol, path, line)
+    if nodes:
+        raise _malformed("this bracket is never closed", path, nodes[0].line)
+
+
+def _symbols(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in numbered_lines(path):
+        for symbol in _SYMBOL.findall(line):
+            yield number, symbol
+
+
+def _open(tree: _Tree, nodes: list[_Node], line: int, path: Path) -> None:
+    if nodes:
+        if nodes[-1].word is not None:
+            raise _malformed("a bracket opens beside a word", path, line)
+        nodes[-1].parent = True
+    nodes.append(_Node(line, len(tree.words), len(tree.constituents)))
+    tree.constituents.append(None)
+
+
+def _fill(node: _Node, symbol: str, path: Path, line: int) -> None:
+    """The first symbol in a bracket is its label, the second its word."""
+    if node.parent:
+        raise _malformed(f"the word {symbol!r:.40} stands beside a bracket", path, line)
+    if node.label is None:
+        node.label = symbol
+    elif node.word is None:
+        node.word = symbol
+    else:
+        raise _malformed(f"{symbol!r:.40} is a second word in one bracket", path, line)
+
+
+def _close(tree: _Tree, node: _Node, path: Path) -> None:
+    label = node.label or ""
+    if node.word is not None:
+        if label != "-NONE-":
+            tree.words.append(_unescaped(node.word))
+            tree.tags.append(label)
+    elif not node.parent:
+        raise _malformed("this bracket holds no word", path, node.line)
+    elif len(tree.words) > node.start and label not in _OUTER:
+        tree.constituents[node.place] = Mention(node.start, len(tree.words), _category(label))
+
+
+def _category(label: str) -> str:
+    """A label without function tags and indices."""
+    return label if label.startswith("-") else re.split("[-=]", label)[0] or label
+
+
+def _unescaped(word: str) -> str:
+    return _BRACKETS.get(word, word).replace(r"\/", "/").replace(r"\*", "*")
+
+
+def _malformed(what: str, path: Path, line: int) -> WorkbenchError:
+    return WorkbenchError(f"{what}.", where=f"{path}:{line}", remedy=_FORM)

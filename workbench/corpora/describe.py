@@ -1,0 +1,194 @@
+"""What a corpus holds, counted: sizes, sentence lengths, tags, relations, labels, word frequencies.
+
+One streaming pass; memory is bounded by the vocabulary and the label sets, not by the number of
+Docs. The counts are plain data, drawn elsewhere. A word is any token that is not white space, a
+type is a word as written, and without sentence marks a whole Doc counts as one sentence. Costs
+about as much as iterating the Docs.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from spacy.tokens import Doc
+
+from workbench.corpora.corpus import Corpus
+from workbench.corpora.description import (
+    Bin,
+    Coreference,
+    Description,
+    Lengths,
+    Relation,
+    Scores,
+    Sizes,
+    Zipf,
+)
+from workbench.corpora.layers import chains, edges, mentions
+
+BINS = 20  # of the sentence-length histogram, at most
+MOST_FREQUENT = 100  # words listed
+ZIPF_COUNT = 5  # a word must occur this often to enter the Zipf fit: the tail of rare ones is steps
+ZIPF_RANKS = 10  # and there must be this many such words
+
+
+@dataclass
+class _Counts:
+    """What one pass gathers."""
+
+    splits: list[Sizes] = field(default_factory=list)
+    lengths: Counter[int] = field(default_factory=Counter)
+    upos: Counter[str] = field(default_factory=Counter)
+    xpos: Counter[str] = field(default_factory=Counter)
+    offsets: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    labels: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    chains: int = 0
+    mentions: int = 0
+    has_coreference: bool = False
+    classes: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    scores: dict[str, Scores] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+
+
+def describe(
+    corpus: Corpus | Mapping[str, Iterable[Doc]],
+    progress: Callable[[int], object] | None = None,
+) -> Description:
+    """Count a corpus, or Docs by split; `progress` is told the number of Docs done so far."""
+    if isinstance(corpus, Corpus):
+        splits: Mapping[str, Iterable[Doc]] = {name: corpus.docs(name) for name in corpus.splits}
+    else:
+        splits = corpus
+    counts = _Counts()
+    done = 0
+    for split, docs in splits.items():
+        words: Counter[str] = Counter()
+        docs_here = documents = sentences = 0
+        document = ""
+        for doc in docs:
+            words.update(_words(doc))
+            sentences += _count_lengths(doc, counts)
+            _count_layers(doc, counts)
+            documents += bool(doc._.document) and doc._.document != document
+            document = doc._.document
+            docs_here += 1
+            done += 1
+            if progress:
+                progress(done)
+        counts.splits.append(
+            Sizes(split, docs_here, documents, sentences, words.total(), len(words))
+        )
+        counts.words.update(words)
+    return _description(corpus.name if isinstance(corpus, Corpus) else "", counts)
+
+
+def _words(doc: Doc) -> list[str]:
+    """The words as written; parts of one written word ("im") by their own forms ("in", "dem")."""
+    if doc._.multiword:
+        return [token._.form or token.text for token in doc if not token.is_space]
+    return [token.text for token in doc if not token.is_space]
+
+
+def _count_lengths(doc: Doc, counts: _Counts) -> int:
+    """Add the lengths of a Doc's sentences and say how many it has."""
+    parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
+    lengths = [sum(not token.is_space for token in part) for part in parts]
+    lengths = [length for length in lengths if length]
+    counts.lengths.update(lengths)
+    return len(lengths)
+
+
+def _count_layers(doc: Doc, counts: _Counts) -> None:
+    for token in doc:
+        if token.pos:
+            counts.upos[token.pos_] += 1
+        if token.tag:
+            counts.xpos[token.tag_] += 1
+        if token.dep and token.head.i != token.i:
+            counts.offsets[token.dep_][token.head.i - token.i] += 1
+    spans = {str(layer) for layer in doc.spans} - {"coreference", "segments"}
+    for layer in spans | {"entities"}:
+        if found := mentions(doc, layer):
+            counts.labels[layer].update(mention.label for mention in found)
+    for layer in doc._.edges:
+        counts.labels[layer].update(label for edge in edges(doc, layer) for label in edge.labels)
+    if "coreference" in doc.spans:
+        found_chains = chains(doc)
+        counts.has_coreference = True
+        counts.chains += len(found_chains)
+        counts.mentions += sum(map(len, found_chains.values()))
+    for name, value in doc._.labels.items():
+        _count_label(name, value, counts)
+
+
+def _count_label(name: str, value: str | float | None, counts: _Counts) -> None:
+    if isinstance(value, str):
+        counts.classes[name][value] += 1
+    elif value is not None:
+        old = counts.scores.get(name) or Scores(0, value, 0.0, value)
+        count = old.count + 1
+        mean = old.mean + (value - old.mean) / count
+        counts.scores[name] = Scores(count, min(old.min, value), mean, max(old.max, value))
+
+
+def _description(name: str, counts: _Counts) -> Description:
+    words = _ranked(counts.words)
+    return Description(
+        name=name,
+        splits=tuple(counts.splits),
+        lengths=_lengths(counts.lengths),
+        upos=_ranked(counts.upos),
+        xpos=_ranked(counts.xpos),
+        relations=_relations(counts.offsets),
+        labels={layer: _ranked(labels) for layer, labels in sorted(counts.labels.items())},
+        coreference=Coreference(counts.chains, counts.mentions) if counts.has_coreference else None,
+        classes={label: _ranked(classes) for label, classes in counts.classes.items()},
+        scores=counts.scores,
+        words=dict(list(words.items())[:MOST_FREQUENT]),
+        zipf=_zipf(list(words.values())),
+    )
+
+
+def _ranked(counter: Counter[str]) -> dict[str, int]:
+    """The most frequent first, and in the alphabet's order where counts are equal."""
+    return dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _relations(offsets: Mapping[str, Counter[int]]) -> tuple[Relation, ...]:
+    found = []
+    for label, by_offset in offsets.items():
+        offset, at_offset = min(
+            by_offset.items(), key=lambda item: (-item[1], abs(item[0]), item[0])
+        )
+        count = by_offset.total()
+        found.append(Relation(label, count, offset, at_offset / count))
+    return tuple(sorted(found, key=lambda relation: (-relation.count, relation.label)))
+
+
+def _lengths(counter: Counter[int]) -> Lengths | None:
+    if not counter:
+        return None
+    lengths = np.array(sorted(counter))
+    counts = np.array([counter[int(length)] for length in lengths])
+    total, longest = int(counts.sum()), int(lengths[-1])
+    up_to = np.cumsum(counts)
+    low, high = (
+        lengths[np.searchsorted(up_to, place)] for place in ((total + 1) // 2, total // 2 + 1)
+    )
+    width = -(-longest // BINS)
+    histogram = tuple(
+        Bin(first, first + width - 1, sum(counter[n] for n in range(first, first + width)))
+        for first in range(1, longest + 1, width)
+    )
+    mean = float((lengths * counts).sum() / total)
+    return Lengths(int(lengths[0]), (int(low) + int(high)) / 2, mean, longest, histogram)
+
+
+def _zipf(counts: list[int]) -> Zipf | None:
+    """Counts come largest first."""
+    frequent = [count for count in counts if count >= ZIPF_COUNT]
+    if len(frequent) < ZIPF_RANKS:
+        return None
+    ranks = np.arange(1, len(frequent) + 1)
+    slope, _ = np.polyfit(np.log(ranks), np.log(frequent), 1)
+    return Zipf(float(slope), 1, len(frequent))

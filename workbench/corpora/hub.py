@@ -1,0 +1,96 @@
+"""Datasets of the Hugging Face hub, by `hub:NAME` or `hub:NAME@CONFIG` (`hub:nyu-mll/glue@sst2`).
+
+The only reader that may use the network. Rows are streamed, and become Docs as those of a table
+do; what the dataset declares of its columns tells classes from scores, or else the first 1,000
+rows of every split. Needs the package `datasets`; code that comes with a dataset is never run.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from itertools import chain, islice
+from typing import Any
+
+from spacy.tokens import Doc
+
+from workbench.corpora.corpus import Corpus, Options
+from workbench.corpora.pipelines import tokenizer
+from workbench.corpora.tasks import Row, columns_of, survey, task_docs
+from workbench.errors import WorkbenchError, missing_package
+
+_SURVEYED = 1000  # rows of a split looked at where the dataset declares nothing
+_COMMON = {"training": "train", "validation": "dev", "valid": "dev", "val": "dev"}
+
+
+def corpus(ref: str, options: Options) -> Corpus:
+    """Open a dataset of the hub."""
+    name, _, config = ref.removeprefix("hub:").partition("@")
+    splits = _loaded(ref, name, config)
+    nlp = tokenizer(options.pipeline, options.language)
+    features = next((split.features for split in splits.values()), None)
+    scores = _declared(features) if features else survey(_first_rows(ref, splits))
+    chosen = columns_of(scores, options.text, options.labels, ref)
+    document = f"{name}@{config}" if config else name
+
+    def docs(split: str) -> Iterator[Doc]:
+        return task_docs(_rows(ref, split, splits[split]), chosen, document, nlp)
+
+    readings: dict[str, Callable[[], Iterator[Doc]]] = {
+        _COMMON.get(split, split): partial(docs, split) for split in splits
+    }
+    return Corpus(document, readings, (chosen.describe(),))
+
+
+def _loaded(ref: str, name: str, config: str) -> Mapping[str, Any]:
+    """Streams of rows by split."""
+    try:
+        datasets = import_module("datasets")
+    except ImportError:
+        raise missing_package("datasets", "Reading from the hub", "hub") from None
+    try:
+        return datasets.load_dataset(name, config or None, streaming=True)  # type: ignore[no-any-return]
+    except Exception as error:  # whatever the network, the hub or the dataset's files lead to
+        raise _unreachable(ref, error) from None
+
+
+def _declared(features: Mapping[str, Any]) -> dict[str, bool]:
+    """The columns with plain values, and whether each is a score."""
+    types = {name: getattr(feature, "dtype", None) for name, feature in features.items()}
+    return {name: kind.startswith("float") for name, kind in types.items() if isinstance(kind, str)}
+
+
+def _first_rows(ref: str, splits: Mapping[str, Any]) -> Iterable[Row]:
+    return chain.from_iterable(
+        islice(_rows(ref, split, source), _SURVEYED) for split, source in splits.items()
+    )
+
+
+def _rows(ref: str, split: str, source: Any) -> Iterator[Row]:
+    classes = {
+        name: feature.names
+        for name, feature in (source.features or {}).items()
+        if isinstance(getattr(feature, "names", None), list)
+    }
+    try:
+        for number, values in enumerate(source, start=1):
+            named = {name: _class_name(names, values.get(name)) for name, names in classes.items()}
+            yield Row(f"{ref}, {split}, row {number}", {**values, **named})
+    except Exception as error:  # as in _loaded: the rows come over the network
+        raise _unreachable(ref, error) from None
+
+
+def _class_name(names: list[str], value: object) -> object:
+    """The class a number stands for; hidden test labels are -1, and become unknown."""
+    if not isinstance(value, int):
+        return value
+    return names[value] if 0 <= value < len(names) else None
+
+
+def _unreachable(ref: str, error: Exception) -> WorkbenchError:
+    reason = str(error).strip().split("\n")[0] or type(error).__name__
+    return WorkbenchError(
+        f"cannot be read from the hub: {reason}",
+        where=ref,
+        remedy="Check the name, and hub:NAME@CONFIG where it has several parts. This machine may "
+        "be offline: a file or folder on disk can be named instead.",
+    )

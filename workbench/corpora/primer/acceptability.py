@@ -1,0 +1,147 @@
+"""Acceptability: twins, a sentence and the same with one fault, of five kinds. 100 µs an item."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from workbench.corpora.primer import lexicon as lex
+from workbench.corpora.primer.draw import (
+    PERSON,
+    REFLEXIVE,
+    TRANSITIVE,
+    Draw,
+)
+from workbench.corpora.primer.item import Item, Label
+from workbench.corpora.primer.meaning import NP, Clause, Tense
+from workbench.corpora.primer.sentence import Sentence
+from workbench.corpora.primer.stories import Teller
+from workbench.corpora.primer.syntax import speak
+
+
+def acceptability(draw: Draw) -> Iterator[Item]:
+    """Twins: a sentence, then the same with one fault; five phenomena in turn."""
+    pair = 0
+    while True:
+        for phenomenon, make in _PHENOMENA.items():
+            twins = make(draw)
+            if twins is None or twins[0].text == twins[1].text:
+                continue
+            pair += 1
+            for sentence, label in zip(twins, ("acceptable", "unacceptable"), strict=True):
+                labels: dict[str, Label] = {
+                    "acceptability": label,
+                    "phenomenon": phenomenon,
+                    "pair": str(pair),
+                }
+                yield Item([sentence], labels)
+
+
+Twins = tuple[Sentence, Sentence]
+
+
+def _plain(draw: Draw, tense: Tense, plural: float = 0.5) -> Clause:
+    subject = NP(draw.thing(frozenset(("person", "animal")), plural), "the")
+    return draw.transitive(subject, tense)
+
+
+def _agreement(draw: Draw) -> Twins | None:
+    """A verb in the wrong number, mostly with a noun of the other number in between."""
+    clause = (
+        _plain(draw, "Pres")
+        if draw.chance(0.7)
+        else draw.state(NP(draw.thing(lex.classes("concrete"), 0.5), "the"), "Past")
+    )
+    assert clause.subject is not None
+    kind = draw.random()
+    if kind < 0.4:
+        draw.intervening(clause.subject)
+    elif kind < 0.75:
+        clause.subject.relative = Teller(draw).relative(clause.subject)
+    return speak(clause), speak(replace(clause, wrong=frozenset(("agreement",))))
+
+
+def _reflexive(draw: Draw) -> Twins | None:
+    """ "herself" of somebody who is not a she, or not one."""
+    subject = draw.named() if draw.chance(0.5) else NP(draw.thing(PERSON, 0.5), "the")
+    frame = draw.zipf(REFLEXIVE)
+    own = subject.entity.pronouns
+    wrong = draw.even([p for p in ("Masc", "Fem", "Plur") if p != own])
+    if not subject.entity.name and not (subject.entity.noun and subject.entity.noun.gender):
+        wrong = "Masc" if own == "Plur" else "Plur"  # a teacher may be either
+    elif own == "Plur":
+        wrong = draw.even(("Masc", "Fem"))
+    good = Clause(subject, frame, NP(subject.entity, "reflexive"), place=draw.place())
+    bad = replace(good, object=NP(subject.entity, "reflexive", pronouns=wrong))
+    return speak(good), speak(bad)
+
+
+def _selection(draw: Draw) -> Twins | None:
+    """An object, or a doer, of a kind the verb does not take."""
+    draw.theme = ()
+    tense: Tense = "Past" if draw.chance(0.5) else "Pres"
+    frame = draw.zipf(_CRISP)
+    subject = NP(draw.thing(PERSON, 0.4), "the")
+    good = Clause(subject, frame, NP(draw.thing(frame.object), "the"), tense=tense)
+    odd = NP(draw.thing(_THINGS - frame.object, 0.4), "the")
+    if draw.chance(0.6):
+        odd.entity.number = good.object.entity.number if good.object else "Sing"
+        return speak(good), speak(replace(good, object=odd))
+    odd.entity.number = subject.entity.number
+    return speak(good), speak(replace(good, subject=odd))
+
+
+# verbs nobody would stretch, and classes that no reading saves
+_CRISP = tuple(
+    f
+    for f in TRANSITIVE
+    if f.lemma in "eat read drink wear drive play bake cook sew fold pour tune park sign".split()
+)
+_THINGS = lex.classes("building land water furniture garment vehicle instrument")
+
+
+def _case(draw: Draw) -> Twins | None:
+    """ "him sleeps" """
+    entity = draw.person() if draw.chance(0.6) else draw.thing(PERSON, 1.0)
+    subject = NP(entity, "pronoun")
+    clause = draw.transitive(subject, "Past" if draw.chance(0.6) else "Pres")
+    if draw.chance(0.5):
+        clause.place = draw.place()
+    return speak(clause), speak(replace(clause, wrong=frozenset(("case",))))
+
+
+def _word_order(draw: Draw) -> Twins | None:
+    """A determiner behind its noun."""
+    clause = _plain(draw, "Past")
+    if draw.chance(0.5):
+        clause.place = draw.place()
+    good, bad = speak(clause), speak(clause)
+    spots = [
+        i
+        for i, word in enumerate(good.words[:-1])
+        if word.pos == "DET" and good.words[i + 1].pos in ("NOUN", "ADJ", "NUM")
+    ]
+    swap(bad, draw.even(spots))
+    return good, bad
+
+
+def swap(s: Sentence, i: int) -> None:
+    """Exchange words i and i + 1, trees and all; constituents are given up."""
+    place = {i: i + 1, i + 1: i}
+    order = list(range(len(s.words)))
+    order[i], order[i + 1] = i + 1, i
+    s.words = [s.words[j] for j in order]
+    s.deps = [s.deps[j] for j in order]
+    s.heads = [place.get(s.heads[j], s.heads[j]) for j in order]
+    if i == 0:
+        second = s.words[1]
+        s.words[1] = second._replace(form=second.lemma if second.pos == "DET" else second.form)
+        s.words[0] = s.words[0].capitalised()
+    s.constituents = []
+
+
+_PHENOMENA: Mapping[str, Callable[[Draw], Twins | None]] = {
+    "agreement": _agreement,
+    "reflexive": _reflexive,
+    "word-order": _word_order,
+    "selection": _selection,
+    "case": _case,
+}

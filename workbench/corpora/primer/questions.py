@@ -1,0 +1,102 @@
+"""Span questions about a story: who, what, where; a phrase of it answers. 700 µs an item."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from workbench.corpora.primer.draw import Draw
+from workbench.corpora.primer.item import Item
+from workbench.corpora.primer.meaning import NP, Clause, Question
+from workbench.corpora.primer.sentence import Range, Sentence
+from workbench.corpora.primer.stories import Teller
+from workbench.corpora.primer.syntax import speak
+
+
+def questions(draw: Draw) -> Iterator[Item]:
+    """A question and a story; the answer is a span of the story."""
+    while True:
+        clauses = list(Teller(draw).tell())
+        sentences = [speak(clause) for clause in clauses]
+        lemmas = [word.lemma for sentence in sentences for word in sentence.words]
+        at = 0
+        for clause, sentence in zip(clauses, sentences, strict=True):
+            once = clause.frame is not None and lemmas.count(clause.frame.lemma) == 1
+            asked = _question(draw, clause, sentence) if once else None
+            if asked is not None:
+                question, (start, end) = asked
+                answer = _named(sentences, (at + start, at + end))
+                if answer is not None:
+                    yield Item([speak(question)], {}, sentences, answer)
+                    break
+            at += len(sentence.words)
+
+
+def _askable(c: Clause) -> bool:
+    simple = (
+        c.conjoined is None
+        and c.that is None
+        and c.infinitive is None
+        and c.under is None
+        and c.beside is None
+    )
+    return simple and not (
+        c.question or c.passive or c.exist or c.negative or c.modal or c.predicate or c.relation
+    )
+
+
+def _question(draw: Draw, c: Clause, s: Sentence) -> tuple[Clause, Range] | None:
+    """A question that this sentence answers, and the words that answer it."""
+    if not _askable(c) or c.frame is None or c.subject is None or c.subject.also is not None:
+        return None
+    root = next(i for i, head in enumerate(s.heads) if head == i)
+    spans = {role.role: role.span for role in s.roles if role.predicate == root}
+    kinds: list[tuple[Question, Range]] = []
+    if c.subject.entity.cls == "person" and "ARG0" in spans and c.subject.apposition is None:
+        kinds.append(("who", spans["ARG0"]))
+    if c.object is not None and c.object.entity.cls != "person" and c.object.form != "reflexive":
+        kinds.append(("what", spans["ARG1"]))
+    if c.place is not None:
+        kinds.append(("where", spans["ARGM-LOC"]))
+    if not kinds:
+        return None
+    kind, span = draw.even(kinds)
+    asked = replace(
+        c,
+        question=kind,
+        subject=_plainly(c.subject),
+        object=c.object and _plainly(c.object),
+        recipient=c.recipient and _plainly(c.recipient),
+        place=None if kind == "where" else c.place,
+        perfect=False,
+        progressive=False,
+    )
+    asked.time = asked.link = asked.often = asked.manner = None
+    return asked, span
+
+
+def _plainly(np: NP) -> NP:
+    """By name or with "the": a question stands alone, so a pronoun would say nothing."""
+    if np.form == "reflexive":
+        return np
+    if np.entity.name:
+        return NP(np.entity, "name")
+    owner = np.owner
+    return NP(np.entity, "owned" if owner else "the", owner=owner)
+
+
+def _named(sentences: list[Sentence], span: Range) -> Range | None:
+    """The span, or where it is a pronoun the last phrase before it that names the same one."""
+    words = [word for s in sentences for word in s.words]
+    if any(words[i].pos != "PRON" for i in range(*span)):
+        return span
+    mentions: list[tuple[int, int, str]] = []
+    at = 0
+    for s in sentences:
+        mentions += [(at + a, at + b, name) for a, b, _, name in s.mentions]
+        at += len(s.words)
+    chain = next((name for a, b, name in mentions if (a, b) == span), "")
+    named = [
+        (a, b)
+        for a, b, name in mentions
+        if name == chain and b <= span[0] and words[a].pos != "PRON"
+    ]
+    return max(named) if named else None
