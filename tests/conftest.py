@@ -1,0 +1,29 @@
+"""What every test stands on: few threads, no network by accident, public data where it is."""
+
+import os
+
+# Before anything imports torch or a tokenizer: two cores must serve every process.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no terminal
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# The same examples each time, and no deadline: a check must not fail for a busy machine.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of public corpora, or a skip that says how to have it."""
+    if not (named := os.environ.get("WORKBENCH_DATA")):
+        pytest.skip("set WORKBENCH_DATA to a folder with the public corpora")
+    folder = Path(named)
+    assert folder.is_dir(), f"WORKBENCH_DATA names no folder: {folder}"
+    return folder

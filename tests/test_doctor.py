@@ -1,0 +1,91 @@
+"""The doctor tells what is there, what is missing, and how to mend it."""
+
+import json
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from workbench import doctor
+from workbench.doctor import Device, Package, facts
+
+CPU = Device("cpu", (), 2, 1)
+
+
+def test_facts_agree_with_what_is_installed() -> None:
+    found = facts()
+    by_name = {package.name: package for package in found.packages}
+    assert by_name["torch"].installed == version("torch")
+    assert by_name["datasets"].extra == "hub"
+    assert "pytest" not in by_name
+    assert found.python == ".".join(map(str, sys.version_info[:3]))
+    assert found.device.cores >= 1
+    assert set(found.free_bytes) == set(found.folders)
+
+
+def test_facts_are_plain_data() -> None:
+    found = facts().as_dict()
+    assert json.loads(json.dumps(found))["workbench"] == found["workbench"]
+
+
+def test_version_out_of_bounds_does_not_fit() -> None:
+    assert Package("torch", ">=2.11,<2.14", "2.13.0+cpu").fits
+    assert not Package("torch", ">=2.11,<2.14", "2.15.0").fits
+    assert not Package("torch", ">=2.11,<2.14", None).fits
+    assert Package("numpy", "", "2.0").fits
+
+
+def test_missing_packages_come_with_the_command_that_mends_them() -> None:
+    packages = (
+        Package("torch", ">=2.11,<2.14", "2.15.0"),
+        Package("kaleido", ">=1.0", None, extra="images"),
+        Package("numpy", ">=2.0", "2.4.0"),
+    )
+    torch, kaleido = doctor._missing_packages(packages)
+    assert torch.command == 'pip install "torch>=2.11,<2.14"'
+    assert "2.15.0" in torch.what
+    assert kaleido.command == 'pip install "workbench[images]"'
+
+
+def test_nothing_is_missing_where_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    assert doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU) == []
+
+
+def test_pipeline_and_browser_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    pipeline, browser = doctor._missing_elsewhere((), None, CPU)
+    assert pipeline.command == "python -m spacy download en_core_web_sm"
+    assert browser.what == "Chrome or Chromium"
+
+
+def test_gpu_that_torch_cannot_use_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
+    (told,) = doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU)
+    assert "GPU" in told.what
+
+
+def test_browser_path_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    browser = tmp_path / "chrome"
+    browser.touch()
+    monkeypatch.setenv("BROWSER_PATH", str(browser))
+    assert doctor.find_browser() == str(browser)
+
+
+def test_bare_checkout_has_no_packages_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> list[str]:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "requires", absent)
+    assert doctor.packages() == ()
+
+
+def test_workbench_home_is_where_the_user_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "here"))
+    assert doctor.folders()["Workbench cache"] == tmp_path / "here"
+    monkeypatch.delenv("WORKBENCH_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert doctor.folders()["Workbench cache"] == tmp_path / "workbench"

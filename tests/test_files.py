@@ -1,0 +1,84 @@
+"""A file is there whole or not at all."""
+
+import errno
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from workbench.errors import WorkbenchError
+from workbench.files import written_whole
+
+
+def test_file_and_its_folders_are_written(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b" / "c.txt"
+    with written_whole(target) as draft:
+        draft.write_text("new")
+    assert target.read_text() == "new"
+    assert [path.name for path in target.parent.iterdir()] == ["c.txt"]
+
+
+def test_target_is_untouched_until_the_block_ends(tmp_path: Path) -> None:
+    target = tmp_path / "c.txt"
+    target.write_text("old")
+    with written_whole(target) as draft:
+        draft.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+
+
+def test_error_in_the_block_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "c.txt"
+    target.write_text("old")
+    with pytest.raises(ZeroDivisionError), written_whole(target) as draft:
+        draft.write_text("half")
+        _ = 1 / 0
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), written_whole(tmp_path / "c.txt") as draft:
+        draft.write_text("half")
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_gets_the_permissions_any_new_file_gets(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    with written_whole(tmp_path / "written"):
+        pass
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "written")]
+    assert modes[0] == modes[1]
+
+
+def test_read_only_folder_is_a_users_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:  # what a read-only folder does to all but the administrator
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(WorkbenchError, match="Permission denied"), written_whole(tmp_path / "c"):
+        pass
+
+
+def test_full_disk_is_a_users_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(WorkbenchError, match="No space left"), written_whole(tmp_path / "c.txt"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_cannot_be_made_is_a_users_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    target = tmp_path / "file" / "c.txt"
+    with pytest.raises(WorkbenchError, match="written") as caught, written_whole(target):
+        pass
+    assert caught.value.where == str(target)
+
+
+def test_folder_in_the_targets_place_is_a_users_error_and_stays(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    target.mkdir()
+    with pytest.raises(WorkbenchError, match="cannot be written"), written_whole(target):
+        pass
+    assert list(tmp_path.iterdir()) == [target]

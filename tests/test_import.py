@@ -1,0 +1,45 @@
+"""`import workbench` is cheap, and what it offers comes when asked for."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import workbench
+
+HEAVY = {"torch", "spacy", "pandas", "numpy", "streamlit", "transformers"}
+PROGRAM = f"""
+import sys, time
+start = time.perf_counter()
+import workbench
+print(time.perf_counter() - start, *({HEAVY!r} & set(sys.modules)))
+"""
+
+
+def test_import_takes_under_half_a_second_and_imports_nothing_heavy() -> None:
+    answers = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+        ).stdout.split()
+        for _ in range(3)
+    ]
+    assert min(float(seconds) for seconds, *_ in answers) < 0.5
+    assert [heavy for _, *heavy in answers] == [[], [], []]
+
+
+def test_every_public_name_is_there() -> None:
+    for name in workbench.__all__:
+        assert getattr(workbench, name) is not None
+    assert set(workbench.__all__) <= set(dir(workbench))
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'workbench' has no attribute 'raed'"):
+        _ = workbench.raed
+
+
+def test_version_is_the_projects() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert workbench.__version__ == project["version"]

@@ -1,0 +1,64 @@
+"""An installed wheel, with no checkout beside it, has the app, its pages and the probes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench.places import app_file
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = """
+import probes, workbench
+from workbench.places import app_file
+print(workbench.__file__, probes.__file__, app_file(), sep="\\n")
+"""
+
+
+def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], cwd=cwd, env=environment or None,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the freshly built wheel is installed."""
+    built, target = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("installed")
+    run("-m", "build", "--wheel", "--no-isolation", "--outdir", built)
+    (wheel,) = built.glob("*.whl")
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, wheel)
+    return target
+
+
+def test_installed_packages_find_the_app(installed: Path, tmp_path: Path) -> None:
+    answer = run("-c", PROGRAM, cwd=tmp_path, PYTHONPATH=str(installed))
+    workbench, probes, app = map(Path, answer.split())
+    assert workbench == installed / "workbench" / "__init__.py"
+    assert probes == installed / "probes" / "__init__.py"
+    assert app == installed / "workbench" / "app" / "streamlit_app.py"
+
+
+def test_installed_app_is_the_checkouts(installed: Path) -> None:
+    app = installed / "workbench" / "app"
+    for name in ("streamlit_app.py", ".streamlit/config.toml"):
+        assert (app / name).read_bytes() == (ROOT / name).read_bytes()
+    pages = {path.name for path in (ROOT / "pages").glob("*.py")}
+    assert pages == {path.name for path in (app / "pages").glob("*.py")}
+    assert "start.py" in pages
+
+
+def test_every_module_is_installed_and_nothing_else(installed: Path) -> None:
+    packages = [ROOT / "workbench", ROOT / "probes"]
+    here = {path.relative_to(ROOT) for folder in packages for path in folder.rglob("*.py")}
+    there = {path.relative_to(installed) for path in installed.rglob("*.py")}
+    app = {path for path in there if path.parts[:2] == ("workbench", "app")}
+    assert there - app == here
+
+
+def test_checkout_finds_its_own_app() -> None:
+    assert app_file() == ROOT / "streamlit_app.py"

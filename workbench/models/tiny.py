@@ -1,0 +1,73 @@
+"""A real BERT with random weights, small enough to make anew each time: for demos, tests and nulls.
+
+Needs no network and leaves no file. Costs milliseconds, once torch and transformers are imported.
+"""
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+import torch
+from transformers import BertConfig, BertModel, BertTokenizer, PreTrainedModel
+
+LAYERS, HEADS, WIDTH = 2, 2, 32
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+class ModelFacts(TypedDict):
+    """What one asks first of a model."""
+
+    model: str
+    layers: int
+    heads: int
+    width: int
+    vocabulary: int
+    parameters: int
+
+
+def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertModel, BertTokenizer]:
+    """A random model and a cased WordPiece tokenizer that keeps each of these words whole.
+
+    Other words over the same characters fall into pieces of one character.
+    """
+    tokenizer = _tokenizer(words)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=2 * WIDTH,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = BertModel(config)
+    model.eval()  # type: ignore[no-untyped-call]
+    return model, tokenizer
+
+
+def facts(model: PreTrainedModel) -> ModelFacts:
+    """Size and shape, from the model's own configuration and weights."""
+    config = model.config
+    return ModelFacts(
+        model=type(model).__name__,
+        layers=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        width=config.hidden_size,
+        vocabulary=config.vocab_size,
+        parameters=sum(weights.numel() for weights in model.parameters()),
+    )
+
+
+def _tokenizer(words: Iterable[str]) -> BertTokenizer:
+    """BERT cuts at punctuation before it looks words up; the vocabulary holds what is then left."""
+    cut = BertTokenizer(do_lower_case=False).backend_tokenizer
+    whole = {
+        part
+        for word in set(words)
+        for part, _ in cut.pre_tokenizer.pre_tokenize_str(cut.normalizer.normalize_str(word))
+    }
+    characters = sorted({character for part in whole for character in part})
+    pieces = [*SPECIAL, *characters, *(f"##{c}" for c in characters)]
+    pieces += sorted(part for part in whole if len(part) > 1)
+    return BertTokenizer(
+        vocab={piece: number for number, piece in enumerate(pieces)}, do_lower_case=False
+    )

@@ -1,0 +1,32 @@
+"""Where things are kept on this machine, and where the app's own files lie. Costs a few lookups."""
+
+import os
+from pathlib import Path
+
+from workbench.errors import WorkbenchError
+
+
+def home() -> Path:
+    """Where what is fetched lies, and may be deleted: `WORKBENCH_HOME`, else the user's cache."""
+    if named := os.environ.get("WORKBENCH_HOME"):
+        return Path(named).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "workbench"
+
+
+def runs() -> Path:
+    """The folder of runs: `runs` in the folder one works in, so that a study keeps its own."""
+    return Path.cwd() / "runs"
+
+
+def app_file() -> Path:
+    """The app's script, with its `pages` beside it: inside an installed wheel, or in a checkout."""
+    package = Path(__file__).resolve().parent
+    for folder in (package / "app", package.parent):
+        if (folder / "streamlit_app.py").is_file() and (folder / "pages").is_dir():
+            return folder / "streamlit_app.py"
+    raise WorkbenchError(
+        "the app's files are not there.",
+        where=str(package),
+        remedy="Install Workbench anew: pip install --force-reinstall --no-deps workbench",
+    )

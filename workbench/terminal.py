@@ -1,0 +1,180 @@
+"""What the commands print: results on standard output, everything else on standard error.
+
+Progress is shown on a terminal only, so that pipes and logs stay clean.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from workbench.corpora.catalogue import Catalogue
+    from workbench.corpora.description import Description
+    from workbench.doctor import Facts
+
+Item = TypeVar("Item")
+ROWS = 12  # of a long table; --json has them all
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(highlight=False, soft_wrap=True, stderr=True)
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """The one JSON object of a command called with --json."""
+    print(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def note(text: str) -> None:
+    """Something the user should know, that is not the result."""
+    err.print(f"note: {text}", markup=False)
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[Callable[[int], None]]:
+    """A spinner with a counter, on a terminal; call it with the number done so far."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(doing)
+        yield lambda done: bar.update(task, description=f"{doing}: {done:,}")
+
+
+def counted(items: Iterable[Item], done: Callable[[int], None]) -> Iterator[Item]:
+    """The same items, telling how many have passed."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        done(number)
+
+
+def heading(text: str) -> None:
+    """A line above what belongs together."""
+    out.print(f"\n{text}", style="bold", markup=False)
+    out.print("─" * len(text))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on standard output: text to the left, numbers to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    drawn = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        show_header=any(columns),
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for i, column in enumerate(columns):
+        numeric = bool(cells) and all(_is_number(row[i]) for row in cells)
+        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        drawn.add_row(*(escape(cell) for cell in row))
+    with out.capture() as capture:
+        out.print(drawn)
+    print(*(line.rstrip() for line in capture.get().splitlines()), "", sep="\n")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.lstrip("+-").replace(",", "").replace(".", "").rstrip(" %").isdigit()
+
+
+def print_description(description: "Description") -> None:
+    """A corpus' counts as tables, the long ones cut."""
+    d = description
+    table(
+        f"Corpus {d.name}".rstrip(),
+        ("split", "Docs", "documents", "sentences", "words", "types"),
+        [(s.split, s.docs, s.documents, s.sentences, s.words, s.types) for s in d.splits],
+    )
+    if d.lengths:
+        table(
+            "Words a sentence",
+            ("least", "median", "mean", "most"),
+            [(d.lengths.min, d.lengths.median, d.lengths.mean, d.lengths.max)],
+        )
+    _counts("Universal tags", d.upos)
+    _counts("Treebank tags", d.xpos)
+    if d.relations:
+        _cut(
+            "Relations, and where the head mostly is, seen from the dependent",
+            ("relation", "count", "offset", "share"),
+            [(r.label, r.count, f"{r.offset:+d}", f"{r.share:.0%}") for r in d.relations],
+        )
+    for layer, labels in d.labels.items():
+        _counts(f"Layer {layer}", labels)
+    if d.coreference:
+        rows = [(d.coreference.chains, d.coreference.mentions)]
+        table("Coreference", ("chains", "mentions"), rows)
+    for label, classes in d.classes.items():
+        _counts(f"Label {label}", classes)
+    for label, s in d.scores.items():
+        table(
+            f"Label {label}",
+            ("texts", "least", "mean", "most"),
+            [(s.count, s.min, s.mean, s.max)],
+        )
+    _counts("Words", d.words)
+    if d.zipf:
+        out.print(f"Zipf slope {d.zipf.slope:.2f} over ranks {d.zipf.first} to {d.zipf.last}")
+
+
+def _counts(title: str, counts: Mapping[str, int]) -> None:
+    if counts:
+        _cut(title, ("", "count"), list(counts.items()))
+
+
+def _cut(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    more = f" (the first {ROWS} of {len(rows):,})" if len(rows) > ROWS else ""
+    table(title + more, columns, rows[:ROWS])
+
+
+def print_facts(facts: "Facts") -> None:
+    """What `workbench doctor` found, and last what is missing."""
+    device = facts.device
+    table(
+        "This machine",
+        ("", ""),
+        [
+            ("Workbench", facts.workbench),
+            ("Python", facts.python),
+            ("platform", facts.platform),
+            ("device", "; ".join((device.kind, *device.names))),
+            ("processor", f"{device.cores} cores, {device.threads} threads used"),
+            ("spaCy pipelines", ", ".join(facts.pipelines) or "none"),
+            ("browser for images", facts.browser or "none"),
+            *(
+                (name, f"{folder} ({facts.free_bytes[name] / 2**30:,.0f} GiB free)")
+                for name, folder in facts.folders.items()
+            ),
+        ],
+    )
+    table(
+        "Packages",
+        ("package", "installed", "wanted"),
+        [(p.name, p.installed or "none", p.wanted or "any") for p in facts.packages],
+    )
+    if not facts.missing:
+        out.print("Nothing is missing.")
+    for missing in facts.missing:
+        out.print(f"missing: {missing.what}: {missing.why}", markup=False)
+        out.print(f"    {missing.command}", markup=False)
+
+
+def print_catalogue(catalogue: "Catalogue") -> None:
+    """Built-in corpora with their tasks, and the formats that can be read."""
+    for corpus in catalogue.built_in:
+        rows = [(f"{corpus.name}/{task}", about) for task, about in corpus.tasks.items()]
+        table("Built in", ("name", ""), [(corpus.name, corpus.about), *rows])
+    rows = [(" ".join(known.endings), known.about) for known in catalogue.formats]
+    table("Formats", ("endings", ""), rows)
