@@ -5,9 +5,10 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
+from typer.main import get_command
 
 from workbench.cli import app, main
 
@@ -26,15 +27,12 @@ def example_files() -> dict[str, str]:
     return dict(re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)^```$", README, re.DOTALL | re.MULTILINE))
 
 
-def commands(group: typer.Typer, prefix: str = "workbench") -> list[str]:
-    """Every command there is, as one types it."""
-    found = []
-    for command in group.registered_commands:
-        assert command.callback is not None
-        found.append(f"{prefix} {command.name or command.callback.__name__}")
-    for sub in group.registered_groups:
-        assert sub.typer_instance is not None
-        found += [f"{prefix} {sub.name}", *commands(sub.typer_instance, f"{prefix} {sub.name}")]
+def documented(command: Any, name: str) -> list[str]:
+    """Every command there is, as one types it, and every option."""
+    options = [option for parameter in command.params for option in parameter.opts]
+    found = [option for option in options if option.startswith("--")]
+    for sub, below in getattr(command, "commands", {}).items():
+        found += [f"{name} {sub}", *documented(below, f"{name} {sub}")]
     return found
 
 
@@ -47,9 +45,9 @@ def test_ci_runs_the_readmes_test_command() -> None:
     assert TESTS in (ROOT / ".ci" / "run").read_text().splitlines()
 
 
-@pytest.mark.parametrize("command", commands(app))
-def test_every_command_is_documented(command: str) -> None:
-    assert f"`{command}" in README
+@pytest.mark.parametrize("name", sorted(set(documented(get_command(app), "workbench"))))
+def test_every_command_and_option_is_documented(name: str) -> None:
+    assert re.search(rf"`{name}\b", README)
 
 
 @pytest.fixture

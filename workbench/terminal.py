@@ -61,7 +61,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     """A table on standard output: text to the left, numbers to the right."""
     cells = [[_cell(value) for value in row] for row in rows]
     drawn = Table(
-        title=title,
+        title=escape(title),
         title_justify="left",
         title_style="bold",
         show_header=any(columns),

@@ -145,8 +145,10 @@ def layers(doc: Doc) -> set[str]:
     """The names of the layers this Doc carries; labels appear as `label:NAME`."""
     found = {"words"}
     found |= {layer for layer, attribute in _ATTRIBUTES.items() if doc.has_annotation(attribute)}
-    if len(doc) == 1:
+    if len(doc) < 2:
         found.discard("sentences")  # spaCy says a lone word starts a sentence, told or not
+    if not len(doc):
+        found -= set(_ATTRIBUTES)  # and that no words have every attribute
     found |= {str(name) for name in doc.spans}
     if doc.has_annotation("ENT_IOB"):
         found.add("entities")

@@ -76,6 +76,8 @@ def _describe(path: Path) -> _File | None:
     suffix = plain.suffix.lower()
     if suffix not in FORMATS or plain.name.startswith("."):
         return None
+    if suffix == ".spacy" and plain is not path:
+        return None  # compressed in itself; its reader takes no second layer
     match = _SPLIT.fullmatch(plain.stem)
     if match is None:
         return _File(path, plain.stem, "", suffix)
