@@ -209,6 +209,20 @@ def chain_faults(doc: Doc) -> Iterator[str]:
             yield f"chain {name} is {sorted(shown)}"
 
 
+def binding_faults(doc: Doc) -> Iterator[str]:
+    """Inside a clause that depends on it, a subject's own entity is spoken of by a pronoun only."""
+    members = mentions(doc, "coreference")
+    for verb in doc:
+        if verb.dep_ not in ("ccomp", "advcl") or (subject := child(verb.head, "nsubj")) is None:
+            continue
+        own = {m.id for m in members if m.start <= subject.i < m.end and m.end <= verb.left_edge.i}
+        for m in members:
+            inside = verb.left_edge.i <= m.start <= verb.right_edge.i
+            heads = [i for i in own if doc[m.start].pos_ != "PRON" and i == m.id]
+            if inside and heads and number_of(subject) == number_of(doc[m.start : m.end].root):
+                yield f"{subject.text} ... {doc[m.start : m.end].text}"
+
+
 # --- what a sentence says, read off its tree ------------------------------------------------------
 
 KINDS = {**{lemma: {lemma, lex.HYPERNYMS.get(cls, lemma)} for lemma, cls in CLASS_OF.items()}}

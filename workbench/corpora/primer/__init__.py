@@ -90,6 +90,7 @@ def stories(seed: int) -> Iterator[list[Sentence]]:
     draw = Draw(Random(f"primer stories {seed}"))
     seen: set[str] = set()
     while True:
+        draw.afresh()
         story = [speak(clause) for clause in Teller(draw).tell()]
         texts = {sentence.text for sentence in story}
         if len(texts) == len(story) and seen.isdisjoint(texts):
@@ -98,13 +99,13 @@ def stories(seed: int) -> Iterator[list[Sentence]]:
 
 
 def items(task: str, seed: int) -> Iterator[Item]:
-    """Items of a task without end, none twice."""
+    """Items of a task without end, none twice; twins stay together."""
     seen: set[tuple[str, ...]] = set()
-    for item in TASKS[task](Draw(Random(f"primer {task} {seed}"))):
-        key = tuple(sentence.text for sentence in [*item.first, *item.second])
-        if key not in seen:
-            seen.add(key)
-            yield item
+    for group in TASKS[task](Draw(Random(f"primer {task} {seed}"))):
+        keys = {tuple(s.text for s in [*item.first, *item.second]) for item in group}
+        if len(keys) == len(group) and seen.isdisjoint(keys):
+            seen |= keys
+            yield from group
 
 
 def _story_docs(recipe: Recipe, options: Options, split: str) -> Iterator[Doc]:
@@ -136,9 +137,10 @@ def _story_split(recipe: Recipe, split: str) -> Iterator[tuple[int, list[Sentenc
 
 def _task_docs(recipe: Recipe, options: Options, split: str) -> Iterator[Doc]:
     scribe = Scribe(vocabulary("en"))
-    held_out = recipe.held_out + (recipe.held_out % 2 if recipe.task == "acceptability" else 0)
+    pairs = 2 if recipe.task == "acceptability" else 1  # twins are never parted
+    held_out, size = (-(-n // pairs) * pairs for n in (recipe.held_out, recipe.size))
     first = {"test": 0, "dev": held_out, "train": 2 * held_out}[split]
-    count = recipe.size if split == "train" else held_out
+    count = size if split == "train" else held_out
     stream = islice(items(recipe.task, recipe.seed), first, first + count)
     for number, item in enumerate(stream, start=first):
         yield _item_doc(scribe, item, f"primer-{recipe.task}-{recipe.seed}-{number}")

@@ -10,29 +10,29 @@ from workbench.corpora.primer.draw import (
     TRANSITIVE,
     Draw,
 )
-from workbench.corpora.primer.item import Item, Label
+from workbench.corpora.primer.item import Item
 from workbench.corpora.primer.meaning import NP, Clause, Tense
 from workbench.corpora.primer.sentence import Sentence
 from workbench.corpora.primer.stories import Teller
 from workbench.corpora.primer.syntax import speak
 
 
-def acceptability(draw: Draw) -> Iterator[Item]:
+def acceptability(draw: Draw) -> Iterator[tuple[Item, ...]]:
     """Twins: a sentence, then the same with one fault; five phenomena in turn."""
     pair = 0
     while True:
         for phenomenon, make in _PHENOMENA.items():
+            draw.afresh()
             twins = make(draw)
             if twins is None or twins[0].text == twins[1].text:
                 continue
             pair += 1
-            for sentence, label in zip(twins, ("acceptable", "unacceptable"), strict=True):
-                labels: dict[str, Label] = {
-                    "acceptability": label,
-                    "phenomenon": phenomenon,
-                    "pair": str(pair),
-                }
-                yield Item([sentence], labels)
+            said = {"phenomenon": phenomenon, "pair": str(pair)}
+            good, bad = twins
+            yield (
+                Item([good], {"acceptability": "acceptable", **said}),
+                Item([bad], {"acceptability": "unacceptable", **said}),
+            )
 
 
 Twins = tuple[Sentence, Sentence]
@@ -60,17 +60,14 @@ def _agreement(draw: Draw) -> Twins | None:
 
 
 def _reflexive(draw: Draw) -> Twins | None:
-    """ "herself" of somebody who is not a she, or not one."""
-    subject = draw.named() if draw.chance(0.5) else NP(draw.thing(PERSON, 0.5), "the")
-    frame = draw.zipf(REFLEXIVE)
-    own = subject.entity.pronouns
-    wrong = draw.even([p for p in ("Masc", "Fem", "Plur") if p != own])
-    if not subject.entity.name and not (subject.entity.noun and subject.entity.noun.gender):
-        wrong = "Masc" if own == "Plur" else "Plur"  # a teacher may be either
-    elif own == "Plur":
-        wrong = draw.even(("Masc", "Fem"))
-    good = Clause(subject, frame, NP(subject.entity, "reflexive"), place=draw.place())
-    bad = replace(good, object=NP(subject.entity, "reflexive", pronouns=wrong))
+    """ "herself" of somebody who is no she, "himself" of several."""
+    subject = draw.named() if draw.chance(0.4) else NP(draw.thing(PERSON, 0.5), "the")
+    entity = subject.entity
+    if entity.number == "Sing" and not (entity.name or (entity.noun and entity.noun.gender)):
+        return None  # a teacher may be a he, a she or a they
+    wrong = {"Masc": "Fem", "Fem": "Masc"}.get(entity.pronouns) or draw.even(("Masc", "Fem"))
+    good = Clause(subject, draw.zipf(REFLEXIVE), NP(entity, "reflexive"), place=draw.place())
+    bad = replace(good, object=NP(entity, "reflexive", pronouns=wrong))
     return speak(good), speak(bad)
 
 

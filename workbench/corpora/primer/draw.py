@@ -81,8 +81,13 @@ class Draw:
 
     def __init__(self, rng: Random) -> None:
         self.random = rng.random
-        self.made = 0
         self.theme: tuple[str, ...] = ()
+        self.afresh()
+
+    def afresh(self) -> None:
+        """Forget who was spoken of: another story begins."""
+        self.made = 0
+        self.taken: set[str] = set()  # first names
 
     def chance(self, probability: float) -> bool:
         return self.random() < probability
@@ -134,7 +139,11 @@ class Draw:
     def person(self) -> Entity:
         """Somebody with a name."""
         gender = "Fem" if self.chance(0.5) else "Masc"
-        name = [en.name(self.zipf(lex.FIRST_NAMES[gender]))]
+        first = self.zipf(lex.FIRST_NAMES[gender])
+        while first in self.taken and len(self.taken) < len(lex.FIRST_NAMES[gender]):
+            first = self.zipf(lex.FIRST_NAMES[gender])
+        self.taken.add(first)
+        name = [en.name(first)]
         if self.chance(0.25):
             name.append(en.name(self.zipf(lex.SURNAMES)))
         return Entity(self._id(), "person", "Sing", gender, None, tuple(name), "PERSON")
@@ -192,10 +201,21 @@ class Draw:
 
     def _place(self, choices: tuple[tuple[str, frozenset[str]], ...]) -> tuple[str, NP]:
         preposition, classes = self.even(choices)
-        np = self.phrase(classes, plural=0.1)
+        np = self.spot(preposition, classes)
         if np.form == "a" and self.chance(0.6):
             np.form = "the"
         return preposition, np
+
+    def spot(self, preposition: str, classes: frozenset[str]) -> NP:
+        """A place that goes with this preposition: in the kitchen, at the station."""
+        while True:
+            np = self.phrase(classes, plural=0.1)
+            entity = np.entity
+            fitting = lex.PREPOSITIONS.get(preposition)
+            if entity.cls != "building" or not fitting or entity.noun is None:
+                return np
+            if entity.noun.lemma in fitting:
+                return np
 
     def intervening(self, np: NP) -> None:
         """Put a phrase of the other number between this subject and its verb."""
@@ -248,7 +268,7 @@ class Draw:
             classes &= _FITS[preposition]
         elif preposition in ("on", "under", "in"):
             classes &= frozenset(("container",) if preposition == "in" else ("furniture",))
-        np = self.phrase(classes, plural=0.1)
+        np = self.spot(preposition, classes)
         if np.form == "a":
             np.form = "the"
         return preposition, np
@@ -275,7 +295,8 @@ class Draw:
     def state(self, subject: NP, tense: Tense) -> Clause:
         """ "The soup was very hot." """
         word = self.zipf(adjectives_for(subject.entity.cls))
-        degree = en.adverb(self.zipf(lex.DEGREE)) if self.chance(0.35) else None
+        graded = word.lemma not in lex.NOT_GRADED and self.chance(0.35)
+        degree = en.adverb(self.zipf(lex.DEGREE)) if graded else None
         return Clause(subject, predicate=word, degree=degree, tense=tense)
 
 

@@ -119,7 +119,7 @@ _TOWN_PARTS = (
     "ford ham ton bridge mouth wick bury dale",
 )
 _ORGANISATIONS = (
-    "Harbor/Bank River/School City/Museum Valley/College Northern/Railway Golden/Bakery "
+    "Harbour/Bank River/School City/Museum Valley/College Northern/Railway Golden/Bakery "
     "Royal/Theatre Central/Hospital "
     "Island/Press Mountain/Club Union/Hotel Garden/Society Southern/Insurance Silver/Orchestra "
     "Coastal/Shipping "
@@ -363,17 +363,8 @@ _SYNONYMS = (
     "build/construct "
     "clean/tidy carry/haul reject/refuse see/spot angry/furious rude/impolite boring/dull"
 )
-HYPERNYMS = {
-    "person": "person",
-    "animal": "animal",
-    "garment": "garment",
-    "tool": "tool",
-    "instrument": "instrument",
-    "vehicle": "vehicle",
-    "building": "building",
-    "plant": "plant",
-    "container": "container",
-}
+# what each of a class is beyond doubt: a candle need be no tool, a garden no building
+HYPERNYMS = {cls: cls for cls in "person animal garment instrument vehicle plant container".split()}
 MANNER = tuple(
     "quickly slowly carefully quietly happily gently proudly suddenly patiently eagerly calmly "
     "secretly bravely "
@@ -387,6 +378,23 @@ MONTHS = tuple(
     "May June March October April July August September January December February November".split()
 )
 PARTS_OF_DAY = tuple("morning evening afternoon".split())
+# adjectives of which there is no more or less
+NOT_GRADED = frozenset(
+    "wooden woollen empty broken withered torn red white black green blue secret ancient splendid "
+    "delicious brilliant new".split()
+)
+# which buildings one can be in, and which one can be at
+PREPOSITIONS = {
+    "in": frozenset(
+        "house school shop church market kitchen garden library hospital castle theatre museum "
+        "bank hotel office bakery barn mill tower".split()
+    ),
+    "at": frozenset(
+        "school shop church market library station hospital castle farm theatre museum bank hotel "
+        "office bakery harbour mill".split()
+    ),
+}
+PREPOSITIONS["into"] = PREPOSITIONS["through"] = PREPOSITIONS["in"]
 # where events happen, and where things are that a noun phrase speaks of
 EVENT_PLACES = {
     "in": "building",

@@ -101,8 +101,7 @@ def _entailed(draw: Draw, c: Clause) -> Clause:
 
 
 def _denied(draw: Draw, c: Clause) -> Clause:
-    """What cannot be true beside it: the same, denied, with no detail that could be what is "
-    "denied."""
+    """What cannot be true beside it: the same, denied, with no detail that could be denied."""
     assert c.subject is not None
     bare = replace(c, place=None, time=None, manner=None, time_first=False)
     assert bare.object is not None
@@ -116,8 +115,7 @@ def _denied(draw: Draw, c: Clause) -> Clause:
 
 
 def _as_any(c: Clause) -> Clause:
-    """With "any", as English has it in the scope of a denial, so that no other object is "
-    "meant."""
+    """With "any", as English has it under a denial, so that no other object is meant."""
     assert c.object is not None
     return replace(c, object=NP(c.object.entity, "any"))
 
@@ -166,7 +164,7 @@ def _another(draw: Draw, np: NP) -> NP:
             return other
 
 
-def entailment(draw: Draw) -> Iterator[Item]:
+def entailment(draw: Draw) -> Iterator[tuple[Item, ...]]:
     """Premise and hypothesis: entailment, neutral or contradiction."""
     change: Mapping[str, Callable[[Draw, Clause], Clause]] = {
         "entailment": _entailed,
@@ -174,12 +172,13 @@ def entailment(draw: Draw) -> Iterator[Item]:
         "contradiction": _denied,
     }
     while True:
+        draw.afresh()
         label = draw.even(tuple(change))
         premise = _scene(draw)
         hypothesis = change[label](draw, premise)
         item = Item([speak(premise)], {"entailment": label}, [speak(hypothesis)])
         if item.first[0].text != item.second[0].text:
-            yield item
+            yield (item,)
 
 
 _WEIGHTS = {
@@ -193,9 +192,10 @@ _WEIGHTS = {
 }
 
 
-def relatedness(draw: Draw) -> Iterator[Item]:
+def relatedness(draw: Draw) -> Iterator[tuple[Item, ...]]:
     """How much two sentences speak of the same, from 0 (nothing) to 5 (all)."""
     while True:
+        draw.afresh()
         first = _scene(draw)
         kind = draw.random()
         if kind < 0.12:
@@ -208,7 +208,7 @@ def relatedness(draw: Draw) -> Iterator[Item]:
             second = _denied(draw, first)
         else:
             second = _partly(draw, first)
-        yield Item([speak(first)], {"relatedness": related(first, second)}, [speak(second)])
+        yield (Item([speak(first)], {"relatedness": related(first, second)}, [speak(second)]),)
 
 
 def _partly(draw: Draw, c: Clause) -> Clause:
@@ -255,9 +255,10 @@ def related(first: Clause, second: Clause) -> float:
     return round(5 * both / either, 1)
 
 
-def paraphrase(draw: Draw) -> Iterator[Item]:
+def paraphrase(draw: Draw) -> Iterator[tuple[Item, ...]]:
     """The same said otherwise, or something else in nearly the same words."""
     while True:
+        draw.afresh()
         same = draw.chance(0.5)
         first = _scene(draw)
         second = _reworded(draw, first) if same else _twisted(draw, first)
@@ -266,7 +267,7 @@ def paraphrase(draw: Draw) -> Iterator[Item]:
             label = "paraphrase" if same else "different"
             item = Item([speak(first)], {"paraphrase": label}, [speak(other)])
             if item.first[0].text != item.second[0].text:
-                yield item
+                yield (item,)
 
 
 def _reworded(draw: Draw, c: Clause) -> tuple[Clause, Clause] | None:

@@ -11,9 +11,10 @@ from workbench.corpora.primer.stories import Teller
 from workbench.corpora.primer.syntax import speak
 
 
-def questions(draw: Draw) -> Iterator[Item]:
+def questions(draw: Draw) -> Iterator[tuple[Item, ...]]:
     """A question and a story; the answer is a span of the story."""
     while True:
+        draw.afresh()
         clauses = list(Teller(draw).tell())
         sentences = [speak(clause) for clause in clauses]
         lemmas = [word.lemma for sentence in sentences for word in sentence.words]
@@ -25,7 +26,7 @@ def questions(draw: Draw) -> Iterator[Item]:
                 question, (start, end) = asked
                 answer = _named(sentences, (at + start, at + end))
                 if answer is not None:
-                    yield Item([speak(question)], {}, sentences, answer)
+                    yield (Item([speak(question)], {}, sentences, answer),)
                     break
             at += len(sentence.words)
 
@@ -86,7 +87,7 @@ def _plainly(np: NP) -> NP:
 def _named(sentences: list[Sentence], span: Range) -> Range | None:
     """The span, or where it is a pronoun the last phrase before it that names the same one."""
     words = [word for s in sentences for word in s.words]
-    if any(words[i].pos != "PRON" for i in range(*span)):
+    if words[span[0]].pos != "PRON" or span[1] - span[0] > 1:
         return span
     mentions: list[tuple[int, int, str]] = []
     at = 0
@@ -99,4 +100,12 @@ def _named(sentences: list[Sentence], span: Range) -> Range | None:
         for a, b, name in mentions
         if name == chain and b <= span[0] and words[a].pos != "PRON"
     ]
-    return max(named) if named else None
+    if not named:
+        return None
+    proper = [start for start, _ in named if words[start].pos == "PROPN"]
+    if not proper:
+        return max(named)
+    start = end = max(proper)
+    while words[end].pos == "PROPN":
+        end += 1
+    return start, end

@@ -11,32 +11,27 @@ from workbench.corpora.primer.meaning import NP, Clause, Tense
 from workbench.corpora.primer.syntax import speak
 
 _JUDGED = lex.classes("event text food drink idea building garment")
-_LIKING = {
-    True: ("love", "enjoy", "like", "admire", "praise"),
-    False: ("hate", "reject", "ignore", "blame"),
-}
-_FRAME = {frame.lemma: frame for frame in lex.FRAMES if frame.object and not frame.goal}
+_LIKING = {True: "love enjoy like admire".split(), False: "hate dislike detest loathe".split()}
 _THINK = Frame(en.verb("think"), PERSON, frozenset(), "say")
 
 
-def sentiment(draw: Draw) -> Iterator[Item]:
+def sentiment(draw: Draw) -> Iterator[tuple[Item, ...]]:
     """Judgements, plain, negated, reported, or told by what somebody does."""
     while True:
+        draw.afresh()
         good = draw.chance(0.5)
-        yield Item(
-            [speak(_judgement(draw, good))], {"sentiment": "positive" if good else "negative"}
-        )
+        label = "positive" if good else "negative"
+        yield (Item([speak(_judgement(draw, good))], {"sentiment": label}),)
 
 
 def _judgement(draw: Draw, good: bool) -> Clause:
     tense: Tense = "Past" if draw.chance(0.6) else "Pres"
     kind = draw.random()
     if kind < 0.3:
-        frame = _FRAME[draw.zipf(_LIKING[good])]
-        if allowed := frame.object & _JUDGED:
-            np = draw.phrase(allowed)
-            np.adjectives = (_quality(draw, good),) if draw.chance(0.6) else ()
-            return Clause(draw.named(), frame, np, tense=tense)
+        verb = en.verb(draw.zipf(_LIKING[good]))
+        np = draw.phrase(_JUDGED)
+        np.adjectives = (_quality(draw, good),) if draw.chance(0.6) else ()
+        return Clause(draw.named(), Frame(verb, PERSON, _JUDGED, "feel"), np, tense=tense)
     np = NP(draw.thing(_JUDGED, 0.2), "this" if draw.chance(0.3) else "the")
     negative = draw.chance(0.25)
     clause = Clause(np, predicate=_quality(draw, good != negative), tense=tense)

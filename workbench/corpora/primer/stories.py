@@ -72,7 +72,6 @@ class Teller:
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
-        draw.made = 0
         draw.theme = draw.zipf(SCENES)
         self.tense: Tense = "Past" if draw.chance(0.55) else "Pres"
         self.last: dict[Entity, int] = {}
@@ -192,7 +191,7 @@ class Teller:
         return clause
 
     def when(self, clause: Clause, first: bool) -> None:
-        clause.time, clause.time_first, self.timed = self.draw.time(self.tense), first, True
+        clause.time, clause.time_first, self.timed = self.draw.time(clause.tense), first, True
 
     def frequency(self, clause: Clause) -> None:
         """ "often", of habits in the present"""
@@ -213,7 +212,7 @@ class Teller:
 
     def aspect(self, clause: Clause) -> None:
         kind = self.draw.random()
-        stative = clause.frame is not None and clause.frame.kind == "feel"
+        stative = clause.frame is not None and clause.frame.kind in ("feel", "perceive")
         if kind < 0.08 and not clause.time:
             clause.perfect = True
         elif kind < 0.16:
@@ -333,7 +332,11 @@ class Teller:
         return np
 
     def state(self) -> Clause:
-        clause = self.draw.state(self.topic() or self.actor(), self.tense)
+        subject = self.topic() or self.actor()
+        if self.draw.chance(0.15) and frames_for(_HAPPENING, subject.entity.cls):
+            frame = self.draw.zipf(frames_for(_HAPPENING, subject.entity.cls))
+            return Clause(subject, frame, tense=self.tense)
+        clause = self.draw.state(subject, self.tense)
         if self.draw.chance(0.25):
             clause.beside = (
                 en.BUT if self.draw.chance(0.6) else en.AND,
@@ -363,8 +366,18 @@ class Teller:
         verb = self.draw.zipf(lex.THAT_VERBS)
         inner = self.state() if self.draw.chance(0.6) else self.act(self.refer(self.someone()))
         inner.beside = None
+        self.same_again(subject, inner)
         frame = lex.Frame(verb, frozenset(("person",)), frozenset(), "say")
         return Clause(subject, frame, that=inner, tense=self.tense)
+
+    def same_again(self, subject: NP | None, inner: Clause) -> None:
+        """Below a subject its own entity is a pronoun: not "he knew that the uncle was tall"."""
+        if subject is None:
+            return
+        for part in ("subject", "object"):
+            np = getattr(inner, part)
+            if np is not None and np.entity is subject.entity and np.form != "reflexive":
+                setattr(inner, part, NP(np.entity, "pronoun"))
 
     def wish(self) -> Clause:
         subject = self.hero_np()
@@ -382,11 +395,10 @@ class Teller:
         """Two predicates of one subject."""
         first = self.act(self.actor())
         assert first.subject is not None
-        second = (
-            self.noted(self.transitive(first.subject))
-            if self.draw.chance(0.6)
-            else self.draw.intransitive(first.subject, self.tense)
-        )
+        second = self.draw.intransitive(first.subject, self.tense)
+        if self.draw.chance(0.6):
+            other = self.noted(self.transitive(first.subject))
+            second = second if other.frame is first.frame else other
         first.conjoined = replace(second, subject=None)
         return first
 
@@ -395,6 +407,7 @@ class Teller:
         kind = self.draw.random()
         if kind < 0.5:
             clause.under = (_BECAUSE, self.draw.state(self.hero_plain(), self.tense))
+            self.same_again(clause.subject, clause.under[1])
         elif kind < 0.8:
             clause.under = (_WHILE, self.do(self.refer(self.someone())))
         else:
@@ -437,6 +450,7 @@ class Teller:
 
 
 _TAKEN = tuple(f for f in lex.FRAMES if f.object and not f.goal and f.kind not in ("create",))
+_HAPPENING = tuple(f for f in lex.FRAMES if f.kind == "happen")
 _PASSIVE = tuple(f for f in _TAKEN if f.kind not in ("feel", "traverse"))
 
 _OPENERS: tuple[tuple[float, Callable[[Teller, NP], Clause]], ...] = (

@@ -62,7 +62,8 @@ def _noun_phrase(s: Sentence, np: NP, dep: str, nominative: bool = False) -> tup
         _relative(s, np, head, first)
         s.close(start, "NP")
     if np.entity.id:
-        s.mentions.append((start, len(s.words), np.entity.label or np.entity.cls, np.entity.id))
+        end = len(s.words) - (np.apposition is not None)  # the comma behind it is not of it
+        s.mentions.append((start, end, np.entity.label or np.entity.cls, np.entity.id))
     if np.also is not None:
         cc = s.say(en.AND, "cc")
         second, _ = _noun_phrase(s, np.also, "conj", nominative)

@@ -1,4 +1,4 @@
-"""The tasks of the primer by name; each is an endless stream of items, right by construction."""
+"""The tasks of the primer by name: endless streams of items, in groups that stay together."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,7 +9,7 @@ from workbench.corpora.primer.pairs import entailment, paraphrase, relatedness
 from workbench.corpora.primer.questions import questions
 from workbench.corpora.primer.sentiment import sentiment
 
-TASKS: Mapping[str, Callable[[Draw], Iterator[Item]]] = {
+TASKS: Mapping[str, Callable[[Draw], Iterator[tuple[Item, ...]]]] = {
     "acceptability": acceptability,
     "entailment": entailment,
     "paraphrase": paraphrase,
