@@ -1,0 +1,100 @@
+"""The one attention function that every model of transformers' interface runs through.
+
+Registered once under the name `workbench`, together with its mask function: without the latter,
+padding and causal masks vanish and nothing warns. With no taps, or with gates alone, it is
+PyTorch's fused attention; where a tap needs probabilities, it computes them once, in float32 at
+least, after the softmax and before dropout, so they are right in train mode too.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from workbench.engine.taps import current
+from workbench.errors import WorkbenchError
+
+NAME = "workbench"
+_UNSUPPORTED = ("softcap", "s_aux")  # change the softmax itself; none of our families has them
+
+
+def register() -> None:
+    """Make `model.set_attn_implementation("workbench")` known to transformers."""
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+def attention(
+    module: nn.Module,
+    query: Tensor,  # [batch, heads, queries, width]
+    key: Tensor,  # [batch, groups, keys, width]
+    value: Tensor,  # [batch, groups, keys, width]
+    attention_mask: Tensor | None,  # [batch, 1, queries, keys], true where to look, or additive
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,  # [1 or batch, heads, queries, keys]
+    **kwargs: Any,
+) -> tuple[Tensor, None]:  # [batch, queries, heads, width]
+    """Attention with taps; the second result is always None, maps go to taps."""
+    if any(kwargs.get(name) is not None for name in _UNSUPPORTED):
+        raise WorkbenchError(
+            f"{type(module).__name__} changes the softmax in a way the engine does not follow.",
+            remedy="Use a model without soft-capped or sink attention.",
+        )
+    running = current()
+    site = running.next_site(query.shape[1], key.shape[1]) if running else None
+    if running is None or site is None or not running.looking(site):
+        output, _ = sdpa_attention_forward(
+            module,
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout=dropout,
+            scaling=scaling,
+            is_causal=is_causal,
+            position_bias=position_bias,
+            **kwargs,
+        )
+    else:
+        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        scores = _scores(query, key, scaling, attention_mask, position_bias, bool(causal))
+        probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        running.show(site, probabilities, value)
+        kept = nn.functional.dropout(probabilities.to(value.dtype), dropout, module.training)
+        output = (kept @ _repeated(value, query)).transpose(1, 2)
+    gates = running.gate(site, query.shape[0]) if running and site else None
+    if gates is not None:
+        output = output * gates[:, None, :, None].to(output.dtype)
+    return output, None
+
+
+def _repeated(shared: Tensor, query: Tensor) -> Tensor:
+    """Keys or values once for every head that shares them.  # [batch, heads, keys, width]"""
+    times = query.shape[1] // shared.shape[1]
+    return shared if times == 1 else shared.repeat_interleave(times, dim=1)
+
+
+def _scores(
+    query: Tensor,
+    key: Tensor,
+    scaling: float | None,
+    mask: Tensor | None,
+    position_bias: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """What goes into the softmax.  # [batch, heads, queries, keys]"""
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = query @ _repeated(key, query).transpose(-1, -2) * scale
+    if position_bias is not None:
+        scores = scores + position_bias
+    lowest = torch.finfo(scores.dtype).min
+    if mask is None and causal and query.shape[2] > 1:  # left to the kernel's own causal mask
+        mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, lowest) if mask.dtype == torch.bool else scores + mask

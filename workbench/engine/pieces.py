@@ -1,0 +1,165 @@
+"""Tokenised batches: what a model reads, and which word each of its pieces belongs to.
+
+A `Row` is one document in pieces (numpy, any length); `pad` lays rows side by side as the tensors a
+model takes. Padding is always on the right. A word of the corpus is in exactly one of three states:
+it owns at least one piece; it was cut off with the end of a text too long for the model (`cut`); or
+it is `unaligned`, for the tokenizer made nothing of it. A word that alone is longer than the model
+is cut and, since no shorter text would have saved it, counted as unaligned too. Costs 26 bytes a
+piece, padding included, 34 with segments.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+NO_WORD = -1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One document in pieces."""
+
+    ids: NDArray[np.int64]  # [pieces]
+    words: NDArray[np.int64]  # [pieces], the word that owns each, or NO_WORD
+    special: NDArray[np.bool_]  # [pieces], put there by the tokenizer: [CLS], </s>
+    segments: NDArray[np.int64] | None  # [pieces], token type ids, where the model takes them
+    word_count: int
+    unaligned: tuple[int, ...] = ()  # words that own no piece, ascending
+    cut: tuple[tuple[int, int], ...] = ()  # half-open ranges of words lost with the end of a text
+    order: int = 0  # place in the corpus
+
+    @property
+    def kept(self) -> int:
+        """How many words survived truncation."""
+        return self.word_count - sum(last - first for first, last in self.cut)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A batch of documents in pieces, ready for a model."""
+
+    ids: Tensor  # [batch, pieces], int64
+    mask: Tensor  # [batch, pieces], bool: a real piece, not padding
+    words: Tensor  # [batch, pieces], int64: the word that owns it; NO_WORD: special, padding, none
+    special: Tensor  # [batch, pieces], bool
+    segments: Tensor | None  # [batch, pieces], int64
+    word_counts: Tensor  # [batch], int64
+    kept: Tensor  # [batch], int64: the first `kept` words of a text; of a pair, see `cut`
+    order: Tensor  # [batch], int64: place in the corpus
+    unaligned: tuple[tuple[int, int], ...] = ()  # (row, word) that own no piece
+    cut: tuple[tuple[int, int, int], ...] = ()  # (row, first word, last word + 1) lost at an end
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to(self, device: torch.device | str) -> "Pieces":
+        """The same batch on another device; does not wait where the batch is pinned."""
+        later = torch.device(device).type == "cuda"
+        return self._each(lambda tensor: tensor.to(device, non_blocking=later))
+
+    def pin(self) -> "Pieces":
+        """The same batch in page-locked memory, where there is a GPU to copy it to."""
+        return self._each(Tensor.pin_memory) if torch.cuda.is_available() else self
+
+    def take(self, rows: Sequence[int] | Tensor) -> "Pieces":
+        """These rows, in this order, as wide as before."""
+        chosen = torch.as_tensor(rows, dtype=torch.int64).tolist()
+        chosen = [range(len(self))[row] for row in chosen]
+        index = torch.tensor(chosen, dtype=torch.int64, device=self.ids.device)
+        taken = self._each(lambda tensor: tensor[index])
+        return replace(
+            taken,
+            unaligned=tuple(
+                (new, word)
+                for new, old in enumerate(chosen)
+                for r, word in self.unaligned
+                if r == old
+            ),
+            cut=tuple(
+                (new, first, last)
+                for new, old in enumerate(chosen)
+                for r, first, last in self.cut
+                if r == old
+            ),
+        )
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Pieces":
+        return replace(
+            self,
+            ids=change(self.ids),
+            mask=change(self.mask),
+            words=change(self.words),
+            special=change(self.special),
+            segments=None if self.segments is None else change(self.segments),
+            word_counts=change(self.word_counts),
+            kept=change(self.kept),
+            order=change(self.order),
+        )
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Documents in pieces, end to end: what `lay` makes a batch of."""
+
+    ids: NDArray[np.int64]  # [all pieces]
+    words: NDArray[np.int64]  # [all pieces], each a word of its own document
+    special: NDArray[np.bool_]  # [all pieces]
+    segments: NDArray[np.int64] | None  # [all pieces]
+    lengths: NDArray[np.int64]  # [documents], pieces
+    word_counts: NDArray[np.int64]  # [documents]
+    unaligned: tuple[tuple[int, int], ...]  # (document, word)
+    cut: tuple[tuple[int, int, int], ...]  # (document, first word, last word + 1)
+
+
+def pad(rows: Sequence[Row], pad_id: int = 0) -> Pieces:
+    """Rows side by side, as wide as the longest, and at least one piece wide.
+
+    A row without any piece (an empty text, a tokenizer that adds nothing) is all padding.
+    """
+    nothing = np.empty(0, dtype=np.int64)
+    segments = [row.segments for row in rows if row.segments is not None]
+    flat = Flat(
+        ids=np.concatenate([nothing, *(row.ids for row in rows)]),
+        words=np.concatenate([nothing, *(row.words for row in rows)]),
+        special=np.concatenate([nothing.astype(np.bool_), *(row.special for row in rows)]),
+        segments=np.concatenate(segments) if rows and len(segments) == len(rows) else None,
+        lengths=np.array([len(row.ids) for row in rows], dtype=np.int64),
+        word_counts=np.array([row.word_count for row in rows], dtype=np.int64),
+        unaligned=tuple((place, word) for place, row in enumerate(rows) for word in row.unaligned),
+        cut=tuple((place, *lost) for place, row in enumerate(rows) for lost in row.cut),
+    )
+    return lay(flat, np.array([row.order for row in rows], dtype=np.int64), pad_id)
+
+
+def lay(flat: Flat, order: NDArray[np.int64], pad_id: int = 0) -> Pieces:
+    """Documents side by side as a batch, padded as `pad` does."""
+    width = max(1, int(flat.lengths.max(initial=0)))
+    mask = np.arange(width) < flat.lengths[:, None]  # [batch, pieces]
+    kept = flat.word_counts.copy()
+    for place, first, last in flat.cut:
+        kept[place] -= last - first
+    return Pieces(
+        ids=_filled(mask, flat.ids, pad_id),
+        mask=torch.from_numpy(mask),
+        words=_filled(mask, flat.words, NO_WORD),
+        special=_filled(mask, flat.special, False),
+        segments=None if flat.segments is None else _filled(mask, flat.segments, 0),
+        word_counts=torch.from_numpy(flat.word_counts),
+        kept=torch.from_numpy(kept),
+        order=torch.from_numpy(order),
+        unaligned=flat.unaligned,
+        cut=flat.cut,
+    )
+
+
+def _filled(
+    mask: NDArray[np.bool_], values: NDArray[np.int64] | NDArray[np.bool_], filler: int
+) -> Tensor:
+    """The values laid into the true cells of the mask, row by row."""
+    cells = np.full(mask.shape, filler, dtype=values.dtype)  # [batch, pieces]
+    cells[mask] = values
+    return torch.from_numpy(cells)

@@ -1,0 +1,287 @@
+"""Activations on disk: every layer's states of every word, or span, memory-mapped.
+
+A store is a folder with one array `[layers + 1, rows, width]` and a description, named by the hash
+of what it was made from: weights, tokenizer, texts, pooling. It is written beside its place and
+moved there at the end, so a killed writer leaves nothing that reads as a store, and the same
+question is answered from disk. Half precision by default: 2 bytes a number, so 10,000 sentences of
+10 words through a BERT-base take 2 GB.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from workbench.engine.batch import Batch
+from workbench.engine.model import Model, Output
+from workbench.engine.passes import Progress, Report, run_over
+from workbench.engine.pieces import Pieces
+from workbench.engine.taps import StackName
+from workbench.errors import WorkbenchError
+
+Pooling = Literal["mean", "first", "last"]
+FORMAT = "workbench-store-1"
+_KINDS: dict[str, tuple[torch.dtype, Any]] = {  # what torch calls it, and what numpy keeps
+    "fp16": (torch.float16, np.float16),
+    "bf16": (torch.bfloat16, np.int16),
+    "fp32": (torch.float32, np.float32),
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a store holds and what it was made from."""
+
+    key: str
+    stack: StackName
+    layers: int  # blocks; there is one more array than that
+    rows: int
+    width: int
+    pooling: Pooling
+    kind: str
+    model: str
+    format: str = FORMAT
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open store; nothing is read until a layer is asked for."""
+
+    folder: Path
+    description: Description
+    missing: NDArray[np.bool_]  # [rows], words that own no piece and read as zero
+
+    def layer(self, layer: int) -> Tensor:
+        """States of one layer, memory-mapped.  # [rows, width]"""
+        about = self.description
+        if not 0 <= layer <= about.layers:
+            raise WorkbenchError(
+                f"there is no layer {layer}.",
+                where=str(self.folder),
+                remedy=f"Layers run from 0, the embeddings, to {about.layers}.",
+            )
+        array = np.load(self.folder / "states.npy", mmap_mode="r")
+        kept = torch.from_numpy(array[layer].view())  # [rows, width]
+        return kept.view(_KINDS[about.kind][0])
+
+
+def open_store(folder: Path) -> Store:
+    """Open what `pooled` wrote."""
+    try:
+        about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        missing = np.load(folder / "missing.npy")
+        description = Description(**about)
+    except (OSError, ValueError, TypeError) as error:
+        raise _unsound(folder, str(error)) from None
+    if description.format != FORMAT:
+        raise _unsound(folder, f"its format is {description.format!r}")
+    return Store(folder, description, missing)
+
+
+def _unsound(folder: Path, reason: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"not a sound activation store: {reason}.",
+        where=str(folder),
+        remedy="Delete the folder; it is made again when it is needed.",
+    )
+
+
+def pooled(
+    model: Model,
+    batch: Batch,
+    home: Path,
+    *,
+    stack: StackName | None = None,
+    spans: NDArray[np.int64] | None = None,
+    pooling: Pooling = "mean",
+    kind: str = "fp16",
+    pieces: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> tuple[Store, Report | None]:
+    """Every layer's states of every word of a batch, from disk where they are already there.
+
+    With `spans` ([spans, 3]: document, first word, last word + 1) a row is a span, the mean of its
+    words. `pooling` says how a word comes from its pieces. The report is None for a store found.
+    """
+    if kind not in _KINDS:
+        raise WorkbenchError(f"there is no kind {kind!r}.", remedy=f"Say {', '.join(_KINDS)}.")
+    chosen = stack or model.stacks[-1].name
+    layers = next((s.layers for s in model.stacks if s.name == chosen), None)
+    if layers is None:
+        names = ", ".join(s.name for s in model.stacks)
+        raise WorkbenchError(f"{model.name} has no {chosen} stack.", remedy=f"It has {names}.")
+    rows = len(batch.words) if spans is None else len(spans)
+    key = store_key(model, batch, chosen, spans, pooling, kind)
+    folder = home / f"activations-{key}"
+    if folder.is_dir():
+        return open_store(folder), None
+    about = Description(key, chosen, layers, rows, model.width, pooling, kind, model.name)
+    report = _write(model, batch, folder, about, spans, pieces, progress)
+    return open_store(folder), report
+
+
+def store_key(
+    model: Model,
+    batch: Batch,
+    stack: str,
+    spans: NDArray[np.int64] | None,
+    pooling: str,
+    kind: str,
+) -> str:
+    """The hash of everything the numbers depend on, and of nothing else."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (FORMAT, model.content_hash, model.precision, stack, pooling, kind):
+        digest.update(part.encode() + b"\0")
+    arrays: list[NDArray[Any]] = [batch.text, batch.text_offsets, batch.words, batch.word_offsets]
+    for array in [*arrays, batch.segments, np.zeros(0) if spans is None else spans]:
+        digest.update(str((array.dtype, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _write(
+    model: Model,
+    batch: Batch,
+    folder: Path,
+    about: Description,
+    spans: NDArray[np.int64] | None,
+    pieces: int | None,
+    progress: Callable[[Progress], object] | None,
+) -> Report:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    try:
+        shape = (about.layers + 1, about.rows, about.width)
+        states = np.lib.format.open_memmap(
+            draft / "states.npy", mode="w+", dtype=_KINDS[about.kind][1], shape=shape
+        )
+        missing = np.ones(about.rows, dtype=np.bool_)
+        writer = _Writer(batch, spans, about, states, missing)
+        report = run_over(model, batch, writer.take, pieces=pieces, progress=progress)
+        states.flush()
+        np.save(draft / "missing.npy", missing)
+        (draft / "store.json").write_text(json.dumps(asdict(about), indent=1), encoding="utf-8")
+        _into_place(draft, folder)
+        return report
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _into_place(draft: Path, folder: Path) -> None:
+    """Rename; where another process was first, its store is as good as this one."""
+    try:
+        draft.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _unwritable(folder: Path, error: OSError) -> WorkbenchError:
+    return WorkbenchError(
+        f"cannot be written: {error.strerror or error}.",
+        where=str(folder),
+        remedy="Name a folder you may write to, on a disk with space left.",
+    )
+
+
+@dataclass
+class _Writer:
+    """Puts each batch's words, or spans, where they belong."""
+
+    batch: Batch
+    spans: NDArray[np.int64] | None
+    about: Description
+    states: NDArray[Any]  # [layers + 1, rows, width]
+    missing: NDArray[np.bool_]  # [rows]
+
+    def take(self, text: Pieces, output: Output) -> None:
+        read = output.texts[self.about.stack]
+        documents = text.order.cpu().numpy()  # [batch]
+        for layer, found in enumerate(output.hidden[self.about.stack]):
+            words, owned = by_word(found, read, self.about.pooling)  # [batch, words, width]
+            if self.spans is None:
+                rows, values, there = self._words(documents, words, owned)
+            else:
+                rows, values, there = self._spans(documents, words, owned, self.spans)
+            self.states[layer, rows] = self._kept(values, layer)
+            self.missing[rows] = ~there.cpu().numpy()
+
+    def _words(
+        self, documents: NDArray[np.int64], words: Tensor, owned: Tensor
+    ) -> tuple[NDArray[np.int64], Tensor, Tensor]:
+        starts, ends = self.batch.word_offsets[documents], self.batch.word_offsets[documents + 1]
+        rows = starts[:, None] + np.arange(words.shape[1])  # [batch, words]
+        real = rows < ends[:, None]
+        chosen = torch.from_numpy(real).to(words.device)
+        return rows[real], words[chosen], owned[chosen]
+
+    def _spans(
+        self,
+        documents: NDArray[np.int64],
+        words: Tensor,
+        owned: Tensor,
+        spans: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], Tensor, Tensor]:
+        """Means over ranges of words, from running sums; a span of no owned word is missing."""
+        place = np.full(len(self.batch), -1)
+        place[documents] = np.arange(len(documents))
+        rows = np.flatnonzero(place[spans[:, 0]] >= 0)
+        row = torch.from_numpy(place[spans[rows, 0]]).to(words.device)  # [spans]
+        first, last = torch.from_numpy(spans[rows, 1:].T.copy()).to(words.device)
+        before = torch.nn.functional.pad(words.double().cumsum(1), (0, 0, 1, 0))
+        counts = torch.nn.functional.pad(owned.long().cumsum(1), (1, 0))  # [batch, words + 1]
+        sums = before[row, last] - before[row, first]  # [spans, width]
+        number = counts[row, last] - counts[row, first]  # [spans]
+        return rows, (sums / number.clamp(min=1)[:, None]).float(), number > 0
+
+    def _kept(self, values: Tensor, layer: int) -> NDArray[Any]:
+        """In the store's precision; a number it cannot hold is an error, not an infinity."""
+        kept = values.to(_KINDS[self.about.kind][0]).cpu()
+        if not bool(kept.isfinite().all()) and bool(values.isfinite().all()):
+            raise WorkbenchError(
+                f"layer {layer} has numbers too large for {self.about.kind}.",
+                where=self.about.model,
+                remedy="Keep them as bf16 or fp32.",
+            )
+        return (kept.view(torch.int16) if self.about.kind == "bf16" else kept).numpy()
+
+
+def by_word(states: Tensor, text: Pieces, pooling: Pooling) -> tuple[Tensor, Tensor]:
+    """States of words from those of their pieces, and which words own any piece.
+
+    [batch, pieces, width] -> [batch, words, width], [batch, words]
+    """
+    batch, length, width = states.shape
+    words = int(text.word_counts.max()) if len(text) else 0
+    owned = text.words >= 0  # [batch, pieces]
+    index = torch.where(owned, text.words, words)  # what no word owns goes to one place beyond
+    counts = torch.zeros(batch, words + 1, device=states.device)
+    counts.scatter_add_(1, index, torch.ones_like(index, dtype=counts.dtype))
+    if pooling == "mean":
+        sums = torch.zeros(batch, words + 1, width, device=states.device, dtype=torch.float32)
+        sums.scatter_add_(1, index[..., None].expand(-1, -1, width), states.float())
+        found = sums / counts.clamp(min=1)[..., None]
+    else:
+        place = torch.arange(length, device=states.device).expand(batch, length)
+        worst = length if pooling == "first" else -1
+        chosen = torch.full((batch, words + 1), worst, device=states.device)
+        reduce = "amin" if pooling == "first" else "amax"
+        chosen.scatter_reduce_(1, index, place, reduce)
+        chosen = chosen.clamp(0, length - 1)
+        found = states.gather(1, chosen[..., None].expand(-1, -1, width)).float()
+    there = counts[:, :words] > 0
+    return found[:, :words] * there[..., None], there

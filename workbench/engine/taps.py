@@ -1,0 +1,230 @@
+"""Taps: what can hang on attention while a forward pass runs, and where.
+
+A `Site` is one call of an attention function, numbered in the order of the calls, since models
+share weights (ALBERT) or do not know their own layer (DistilBERT). A tap is told each site's
+attention as a `View`: `Capture` keeps the maps it is asked for, `Reduce` turns each map into a
+few numbers a head on the spot and adds them up, `Gate` scales the output of each head, row by
+row if need be.
+
+Only taps that need probabilities make the engine compute them; gates alone keep the fast kernel.
+Capture costs the maps it keeps, Reduce a few numbers a head whatever the corpus, Gate a product.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from workbench.engine.pieces import Pieces
+from workbench.errors import WorkbenchError
+
+StackName = Literal["encoder", "decoder"]
+Kind = Literal["self", "causal", "cross"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention call of a forward pass."""
+
+    index: int  # in the order of calls
+    stack: StackName
+    kind: Kind
+    layer: int  # within its stack and kind
+    heads: int
+    groups: int  # heads of keys and values; fewer than `heads` where queries are grouped
+
+    @property
+    def name(self) -> str:
+        return f"{self.stack}.{self.layer}.{self.kind}"
+
+
+@dataclass(frozen=True)
+class View:
+    """Attention at one site, as a tap sees it: after the softmax, before dropout."""
+
+    site: Site
+    probabilities: Tensor  # [batch, heads, queries, keys]
+    value: Tensor | None  # [batch, groups, keys, width of a head]
+    queries: Pieces | None  # of the text whose pieces attend
+    keys: Pieces | None  # of the text attended to
+
+
+class Tap(Protocol):
+    """Anything that looks at attention."""
+
+    @property
+    def needs_probabilities(self) -> bool: ...
+
+    def wants(self, site: Site) -> bool: ...
+
+    def close(self, whole: bool) -> None:
+        """The pass is over; what a pass that broke off left behind does not count."""
+
+
+class Looking(Tap, Protocol):
+    def see(self, view: View) -> None: ...
+
+
+@dataclass(eq=False)
+class Capture:
+    """Keep the maps of chosen sites; `maps[site]` lists one tensor a batch, [batch, heads, q, k]."""
+
+    sites: Callable[[Site], bool] = lambda site: True
+    heads: Sequence[int] | None = None
+    maps: dict[Site, list[Tensor]] = field(default_factory=dict)
+    _pending: dict[Site, Tensor] = field(default_factory=dict)
+
+    needs_probabilities = True
+
+    def wants(self, site: Site) -> bool:
+        return self.sites(site)
+
+    def see(self, view: View) -> None:
+        kept = view.probabilities
+        if self.heads is not None:
+            kept = kept[:, list(self.heads)]
+        self._pending[view.site] = kept.detach()
+
+    def close(self, whole: bool) -> None:
+        for site, kept in self._pending.items() if whole else ():
+            self.maps.setdefault(site, []).append(kept)
+        self._pending.clear()
+
+
+Statistic = Callable[[View], Tensor]  # -> [heads, numbers]
+
+
+@dataclass(eq=False)
+class Reduce:
+    """Add up a statistic of each head's maps, on the device; `total[site]` is [heads, numbers]."""
+
+    statistic: Statistic
+    total: dict[Site, Tensor] = field(default_factory=dict)
+    _pending: dict[Site, Tensor] = field(default_factory=dict)
+
+    needs_probabilities = True
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    @torch.no_grad()
+    def see(self, view: View) -> None:
+        self._pending[view.site] = self.statistic(view).to(torch.float64)  # [heads, numbers]
+
+    def close(self, whole: bool) -> None:
+        for site, numbers in self._pending.items() if whole else ():
+            self.total[site] = self.total[site] + numbers if site in self.total else numbers
+        self._pending.clear()
+
+
+@dataclass(eq=False)
+class Gate:
+    """Scale each head's output; the same as scaling its probabilities, and keeps the fast kernel.
+
+    `values` is [sites, heads], or [batch, sites, heads] where every row has gates of its own. Heads
+    beyond a site's own are not looked at, so stacks of different widths share one tensor.
+    """
+
+    values: Tensor
+
+    needs_probabilities = False
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    def of(self, site: Site, batch: int) -> Tensor:
+        """The gates of one site.  # [batch or 1, heads]"""
+        self._check(site, batch)
+        chosen = self.values[..., site.index, : site.heads]
+        return chosen if chosen.ndim == 2 else chosen.unsqueeze(0)
+
+    def close(self, whole: bool) -> None:
+        pass
+
+    def _check(self, site: Site, batch: int) -> None:
+        shape = tuple(self.values.shape)
+        rows = shape[0] if len(shape) == 3 else 1
+        fits = len(shape) in (2, 3) and site.index < shape[-2] and site.heads <= shape[-1]
+        if not fits or rows not in (1, batch):
+            raise WorkbenchError(
+                f"gates of shape {list(shape)} do not fit site {site.index} ({site.name}) with "
+                f"{site.heads} heads in a batch of {batch}.",
+                remedy="Give [sites, heads], or [batch, sites, heads] for gates of each row.",
+            )
+
+
+@dataclass(eq=False)
+class Session:
+    """The taps of one forward pass, and how far it has come."""
+
+    taps: Sequence[Tap]
+    sites: Sequence[Site] | None  # None while the sites are being found
+    texts: dict[StackName, Pieces] = field(default_factory=dict)
+    calls: int = 0
+
+    def next_site(self, heads: int, groups: int) -> Site:
+        """The site of this attention call, by its place in the order of calls."""
+        index = self.calls
+        self.calls += 1
+        if self.sites is None:
+            return Site(index, "encoder", "self", index, heads, groups)
+        if index >= len(self.sites):
+            raise WorkbenchError(
+                f"this forward pass has more than the {len(self.sites)} attention calls expected.",
+                remedy="Run one forward pass at a time within a session.",
+            )
+        return self.sites[index]
+
+    def looking(self, site: Site) -> list[Looking]:
+        """The taps that want this site's probabilities."""
+        return [t for t in self.taps if t.needs_probabilities and t.wants(site)]  # type: ignore[misc]
+
+    def show(self, site: Site, probabilities: Tensor, value: Tensor | None) -> None:
+        """Let every tap that asked see this site."""
+        takers = self.looking(site)
+        if not takers:
+            return
+        keys: StackName = "encoder" if site.kind == "cross" else site.stack
+        texts = self.texts.get(site.stack), self.texts.get(keys)
+        view = View(site, probabilities, value, *texts)
+        for tap in takers:
+            tap.see(view)
+
+    def gate(self, site: Site, batch: int) -> Tensor | None:
+        """The product of all gates at a site.  # [batch or 1, heads]"""
+        product: Tensor | None = None
+        for tap in self.taps:
+            if isinstance(tap, Gate):
+                values = tap.of(site, batch)
+                product = values if product is None else product * values
+        return product
+
+
+_current: ContextVar[Session | None] = ContextVar("workbench_attention_session", default=None)
+
+
+def current() -> Session | None:
+    return _current.get()
+
+
+@contextmanager
+def session(
+    taps: Iterable[Tap],
+    sites: Sequence[Site] | None,
+    texts: dict[StackName, Pieces] | None = None,
+) -> Iterator[Session]:
+    """Make taps active for the forward pass inside the block."""
+    opened = Session(list(taps), sites, texts or {})
+    token = _current.set(opened)
+    whole = False
+    try:
+        yield opened
+        whole = True
+    finally:
+        _current.reset(token)
+        for tap in opened.taps:
+            tap.close(whole)
