@@ -15,12 +15,14 @@ from workbench.errors import WorkbenchError
 if TYPE_CHECKING:
     from workbench.corpora import read, write
     from workbench.corpora.describe import describe
+    from workbench.models.loading import load
 
 __version__ = "0.1.0"
-__all__ = ["WorkbenchError", "__version__", "describe", "read", "write"]
+__all__ = ["WorkbenchError", "__version__", "describe", "load", "read", "write"]
 
 _HOMES = {
     "describe": "workbench.corpora.describe",
+    "load": "workbench.models.loading",
     "read": "workbench.corpora",
     "write": "workbench.corpora",
 }

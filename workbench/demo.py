@@ -9,13 +9,17 @@ from functools import cached_property
 
 import torch
 from spacy.tokens import Doc
-from transformers import BertModel, BertTokenizer
 
 from workbench import terminal
-from workbench.corpora import Corpus, read
+from workbench.corpora import Corpus, encode, read
 from workbench.corpora.describe import describe
 from workbench.corpora.show import shown
-from workbench.models.tiny import facts, tiny_bert
+from workbench.engine.model import Model
+from workbench.engine.statistics import confidence, count, together
+from workbench.engine.taps import Reduce
+from workbench.models.catalogue import facts
+from workbench.models.huggingface import HuggingFace
+from workbench.models.tiny import tiny_bert
 
 
 class Tour:
@@ -30,8 +34,9 @@ class Tour:
         return next(read("primer", unit="document").docs("dev"))
 
     @cached_property
-    def tiny(self) -> tuple[BertModel, BertTokenizer]:
-        return tiny_bert(token.text for doc in self.corpus.docs("dev") for token in doc)
+    def tiny(self) -> Model:
+        words = (token.text for doc in self.corpus.docs("dev") for token in doc)
+        return HuggingFace(*tiny_bert(words), "tiny BERT")
 
 
 def tour() -> None:
@@ -53,17 +58,27 @@ def _story(state: Tour) -> None:
 
 
 def _model(state: Tour) -> None:
-    model, _ = state.tiny
-    terminal.table("A random BERT over the words of the split dev", ("", ""), facts(model).items())
+    found = facts(state.tiny)
+    stacks = found.pop("stacks")
+    rows = [*found.items(), *((f"{s['name']} {key}", s[key]) for s in stacks for key in s)]
+    shown_rows = [
+        (key, ", ".join(value) if isinstance(value, tuple) else value) for key, value in rows
+    ]
+    terminal.table("A random BERT over the words of the split dev", ("", ""), shown_rows)
 
 
 def _forward(state: Tour) -> None:
-    model, tokenizer = state.tiny
-    inputs = tokenizer(state.story.text, truncation=True, return_tensors="pt")
-    with torch.inference_mode():
-        hidden = model(**inputs, output_hidden_states=True).hidden_states
-    rows = [(layer, " × ".join(map(str, states.shape))) for layer, states in enumerate(hidden)]
-    terminal.table("Hidden states of the story", ("layer", "batch × pieces × width"), rows)
+    model, reduce = state.tiny, Reduce(together([count, confidence]))
+    with torch.no_grad():
+        output = model.forward(model.encode(encode([state.story])), taps=[reduce])
+    rows: list[tuple[object, ...]] = []
+    for layer, states in enumerate(output.hidden["encoder"]):
+        rows.append((f"layer {layer}", " × ".join(map(str, states.shape)), ""))
+    for site, total in reduce.total.items():
+        sure = (total[:, 1] / total[:, 0]).tolist()
+        rows.append((site.name, "", ", ".join(f"{value:.2f}" for value in sure)))
+    columns = ("", "states: batch × pieces × width", "confidence of each head")
+    terminal.table("Inside a forward pass over the story", columns, rows)
 
 
 STOPS: dict[str, Callable[[Tour], None]] = {

@@ -6,7 +6,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from workbench.models.tiny import facts, tiny_bert
+from workbench.models.catalogue import facts
+from workbench.models.huggingface import HuggingFace
+from workbench.models.tiny import tiny_bert
 
 WORDS = ["The", "dog", "don't", "naïve", "café", "barks", ".", "1990s", "漢字"]
 
@@ -57,10 +59,9 @@ def test_order_and_repetition_of_words_do_not_matter() -> None:
 
 def test_facts_are_counted_not_copied() -> None:
     model, tokenizer = tiny_bert(WORDS)
-    found = facts(model)
-    assert found["model"] == "BertModel"
-    assert (found["layers"], found["heads"], found["width"]) == (2, 2, 32)
-    assert found["vocabulary"] == len(tokenizer)
+    found = facts(HuggingFace(model, tokenizer, "tiny"))
+    assert (found["name"], found["family"], found["width"]) == ("tiny", "bert", 32)
+    assert [(s["name"], s["layers"], s["heads"]) for s in found["stacks"]] == [("encoder", 2, 2)]
     # word, position and type embeddings with their norm; per layer 4 square maps, 2 of the
     # feed-forward, 2 norms; the pooler
     embeddings = (len(tokenizer) + 512 + 2) * 32 + 2 * 32

@@ -4,24 +4,12 @@ Needs no network and leaves no file. Costs milliseconds, once torch and transfor
 """
 
 from collections.abc import Iterable
-from typing import TypedDict
 
 import torch
-from transformers import BertConfig, BertModel, BertTokenizer, PreTrainedModel
+from transformers import BertConfig, BertModel, BertTokenizer
 
 LAYERS, HEADS, WIDTH = 2, 2, 32
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
-class ModelFacts(TypedDict):
-    """What one asks first of a model."""
-
-    model: str
-    layers: int
-    heads: int
-    width: int
-    vocabulary: int
-    parameters: int
 
 
 def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertModel, BertTokenizer]:
@@ -42,19 +30,6 @@ def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertModel, BertToken
         model = BertModel(config)
     model.eval()  # type: ignore[no-untyped-call]
     return model, tokenizer
-
-
-def facts(model: PreTrainedModel) -> ModelFacts:
-    """Size and shape, from the model's own configuration and weights."""
-    config = model.config
-    return ModelFacts(
-        model=type(model).__name__,
-        layers=config.num_hidden_layers,
-        heads=config.num_attention_heads,
-        width=config.hidden_size,
-        vocabulary=config.vocab_size,
-        parameters=sum(weights.numel() for weights in model.parameters()),
-    )
 
 
 def _tokenizer(words: Iterable[str]) -> BertTokenizer:

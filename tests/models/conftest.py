@@ -1,0 +1,22 @@
+"""The zoo, made once a session."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedTokenizerBase
+
+from tests.models import vocabularies, zoo
+
+
+@pytest.fixture(scope="session")
+def zoo_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a model by its name in the zoo, made when it is first asked for."""
+    return cache(lambda name: zoo.make(name, tmp_path_factory.mktemp(name)))
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Callable[[str], PreTrainedTokenizerBase]:
+    """A tokenizer by its kind, shared by all tests: do not change it."""
+    return cache(vocabularies.tokenizer)

@@ -1,0 +1,23 @@
+"""What a pass leaves of each document."""
+
+from typing import Any
+
+from torch import Tensor
+
+from workbench.engine.batch import Batch
+from workbench.engine.model import Output
+from workbench.engine.passes import run_over
+from workbench.engine.pieces import Pieces
+
+
+def states_by_document(model: Any, batch: Batch, **options: Any) -> dict[int, Tensor]:
+    """The last states of each document's real pieces."""
+    found: dict[int, Tensor] = {}
+
+    def keep(text: Pieces, output: Output) -> None:
+        for row, document in enumerate(text.order.tolist()):
+            assert document not in found, "a document came twice"
+            found[document] = output.final["encoder"][row][text.mask[row]]
+
+    run_over(model, batch, keep, **options)
+    return found

@@ -1,0 +1,200 @@
+"""From a name to a model: folders, fresh weights, and errors that say what to do."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import workbench as wb
+from tests.models import zoo
+from workbench.corpora import encode, read
+from workbench.errors import WorkbenchError
+from workbench.models.catalogue import FAMILIES, facts
+from workbench.models.huggingface import HuggingFace
+from workbench.models.loading import load
+
+Folder = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("name", zoo.NAMES)
+def test_a_folder_loads_and_reads_text(name: str, zoo_folder: Folder) -> None:
+    """From words to states: every architecture, with its own tokenizer."""
+    model = wb.load(zoo_folder(name), device="cpu")
+    batch = encode(read("primer:size=20").docs("train"))
+    text = model.encode(batch)
+    with torch.no_grad():
+        output = model.forward(text)
+    stack = model.stacks[0]
+    assert len(output.hidden[stack.name]) == stack.layers + 1
+    assert output.hidden[stack.name][0].shape == (20, text.ids.shape[1], model.width)
+    owned = {(row, int(word)) for row in range(20) for word in text.words[row] if word >= 0}
+    assert len(owned) + len(text.unaligned) == len(batch.words)
+    found = facts(model)
+    assert json.loads(json.dumps(found)) == json.loads(json.dumps(found))
+    assert model.family in {family.name for family in FAMILIES}
+
+
+def test_fresh_weights_have_the_shape_and_not_the_values(zoo_folder: Folder) -> None:
+    folder = zoo_folder("bert")
+    trained, fresh, again, other = (
+        load(ref, "cpu", seed=seed)
+        for ref, seed in (
+            (folder, 0),
+            (f"{folder}@random", 0),
+            (f"{folder}@random", 0),
+            (f"{folder}@random", 1),
+        )
+    )
+    assert fresh.stacks == trained.stacks
+    assert fresh.content_hash == again.content_hash
+    assert len({m.content_hash for m in (trained, fresh, other)}) == 3
+
+
+def test_the_content_hash_follows_the_content_not_the_name(
+    zoo_folder: Folder, tmp_path: Path
+) -> None:
+    first = load(zoo_folder("bert"), "cpu")
+    assert isinstance(first, HuggingFace)
+    copy = tmp_path / "another-name"
+    first.net.save_pretrained(copy)
+    first.tokenizer.save_pretrained(copy)
+    assert load(copy, "cpu").content_hash == first.content_hash
+    settings = json.loads((copy / "tokenizer_config.json").read_text())
+    settings["do_lower_case"] = not settings["do_lower_case"]
+    (copy / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert load(copy, "cpu").content_hash != first.content_hash
+
+
+def test_precision_is_chosen_and_said(zoo_folder: Folder) -> None:
+    for precision in ("fp32", "bf16", "fp16"):
+        assert load(zoo_folder("bert"), "cpu", precision).precision == precision
+    assert load(zoo_folder("bert"), "cpu").precision == "fp32"
+
+
+def test_a_language_model_head_is_kept_where_the_weights_have_one(tmp_path: Path) -> None:
+    from transformers import BertForMaskedLM
+
+    from workbench.models.tiny import tiny_bert
+
+    bare, tokenizer = tiny_bert(["the", "cat"])
+    with_head = BertForMaskedLM(bare.config)
+    with_head.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = load(tmp_path, "cpu")
+    text = model.encode(encode(read("primer:size=2").docs("train")))
+    with torch.no_grad():
+        output = model.forward(text, logits=True)
+    assert output.logits is not None
+    assert output.logits.shape == (*text.ids.shape, len(tokenizer))
+    assert len(output.hidden["encoder"]) == 3
+
+
+def test_nothing_is_fetched_for_a_folder(
+    zoo_folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("something asked the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    load(zoo_folder("bert"), "cpu")
+
+
+def test_a_hub_id_without_a_network_says_where_to_put_a_folder() -> None:
+    with pytest.raises(
+        WorkbenchError, match=r"no-such/model: cannot be loaded.*\n.*folder"
+    ) as error:
+        load("no-such/model")
+    assert "network" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("ref", "said"),
+    [
+        ("", "neither a folder nor a hub id"),
+        ("../../etc/passwd", "neither a folder nor a hub id"),
+        ("model.safetensors", "neither a folder nor a hub id"),
+        ("a/b/c", "neither a folder nor a hub id"),
+        ("mo\0del", "neither a folder nor a hub id"),
+        ("elmo:options.json", "two files make an ELMo"),
+        ("elmo:no.json,no.hdf5", "no.json"),
+        ("vectors:no-such-file", "no-such-file"),
+    ],
+)
+def test_a_wrong_name_is_an_error_with_a_remedy(ref: str, said: str) -> None:
+    with pytest.raises(WorkbenchError, match=said) as error:
+        load(ref, "cpu")
+    assert error.value.remedy
+
+
+def test_wrong_devices_and_precisions_are_said(zoo_folder: Folder) -> None:
+    with pytest.raises(WorkbenchError, match="no device 'gpu7x'"):
+        load(zoo_folder("bert"), "gpu7x")
+    with pytest.raises(WorkbenchError, match="no precision 'fp8'"):
+        load(zoo_folder("bert"), "cpu", "fp8")
+    if not torch.cuda.is_available():
+        with pytest.raises(WorkbenchError, match="no CUDA device"):
+            load(zoo_folder("bert"), "cuda")
+
+
+def test_pickled_weights_are_refused_unless_asked_for(zoo_folder: Folder, tmp_path: Path) -> None:
+    model = load(zoo_folder("bert"), "cpu")
+    assert isinstance(model, HuggingFace)
+    model.net.config.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    torch.save(model.net.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(WorkbenchError, match=r"no safetensors.*\n.*pickled=True"):
+        load(tmp_path, "cpu")
+    with pytest.warns(UserWarning, match="pickled weights"):
+        again = load(tmp_path, "cpu", pickled=True)
+    assert again.content_hash == model.content_hash
+
+
+class Boom:
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path("boom").write_text, ("code ran",))
+
+
+def test_code_in_a_pickle_does_not_run(
+    zoo_folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = load(zoo_folder("bert"), "cpu")
+    assert isinstance(model, HuggingFace)
+    model.net.config.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    torch.save({"weight": Boom()}, tmp_path / "pytorch_model.bin")
+    with (
+        pytest.warns(UserWarning, match="pickled"),
+        pytest.raises(WorkbenchError, match="cannot be loaded"),
+    ):
+        load(tmp_path, "cpu", pickled=True)
+    assert not (tmp_path / "boom").exists()
+
+
+def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path, zoo_folder: Folder) -> None:
+    config = json.loads((zoo_folder("bert") / "config.json").read_text())
+    config |= {
+        "model_type": "own-thing",
+        "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "evil.py").write_text("raise SystemExit('ran')")
+    with pytest.raises(WorkbenchError, match="cannot be loaded"):
+        load(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("damage", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_damaged_folder_is_one_clear_error(
+    damage: str, zoo_folder: Folder, tmp_path: Path
+) -> None:
+    for file in zoo_folder("bert").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / damage).write_bytes(b"{" + (tmp_path / damage).read_bytes()[:40])
+    with pytest.raises(WorkbenchError, match="cannot be loaded"):
+        load(tmp_path, "cpu")

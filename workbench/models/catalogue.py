@@ -1,0 +1,73 @@
+"""What models can be opened, how, and what cannot be asked of some; and the facts of an open one."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workbench.engine.model import Model
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of model, known by transformers' `model_type`, or our own."""
+
+    name: str
+    stacks: str
+    about: str
+    limits: str = ""  # what the engine cannot do with it
+
+
+_NO_VALUES = "value vectors are not shown to taps"
+FAMILIES = (
+    Family("bert", "encoder", "BERT, and its kin: SpanBERT, SciBERT, LEGAL-BERT"),
+    Family("roberta", "encoder", "RoBERTa"),
+    Family("distilbert", "encoder", "DistilBERT"),
+    Family("electra", "encoder", "ELECTRA"),
+    Family("albert", "encoder", "ALBERT; its layers share weights and are separate sites"),
+    Family("modernbert", "encoder", "ModernBERT, with local and global attention"),
+    Family("deberta-v2", "encoder", "DeBERTa v2 and v3", _NO_VALUES),
+    Family("xlnet", "encoder", "XLNet, looking both ways", _NO_VALUES),
+    Family(
+        "longformer",
+        "encoder",
+        "Longformer, local attention",
+        f"maps in eval mode only, no global attention, {_NO_VALUES}",
+    ),
+    Family("openai-gpt", "decoder", "the first GPT", _NO_VALUES),
+    Family("gpt2", "decoder", "GPT-2"),
+    Family("gpt_neox", "decoder", "GPT-NeoX, Pythia"),
+    Family("llama", "decoder", "Llama, with grouped queries"),
+    Family("t5", "encoder, decoder", "T5, T5 1.1"),
+    Family("mt5", "encoder, decoder", "mT5"),
+    Family("bart", "encoder, decoder", "BART"),
+    Family("elmo", "encoder", "ELMo, elmo:OPTIONS.json,WEIGHTS.hdf5", "no attention; fp32 only"),
+    Family("vectors", "encoder", "static word vectors, vectors:FILE", "no attention; fp32 only"),
+)
+REFERENCES = {
+    "FOLDER": "config.json, model.safetensors and the tokenizer's files; nothing is fetched",
+    "HUB-ID": "such as bert-base-uncased; from the cache, else from the hub",
+    "elmo:OPTIONS.json,WEIGHTS.hdf5": "the original ELMo's files",
+    "vectors:FILE": "word2vec or GloVe vectors, or a folder of our own",
+    "REF@random": "any of these with fresh weights",
+}
+
+
+def catalogue() -> dict[str, Any]:
+    """Everything there is to open, as plain data."""
+    return {"references": REFERENCES, "families": [asdict(family) for family in FAMILIES]}
+
+
+def facts(model: Model) -> dict[str, Any]:
+    """What one asks first of an open model, as plain data."""
+    return {
+        "name": model.name,
+        "family": model.family,
+        "width": model.width,
+        "parameters": model.parameters,
+        "longest_input": model.max_pieces,
+        "device": str(model.device),
+        "precision": model.precision,
+        "stacks": [asdict(stack) for stack in model.stacks],
+        "sites": len(model.sites),
+        "content_hash": model.content_hash,
+        "limits": next((f.limits for f in FAMILIES if f.name == model.family), ""),
+    }

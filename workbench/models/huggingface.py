@@ -1,0 +1,325 @@
+"""One adapter for every Hugging Face encoder, decoder and encoder-decoder.
+
+It runs the model through the engine's attention function, finds out by one small forward pass which
+attention calls there are and of what kind (by looking: a causal map has nothing above its diagonal,
+a cross map is not square), and hands back the states of every layer. No class per architecture.
+Loading costs one forward pass over four pieces on top of transformers' own.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from workbench.engine import attention
+from workbench.engine.batch import Batch
+from workbench.engine.model import Output, Stack, require_sites
+from workbench.engine.pieces import NO_WORD, Pieces
+from workbench.engine.taps import Capture, Kind, Site, StackName, Tap, session
+from workbench.errors import WorkbenchError
+from workbench.models import routes
+from workbench.models.alignment import tokenize_batch
+
+UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
+PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
+_SEQUENCE_FIRST = ("xlnet",)  # blocks that put the sequence before the batch
+_PRECISIONS = {
+    torch.float32: "fp32",
+    torch.bfloat16: "bf16",
+    torch.float16: "fp16",
+    torch.float64: "fp64",
+}
+
+
+class HuggingFace:
+    """A transformers model and its tokenizer, seen through the engine."""
+
+    def __init__(self, net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+        self.net = net
+        self.tokenizer = tokenizer
+        self.name = name
+        self.family: str = net.config.model_type
+        self.width: int = net.config.hidden_size
+        self.two_sided = bool(net.config.is_encoder_decoder)
+        self.max_pieces: int | None = _max_pieces(net, tokenizer)
+        _through_engine(net, self.family)
+        self.sites = self._find_sites()
+        self.stacks = self._stacks()
+
+    @property
+    def device(self) -> torch.device:
+        return self.net.device
+
+    @property
+    def parameters(self) -> int:
+        return int(self.net.num_parameters())
+
+    @property
+    def precision(self) -> str:
+        return _PRECISIONS[self.net.dtype]
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Of every tensor, the configuration and the tokenizer; reads the weights once."""
+        digest = hashlib.blake2b(digest_size=16)
+        for key, tensor in sorted(self.net.state_dict().items()):
+            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().tobytes())
+        config = self.net.config.to_dict()
+        for passing in ("_name_or_path", "transformers_version", "dtype", "architectures"):
+            config.pop(passing, None)
+        digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+        digest.update(_tokenizer_text(self.tokenizer).encode())
+        return digest.hexdigest()
+
+    def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
+        chosen = range(len(batch)) if documents is None else documents
+        return tokenize_batch(self.tokenizer, batch, chosen, self.max_pieces or UNLIMITED)
+
+    def forward(
+        self,
+        pieces: Pieces,
+        *,
+        targets: Pieces | None = None,
+        taps: Iterable[Tap] = (),
+        hidden: bool = True,
+        logits: bool = False,
+        **refused: Any,
+    ) -> Output:
+        _refuse(refused)
+        taps = list(taps)
+        require_sites(self, taps)
+        texts: dict[StackName, Pieces] = {self._first: pieces}
+        if self.two_sided:
+            texts["decoder"] = self._shifted(pieces if targets is None else targets)
+        with session(taps, self.sites, texts), self._last_blocks(hidden) as raw:
+            answer = self._run(texts, hidden, logits)
+        return self._output(answer, raw, texts)
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    @property
+    def _first(self) -> StackName:
+        """The stack that reads the text."""
+        return "encoder" if self.two_sided else self.stacks[0].name
+
+    def _find_sites(self) -> tuple[Site, ...]:
+        start = min(5, self.net.config.vocab_size - PROBE)
+        ids = torch.arange(start, start + PROBE, device=self.device)[None]  # [1, pieces]
+        blank = torch.full_like(ids, NO_WORD)
+        one = torch.ones(1, dtype=torch.int64, device=self.device)
+        text = Pieces(ids, blank < 0, blank, blank > 0, None, one, one, one)
+        shorter = replace(text, ids=ids[:, 1:], mask=text.mask[:, 1:])
+        capture = Capture()
+        training = self.net.training
+        self.net.train(False)
+        with torch.no_grad(), session([capture], None):
+            self._run({"encoder": text, "decoder": shorter}, hidden=False, logits=False)
+        self.net.train(training)
+        counted: dict[tuple[StackName, Kind], int] = {}
+        sites = []
+        for placeholder, (probabilities,) in capture.maps.items():
+            stack, kind = self._kind(probabilities)
+            layer = counted.get((stack, kind), 0)
+            counted[stack, kind] = layer + 1
+            sites.append(replace(placeholder, stack=stack, kind=kind, layer=layer))
+        return tuple(sites)
+
+    def _kind(self, probabilities: Tensor) -> tuple[StackName, Kind]:
+        """Read the kind of attention off one map.  # [1, heads, queries, keys]"""
+        queries, keys = probabilities.shape[-2:]
+        if queries != keys:
+            return "decoder", "cross"
+        if bool((probabilities.triu(1) == 0).all()):
+            return "decoder", "causal"
+        return ("decoder" if self.two_sided and queries < PROBE else "encoder"), "self"
+
+    def _stacks(self) -> tuple[Stack, ...]:
+        names: tuple[StackName, ...] = ("encoder", "decoder") if self.two_sided else ()
+        if not names:
+            names = ("decoder",) if any(s.kind == "causal" for s in self.sites) else ("encoder",)
+        stacks = []
+        for name in names:
+            own = [site for site in self.sites if site.stack == name]
+            kinds = tuple(dict.fromkeys(site.kind for site in own))
+            stacks.append(
+                Stack(name, self._layers(name), max((s.heads for s in own), default=0), kinds)
+            )
+        return tuple(stacks)
+
+    def _layers(self, stack: StackName) -> int:
+        config = self.net.config
+        if self.two_sided and stack == "decoder":
+            return int(getattr(config, "num_decoder_layers", None) or config.decoder_layers)
+        return int(config.num_hidden_layers)
+
+    # --- one forward pass -------------------------------------------------------------------------
+
+    def _body(self, stack: StackName) -> nn.Module:
+        """The module that holds a stack's blocks."""
+        if not self.two_sided:
+            return self.net.base_model
+        net: Any = self.net
+        body: nn.Module = net.get_encoder() if stack == "encoder" else net.get_decoder()
+        return body
+
+    def _run(self, texts: dict[StackName, Pieces], hidden: bool, logits: bool) -> dict[str, Any]:
+        if not self.two_sided:
+            pieces = texts.get("encoder") or texts["decoder"]
+            net = self.net if logits else self.net.base_model
+            return dict(net(**self._inputs(pieces), output_hidden_states=hidden))
+        source, target = texts["encoder"], texts["decoder"]
+        if logits:
+            return dict(
+                self.net(
+                    **self._inputs(source),
+                    decoder_input_ids=target.ids,
+                    decoder_attention_mask=target.mask.long(),
+                    output_hidden_states=hidden,
+                )
+            )
+        encoded = self._body("encoder")(
+            **self._inputs(source, cache=False), output_hidden_states=hidden
+        )
+        decoded = self._body("decoder")(
+            **self._inputs(target),
+            encoder_hidden_states=encoded.last_hidden_state,
+            encoder_attention_mask=source.mask.long(),
+            output_hidden_states=hidden,
+        )
+        return {
+            "encoder_last_hidden_state": encoded.last_hidden_state,
+            "encoder_hidden_states": encoded.hidden_states,
+            "last_hidden_state": decoded.last_hidden_state,
+            "decoder_hidden_states": decoded.hidden_states,
+        }
+
+    def _inputs(self, pieces: Pieces, cache: bool = True) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"input_ids": pieces.ids, "attention_mask": pieces.mask.long()}
+        if pieces.segments is not None:
+            inputs["token_type_ids"] = pieces.segments
+        if cache and hasattr(self.net.config, "use_cache"):
+            inputs["use_cache"] = False
+        return inputs
+
+    def _shifted(self, pieces: Pieces) -> Pieces:
+        """What a decoder reads to predict these pieces: a start symbol, then all but the last."""
+        start = self.net.config.decoder_start_token_id
+
+        def moved(tensor: Tensor, first: int) -> Tensor:
+            return torch.cat([torch.full_like(tensor[:, :1], first), tensor[:, :-1]], dim=1)
+
+        return replace(
+            pieces,
+            ids=moved(pieces.ids, start),
+            mask=moved(pieces.mask, 1),
+            words=moved(pieces.words, NO_WORD),
+            special=moved(pieces.special, 1),
+            segments=None,
+        )
+
+    @contextmanager
+    def _last_blocks(self, wanted: bool) -> Iterator[dict[StackName, Tensor]]:
+        """What the last block of each stack hands on, before any final norm."""
+        raw: dict[StackName, Tensor] = {}
+        hooks = []
+        for stack in self.stacks if wanted else ():
+            block = _last_block(self._body(stack.name), stack.layers)
+            if block is not None:
+                hooks.append(block.register_forward_hook(self._keeper(stack.name, raw)))
+        try:
+            yield raw
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _keeper(self, stack: StackName, raw: dict[StackName, Tensor]) -> Any:
+        def keep(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            states = output[0] if isinstance(output, tuple | list) else output
+            raw[stack] = states.transpose(0, 1) if self.family in _SEQUENCE_FIRST else states
+
+        return keep
+
+    def _output(
+        self, answer: dict[str, Any], raw: dict[StackName, Tensor], texts: dict[StackName, Pieces]
+    ) -> Output:
+        hidden: dict[StackName, Sequence[Tensor]] = {}
+        final: dict[StackName, Tensor] = {}
+        for stack in self.stacks:
+            states = (
+                answer.get(f"{stack.name}_hidden_states")
+                if self.two_sided
+                else answer.get("hidden_states")
+            )
+            first = f"{stack.name}_last_hidden_state"
+            last = answer.get(first, answer.get("last_hidden_state"))
+            if states is not None:
+                last = states[-1] if last is None else last
+                length = texts[stack.name].ids.shape[1]
+                raw_last = raw.get(stack.name, last)[:, :length]
+                hidden[stack.name] = [*states[:-1], raw_last]
+            if last is not None:
+                final[stack.name] = last
+        return Output(hidden, final, answer.get("logits"), texts)
+
+
+def _tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Everything that decides how a tokenizer cuts text."""
+    if tokenizer.is_fast:
+        return str(tokenizer.backend_tokenizer.to_str())
+    return json.dumps([sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs], default=str)
+
+
+def _refuse(arguments: dict[str, Any]) -> None:
+    if "head_mask" in arguments:
+        raise WorkbenchError(
+            "head_mask is not followed by transformers 5, which ignores it without a word.",
+            remedy="Scale heads with taps=[Gate(values)], values [sites, heads].",
+        )
+    if arguments:
+        raise WorkbenchError(
+            f"forward takes no {', '.join(sorted(arguments))}.",
+            remedy="It takes targets, taps, hidden and logits.",
+        )
+
+
+def _through_engine(net: PreTrainedModel, family: str) -> None:
+    if routes.is_special(family):
+        routes.install(net, family)
+        return
+    attention.register()
+    net.set_attn_implementation(attention.NAME)
+
+
+def _last_block(body: nn.Module, layers: int) -> nn.Module | None:
+    """The last of a stack's blocks; None where blocks are shared, and there is no final norm."""
+    for module in body.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == layers:
+            return module[-1]
+    return None
+
+
+def _max_pieces(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The longest input: what the positions allow, or what the tokenizer was told."""
+    limits = [int(tokenizer.model_max_length)]
+    for attribute in ("max_position_embeddings", "n_positions"):
+        positions = getattr(net.config, attribute, None)
+        if isinstance(positions, int) and positions > 0:
+            limits.append(positions - _reserved(net))
+    return min(limits) if min(limits) < UNLIMITED else None
+
+
+def _reserved(net: PreTrainedModel) -> int:
+    """Positions RoBERTa and its kin never use: they start counting behind the padding index."""
+    for name, module in net.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return 0 if module.padding_idx is None else module.padding_idx + 1
+    return 0

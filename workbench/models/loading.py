@@ -1,0 +1,174 @@
+"""From what a user names to a model, offline first.
+
+A folder is read from disk and nothing is fetched; a hub id is looked for in the cache, then on the
+hub. `REF@random` is the same architecture with fresh weights. Weights come from safetensors; pickled
+ones only where asked for, with a warning, and then without running any code in them. Code that comes
+with a model is never run.
+"""
+
+import os
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedModel
+
+from workbench.engine.model import Model
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.models.huggingface import HuggingFace
+from workbench.models.words import open_elmo, open_vectors
+
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+RANDOM = "@random"
+T = TypeVar("T")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_HEADS = ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+
+
+def load(
+    ref: str | os.PathLike[str],
+    device: str | None = None,
+    precision: str = "auto",
+    *,
+    seed: int = 0,
+    pickled: bool = False,
+) -> Model:
+    """Open a model by hub id, folder, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`; `@random` renews it.
+
+    `precision` is fp32, bf16, fp16, or auto: bf16 on a GPU that has it, else fp32. `pickled` lets
+    weights be read that are not safetensors.
+    """
+    name = os.fspath(ref)
+    place = _device(device)
+    for prefix, opener in _OPENERS.items():
+        if name.startswith(prefix):
+            own = torch.float32 if precision == "auto" else _dtype(precision, place)
+            return opener(name, place, own, seed)
+    dtype = _dtype(precision, place)
+    source, fresh = name.removesuffix(RANDOM), name.endswith(RANDOM)
+    local = bool(source) and os.path.isdir(os.path.expanduser(source))  # noqa: PTH111, PTH112
+    if not local:
+        _check_hub_id(source)
+    source = str(Path(source).expanduser()) if local else source
+    config = _fetched(
+        lambda: AutoConfig.from_pretrained(source, local_files_only=local), source, local
+    )
+    net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled)
+    tokenizer = _fetched(
+        lambda: AutoTokenizer.from_pretrained(source, local_files_only=local), source, local
+    )
+    net.to(device=place, dtype=dtype).train(False)  # type: ignore[call-arg]
+    return HuggingFace(net, tokenizer, name)
+
+
+def _device(asked: str | None) -> torch.device:
+    try:
+        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise WorkbenchError(f"there is no device {asked!r}.", remedy="Say cpu or cuda.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise WorkbenchError(
+            "no CUDA device was found.", remedy="Say cpu, or see workbench doctor."
+        )
+    return device
+
+
+def _dtype(precision: str, device: torch.device) -> torch.dtype:
+    if precision == "auto":
+        return (
+            torch.bfloat16
+            if device.type == "cuda" and torch.cuda.is_bf16_supported()
+            else torch.float32
+        )
+    if precision not in PRECISIONS:
+        raise WorkbenchError(
+            f"there is no precision {precision!r}.",
+            remedy=did_you_mean(precision, [*PRECISIONS, "auto"]),
+        )
+    return PRECISIONS[precision]
+
+
+def _check_hub_id(name: str) -> None:
+    if not _HUB_ID.fullmatch(name) or name.endswith((".safetensors", ".bin", ".pt", ".json")):
+        raise WorkbenchError(
+            "this is neither a folder nor a hub id.",
+            where=name or "model",
+            remedy="Name a folder with config.json, model.safetensors and the tokenizer's files, a "
+            "hub id such as bert-base-uncased, elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
+        )
+
+
+def _architecture(config: PretrainedConfig) -> Any:
+    """The class with a language-model head the weights were saved from; else the bare model."""
+    for name in config.architectures or ():
+        if name.endswith(_HEADS) and hasattr(transformers, name):
+            return getattr(transformers, name)
+    return AutoModel
+
+
+def _fresh(config: PretrainedConfig, seed: int) -> PreTrainedModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        kind = _architecture(config)
+        build: Any = AutoModel.from_config if kind is AutoModel else kind
+        net: PreTrainedModel = build(config)
+        return net
+
+
+def _weights(source: str, config: PretrainedConfig, local: bool, pickled: bool) -> PreTrainedModel:
+    if local and not pickled and not list(Path(source).glob("*.safetensors")):
+        raise _no_safetensors(source)
+    if pickled:
+        warnings.warn(
+            f"{source}: reading pickled weights; only their tensors are read.", stacklevel=3
+        )
+
+    def read() -> PreTrainedModel:
+        return _architecture(config).from_pretrained(  # type: ignore[no-any-return]
+            source,
+            config=config,
+            local_files_only=local,
+            use_safetensors=not pickled,
+            weights_only=True,
+        )
+
+    return _fetched(read, source, local)
+
+
+def _no_safetensors(source: str) -> WorkbenchError:
+    return WorkbenchError(
+        "no safetensors weights were found; pickled ones can run code and are not read unasked.",
+        where=source,
+        remedy="Convert them with save_pretrained, or, if you trust them, load(..., pickled=True).",
+    )
+
+
+def _fetched(read: Callable[[], T], source: str, local: bool) -> T:
+    """Run one of transformers' readers; whatever goes wrong is said in one way."""
+    try:
+        return read()
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if "safetensors" in first and not local:
+            raise _no_safetensors(source) from None
+        if local:
+            remedy = "The folder needs config.json, model.safetensors and the tokenizer's files."
+        else:
+            remedy = (
+                "Is the name right, and the network there? Offline, copy the model's files into a "
+                "folder and name that, or put them into the cache with: "
+                f"huggingface-cli download {source}"
+            )
+        raise WorkbenchError(f"cannot be loaded: {first}", where=source, remedy=remedy) from None
+
+
+_OPENERS: dict[str, Callable[[str, torch.device, torch.dtype, int], Model]] = {
+    "elmo:": open_elmo,
+    "vectors:": open_vectors,
+}

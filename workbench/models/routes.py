@@ -1,0 +1,110 @@
+"""Attention of the four families that do not run through transformers' attention interface.
+
+XLNet, openai-gpt and DeBERTa-v2 hand their probabilities, after the softmax, to a dropout
+module: a hook before it lets taps see them and gates scale them, in train mode too. They give
+no value vectors to a tap. Longformer keeps its probabilities in bands and drops out inside a
+function: its maps are asked for with `output_attentions` and unrolled (only in eval mode, and
+only of local attention; the adapter never asks for global attention), its gates scale the
+output of each head.
+
+A hook does nothing outside a session; it costs a call a layer.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from workbench.engine.taps import current
+from workbench.errors import WorkbenchError
+
+# by model type: the class of the attention module, and the dropout its probabilities pass through
+_BEFORE_DROPOUT = {
+    "xlnet": ("XLNetRelativeAttention", "dropout"),
+    "openai-gpt": ("Attention", "attn_dropout"),
+    "deberta-v2": ("DisentangledSelfAttention", "dropout"),
+}
+
+
+def is_special(family: str) -> bool:
+    return family in _BEFORE_DROPOUT or family == "longformer"
+
+
+def install(net: PreTrainedModel, family: str) -> None:
+    """Hang the hooks on a model of one of the four families."""
+    if family == "longformer":
+        for module in net.modules():
+            if type(module).__name__ == "LongformerSelfAttention":
+                module.register_forward_pre_hook(_ask_for_bands, with_kwargs=True)
+                module.register_forward_hook(_read_bands, with_kwargs=True)
+        return
+    class_name, dropout = _BEFORE_DROPOUT[family]
+    for module in net.modules():
+        if type(module).__name__ == class_name:
+            getattr(module, dropout).register_forward_pre_hook(_before_dropout)
+
+
+def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
+    """Show probabilities on their way to dropout; scale them by the gates."""
+    running = current()
+    if running is None or args[0].ndim != 4:  # XLNet drops out its output here as well
+        return None
+    probabilities: Tensor = args[0]  # [batch, heads, queries, keys]
+    batch, heads = probabilities.shape[:2]
+    site = running.next_site(heads, heads)
+    running.show(site, probabilities, None)
+    gates = running.gate(site, batch)  # [batch or 1, heads]
+    if gates is None:
+        return None
+    return (probabilities * gates[:, :, None, None].to(probabilities.dtype),)
+
+
+def _ask_for_bands(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    running = current()
+    if running is None or not any(tap.needs_probabilities for tap in running.taps):
+        return None
+    if module.training:
+        raise WorkbenchError(
+            "Longformer's attention can be seen in eval mode only.",
+            remedy="Call model.net.eval() first; gates work in train mode too.",
+        )
+    return args, {**kwargs, "output_attentions": True}
+
+
+def _read_bands(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: tuple[Tensor, ...]
+) -> tuple[Tensor, ...] | None:
+    running = current()
+    if running is None:
+        return None
+    states, *rest = output  # [batch, queries, width]
+    heads: int = module.num_heads  # type: ignore[assignment]
+    site = running.next_site(heads, heads)
+    if rest and running.looking(site):
+        text = running.texts.get(site.stack)  # the model itself pads to whole windows
+        length = states.shape[1] if text is None else text.ids.shape[1]
+        running.show(site, unrolled(rest[0])[..., :length, :length], None)
+    gates = running.gate(site, states.shape[0])
+    if gates is not None:
+        by_head = states.view(
+            *states.shape[:2], heads, -1
+        )  # [batch, queries, heads, width of a head]
+        states = (by_head * gates[:, None, :, None].to(states.dtype)).flatten(-2)
+    return (states, *rest)
+
+
+def unrolled(bands: Tensor) -> Tensor:
+    """Maps from bands: band w + d of query i holds key i + d.
+
+    [batch, queries, heads, 2 w + 1] -> [batch, heads, queries, keys]
+    """
+    batch, length, heads, band = bands.shape
+    window = band // 2
+    keys = torch.arange(length)[:, None] + torch.arange(-window, window + 1)  # [queries, bands]
+    maps = bands.new_zeros(batch, heads, length, length + 2 * window)
+    index = (keys + window).to(bands.device).expand(batch, heads, length, band)
+    maps.scatter_(-1, index, bands.transpose(1, 2))
+    return maps[..., window : window + length]

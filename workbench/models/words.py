@@ -1,0 +1,170 @@
+"""Models that read whole words: ELMo, and static vectors. A word is a piece; there are no heads.
+
+The adapter numbers the words it meets, so that batches stay tensors of numbers like any other
+model's; memory grows with the vocabulary met. ELMo has three layers, of which 0 knows no context;
+vectors have that one alone.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workbench.engine.batch import Batch
+from workbench.engine.model import Output, Stack, require_sites
+from workbench.engine.pieces import Pieces, Row, pad
+from workbench.engine.taps import Site, Tap
+from workbench.errors import WorkbenchError
+from workbench.models.elmo import Elmo
+from workbench.models.elmo_options import read_options
+from workbench.models.vectors import Vectors, read_vectors
+
+RANDOM = "@random"
+
+
+class WordModel:
+    """States of words from a function over sentences of words."""
+
+    sites: tuple[Site, ...] = ()
+    max_pieces: int | None = None
+
+    def __init__(
+        self,
+        name: str,
+        family: str,
+        layers: int,
+        width: int,
+        weights: dict[str, Tensor],
+        states: Callable[[Sequence[Sequence[str]]], Sequence[Tensor]],
+        words: Iterable[str] = (),
+    ) -> None:
+        self.name, self.family, self.width = name, family, width
+        self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
+        self.weights, self._states, self._own_words = weights, states, tuple(words)
+        self._number: dict[str, int] = {}
+        self._word: list[str] = []
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.weights.values())).device
+
+    @property
+    def parameters(self) -> int:
+        return sum(tensor.numel() for tensor in self.weights.values())
+
+    @property
+    def precision(self) -> str:
+        return "fp32"
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Of every tensor, and of the words the tensors belong to."""
+        digest = hashlib.blake2b(digest_size=16)
+        for key, tensor in sorted(self.weights.items()):
+            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        digest.update("\0".join(self._own_words).encode())
+        return digest.hexdigest()
+
+    def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
+        chosen = range(len(batch)) if documents is None else documents
+        return pad([self._row(batch, document) for document in chosen])
+
+    def _row(self, batch: Batch, document: int) -> Row:
+        text = batch.text_of(document)
+        words = [text[first:last] for first, last in batch.words_of(document)]
+        for word in words:
+            if word not in self._number:
+                self._number[word] = len(self._word)
+                self._word.append(word)
+        return Row(
+            ids=np.array([self._number[word] for word in words], dtype=np.int64),
+            words=np.arange(len(words)),
+            special=np.zeros(len(words), dtype=np.bool_),
+            segments=None,
+            word_count=len(words),
+            order=document,
+        )
+
+    def forward(
+        self,
+        pieces: Pieces,
+        *,
+        targets: Pieces | None = None,
+        taps: Iterable[Tap] = (),
+        hidden: bool = True,
+        logits: bool = False,
+        **refused: Any,
+    ) -> Output:
+        require_sites(self, taps)
+        if targets is not None or logits or refused:
+            raise WorkbenchError(
+                f"{self.name} ({self.family}) gives states of words, and nothing else.",
+                remedy="Leave out targets, logits and whatever else was asked for.",
+            )
+        counts = pieces.mask.sum(1).tolist()
+        rows = pieces.ids.tolist()
+        sentences = [
+            [self._word[i] for i in row[:count]] for row, count in zip(rows, counts, strict=True)
+        ]
+        states = self._states(sentences)
+        return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
+
+
+def open_elmo(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
+    """`elmo:OPTIONS.json,WEIGHTS.hdf5`; with `@random` the options alone are needed."""
+    files, fresh = ref.removeprefix("elmo:").removesuffix(RANDOM), ref.endswith(RANDOM)
+    options, _, weights = files.partition(",")
+    if not options or not (weights or fresh):
+        raise WorkbenchError(
+            "two files make an ELMo.", where=ref, remedy="Say elmo:OPTIONS.json,WEIGHTS.hdf5"
+        )
+    _only_fp32(dtype, ref)
+    place = Path(options).expanduser()
+    elmo = (
+        Elmo.random(read_options(place), seed)
+        if fresh
+        else Elmo.from_original(place, Path(weights).expanduser())
+    )
+    elmo = elmo.to(device)
+    width = 2 * elmo.options.width
+    weights_by_name = {name: weight.detach() for name, weight in elmo.weights.items()}
+
+    def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
+        return elmo(sentences)[0]  # type: ignore[no-any-return]
+
+    layers = elmo.options.layers
+    return WordModel(ref, "elmo", layers, width, weights_by_name, states)
+
+
+def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
+    """`vectors:FILE`."""
+    _only_fp32(dtype, ref)
+    path, fresh = ref.removeprefix("vectors:").removesuffix(RANDOM), ref.endswith(RANDOM)
+    vectors: Vectors = read_vectors(Path(path).expanduser())
+    if fresh:
+        vectors = vectors.random(seed)
+    vectors.table = vectors.table.float().to(device)
+
+    def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
+        longest = max((len(sentence) for sentence in sentences), default=0)
+        out = torch.zeros(len(sentences), max(longest, 1), vectors.width, device=device)
+        for row, sentence in enumerate(sentences):
+            out[row, : len(sentence)] = vectors.lookup(sentence)
+        return [out]  # [batch, words, width]
+
+    return WordModel(
+        ref, "vectors", 0, vectors.width, {"table": vectors.table}, states, vectors.rows
+    )
+
+
+def _only_fp32(dtype: torch.dtype, ref: str) -> None:
+    if dtype != torch.float32:
+        raise WorkbenchError(
+            "this model runs in fp32 only.", where=ref, remedy="Leave the precision at auto."
+        )
