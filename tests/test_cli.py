@@ -1,11 +1,12 @@
 """The command line as a user meets it: what goes where, and with which exit code."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -268,3 +269,117 @@ def test_demo_makes_every_stop(workbench: Command) -> None:
     for number, title in enumerate(STOPS, start=1):
         assert f"{number}. {title}" in answer.out
     assert "BertModel" in answer.out
+
+
+def program(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command in a process of its own, with real output streams."""
+    command = [sys.executable, "-m", "workbench.cli", *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, **options)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("corpora",),
+        ("corpora", "show", "primer:size=20"),
+        ("corpora", "show", "primer:size=20", "--limit", "200", "--json"),
+        ("corpora", "describe", "primer:size=20"),
+        ("doctor",),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line_and_exit_code_1(
+    arguments: tuple[str, ...],
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = program(*arguments, stdout=full)
+    said = b"error: the output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_nobody_there_to_read_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = program("corpora", stdout=writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin1"])
+def test_letters_the_output_cannot_encode_are_escaped(trees: Path, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = program("corpora", "show", str(trees), stdout=subprocess.PIPE, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u250c\u2500 1 The" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin1", "utf-8:strict", "utf-8:surrogateescape"])
+@pytest.mark.parametrize("command", ["show", "describe"])
+def test_json_stays_json_in_utf_8_whatever_the_names_and_the_output(
+    tmp_path: Path, encoding: str, command: str
+) -> None:
+    name = os.fsdecode(bytes(tmp_path) + b"/bad\xff.conllu")
+    Path(name).write_text(CONLLU.replace("dog", "naïf"), encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = program("corpora", command, name, "--json", stdout=subprocess.PIPE, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "naïf" in str(json.loads(done.stdout.decode("utf-8")))
+    plain = program("corpora", command, name, stdout=subprocess.PIPE, env=environment)
+    assert (plain.returncode, plain.stderr) == (0, b"")
+
+
+def test_a_limit_beyond_counting_is_none(workbench: Command, trees: Path) -> None:
+    answer = workbench("corpora", "show", trees, "--limit", 2**63)
+    assert answer == workbench("corpora", "show", trees)
+
+
+def test_a_port_there_cannot_be_is_wrong_usage(workbench: Command) -> None:
+    answer = workbench("app", "--port", 65536)
+    assert (answer.code, answer.out) == (2, "")
+
+
+def test_json_before_the_command_is_told_where_it_goes(workbench: Command) -> None:
+    answer = workbench("corpora", "--json", "show", "primer")
+    assert (answer.code, answer.out) == (2, "")
+    assert "show … --json" in answer.err
+
+
+@pytest.mark.parametrize("command", ["show", "describe"])
+def test_a_split_without_a_name_is_no_split(workbench: Command, command: str) -> None:
+    answer = workbench("corpora", command, "primer:size=20", "--split", "")
+    assert (answer.code, answer.out) == (2, "")
+    assert "there is no split ''" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "lost"),
+    [
+        ("s.conllu", (), "label:sentiment"),
+        ("s.jsonl", ("--layer", "pos"), "label:sentiment"),
+    ],
+)
+def test_what_a_format_has_no_place_for_is_told_once(
+    workbench: Command, tmp_path: Path, name: str, options: tuple[str, ...], lost: str
+) -> None:
+    out = tmp_path / name
+    ref = "primer/sentiment:size=20"
+    answer = workbench("corpora", "convert", ref, out, "--split", "dev", *options)
+    assert answer.code == 0
+    (note,) = answer.err.splitlines()
+    assert note.startswith(f"note: {out.suffix} has no place for these layers: ")
+    assert lost in note
+
+
+def test_what_a_format_keeps_needs_no_note(workbench: Command, tmp_path: Path) -> None:
+    assert workbench("corpora", "convert", "primer:size=20", tmp_path / "x.spacy").err == ""
+
+
+@pytest.mark.parametrize("out", ["~nouser/x.spacy", "a/b.spacy"])
+def test_a_place_that_cannot_be_written_to_is_a_users_error(
+    workbench: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").touch()
+    answer = workbench("corpora", "convert", "primer:size=20", out)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("error: ")

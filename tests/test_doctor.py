@@ -45,7 +45,7 @@ def test_missing_packages_come_with_the_command_that_mends_them() -> None:
     torch, kaleido = doctor._missing_packages(packages)
     assert torch.command == 'pip install "torch>=2.11,<2.14"'
     assert "2.15.0" in torch.what
-    assert kaleido.command == 'pip install "workbench[images]"'
+    assert kaleido.command == 'pip install "kaleido>=1.0"'
 
 
 def test_nothing_is_missing_where_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

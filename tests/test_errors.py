@@ -32,5 +32,15 @@ def test_far_name_gets_all_there_are() -> None:
 
 def test_missing_package_names_the_command() -> None:
     assert "pip install kaleido" in str(missing_package("kaleido", "Saving an image"))
-    error = missing_package("datasets", "Reading from the hub", extra="hub")
-    assert 'pip install "workbench[hub]"' in str(error)
+
+
+def test_many_names_are_cut_and_say_how_many_more() -> None:
+    said = did_you_mean("xyz", (f"n{number:04}" for number in range(2012)))
+    assert said.startswith("Known: n0000, n0001, ")
+    assert said.endswith("n0011, … and 2,000 more.")
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    assert did_you_mean("xyz", ["a\x1b[2Jb\n", "\udcff", "naïve"]) == (
+        "Known: a\\x1b[2Jb\\n, naïve, \\udcff."
+    )

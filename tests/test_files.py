@@ -1,6 +1,7 @@
 """A file is there whole or not at all."""
 
 import errno
+import os
 import stat
 import tempfile
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import user_path, written_whole
 
 
 def test_file_and_its_folders_are_written(tmp_path: Path) -> None:
@@ -82,3 +83,37 @@ def test_folder_in_the_targets_place_is_a_users_error_and_stays(tmp_path: Path) 
     with pytest.raises(WorkbenchError, match="cannot be written"), written_whole(target):
         pass
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.txt"
+    link.symlink_to(Path("there") / "real.txt")
+    for text in ("first", "second"):
+        with written_whole(link) as draft:
+            draft.write_text(text)
+        assert link.is_symlink()
+        assert (tmp_path / "there" / "real.txt").read_text() == text
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["real.txt"]
+
+
+def test_a_way_through_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    with written_whole(tmp_path / "nowhere" / ".." / "c.txt") as draft:
+        draft.write_text("new")
+    assert [path.name for path in tmp_path.iterdir()] == ["c.txt"]
+
+
+@pytest.mark.parametrize("kind", ["loop", "fifo"])
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "c.txt"
+    target.symlink_to("c.txt") if kind == "loop" else os.mkfifo(target)
+    with pytest.raises(WorkbenchError, match="cannot be written"), written_whole(target):
+        pass
+    assert not target.is_file()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("path", ["~nouser/x", "a\0b", b"x", 5, None])
+def test_what_can_be_no_path_is_a_users_error(path: object) -> None:
+    with pytest.raises(WorkbenchError, match="no path"):
+        user_path(path)  # type: ignore[arg-type]

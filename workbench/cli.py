@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from workbench import __version__
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, listed
 
 if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
     from workbench.corpora import Corpus
 
 app = typer.Typer(
@@ -43,11 +45,15 @@ EdgeLayer = Annotated[str | None, typer.Option(help="Name for the layer of an ed
 
 def main() -> None:
     """Run the command line; a user's mistake is one line and exit code 2, never a traceback."""
-    try:
-        app()
-    except WorkbenchError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    from workbench import terminal
+
+    terminal.print_whatever_comes()
+    with terminal.whole_output():
+        try:
+            app()
+        except WorkbenchError as error:
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(2)
 
 
 def _version(wanted: bool) -> None:
@@ -88,7 +94,9 @@ def demo() -> None:
 
 @app.command(name="app")
 def open_app(
-    port: Annotated[int, typer.Option(help="Where on localhost to serve.", min=1)] = 8501,
+    port: Annotated[
+        int, typer.Option(help="Where on localhost to serve.", min=1, max=65535)
+    ] = 8501,
     headless: Annotated[bool, typer.Option(help="Do not open a browser.")] = False,
 ) -> None:
     """The app, on localhost."""
@@ -103,6 +111,8 @@ def open_app(
 @corpora.callback()
 def list_corpora(context: typer.Context, json: Json = False) -> None:
     """List the built-in corpora and the formats that can be read."""
+    if context.invoked_subcommand and json:
+        context.fail(f"--json goes after the command: {context.invoked_subcommand} … --json")
     if context.invoked_subcommand:
         return
     from workbench import terminal
@@ -157,7 +167,7 @@ def describe_corpus(
     from workbench import terminal
     from workbench.corpora.describe import describe
 
-    if split:
+    if split is not None:
         corpus = replace(corpus, splits={split: partial(corpus.docs, split)})
     with terminal.progress("Docs") as progress:
         description = describe(corpus, progress)
@@ -180,11 +190,20 @@ def convert(
     """Write a corpus, or one split of it, in another format."""
     corpus = _read(ref, unit, pipeline, language, text, label, edge_layer)
     from workbench import terminal
-    from workbench.corpora import write
+    from workbench.corpora import layers, left_out, write
+
+    found: set[str] = set()
+
+    def noted(doc: "Doc") -> "Doc":
+        found.update(layers(doc))
+        return doc
 
     with terminal.progress("Docs") as progress:
-        count = write(terminal.counted(corpus.docs(split), progress), out, layer=layer)
-    print(f"{count:,} Docs written to {out}")
+        docs = map(noted, corpus.docs(split))
+        count = write(terminal.counted(docs, progress), out, layer=layer)
+    if lost := left_out(found, out, layer):
+        terminal.note(f"{out.suffix} has no place for these layers: {listed(sorted(lost))}.")
+    print(f"{count:,} {'Doc' if count == 1 else 'Docs'} written to {out}")
 
 
 def _read(

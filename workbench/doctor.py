@@ -178,12 +178,9 @@ def _missing_packages(found: tuple[Package, ...]) -> list[Missing]:
         what = f"{package.name} {package.wanted}"
         if package.installed:
             what += f" (installed: {package.installed})"
-        if package.extra:
-            target = f"workbench[{package.extra}]"
-            missing.append(Missing(what, EXTRAS[package.extra], f'pip install "{target}"'))
-        else:
-            target = f"{package.name}{package.wanted}"
-            missing.append(Missing(what, "Workbench needs it", f'pip install "{target}"'))
+        why = EXTRAS[package.extra] if package.extra else "Workbench needs it"
+        command = f'pip install "{package.name}{package.wanted}"'
+        missing.append(Missing(what, why, command))
     return missing
 
 

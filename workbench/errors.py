@@ -8,6 +8,8 @@ else that escapes is a bug of ours.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LISTED = 12  # names in a remedy, at most
+
 
 class WorkbenchError(Exception):
     """What was wrong, where it was found (`file`, or `file:line`), and the remedy."""
@@ -31,14 +33,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
-        return f"Did you mean {near[0]!r}? Known: {', '.join(known)}."
-    return f"Known: {', '.join(known)}." if known else "There are none."
+        return f"Did you mean {near[0]!r}? Known: {listed(known)}."
+    return f"Known: {listed(known)}." if known else "There are none."
 
 
-def missing_package(package: str, needed_for: str, extra: str = "") -> WorkbenchError:
+def listed(names: Iterable[str]) -> str:
+    """The first names, what does not print in them as Python would write it, and how many more."""
+    names = list(names)
+    more = f", … and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return ", ".join(map(_printable, names[:LISTED])) + more
+
+
+def _printable(name: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def missing_package(package: str, needed_for: str) -> WorkbenchError:
     """The error for an optional dependency that is not installed, with the command to mend it."""
-    target = f'"workbench[{extra}]"' if extra else package
     return WorkbenchError(
         f"{needed_for} needs the package {package!r}, which is not installed.",
-        remedy=f"Run: pip install {target}",
+        remedy=f"Run: pip install {package}",
     )

@@ -1,11 +1,12 @@
 """Files that are there whole or not at all.
 
 `written_whole` hands out a temporary path beside the target and moves it into place only when the
-block ends without an error; a killed or failed writer leaves the old file, or none. Costs one
-rename.
+block ends without an error; a killed or failed writer leaves the old file, or none. A link is
+written through: it stays, and the file it leads to changes. Costs one rename.
 """
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,10 @@ from workbench.errors import WorkbenchError
 @contextmanager
 def written_whole(target: Path) -> Iterator[Path]:
     """A path to write to, renamed onto `target` at the end; its folder is made where missing."""
+    real = _real(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
+        real.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
         os.close(handle)
     except OSError as error:
         raise _unwritable(target, error) from None
@@ -28,11 +30,39 @@ def written_whole(target: Path) -> Iterator[Path]:
         yield draft
         _flush_to_disk(draft)
         draft.chmod(0o666 & ~_umask())
-        draft.replace(target)
+        draft.replace(real)
     except OSError as error:
         raise _unwritable(target, error) from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path as a user gives it, `~` and all; what can be no path is the user's error."""
+    try:
+        named = os.fspath(path)
+        if not isinstance(named, str) or "\0" in named:
+            raise ValueError("a path is text without null characters")
+        return Path(named).expanduser()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise WorkbenchError(
+            f"this can be no path: {str(error).rstrip('.')}.",
+            where=f"{path!r:.80}",
+            remedy="Name a file or a folder.",
+        ) from None
+
+
+def _real(target: Path) -> Path:
+    """Where a path leads in the end, past links and `..`; only a regular file may be there."""
+    try:
+        real = target.resolve()
+        mode = real.lstat().st_mode if os.path.lexists(real) else stat.S_IFREG
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead round in a circle
+        raise _unwritable(target, error) from None
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise _unwritable(target, OSError(f"there is {kind} in its place"))
+    return real
 
 
 def _flush_to_disk(path: Path) -> None:
@@ -50,9 +80,10 @@ def _umask() -> int:
     return mask
 
 
-def _unwritable(target: Path, error: OSError) -> WorkbenchError:
+def _unwritable(target: Path, error: Exception) -> WorkbenchError:
+    reason = getattr(error, "strerror", None) or str(error)
     return WorkbenchError(
-        f"cannot be written: {error.strerror or error}.",
+        f"cannot be written: {reason.rstrip('.')}.",
         where=str(target),
         remedy="Name a folder you may write to, on a disk with space left.",
     )

@@ -28,5 +28,5 @@ def app_file() -> Path:
     raise WorkbenchError(
         "the app's files are not there.",
         where=str(package),
-        remedy="Install Workbench anew: pip install --force-reinstall --no-deps workbench",
+        remedy="Install Workbench anew; in its checkout run: pip install --no-deps -e .",
     )

@@ -3,7 +3,12 @@
 Progress is shown on a terminal only, so that pipes and logs stay clean.
 """
 
+import codecs
+import errno
+import io
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.doctor import Facts
 
 Item = TypeVar("Item")
+_OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
 ROWS = 12  # of a long table; --json has them all
 
 out = Console(highlight=False, soft_wrap=True)
@@ -26,8 +32,42 @@ err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """The one JSON object of a command called with --json."""
-    print(json.dumps(data, ensure_ascii=False, indent=2))
+    """The one JSON object of a command called with --json; ASCII where UTF-8 cannot be printed."""
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    try:
+        text.encode("utf-8")  # half a surrogate pair, as in file names that are not UTF-8, cannot
+        plain = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name == "utf-8"
+    except UnicodeEncodeError:
+        plain = False
+    print(text if plain else json.dumps(data, indent=2))
+
+
+def print_whatever_comes() -> None:
+    """Have what standard output cannot encode escaped, rather than end with an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def whole_output() -> Iterator[None]:
+    """Hand on all that is printed; where that is impossible, say so and end with 1.
+
+    A reader that left early needs no telling.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_FAULTS:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else tried again at exit
+        if error.errno != errno.EPIPE:
+            print(f"error: the output cannot be written: {error.strerror}.", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def note(text: str) -> None:

@@ -4,10 +4,10 @@
     python -m tests.benchmarks.engine --write BATCH        encode them into one file, to carry
     python -m tests.benchmarks.engine --batch BATCH --device cuda --precision bf16
 
-A random model of BERT-base's shape, the same tokenised batches for every arm, the arms in turn, so
-that a drifting machine drifts for all; ratios are of medians, the spread is of single rounds. On the
-CPU, peak memory is that of a process of its own for each arm, above the loaded model's. On a GPU the
-tokens a second are set beside the card's measured matrix rate.
+A random model of BERT-base's shape, the same tokenised batches for every arm, the arms in turn,
+so that a drifting machine drifts for all; ratios are of medians, the spread is of single rounds. On
+the CPU, peak memory is that of a process of its own for each arm, above the loaded model's. On a
+GPU the tokens a second are set beside the card's measured matrix rate.
 """
 
 import argparse

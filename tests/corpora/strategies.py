@@ -152,16 +152,29 @@ def _add_forms(draw: Any, doc: Doc) -> None:
 
 
 def _add_spans(draw: Any, doc: Doc) -> None:
+    """Entities with or without a name, which may be among the mentions of chains or not."""
+    chained: list[Mention] = []
     if draw(st.booleans()):
-        spans = draw(st.lists(st.tuples(ranges_within(len(doc)), _LABELS), max_size=4))
-        set_spans(doc, "entities", [Mention(*span, label) for span, label in spans])
+        chained = _without_crossing(draw(_mentions(doc, "1", "2", "e-3", "(4)")), [])
+        set_spans(doc, "coreference", chained)
     if draw(st.booleans()):
-        chosen: list[Mention] = []
-        for span, label in draw(st.lists(st.tuples(ranges_within(len(doc)), _LABELS), max_size=5)):
-            mention = Mention(*span, label, draw(st.sampled_from(["1", "2", "e-3", "(4)"])))
-            if not any(cross(mention, other) for other in chosen):
-                chosen.append(mention)
-        set_spans(doc, "coreference", chosen)
+        shared = draw(st.lists(st.sampled_from(chained), unique=True)) if chained else []
+        named = [m._replace(id=draw(st.sampled_from([m.id, ""]))) for m in shared]
+        others = draw(_mentions(doc, "", "", "1", "Q5"))
+        set_spans(doc, "entities", [*named, *_without_crossing(others, chained)])
+
+
+def _mentions(doc: Doc, *names: str) -> st.SearchStrategy[list[Mention]]:
+    drawn = st.tuples(ranges_within(len(doc)), _LABELS, st.sampled_from(names))
+    return st.lists(drawn.map(lambda one: Mention(*one[0], one[1], one[2])), max_size=4)
+
+
+def _without_crossing(drawn: list[Mention], others: list[Mention]) -> list[Mention]:
+    chosen: list[Mention] = []
+    for mention in drawn:
+        if not any(mention.id and cross(mention, other) for other in (*others, *chosen)):
+            chosen.append(mention)
+    return chosen
 
 
 def cross(one: Mention, two: Mention) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
+from workbench.corpora import read as corpus
 from workbench.corpora.conllu import reader, write
 from workbench.corpora.corpus import Options, Unit
 from workbench.corpora.entities import brackets
@@ -447,6 +448,7 @@ def test_sentences_of_one_document_share_its_newdoc_and_its_chains(tmp_path):
     for doc in docs:
         doc._.document = "one"
         set_spans(doc, "entities", [Mention(0, 1, "thing")])
+    set_spans(docs[0], "coreference", [Mention(0, 1, "thing")])
     set_spans(docs[1], "coreference", [Mention(0, 1, "thing", "e1")])
     write(docs, tmp_path / "x.conllu")
     written = (tmp_path / "x.conllu").read_text()
@@ -458,7 +460,54 @@ def test_sentences_of_one_document_share_its_newdoc_and_its_chains(tmp_path):
 def test_entities_found_by_spacy_are_written_too(tmp_path):
     write([doc_of("In", "New", "York", ents=["O", "B-GPE", "I-GPE"])], tmp_path / "x.conllu")
     (doc,) = read(tmp_path / "x.conllu")
-    assert mentions(doc, "entities") == [(1, 3, "GPE", "e1")]
+    assert mentions(doc, "entities") == [(1, 3, "GPE", "")]
+    assert "coreference" not in layers(doc)
+
+
+def test_named_entities_among_mentions_are_told_apart_from_them(tmp_path):
+    doc = doc_of("Ann", "and", "her", "dog", spaces=[True, True, True, False])
+    set_spans(doc, "entities", [Mention(0, 1, "PERSON"), Mention(3, 4, "PET")])
+    chained = [
+        Mention(0, 1, "PERSON", "1"),
+        Mention(2, 3, "person", "1"),
+        Mention(3, 4, "pet", "2"),
+    ]
+    set_spans(doc, "coreference", chained)
+    write([doc], tmp_path / "x.conllu")
+    (again,) = read(tmp_path / "x.conllu")
+    assert mentions(again, "entities") == mentions(doc, "entities")
+    assert mentions(again, "coreference") == chained
+    notes = [line.split("\t")[9] for line in (tmp_path / "x.conllu").read_text().split("\n")[3:7]]
+    assert "global.Entity = GRP-etype-entities-coreference\n" in (tmp_path / "x.conllu").read_text()
+    assert notes == [
+        "Entity=(1-PERSON-yes-yes)",
+        "_",
+        "Entity=(1-person-no-yes)",
+        "Entity=(2-pet-no-yes)(name1-PET-yes-no)",
+    ]
+
+
+def test_layers_can_be_told_apart_from_the_second_sentence_on(tmp_path):
+    docs = [doc_of("a"), doc_of("b"), doc_of("c")]
+    for number, doc in enumerate(docs):
+        doc._.document = "one"
+        set_spans(doc, "entities", [Mention(0, 1, "thing", "1")] if number != 1 else [])
+        set_spans(doc, "coreference", [Mention(0, 1, "thing", "1")])
+    write(docs, tmp_path / "x.conllu")
+    again = read(tmp_path / "x.conllu")
+    assert [mentions(d, "entities") for d in again] == [mentions(d, "entities") for d in docs]
+    assert [mentions(d, "coreference") for d in again] == [mentions(docs[0], "coreference")] * 3
+
+
+@pytest.mark.parametrize("unit", ["sentence", "document"])
+def test_primer_comes_back_with_its_entities_and_its_chains(tmp_path, unit):
+    docs = list(corpus("primer:size=60", unit=unit).docs())
+    write(docs, tmp_path / "x.conllu")
+    again = read(tmp_path / "x.conllu", unit)
+    for layer in ("entities", "coreference"):
+        assert [sorted(mentions(doc, layer)) for doc in again] == [
+            sorted(mentions(doc, layer)) for doc in docs
+        ]
 
 
 def with_spans(doc: Doc, *found: Mention) -> Doc:

@@ -8,10 +8,12 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from workbench.corpora import read
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.describe import describe
 from workbench.corpora.description import Coreference, Relation, Scores, Sizes, Zipf
 from workbench.corpora.layers import Edge, Mention, set_spans
+from workbench.errors import WorkbenchError
 
 VOCAB = spacy.blank("en").vocab
 
@@ -211,3 +213,14 @@ def test_ewt_has_the_published_sizes(data: object) -> None:
     ]  # fmt: skip
     det = next(relation for relation in found.relations if relation.label == "det")
     assert det.offset == 1
+
+
+def test_docs_without_a_corpus_are_one_split() -> None:
+    docs = list(read("primer:size=20").docs())
+    assert describe(docs) == describe({"all": docs}) == describe(iter(docs))
+
+
+@pytest.mark.parametrize("given", [5, [5], "primer", {"all": 5}])
+def test_what_is_no_docs_cannot_be_described(given: object) -> None:
+    with pytest.raises(WorkbenchError, match="cannot be described"):
+        describe(given)  # type: ignore[arg-type]

@@ -139,6 +139,31 @@ def test_a_doc_that_cannot_be_stored_is_refused_and_nothing_is_written(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("edges", {"srl": [Edge((0, 9), None, ("A",))]}, "no words 0 to 9"),
+        ("edges", [1], "'list'"),
+        ("labels", {"x": [1]}, "neither text nor a number"),
+        ("document", 5, "5 is no text"),
+        ("sent_ids", 5, "not iterable"),
+        ("multiword", ((0, 9),), "no words 0 to 9"),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(tmp_path, name, value, what):
+    doc = gold()
+    doc._.set(name, value)
+    with pytest.raises(WorkbenchError, match=f"Doc 2 cannot be stored: .*{what}"):
+        write([gold(), doc], tmp_path / "x.spacy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_block_is_one_error_not_two(tmp_path):
+    (tmp_path / "x.spacy").write_bytes(b"no zlib")
+    with pytest.raises(WorkbenchError, match=r"sound \.spacy file: Error -3"):
+        read(tmp_path / "x.spacy")
+
+
 # Files that spaCy's own reader would take in, or die of.
 
 

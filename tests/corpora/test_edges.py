@@ -231,3 +231,14 @@ def test_a_failed_writing_leaves_the_old_file(tmp_path: Path) -> None:
         write(docs, path, layer="roles")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "edge", [Edge((0, 9), None, ("X",)), Edge((0, 1), (-1, 1), ("X",)), Edge((1, 1), None, ("X",))]
+)
+def test_an_edge_that_could_not_be_read_back_is_not_written(tmp_path: Path, edge: Edge) -> None:
+    doc = _doc(["a", "b"], [True, False])
+    doc._.edges = {"roles": [edge]}
+    with pytest.raises(WorkbenchError, match="words"):
+        write([doc], tmp_path / "srl.jsonl", layer="roles")
+    assert list(tmp_path.iterdir()) == []

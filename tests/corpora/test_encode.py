@@ -153,3 +153,16 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> No
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="not an encoded batch"):
         load(tmp_path / "no.safetensors")
+
+
+def test_an_edge_past_the_last_word_is_refused() -> None:
+    doc = _doc("a b")
+    doc._.edges = {"roles": [Edge((0, 3), None, ("X",))]}
+    with pytest.raises(WorkbenchError, match="no words 0 to 3"):
+        encode([doc], ["roles"])
+
+
+def test_one_layer_and_one_target_need_no_list() -> None:
+    doc = _doc("a b", mood="good")
+    doc._.edges = {"roles": [Edge((0, 1), None, ("X",))]}
+    _same(encode([doc], "roles", "mood"), encode([doc], ["roles"], ["mood"]))

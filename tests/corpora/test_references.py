@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -173,3 +174,45 @@ def test_latin_1_is_told_with_its_line(tmp_path: Path) -> None:
     ) as caught:
         list(read(path).docs())
     assert "iconv" in caught.value.remedy
+
+
+def test_what_is_there_but_no_regular_file_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.conllu")
+    (tmp_path / "loop.conllu").symlink_to("loop.conllu")
+    for path in (tmp_path / "pipe.conllu", "/dev/null"):
+        with pytest.raises(WorkbenchError, match="not a regular file"):
+            read(path)
+    with pytest.raises(WorkbenchError, match=r"[Ss]ymbolic links"):
+        read(tmp_path / "loop.conllu")
+
+
+def test_files_without_a_split_beside_some_with_one_are_told(tmp_path: Path) -> None:
+    _touch(tmp_path, "train.tsv", "a.tsv", "b.txt")
+    assert "Passed over, for their names tell no split: a.tsv, b.txt." in read(tmp_path).notes
+
+
+@pytest.mark.parametrize("ref", [b"x", 5, None])
+def test_a_corpus_is_named_by_text(ref: object) -> None:
+    with pytest.raises(WorkbenchError, match="named by text"):
+        read(ref)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["text", "labels", "pipeline", "language", "layer"])
+@pytest.mark.parametrize("value", [5, b"x"])
+def test_options_are_named_by_text(tmp_path: Path, option: str, value: object) -> None:
+    _touch(tmp_path, "x.tsv")
+    with pytest.raises(WorkbenchError, match=option):
+        read(tmp_path / "x.tsv", **{option: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [1.5, "2"])
+def test_a_limit_is_a_whole_number(tmp_path: Path, limit: object) -> None:
+    _touch(tmp_path, "x.tsv")
+    with pytest.raises(WorkbenchError, match="limit"):
+        read(tmp_path / "x.tsv").docs(limit=limit)  # type: ignore[arg-type]
+
+
+def test_an_empty_corpus_has_no_layers_to_offer(tmp_path: Path) -> None:
+    (tmp_path / "x.conllu").touch()
+    with pytest.raises(WorkbenchError, match=r"It has no Docs\."):
+        read(tmp_path / "x.conllu").require(["pos"], "This")

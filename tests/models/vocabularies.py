@@ -11,7 +11,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import (
     AlbertTokenizer,
     BertTokenizer,
@@ -119,7 +127,12 @@ def _prepended() -> PreTrainedTokenizerBase:
     inside.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     )
+    inside.decoder = _bytes_and_marks()
     return TokenizersBackend(tokenizer_object=inside, unk_token="<unk>")
+
+
+def _bytes_and_marks() -> decoders.Decoder:
+    return decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
 
 
 def _unigram_bytes() -> PreTrainedTokenizerBase:
@@ -129,6 +142,7 @@ def _unigram_bytes() -> PreTrainedTokenizerBase:
     inside = Tokenizer(models.Unigram(pieces, unk_id=2, byte_fallback=True))
     inside.normalizer = normalizers.NFKC()
     inside.pre_tokenizer = pre_tokenizers.Metaspace()
+    inside.decoder = _bytes_and_marks()
     return TokenizersBackend(tokenizer_object=inside, unk_token="<unk>", pad_token="<pad>")
 
 
@@ -148,6 +162,7 @@ def _modernbert() -> PreTrainedTokenizerBase:
     inside = Tokenizer(models.BPE(**_byte_level(special)))
     inside.normalizer = normalizers.NFC()
     inside.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inside.decoder = decoders.ByteLevel()
     inside.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B [SEP]",

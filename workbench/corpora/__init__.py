@@ -22,6 +22,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions
 from workbench.corpora.references import resolve
 from workbench.errors import WorkbenchError, did_you_mean
+from workbench.files import user_path
 
 __all__ = [
     "BUILT_IN",
@@ -32,6 +33,7 @@ __all__ = [
     "edges",
     "encode",
     "layers",
+    "left_out",
     "mentions",
     "read",
     "write",
@@ -39,6 +41,10 @@ __all__ = [
 
 BUILT_IN = {"primer": "workbench.corpora.primer"}
 _WRITERS = {".spacy": "docbin", ".conllu": "conllu", ".jsonl": "jsonlines"}
+_IN_CONLLU = {"words", "sentences", "pos", "tags", "lemmas", "morphs", "dependencies"} | {
+    "entities",
+    "coreference",
+}
 
 
 def read(
@@ -56,8 +62,17 @@ def read(
         raise WorkbenchError(
             f"unit is {unit!r}.", remedy="A Doc is a 'sentence' or a whole 'document'."
         )
-    options = Options(unit, pipeline, language, _names(text), _names(labels), layer)
-    name = os.fspath(ref)
+    if not isinstance(language, str):
+        raise _not_text("language", language)
+    options = Options(
+        unit,
+        _name("pipeline", pipeline),
+        language,
+        _names("text", text),
+        _names("labels", labels),
+        _name("layer", layer),
+    )
+    name = _reference(ref)
     if not name:
         raise WorkbenchError("the corpus has no name.", remedy="Name a file, a folder, or primer.")
     head = name.replace(":", "/").split("/")[0]
@@ -71,7 +86,7 @@ def read(
     return Corpus(
         source.name,
         {split: partial(_chained, reading, files) for split, files in source.splits.items()},
-        reading.notes,
+        (*source.notes, *reading.notes),
     )
 
 
@@ -79,17 +94,44 @@ def _chained(reading: Reading, files: list[Path]) -> Iterator[Doc]:
     return chain.from_iterable(reading.docs(path) for path in files)
 
 
-def _names(given: Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _reference(ref: str | os.PathLike[str]) -> str:
+    try:
+        name = os.fspath(ref)
+    except TypeError:
+        name = None
+    if not isinstance(name, str):
+        raise _not_text("the corpus", ref)
+    return name
+
+
+def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:
+    """Names given as one or as several."""
+    if not isinstance(given, str | Iterable):
+        raise _not_text(what, given)
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise _not_text(what, wrong[0])
+    return names
+
+
+def _name(what: str, given: str | None) -> str | None:
+    if not isinstance(given, str | None):
+        raise _not_text(what, given)
+    return given
+
+
+def _not_text(what: str, given: object) -> WorkbenchError:
+    return WorkbenchError(f"{what} is {given!r:.80}, but is named by text.", remedy="Write a name.")
 
 
 def write(docs: Iterable[Doc], path: str | os.PathLike[str], *, layer: str | None = None) -> int:
     """Write Docs to a .spacy, .conllu or .jsonl file, whole or not at all; say how many.
 
     A .spacy file keeps every layer, CoNLL-U the words, trees, entities and coreference, and .jsonl
-    one layer of edges, which must be named.
+    one layer of edges, which must be named. What a format has no place for is left out without a
+    word; `left_out` tells it.
     """
-    target = Path(path).expanduser()
+    target = user_path(path)
     if target.suffix not in _WRITERS:
         raise WorkbenchError(
             f"cannot write {target.suffix or 'a file without an ending'}.",
@@ -98,3 +140,15 @@ def write(docs: Iterable[Doc], path: str | os.PathLike[str], *, layer: str | Non
         )
     module = import_module(f"workbench.corpora.{_WRITERS[target.suffix]}")
     return module.write(docs, target, layer)  # type: ignore[no-any-return]
+
+
+def left_out(
+    present: Iterable[str], path: str | os.PathLike[str], layer: str | None = None
+) -> set[str]:
+    """Which of the layers that Docs have (see `layers`) a file of this ending has no place for."""
+    match user_path(path).suffix:
+        case ".conllu":
+            return set(present) - _IN_CONLLU
+        case ".jsonl":
+            return set(present) - {"words", layer}
+    return set()

@@ -6,10 +6,11 @@ words written as one it shows each one's part, and `token._.form` is the real fo
 differs. `_` stands for nothing; enhanced dependencies and empty nodes are left out.
 
 If a file has entity brackets, each of its Docs has the layers `entities` and `coreference`, both
-with every mention. A Doc of one sentence leaves out mentions that go on into the next.
+with every mention, unless they are told apart (see `workbench.corpora.entities`). A Doc of one
+sentence leaves out mentions that go on into the next.
 
 Reading costs about 1 s for 10,000 sentences, 2 s with entities, and the memory of one Doc; a file
-is looked through for brackets first, as far as there are none.
+is looked through for brackets first, until both layers are found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ from workbench.corpora.conllu_sentence import (
 )
 from workbench.corpora.conllu_writer import write
 from workbench.corpora.corpus import Options, Reading, Unit
-from workbench.corpora.entities import GUM_FIELDS, Brackets
+from workbench.corpora.entities import GUM_FIELDS, LAYERS, Brackets, Found, layers_of
 from workbench.corpora.layers import Mention, set_spans
 from workbench.corpora.lines import COMPRESSED, numbered_lines
 from workbench.corpora.vocabulary import vocabulary
@@ -54,7 +55,7 @@ class _Placed:
     document: str
     opens_document: bool
     start: int  # its first word, counted from the document's
-    mentions: list[tuple[int, Mention]]  # that end here: number, and words counted like `start`
+    mentions: list[Found]  # that end here; their words are counted like `start`
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
@@ -64,15 +65,15 @@ def reader(paths: Sequence[Path], options: Options) -> Reading:
 
 
 def _docs(unit: Unit, vocab: Vocab, codes: Sequence[Codes], path: Path) -> Iterator[Doc]:
-    with_entities = _has_entities(path)
+    with_layers = _mention_layers(path)
     held: list[_Placed] = []
     try:
         for placed in _placed(path, codes):
             if unit == "sentence":
-                yield _doc(vocab, [placed], with_entities)
+                yield _doc(vocab, [placed], with_layers)
                 continue
             if placed.opens_document and held:
-                yield _doc(vocab, held, with_entities)
+                yield _doc(vocab, held, with_layers)
                 held = []
             held.append(placed)
     except LineError as error:
@@ -80,16 +81,27 @@ def _docs(unit: Unit, vocab: Vocab, codes: Sequence[Codes], path: Path) -> Itera
             error.what, where=f"{path}:{error.line}", remedy=error.remedy
         ) from None
     if held:
-        yield _doc(vocab, held, with_entities)
+        yield _doc(vocab, held, with_layers)
 
 
-def _has_entities(path: Path) -> bool:
-    """Whether any Doc has mentions, which must be known from the first one on."""
-    return any(
-        ("Entity=" in line and ("\tEntity=" in line or "|Entity=" in line))
-        or (line.startswith("#") and _HEADER in line)
-        for _, line in numbered_lines(path)
-    )
+def _mention_layers(path: Path) -> frozenset[str]:
+    """The layers that mentions are in, which must be known from the first Doc on."""
+    found: frozenset[str] = frozenset()
+    for _, line in numbered_lines(path):
+        if line.startswith("#"):
+            key, value = _comment(line)
+            found |= layers_of(value.split("-")) if key == _HEADER else frozenset()
+        elif not found and "Entity=" in line and ("\tEntity=" in line or "|Entity=" in line):
+            return frozenset(LAYERS)  # without a header
+        if len(found) == len(LAYERS):
+            break
+    return found
+
+
+def _comment(line: str) -> tuple[str, str]:
+    """The key of a comment, and its value."""
+    key, _, value = line[1:].partition("=")
+    return key.strip(), value.strip()
 
 
 def _placed(path: Path, codes: Sequence[Codes]) -> Iterator[_Placed]:
@@ -130,7 +142,7 @@ class _Place:
 
     def note(self, comment: str, line: int) -> None:
         """Take in a comment, if it is one of those that matter."""
-        key, _, value = (part.strip() for part in comment[1:].partition("="))
+        key, value = _comment(comment)
         if key == "sent_id":
             self.sentence_name = value
         elif key in ("newdoc", "newdoc id"):
@@ -166,7 +178,7 @@ class _Place:
             raise LineError(line, f"the bracket ({name} is not closed before its document ends.")
 
 
-def _doc(vocab: Vocab, placed: Sequence[_Placed], with_entities: bool) -> Doc:
+def _doc(vocab: Vocab, placed: Sequence[_Placed], with_layers: frozenset[str]) -> Doc:
     sentences = [each.sentence for each in placed]
     words = [word for sentence in sentences for word in sentence.words]
     spaces = [space for sentence in sentences for space in sentence.spaces]
@@ -184,16 +196,19 @@ def _doc(vocab: Vocab, placed: Sequence[_Placed], with_entities: bool) -> Doc:
     doc._.document = placed[0].document
     doc._.sent_ids = tuple(each.name for each in placed)
     _add_multiword(doc, placed)
-    if with_entities:
-        kept = [(m.start, -m.end, n, m) for each in placed for n, m in each.mentions]
-        found = [
-            Mention(m.start - base, m.end - base, m.label, m.id)
-            for start, _, _, m in sorted(kept)
-            if start >= base
-        ]
-        set_spans(doc, "entities", found)
-        set_spans(doc, "coreference", found)
+    if with_layers:
+        found = [each for sentence in placed for each in sentence.mentions]
+        _add_mentions(doc, base, found, with_layers)
     return doc
+
+
+def _add_mentions(doc: Doc, base: int, found: list[Found], with_layers: frozenset[str]) -> None:
+    found.sort(key=lambda each: (each.mention.start, -each.mention.end, each.number))
+    for layer in LAYERS:
+        if layer in with_layers:
+            kept = [m for each in found if (m := each.within(layer)) and m.start >= base]
+            moved = [Mention(m.start - base, m.end - base, m.label, m.id) for m in kept]
+            set_spans(doc, layer, moved)
 
 
 def _add_multiword(doc: Doc, placed: Sequence[_Placed]) -> None:

@@ -2,25 +2,30 @@
 
 Each Doc opens a `# newdoc`, unless it bears the name of the Doc before it. The mentions of
 `coreference` become brackets, and so do those of `entities` (or spaCy's own) that are not among
-them; a mention without a chain gets one of its own: e1, e2, and so on. What CoNLL-U cannot hold is
+them; where the two differ, fields of our own tell them apart (see `workbench.corpora.entities`). A
+mention without a chain gets one of its own: e1, e2, and so on; or name1, where the chain is dropped
+on reading. What CoNLL-U cannot hold is
 refused, and what it has no place for (edges, labels, the space after a Doc's end) is left out. `_`
 means nothing: a tag of that name is read back as none, and the word `_` as having the lemma `_`.
 
 Costs 2 s for 10,000 sentences; one Doc is held at a time.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
 from spacy.tokens import Doc, Span, Token
 
-from workbench.corpora.entities import WRITTEN_FIELDS, brackets
+from workbench.corpora.entities import LAYERS, WRITTEN_FIELDS, brackets
 from workbench.corpora.layers import Mention, mentions
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
 
 _NOTHING = "_"
+_FRESH = {"yes": "e", "no": "name"}  # chains, by whether coreference has the mention
+_ALIKE = ("same", "yes")  # said of a mention that is the same in both layers
 
 
 def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
@@ -43,21 +48,24 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
     return written
 
 
+_Told = tuple[Mention, tuple[str, str]]  # and what is said of it in each of LAYERS
+
+
 class _Document:
-    """What must be known from Doc to Doc of one document: its chains, and that it has a header."""
+    """What must be known from Doc to Doc of one document: its chains, and the brackets' fields."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.has_header = False
+        self.fields: tuple[str, ...] = ()
         self._chains: dict[str, str] = {}
         self._taken: set[str] = set()
         self._numbers = count(1)
 
-    def chain(self, name: str) -> str:
+    def chain(self, name: str, prefix: str = "e") -> str:
         """What to write for a chain: its name, or a fresh one if it has none or that is taken."""
         written = self._chains.get(name, name)
         while not written or (name not in self._chains and written in self._taken):
-            written = f"e{next(self._numbers)}"
+            written = f"{prefix}{next(self._numbers)}"
         self._taken.add(written)
         if name:
             self._chains[name] = written
@@ -72,16 +80,16 @@ def _lines(doc: Doc, document: _Document, opens: bool) -> Iterator[str]:
     if len(names) != len(sentences):
         names = [""] * len(sentences)
     ranges = _ranges(doc, sentences)
-    marks = _marks(doc, document)
+    fields, marks = _marks(doc, document)
     if opens:
         yield _comment("newdoc id", document.name) if document.name else "# newdoc"
-    if marks is not None and not document.has_header:
-        yield _comment("global.Entity", "-".join(WRITTEN_FIELDS))
-        document.has_header = True
+    if fields != document.fields:
+        yield _comment("global.Entity", "-".join(fields))
+        document.fields = fields
     for name, sentence in zip(names, sentences, strict=True):
         if name:
             yield _comment("sent_id", name)
-        rows = [row for token in sentence for row in _rows(token, sentence, ranges, marks or {})]
+        rows = [row for token in sentence for row in _rows(token, sentence, ranges, marks)]
         yield f"# text = {sentence.text}"
         yield from rows
         yield ""
@@ -107,17 +115,49 @@ def _ranges(doc: Doc, sentences: list[Span]) -> dict[int, tuple[int, int]]:
     return ranges
 
 
-def _marks(doc: Doc, document: _Document) -> dict[int, str] | None:
-    """Brackets by word; None where the Doc says nothing of mentions."""
-    if not {"coreference", "entities"} & set(doc.spans) and not doc.has_annotation("ENT_IOB"):
-        return None
-    found = mentions(doc, "coreference")
-    known = {(m.start, m.end, m.label) for m in found}
-    found += [m for m in mentions(doc, "entities") if (m.start, m.end, m.label) not in known]
-    for mention in found:
+def _marks(doc: Doc, document: _Document) -> tuple[tuple[str, ...], dict[int, str]]:
+    """The fields of the brackets from here on, and the brackets by word."""
+    present = [layer for layer in LAYERS if layer in doc.spans]
+    if doc.has_annotation("ENT_IOB") and "entities" not in present:
+        present.insert(0, "entities")
+    if not present:
+        return document.fields, {}
+    found = _told_apart(doc)
+    for mention, _ in found:
         if mention.start >= mention.end:
             raise ValueError(f"a mention at word {mention.start} has no words")
-    return brackets(Mention(m.start, m.end, m.label, document.chain(m.id)) for m in found)
+    alike = len(present) == len(LAYERS) and all(said == _ALIKE for _, said in found)
+    full = (*WRITTEN_FIELDS, *present)
+    fields = WRITTEN_FIELDS if alike and document.fields != full else full
+    named = _with_chains(found, document)
+    more = [
+        "".join(f"-{word}" for layer, word in zip(LAYERS, said, strict=True) if layer in fields)
+        for _, said in found
+    ]
+    return fields, brackets(named, more)
+
+
+def _told_apart(doc: Doc) -> list[_Told]:
+    """Every mention, with what each layer says of it; one that both have is there once."""
+    entities = Counter(mentions(doc, "entities"))
+    found = []
+    for mention in mentions(doc, "coreference"):
+        nameless = mention._replace(id="")
+        entity = mention if entities[mention] else nameless
+        said = "no" if not entities[entity] else "same" if entity.id else "yes"
+        entities[entity] -= said != "no"
+        found.append((mention, (said, "yes")))
+    rest = [(m, ("same" if m.id else "yes", "no")) for m in entities.elements()]
+    return sorted(found + rest, key=lambda told: (told[0].start, -told[0].end))
+
+
+def _with_chains(found: list[_Told], document: _Document) -> list[Mention]:
+    """The mentions with the chains to write: first those that have one, lest theirs be taken."""
+    chains = {m.id: document.chain(m.id) for m, _ in found if m.id}
+    return [
+        m._replace(id=chains[m.id] if m.id else document.chain("", _FRESH[said]))
+        for m, (_, said) in found
+    ]
 
 
 def _rows(

@@ -3,16 +3,18 @@
 Nothing is read until a split is iterated, and no more than one Doc is held.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from operator import index
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from spacy.tokens import Doc
 
 from workbench.corpora.layers import layers
-from workbench.errors import WorkbenchError, did_you_mean
+from workbench.errors import WorkbenchError, did_you_mean, listed
 
 Unit = Literal["sentence", "document"]
 PEEK = 200  # Docs looked at to say which layers a corpus has
@@ -53,8 +55,7 @@ class Corpus:
                 where=self.name,
                 remedy=did_you_mean(split, self.splits),
             )
-        if limit is not None and limit < 0:
-            raise WorkbenchError(f"limit is {limit}, but counts Docs.", remedy="Use 0 or more.")
+        limit = _checked(limit)
         chosen = [split] if split is not None else list(self.splits)
         return islice((doc for name in chosen for doc in self.splits[name]()), limit)
 
@@ -77,6 +78,20 @@ class Corpus:
             raise WorkbenchError(
                 f"{purpose} needs {', '.join(missing)}, which this corpus does not have.",
                 where=self.name,
-                remedy=f"It has {', '.join(sorted(present))}. "
+                remedy=f"It has {listed(sorted(present)) or 'no Docs'}. "
                 "Read a corpus that has it, or raw text through a spaCy pipeline that predicts it.",
             )
+
+
+def _checked(limit: int | None) -> int | None:
+    """A number of Docs; one that nothing could count up to is no limit."""
+    try:
+        if limit is None or index(limit) > sys.maxsize:
+            return None
+        if limit < 0:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise WorkbenchError(
+            f"limit is {limit!r:.80}, but counts Docs.", remedy="Use a whole number from 0."
+        ) from None
+    return index(limit)

@@ -25,6 +25,8 @@ from workbench.corpora.description import (
     Zipf,
 )
 from workbench.corpora.layers import chains, edges, mentions
+from workbench.corpora.references import WHOLE
+from workbench.errors import WorkbenchError
 
 BINS = 20  # of the sentence-length histogram, at most
 MOST_FREQUENT = 100  # words listed
@@ -51,14 +53,11 @@ class _Counts:
 
 
 def describe(
-    corpus: Corpus | Mapping[str, Iterable[Doc]],
+    corpus: Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc],
     progress: Callable[[int], object] | None = None,
 ) -> Description:
-    """Count a corpus, or Docs by split; `progress` is told the number of Docs done so far."""
-    if isinstance(corpus, Corpus):
-        splits: Mapping[str, Iterable[Doc]] = {name: corpus.docs(name) for name in corpus.splits}
-    else:
-        splits = corpus
+    """Count a corpus, Docs by split, or Docs; `progress` is told the number done so far."""
+    splits = _by_split(corpus)
     counts = _Counts()
     done = 0
     for split, docs in splits.items():
@@ -66,6 +65,8 @@ def describe(
         docs_here = documents = sentences = 0
         document = ""
         for doc in docs:
+            if not isinstance(doc, Doc):
+                raise _no_docs(doc)
             words.update(_words(doc))
             sentences += _count_lengths(doc, counts)
             _count_layers(doc, counts)
@@ -80,6 +81,25 @@ def describe(
         )
         counts.words.update(words)
     return _description(corpus.name if isinstance(corpus, Corpus) else "", counts)
+
+
+def _by_split(
+    corpus: Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc],
+) -> Mapping[str, Iterable[Doc]]:
+    if isinstance(corpus, Corpus):
+        return {name: corpus.docs(name) for name in corpus.splits}
+    splits = corpus if isinstance(corpus, Mapping) else {WHOLE: corpus}
+    for docs in splits.values():
+        if not isinstance(docs, Iterable):
+            raise _no_docs(docs)
+    return splits
+
+
+def _no_docs(given: object) -> WorkbenchError:
+    return WorkbenchError(
+        f"a {type(given).__name__} cannot be described.",
+        remedy="Give a corpus from read(), Docs by split, or a list of Docs.",
+    )
 
 
 def _words(doc: Doc) -> list[str]:

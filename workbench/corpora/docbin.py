@@ -12,8 +12,6 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from numbers import Real
-from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,15 +23,16 @@ from srsly import msgpack, msgpack_decoders  # type: ignore[import-untyped]
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.docbin_columns import SPAN, Columns, read_columns
 from workbench.corpora.docbin_writer import write
-from workbench.corpora.layers import Edge, Range
+from workbench.corpora.layers import checked_text
 from workbench.corpora.lines import unreadable
+from workbench.corpora.values import WRONG, restored
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError
 
 __all__ = ["reader", "write"]
 
 _DECODE_NUMPY = msgpack_decoders.get("numpy")
-_MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, struct.error)
+_MALFORMED = (*WRONG, KeyError, IndexError, struct.error)
 
 
 class _Rest(NamedTuple):
@@ -71,7 +70,7 @@ def _docs(vocab: Vocab, path: Path) -> Iterator[Doc]:
 
 
 def _damaged(path: Path, error: Exception, which: str = "") -> WorkbenchError:
-    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    kind = "" if isinstance(error, ValueError | zlib.error) else f"{type(error).__name__}: "
     return WorkbenchError(
         f"not a sound .spacy file: {which}{kind}{str(error).rstrip('.')}.",
         where=str(path),
@@ -119,7 +118,7 @@ def _doc(vocab: Vocab, columns: Columns, part: slice, rest: _Rest) -> Doc:
     _add_spans(doc, rest.spans)
     if rest.user_data is not None:
         for key, value in _unpacked(rest.user_data, use_list=False).items():
-            doc.user_data[key] = _restored(doc, key, value)
+            doc.user_data[key] = restored(doc, key, value)
     return doc
 
 
@@ -132,8 +131,8 @@ def _add_spans(doc: Doc, packed: bytes) -> None:
         named = [(group["name"], group) for group in map(_unpacked, groups)]
     for name, group in named:
         spans = [_span(doc, *SPAN.unpack(span)) for span in group["spans"]]
-        doc.spans[_text(name)] = SpanGroup(
-            doc, name=_text(group["name"]), attrs=dict(group["attrs"]), spans=spans
+        doc.spans[checked_text(name)] = SpanGroup(
+            doc, name=checked_text(group["name"]), attrs=dict(group["attrs"]), spans=spans
         )
 
 
@@ -142,46 +141,3 @@ def _span(doc: Doc, name: int, entry: int, label: int, start: int, end: int, *_:
     strings = doc.vocab.strings
     span_id, kb_id = (strings[i] if i in strings else str(i) for i in (name, entry))  # type: ignore[operator]
     return Span(doc, start, end, label=strings[label], kb_id=kb_id, span_id=span_id)
-
-
-def _restored(doc: Doc, key: Any, value: Any) -> Any:
-    """An extension value in the types that Workbench gives it, since msgpack knows only its own."""
-    match key:
-        case ("._.", "edges", None, None):
-            return {
-                _text(name): [_edge(doc, edge) for edge in found] for name, found in value.items()
-            }
-        case ("._.", "labels", None, None):
-            return {_text(name): _label(label) for name, label in value.items()}
-        case ("._.", "multiword", None, None):
-            return tuple(_range(doc, words) for words in value)
-        case ("._.", "sent_ids", None, None):
-            return tuple(map(_text, value))
-        case ("._.", "document", None, None) | ("._.", "form", int(), None):
-            return _text(value)
-    return value
-
-
-def _edge(doc: Doc, edge: Any) -> Edge:
-    span1, span2, labels = edge
-    second = None if span2 is None else _range(doc, span2)
-    return Edge(_range(doc, span1), second, tuple(map(_text, labels)))
-
-
-def _range(doc: Doc, words: Any) -> Range:
-    start, end = map(index, words)
-    if not 0 <= start <= end <= len(doc):
-        raise ValueError(f"there are no words {start} to {end}")
-    return start, end
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.80} is no text")
-    return value
-
-
-def _label(value: Any) -> str | Real | None:
-    if not isinstance(value, str | Real | None):
-        raise ValueError(f"{value!r:.80} is neither text nor a number")
-    return value

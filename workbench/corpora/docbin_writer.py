@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from spacy.attrs import SPACY
+from spacy.attrs import ORTH, SPACY
 from spacy.tokens import Doc, DocBin, SpanGroup
 from srsly import msgpack  # type: ignore[import-untyped]
 
 from workbench.corpora.docbin_columns import SPAN, STRINGS
+from workbench.corpora.values import WRONG, restored
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
 
@@ -23,18 +24,28 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
     """Write Docs to one file, whole or not at all; say how many. It takes no `layer`: all go in."""
     packed = DocBin(store_user_data=True)
     pack = msgpack.Packer(use_bin_type=True).pack
-    for doc in docs:
+    for number, doc in enumerate(docs, start=1):
         try:
+            _check(doc)
             _add(packed, doc, pack)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (*WRONG, OverflowError) as error:
             raise WorkbenchError(
-                f"Doc {len(packed)} cannot be stored: {error}.",
+                f"Doc {number} cannot be stored: {str(error).rstrip('.')}.",
                 where=str(path),
-                remedy="Keep only text, numbers, lists and dictionaries in its extension values.",
+                remedy="Keep only text, numbers, lists and dictionaries in its extension values, "
+                "and edges between words that it has.",
             ) from None
     with written_whole(path) as draft:
         draft.write_bytes(packed.to_bytes())
     return len(packed)
+
+
+def _check(doc: Doc) -> None:
+    """Refuse what the reader would not take back."""
+    for key, value in doc.user_data.items():
+        restored(doc, key, value)
+    if not doc.to_array(ORTH).all():
+        raise ValueError("it has a word without letters")
 
 
 def _add(packed: DocBin, doc: Doc, pack: Callable[[object], bytes]) -> None:

@@ -14,8 +14,12 @@ from workbench.engine.batch import Batch, Edges, Targets
 from workbench.errors import WorkbenchError
 
 
-def encode(docs: Iterable[Doc], layers: Sequence[str] = (), targets: Sequence[str] = ()) -> Batch:
-    """Encode Docs with the named layers as edges and the named labels as targets."""
+def encode(
+    docs: Iterable[Doc], layers: Sequence[str] | str = (), targets: Sequence[str] | str = ()
+) -> Batch:
+    """Encode Docs with the named layers as edges and the named labels as targets; or one name."""
+    layers = (layers,) if isinstance(layers, str) else layers
+    targets = (targets,) if isinstance(targets, str) else targets
     texts: list[bytes] = []
     words: list[tuple[int, int]] = []
     word_counts: list[int] = []

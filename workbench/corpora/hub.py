@@ -15,11 +15,11 @@ from spacy.tokens import Doc
 
 from workbench.corpora.corpus import Corpus, Options
 from workbench.corpora.pipelines import tokenizer
+from workbench.corpora.references import SPLIT_NAMES
 from workbench.corpora.tasks import Row, columns_of, survey, task_docs
 from workbench.errors import WorkbenchError, missing_package
 
 _SURVEYED = 1000  # rows of a split looked at where the dataset declares nothing
-_COMMON = {"training": "train", "validation": "dev", "valid": "dev", "val": "dev"}
 
 
 def corpus(ref: str, options: Options) -> Corpus:
@@ -36,7 +36,7 @@ def corpus(ref: str, options: Options) -> Corpus:
         return task_docs(_rows(ref, split, splits[split]), chosen, document, nlp)
 
     readings: dict[str, Callable[[], Iterator[Doc]]] = {
-        _COMMON.get(split, split): partial(docs, split) for split in splits
+        SPLIT_NAMES.get(split, split): partial(docs, split) for split in splits
     }
     return Corpus(document, readings, (chosen.describe(),))
 
@@ -46,7 +46,7 @@ def _loaded(ref: str, name: str, config: str) -> Mapping[str, Any]:
     try:
         datasets = import_module("datasets")
     except ImportError:
-        raise missing_package("datasets", "Reading from the hub", "hub") from None
+        raise missing_package("datasets", "Reading from the hub") from None
     try:
         return datasets.load_dataset(name, config or None, streaming=True)  # type: ignore[no-any-return]
     except Exception as error:  # whatever the network, the hub or the dataset's files lead to

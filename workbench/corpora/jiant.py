@@ -28,7 +28,7 @@ from workbench.corpora.lines import stem
 from workbench.corpora.objects import numbered_objects
 from workbench.corpora.references import resolve
 from workbench.corpora.vocabulary import vocabulary
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, listed
 from workbench.files import written_whole
 
 _NAMES = {
@@ -78,8 +78,12 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None) -> int:
         for doc in docs:
             if layer is None:
                 raise _no_layer(path, _readable(doc))
-            file.write(json.dumps(_record(doc, layer), ensure_ascii=False) + "\n")
             count += 1
+            try:
+                record = _record(doc, layer)
+            except ValueError as error:
+                raise WorkbenchError(f"Doc {count}: {error}.", where=str(path)) from None
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
         if layer is None:
             raise _no_layer(path, [])
     return count
@@ -200,6 +204,9 @@ def _record(doc: Doc, layer: str) -> dict[str, object]:
 
 
 def _target(edge: Edge) -> dict[str, object]:
+    for start, end in filter(None, (edge.span1, edge.span2)):
+        if start == end:
+            raise ValueError(f"an edge at word {start} has no words")
     label = edge.labels[0] if len(edge.labels) == 1 else list(edge.labels)
     if edge.span2 is None:
         return {"span1": list(edge.span1), "label": label}
@@ -222,5 +229,7 @@ def _no_layer(path: Path, known: list[str]) -> WorkbenchError:
     return WorkbenchError(
         "an edge file holds one layer, and none was named.",
         where=str(path),
-        remedy=f"Name it by layer=, one of: {', '.join(known)}." if known else "Name it by layer=.",
+        remedy=f"Name it with layer= (--layer), one of: {listed(known)}."
+        if known
+        else "Name it with layer= (--layer).",
     )

@@ -26,7 +26,8 @@ Reading a layer costs one pass over the Doc; coreference is quadratic in its men
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
@@ -157,15 +158,43 @@ def layers(doc: Doc) -> set[str]:
     return found
 
 
+def checked_edge(doc: Doc, edge: Any) -> Edge:
+    """An edge in our types; ValueError or TypeError where it cannot be one of this Doc."""
+    span1, span2, labels = edge
+    second = None if span2 is None else checked_range(doc, span2)
+    return Edge(checked_range(doc, span1), second, tuple(map(checked_text, labels)))
+
+
+def checked_range(doc: Doc, words: Any) -> Range:
+    """Words that this Doc has."""
+    start, end = map(index, words)
+    if not 0 <= start <= end <= len(doc):
+        raise ValueError(f"there are no words {start} to {end}")
+    return start, end
+
+
+def checked_text(value: Any) -> str:
+    """What must be text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.80} is no text")
+    return value
+
+
 def edges(doc: Doc, layer: str) -> list[Edge]:
     """Any layer as labelled edges, which is how probes see it; a missing layer is an error."""
     if layer in doc._.edges:
-        return [Edge(*edge) for edge in doc._.edges[layer]]
+        try:
+            return [checked_edge(doc, edge) for edge in doc._.edges[layer]]
+        except (TypeError, ValueError) as error:
+            raise WorkbenchError(f"an edge of {layer!r}: {error}.", where=_where(doc)) from None
     present = layers(doc)
     if layer not in _READ or layer not in present:
         known = (present & set(_READ)) | set(doc._.edges)
-        where = doc._.document or f"the text {doc.text[:40]!r}"
         raise WorkbenchError(
-            f"there is no layer {layer!r}.", where=where, remedy=did_you_mean(layer, known)
+            f"there is no layer {layer!r}.", where=_where(doc), remedy=did_you_mean(layer, known)
         )
     return list(_READ[layer](doc))
+
+
+def _where(doc: Doc) -> str:
+    return doc._.document or f"the text {doc.text[:40]!r}"

@@ -54,7 +54,7 @@ def unreadable(path: Path, error: Exception, line: int = 0) -> WorkbenchError:
     """The error for a file that is missing, forbidden or cut off."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return WorkbenchError(
-        f"cannot be read: {reason}.",
+        f"cannot be read: {reason.rstrip('.')}.",
         where=f"{path}:{line}" if line else str(path),
         remedy="Check the path, its permissions, and that the file was copied whole.",
     )

@@ -48,7 +48,7 @@ def load_pipeline(name: str | None, language: str) -> tuple[Language, tuple[str,
     note = (
         f"No spaCy pipeline for {language!r} is installed, so words and sentences come from rules, "
         "and there are no tags, lemmas, trees or entities. "
-        f"For those {how} (or name a folder that holds a pipeline by pipeline=)."
+        f"For those {how} (or name a folder that holds a pipeline with pipeline= or --pipeline)."
     )
     return nlp, (note,)
 

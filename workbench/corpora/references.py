@@ -5,13 +5,14 @@ three files `srl-ewt.{train,dev,test}.jsonl` beside other corpora. A file's spli
 name; a folder without any such name is one corpus with the single split `all`. Costs one listing.
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.corpora.lines import COMPRESSED, unreadable
-from workbench.errors import WorkbenchError, did_you_mean
+from workbench.errors import WorkbenchError, did_you_mean, listed
 
 FORMATS: Mapping[str, str] = {
     ".conllu": "workbench.corpora.conllu",
@@ -26,12 +27,12 @@ FORMATS: Mapping[str, str] = {
     ".txt": "workbench.corpora.text",
 }
 WHOLE = "all"  # the only split of a corpus that has none
+SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}  # ours
 
 _SPLIT = re.compile(
     r"(?:(?P<name>.+?)[-_.])?(?P<split>(?:train|training|dev|valid|validation|val|test)(?:[-_.].*)?)",
     re.IGNORECASE,
 )
-_COMMON = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}
 _ORDER = ("train", "dev", "test")
 
 
@@ -42,6 +43,7 @@ class Source:
     name: str
     suffix: str
     splits: Mapping[str, list[Path]]
+    notes: tuple[str, ...] = ()
 
     @property
     def format(self) -> str:
@@ -65,6 +67,8 @@ def resolve(path: Path) -> Source:
             return _folder(path)
         if path.is_file():
             return _single(path)
+        if os.path.lexists(path):
+            return _odd(path)
         return _common_start(path)
     except (OSError, ValueError, RuntimeError) as error:
         raise unreadable(path, error) from None
@@ -82,7 +86,7 @@ def _describe(path: Path) -> _File | None:
     if match is None:
         return _File(path, plain.stem, "", suffix)
     split = match["split"].lower()
-    return _File(path, match["name"] or "", _COMMON.get(split, split), suffix)
+    return _File(path, match["name"] or "", SPLIT_NAMES.get(split, split), suffix)
 
 
 def _single(path: Path) -> Source:
@@ -96,6 +100,19 @@ def _single(path: Path) -> Source:
         )
     name = file.name or path.resolve().parent.name
     return Source(name, file.suffix, {file.split or WHOLE: [path]})
+
+
+def _odd(path: Path) -> Source:
+    """What is there, but no file and no folder; or a link to what is not there."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return _common_start(path)
+    raise WorkbenchError(
+        "this is not a regular file.",
+        where=str(path),
+        remedy="Write what it hands out to a file, and name that.",
+    )
 
 
 def _folder(path: Path) -> Source:
@@ -144,7 +161,7 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
         raise WorkbenchError(
             f"this folder holds {len(groups)} corpora.",
             where=str(path),
-            remedy=f"Name one of: {', '.join(choices)}.",
+            remedy=f"Name one of: {listed(choices)}.",
         )
     ((name, suffix), members) = next(iter(groups.items()))
     splits: dict[str, list[Path]] = {}
@@ -153,12 +170,20 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
     for split, paths in splits.items():
         if split != WHOLE and len(paths) > 1:
             raise WorkbenchError(
-                f"split {split!r} is there more than once: {', '.join(p.name for p in paths)}.",
+                f"split {split!r} is there more than once: {listed(p.name for p in paths)}.",
                 where=str(path),
                 remedy="Name the file to read.",
             )
     ranked = sorted(splits, key=lambda split: (_rank(split), split))
-    return Source(name or path.resolve().name, suffix, {split: splits[split] for split in ranked})
+    ordered = {split: splits[split] for split in ranked}
+    without = [file.path.name for file in files if file not in members]
+    return Source(name or path.resolve().name, suffix, ordered, _notes(without))
+
+
+def _notes(passed_over: list[str]) -> tuple[str, ...]:
+    if not passed_over:
+        return ()
+    return (f"Passed over, for their names tell no split: {listed(passed_over)}.",)
 
 
 def _rank(split: str) -> int:

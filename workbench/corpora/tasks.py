@@ -117,7 +117,7 @@ def _texts(names: Iterable[str], where: str) -> tuple[str, ...]:
     raise WorkbenchError(
         f"none of the columns is known to be a text: {shown}.",
         where=where,
-        remedy="The first row names the columns. Name the one or two with the text by text=.",
+        remedy="The first row names the columns. Name those of the text with text= (--text).",
     )
 
 

@@ -31,8 +31,8 @@ class Stack:
 class Output:
     """What a forward pass leaves: states by stack and layer, and logits where they were asked for.
 
-    `hidden[stack][0]` is the embedding layer, `hidden[stack][k]` what block k hands on, the last one
-    raw; `final[stack]` is the same after the final norm, where the model has one.
+    `hidden[stack][0]` is the embedding layer, `hidden[stack][k]` what block k hands on, the last
+    one raw; `final[stack]` is the same after the final norm, where the model has one.
     """
 
     hidden: Mapping[StackName, Sequence[Tensor]]  # [batch, pieces, width] each

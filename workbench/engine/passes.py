@@ -2,9 +2,9 @@
 
 Documents are sorted by length, longest first, and cut into batches of at most so many pieces,
 padding included; on a GPU the next batch is tokenised and copied while the present one is computed.
-Where memory does not suffice, the batch is halved and the pass goes on with smaller ones. What comes
-of each batch is handed to a function or left in taps; nothing of the corpus is held, so memory does
-not grow with its length.
+Where memory does not suffice, the batch is halved and the pass goes on with smaller ones. What
+comes of each batch is handed to a function or left in taps; nothing of the corpus is held, so
+memory does not grow with its length.
 """
 
 import time

@@ -71,7 +71,7 @@ class Looking(Tap, Protocol):
 
 @dataclass(eq=False)
 class Capture:
-    """Keep the maps of chosen sites; `maps[site]` lists one tensor a batch, [batch, heads, q, k]."""
+    """Keep the maps of chosen sites: `maps[site]` has one a batch, [batch, heads, q, k]."""
 
     sites: Callable[[Site], bool] = lambda site: True
     heads: Sequence[int] | None = None

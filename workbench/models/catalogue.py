@@ -1,4 +1,4 @@
-"""What models can be opened, how, and what cannot be asked of some; and the facts of an open one."""
+"""What models can be opened, and what cannot be asked of some; the facts of an open one."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

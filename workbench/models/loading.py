@@ -1,9 +1,9 @@
 """From what a user names to a model, offline first.
 
 A folder is read from disk and nothing is fetched; a hub id is looked for in the cache, then on the
-hub. `REF@random` is the same architecture with fresh weights. Weights come from safetensors; pickled
-ones only where asked for, with a warning, and then without running any code in them. Code that comes
-with a model is never run.
+hub. `REF@random` is the same architecture with fresh weights. Weights come from safetensors;
+pickled ones only where asked for, with a warning, and then without running any code in them. Code
+that comes with a model is never run.
 """
 
 import os
@@ -37,10 +37,10 @@ def load(
     seed: int = 0,
     pickled: bool = False,
 ) -> Model:
-    """Open a model by hub id, folder, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`; `@random` renews it.
+    """Open a model by hub id, folder, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
 
     `precision` is fp32, bf16, fp16, or auto: bf16 on a GPU that has it, else fp32. `pickled` lets
-    weights be read that are not safetensors.
+    weights be read that are not safetensors. `seed` draws the weights of a `@random` one.
     """
     name = os.fspath(ref)
     place = _device(device)
