@@ -268,7 +268,8 @@ def test_demo_makes_every_stop(workbench: Command) -> None:
     assert answer.code == 0
     for number, title in enumerate(STOPS, start=1):
         assert f"{number}. {title}" in answer.out
-    assert "BertModel" in answer.out
+    assert "tiny BERT" in answer.out
+    assert "confidence of each head" in answer.out
 
 
 def program(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
@@ -383,3 +384,32 @@ def test_a_place_that_cannot_be_written_to_is_a_users_error(
     answer = workbench("corpora", "convert", "primer:size=20", out)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("error: ")
+
+
+def test_models_lists_the_families_and_how_to_name_one(workbench: Command) -> None:
+    answer = workbench("models")
+    assert answer.code == 0
+    for family in ("bert", "longformer", "t5", "elmo"):
+        assert family in answer.out
+    listed = json.loads(workbench("models", "--json").out)
+    assert {"references", "families"} == set(listed)
+    assert len(listed["families"]) >= 18
+
+
+def test_models_show_opens_a_model(workbench: Command, tmp_path: Path) -> None:
+    from workbench.models.tiny import tiny_bert
+
+    for part in tiny_bert(["the", "cat"]):
+        part.save_pretrained(tmp_path)  # type: ignore[attr-defined]
+    answer = workbench("models", "show", str(tmp_path))
+    assert answer.code == 0
+    assert "encoder" in answer.out
+    told = json.loads(workbench("models", "show", str(tmp_path), "--json").out)
+    assert told["stacks"] == [{"name": "encoder", "layers": 2, "heads": 2, "kinds": ["self"]}]
+    assert told["precision"] == "fp32"
+
+
+def test_a_model_that_is_not_there_is_one_error(workbench: Command) -> None:
+    answer = workbench("models", "show", "no-such/model")
+    assert (answer.code, answer.out) == (2, "")
+    assert "folder" in answer.err

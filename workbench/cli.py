@@ -30,6 +30,10 @@ app = typer.Typer(
 )
 corpora = typer.Typer(help="List, show, describe and convert corpora.", invoke_without_command=True)
 app.add_typer(corpora, name="corpora")
+models = typer.Typer(
+    help="List what models can be opened, and open one.", invoke_without_command=True
+)
+app.add_typer(models, name="models")
 
 Ref = Annotated[str, typer.Argument(help="A file, a folder of splits, hub:NAME, or primer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -111,9 +115,7 @@ def open_app(
 @corpora.callback()
 def list_corpora(context: typer.Context, json: Json = False) -> None:
     """List the built-in corpora and the formats that can be read."""
-    if context.invoked_subcommand and json:
-        context.fail(f"--json goes after the command: {context.invoked_subcommand} … --json")
-    if context.invoked_subcommand:
+    if _has_command(context, json):
         return
     from workbench import terminal
 
@@ -204,6 +206,46 @@ def convert(
     if lost := left_out(found, out, layer):
         terminal.note(f"{out.suffix} has no place for these layers: {listed(sorted(lost))}.")
     print(f"{count:,} {'Doc' if count == 1 else 'Docs'} written to {out}")
+
+
+@models.callback()
+def list_models(context: typer.Context, json: Json = False) -> None:
+    """List the families of models, how to name one, and what cannot be asked of some."""
+    if _has_command(context, json):
+        return
+    from workbench import terminal
+    from workbench.models.catalogue import catalogue
+
+    terminal.print_json(catalogue()) if json else terminal.print_models(catalogue())
+
+
+@models.command(name="show")
+def show_model(
+    ref: Annotated[str, typer.Argument(help="A folder, a hub id, elmo:… or vectors:…")],
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by itself the GPU.")] = None,
+    precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of the weights of a REF@random.")] = 0,
+    pickled: Annotated[
+        bool, typer.Option("--pickled", help="Read weights that are not safetensors.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Open a model and tell its stacks, sites, size and limits."""
+    from workbench import terminal
+
+    with terminal.progress("opening"):
+        from workbench.models.catalogue import facts
+        from workbench.models.loading import load
+
+        found = facts(load(ref, device, precision, seed=seed, pickled=pickled))
+    terminal.print_json(found) if json else terminal.print_model(found)
+
+
+def _has_command(context: typer.Context, json: bool) -> bool:
+    """Whether a command follows a group's name; --json before it would be lost."""
+    if context.invoked_subcommand and json:
+        context.fail(f"--json goes after the command: {context.invoked_subcommand} … --json")
+    return context.invoked_subcommand is not None
 
 
 def _read(

@@ -58,13 +58,7 @@ def _story(state: Tour) -> None:
 
 
 def _model(state: Tour) -> None:
-    found = facts(state.tiny)
-    stacks = found.pop("stacks")
-    rows = [*found.items(), *((f"{s['name']} {key}", s[key]) for s in stacks for key in s)]
-    shown_rows = [
-        (key, ", ".join(value) if isinstance(value, tuple) else value) for key, value in rows
-    ]
-    terminal.table("A random BERT over the words of the split dev", ("", ""), shown_rows)
+    terminal.print_model(facts(state.tiny))
 
 
 def _forward(state: Tour) -> None:

@@ -218,3 +218,19 @@ def print_catalogue(catalogue: "Catalogue") -> None:
         table("Built in", ("name", ""), [(corpus.name, corpus.about), *rows])
     rows = [(" ".join(known.endings), known.about) for known in catalogue.formats]
     table("Formats", ("endings", ""), rows)
+
+
+def print_models(catalogue: Mapping[str, Any]) -> None:
+    """How to name a model, and the families there are."""
+    table("How to name a model", ("name", ""), catalogue["references"].items())
+    rows = [(f["name"], f["stacks"], f["about"], f["limits"]) for f in catalogue["families"]]
+    table("Families", ("family", "stacks", "", "limits"), rows)
+
+
+def print_model(facts: Mapping[str, Any]) -> None:
+    """One open model."""
+    plain = [(key.replace("_", " "), value) for key, value in facts.items() if key != "stacks"]
+    told = [(key, "none" if value in (None, "") else value) for key, value in plain]
+    table("The model", ("", ""), told)
+    rows = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in facts["stacks"]]
+    table("Stacks", ("stack", "layers", "heads", "attention"), rows)

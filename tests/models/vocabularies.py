@@ -54,6 +54,10 @@ Larger and larger grew the crowd; they were waiting, whispering, running, jumpin
 Qualified lawyers examined every word, quickly but carefully, expecting a hidden message. Why not?
 """.strip().split("\n")
 
+# Known before training, and in order: otherwise the trainers number them by chance
+LETTERS = sorted({sign for line in TEXT for sign in (line + line.lower()) if not sign.isspace()})
+INSIDE = [f"##{letter}" for letter in LETTERS]
+LAST = [f"{letter}</w>" for letter in LETTERS]
 BERT_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
@@ -71,7 +75,7 @@ def _wordpiece(lowercase: bool) -> dict[str, int]:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=300, special_tokens=BERT_SPECIAL, show_progress=False
+        vocab_size=400, special_tokens=[*BERT_SPECIAL, *INSIDE], show_progress=False
     )
     vocabulary: dict[str, int] = _trained(tokenizer, trainer)["vocab"]
     return vocabulary
@@ -151,7 +155,10 @@ def _openai_gpt() -> PreTrainedTokenizerBase:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False
+        vocab_size=400,
+        special_tokens=["<unk>", *LAST],
+        end_of_word_suffix="</w>",
+        show_progress=False,
     )
     return OpenAIGPTTokenizer(**_vocabulary_and_merges(_trained(tokenizer, trainer)))
 
@@ -206,7 +213,10 @@ def _ctrl() -> PreTrainedTokenizerBase:
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False
+        vocab_size=400,
+        special_tokens=["<unk>", *LAST],
+        end_of_word_suffix="</w>",
+        show_progress=False,
     )
     model = _trained(tokenizer, trainer)
     pieces = [

@@ -1,9 +1,10 @@
 """What models can be opened, and what cannot be asked of some; the facts of an open one."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from workbench.engine.model import Model
+if TYPE_CHECKING:
+    from workbench.engine.model import Model
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def catalogue() -> dict[str, Any]:
     return {"references": REFERENCES, "families": [asdict(family) for family in FAMILIES]}
 
 
-def facts(model: Model) -> dict[str, Any]:
+def facts(model: "Model") -> dict[str, Any]:
     """What one asks first of an open model, as plain data."""
     return {
         "name": model.name,
