@@ -395,3 +395,12 @@ def test_a_failed_pass_leaves_no_session_behind(zoo_folder: Folder) -> None:
 
 def test_a_site_is_named_by_stack_layer_and_kind() -> None:
     assert Site(3, "decoder", "cross", 1, 8, 8).name == "decoder.1.cross"
+
+
+def test_gates_do_not_go_with_gradient_checkpoints(zoo_folder: Folder) -> None:
+    """The backward pass would run the blocks again without them, and no one would know."""
+    model = adapter(zoo_folder("bert"))
+    model.net.gradient_checkpointing_enable()
+    model.net.train()
+    with pytest.raises(WorkbenchError, match="gradient checkpointing"):
+        model.forward(pieces(model, 1, 5, False), taps=[Gate(torch.ones(2, 4))])

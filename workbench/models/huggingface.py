@@ -97,6 +97,7 @@ class HuggingFace:
         _refuse(refused)
         taps = list(taps)
         require_sites(self, taps)
+        self._require_one_pass(taps)
         texts: dict[StackName, Pieces] = {self._first: pieces}
         if self.two_sided:
             texts["decoder"] = self._shifted(pieces if targets is None else targets)
@@ -201,6 +202,15 @@ class HuggingFace:
             "last_hidden_state": decoded.last_hidden_state,
             "decoder_hidden_states": decoded.hidden_states,
         }
+
+    def _require_one_pass(self, taps: Sequence[Tap]) -> None:
+        """Gradient checkpoints run blocks again in the backward pass, where no tap would be."""
+        if taps and self.net.training and self.net.is_gradient_checkpointing:
+            raise WorkbenchError(
+                "taps do not go with gradient checkpointing, which runs blocks a second time.",
+                where=self.name,
+                remedy="Call model.net.gradient_checkpointing_disable(), or use smaller batches.",
+            )
 
     def _inputs(self, pieces: Pieces, cache: bool = True) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": pieces.ids, "attention_mask": pieces.mask.long()}
