@@ -5,6 +5,7 @@ tokens and their usual places; only the vocabulary is small. Deterministic; need
 """
 
 import json
+import math
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -98,25 +99,31 @@ def _vocabulary_and_merges(model: dict[str, Any]) -> dict[str, Any]:
     return {"vocab": model["vocab"], "merges": [tuple(merge) for merge in model["merges"]]}
 
 
-def _unigram(special: list[str], unknown: str, lowercase: bool = False) -> list[tuple[str, float]]:
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.Lowercase() if lowercase else None
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+def _metaspace(special: list[str], vocab_size: int, lowercase: bool = False) -> dict[str, Any]:
+    """`vocab` and `merges` over words marked with ▁."""
+    tokenizer = Tokenizer(models.BPE())
+    if lowercase:
+        tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, special_tokens=special, show_progress=False
     )
-    trainer = trainers.UnigramTrainer(
-        vocab_size=300, special_tokens=special, unk_token=unknown, show_progress=False
-    )
-    return [(piece, score) for piece, score in _trained(tokenizer, trainer)["vocab"]]
+    return _vocabulary_and_merges(_trained(tokenizer, trainer))
+
+
+def _unigram(special: list[str], lowercase: bool = False) -> list[tuple[str, float]]:
+    """Pieces scored by how often they occur; the trainer's own scores differ from run to run."""
+    text = "▁".join(["", *" ".join(TEXT).split()])
+    text = text.lower() if lowercase else text
+    found = _metaspace([], 300, lowercase)["vocab"]
+    scores = {piece: math.log(text.count(piece) / len(text)) for piece in sorted(found)}
+    return [*((piece, 0.0) for piece in special), *scores.items()]
 
 
 def _llama() -> PreTrainedTokenizerBase:
     """BPE over ▁-marked words, with a piece for each byte to fall back to."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    trainer = trainers.BpeTrainer(vocab_size=450, special_tokens=special, show_progress=False)
-    parts = _vocabulary_and_merges(_trained(tokenizer, trainer))
+    parts = _metaspace(special, 450)
     return LlamaTokenizer(**parts, add_bos_token=True)
 
 
@@ -141,7 +148,7 @@ def _bytes_and_marks() -> decoders.Decoder:
 
 def _unigram_bytes() -> PreTrainedTokenizerBase:
     """Unigram pieces, and bytes for what has none; letters are changed to their plain forms."""
-    pieces = _unigram(["<pad>", "</s>", "<unk>"], "<unk>")
+    pieces = _unigram(["<pad>", "</s>", "<unk>"])
     pieces += [(f"<0x{byte:02X}>", -9.0) for byte in range(256)]
     inside = Tokenizer(models.Unigram(pieces, unk_id=2, byte_fallback=True))
     inside.normalizer = normalizers.NFKC()
@@ -188,17 +195,17 @@ def _modernbert() -> PreTrainedTokenizerBase:
 
 def _deberta() -> PreTrainedTokenizerBase:
     special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
-    return DebertaV2Tokenizer(vocab=_unigram(special, "[UNK]"), unk_id=3)
+    return DebertaV2Tokenizer(vocab=_unigram(special), unk_id=3)
 
 
 def _albert() -> PreTrainedTokenizerBase:
     special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    return AlbertTokenizer(vocab=_unigram(special, "<unk>", lowercase=True))
+    return AlbertTokenizer(vocab=_unigram(special, lowercase=True))
 
 
 def _xlnet() -> PreTrainedTokenizerBase:
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
-    return XLNetTokenizer(vocab=_unigram(special, "<unk>"))
+    return XLNetTokenizer(vocab=_unigram(special))
 
 
 def _bert_in_python() -> PreTrainedTokenizerBase:
@@ -241,7 +248,7 @@ _MAKERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
     "deberta-v2": _deberta,
     "albert": _albert,
     "xlnet": _xlnet,
-    "t5": lambda: T5Tokenizer(vocab=_unigram(["<pad>", "</s>", "<unk>"], "<unk>")),
+    "t5": lambda: T5Tokenizer(vocab=_unigram(["<pad>", "</s>", "<unk>"])),
     "llama": _llama,
     "openai-gpt": _openai_gpt,
     # Settings met on the hub, each with traps of its own
