@@ -4,9 +4,9 @@
     python -m tests.benchmarks.engine --write BATCH        encode them into one file, to carry
     python -m tests.benchmarks.engine --batch BATCH --device cuda --precision bf16
 
-A random model of BERT-base's shape, the same tokenised batches for every arm, the arms in turn,
-so that a drifting machine drifts for all; ratios are of medians, the spread is of single rounds. On
-the CPU, peak memory is that of a process of its own for each arm, above the loaded model's. On a
+A random model of BERT-base's shape, the same tokenised batches for every arm, the arms in turn
+batch by batch, so that a drifting machine drifts for all; ratios are medians over rounds. On the
+CPU, peak memory is that of a process of its own for each arm, above the loaded model's. On a
 GPU the tokens a second are set beside the card's measured matrix rate.
 """
 
@@ -95,14 +95,17 @@ def sweep(run: Arm, texts: Sequence[Pieces]) -> float:
 
 
 def measure(ours: HuggingFace, texts: Sequence[Pieces], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each arm, a round each; the arms take turns batch by batch, each first in turn."""
     runs = {name: arm(name, ours) for name in ARMS}
-    seconds: dict[str, list[float]] = {name: [] for name in ARMS}
-    for number in range(rounds + 1):
-        for name, run in runs.items():
-            ours.net.set_attn_implementation(implementation(name))
-            took = sweep(run, texts)
-            if number:  # the first round warms up
-                seconds[name].append(took)
+    seconds = {name: [0.0] * rounds for name in ARMS}
+    for number in range(-1, rounds):  # one round to warm up
+        for i, text in enumerate(texts if number >= 0 else texts[:1]):
+            start = (i + number) % len(ARMS)
+            for name in ARMS[start:] + ARMS[:start]:
+                ours.net.set_attn_implementation(implementation(name))
+                took = sweep(runs[name], [text])
+                if number >= 0:
+                    seconds[name][number] += took
     return seconds
 
 

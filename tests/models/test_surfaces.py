@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
@@ -58,6 +58,8 @@ def test_plain_tokens_lie_in_the_words_that_rust_says(
     kind: str, tokenizer: Tokenizers, text: str
 ) -> None:
     ours, told, tokens = both(tokenizer(kind), text)
+    # Only WordPiece in Python writes [UNK]; sentencepiece's leaves the letters
+    assume(kind.startswith("bert") or tokenizer(kind).unk_token not in tokens)
     for mine, true, token in zip(ours, told, tokens, strict=True):
         if token not in {"▁", "Ġ"}:  # these are given to words by another rule
             assert mine == true, token

@@ -60,7 +60,7 @@ def bare(text: str) -> str:
     return "".join(
         sign
         for sign in plain_
-        if not sign.isspace() and unicodedata.category(sign) not in {"Mn", "Cc", "Cf"}
+        if not (sign.isspace() or unicodedata.category(sign) in {"Mn", "Cc", "Cf"})
     )
 
 

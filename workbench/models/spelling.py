@@ -18,7 +18,8 @@ from transformers import PreTrainedTokenizerBase
 
 Span = tuple[int, int]
 
-_MARKS = re.compile(r"^(##|▁+|Ġ+)|(</w>|@@)$")
+_BEFORE = re.compile(r"^(##|▁+|Ġ+)")
+_AFTER = re.compile(r"(</w>|@@)$")
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]")
 
@@ -68,7 +69,12 @@ def _line(text: str, signs: str, lengths: list[int], folds: bool) -> Line:
 
 def unmarked(token: str) -> str:
     """A token without the marks of a word's beginning, middle or end."""
-    return _MARKS.sub("", token)
+    return _BEFORE.sub("", _AFTER.sub("", token))
+
+
+def forms(token: str) -> list[str]:
+    """A token as it may stand in the text: a mark may have been there before."""
+    return [form for form in (token, _AFTER.sub("", token), unmarked(token)) if form]
 
 
 def stands_alone(character: str) -> bool:
@@ -79,8 +85,10 @@ def stands_alone(character: str) -> bool:
 
 
 def unseen(character: str) -> bool:
-    """Control and format characters, which take no room and part no word."""
-    return unicodedata.category(character) in {"Cc", "Cf"}
+    """Control, format, unassigned and replaced characters: they take no room and part no word."""
+    if character in "\t\n\r":
+        return False
+    return character == "\ufffd" or unicodedata.category(character)[0] == "C"
 
 
 @lru_cache(maxsize=1 << 16)

@@ -10,7 +10,7 @@ characters. That last rule is a guess; the others are not. Costs about 2 µs a c
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from transformers import PreTrainedTokenizerBase
 
@@ -20,6 +20,7 @@ from workbench.models.spelling import (
     as_bytes,
     characters,
     folded,
+    forms,
     in_bytes,
     speaks_bytes,
     stands_alone,
@@ -56,7 +57,11 @@ def _walk(line: Line, surfaces: Sequence[str], unknown: str) -> list[Span]:
             spans.append(found)
             at = min(found[1], line.where[there])
         here = there
-    return spans
+    # Guesses aside, tokens come in the order of the text
+    starts, ends = (
+        (accumulate(side, max) for side in zip(*spans, strict=True)) if spans else ((), ())
+    )
+    return list(zip(starts, ends, strict=True))
 
 
 def _fit(
@@ -71,11 +76,10 @@ def _fit(
     text, surface, spelling = line.text, surfaces[i], spelled[i]
     inside = here and line.where[here - 1] == line.where[here]
     if line.folds and not inside:
-        start = at
-        while start < len(text) and text[start].isspace() and text[start] != surface[:1]:
-            start += 1
-        if text.startswith(surface, start):
-            return (start, start + len(surface)), line.begin[start + len(surface)]
+        start = _past_spaces(text, at, unmarked(surface)[:1])
+        for form in forms(surface):
+            if text.startswith(form, start):
+                return (start, start + len(form)), line.begin[start + len(form)]
         if not unmarked(surface):
             return _before_next(line, surface, surfaces[i + 1 : i + 2], at, start, here), here
     if spelling and not line.folds and not line.signs.startswith(spelling, here):
@@ -88,6 +92,13 @@ def _fit(
         return (place, min(place + 1, len(text))), here
     there = here + len(spelling)
     return (line.where[here], line.before(there)), there
+
+
+def _past_spaces(text: str, at: int, wanted: str) -> int:
+    """The next character that is no white space, or is the white space that is wanted."""
+    while at < len(text) and text[at].isspace() and text[at] != wanted:
+        at += 1
+    return at
 
 
 def _before_next(
@@ -117,7 +128,7 @@ def _anchor(line: Line, spelled: Sequence[str | None], i: int, here: int) -> tup
         for context in _contexts(spelled, j):
             there = _found(line, context, here + unknown, unknown > 0)
             if there >= 0:
-                worth = min(len(context), CONTEXT) - (there - here) / 4 - len("".join(passed))
+                worth = min(len(context), CONTEXT) - (there - here) / 4 - 8 * len("".join(passed))
                 best, score = ((j, there), worth) if worth > score else (best, score)
                 break
     return best
@@ -159,10 +170,10 @@ def _units(text: str, first: int, last: int) -> list[Span]:
     joins = False
     for place in range(first, last):
         alone = stands_alone(text[place])
+        if unseen(text[place]):
+            continue
         if text[place].isspace():
             joins = False
-        elif unseen(text[place]):
-            continue
         elif joins and not alone:
             units[-1] = units[-1][0], place + 1
         else:
