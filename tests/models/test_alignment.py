@@ -111,7 +111,7 @@ def test_pieces_of_an_odd_word_spell_it(kind: str, tokenizer: Tokenizers, text: 
     assert row.unaligned == ()
     for word, tokens in zip(text.split(), pieces_of(tokenizer(kind), row), strict=True):
         expected = unicodedata.normalize("NFC", word) if kind in COMPOSING else word
-        assert tokenizer(kind).convert_tokens_to_string(tokens).removeprefix(" ") == expected
+        assert tokenizer(kind).convert_tokens_to_string(tokens).lstrip(" ") == expected
 
 
 @ALL
