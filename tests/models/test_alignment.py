@@ -213,6 +213,20 @@ def test_each_of_a_run_of_unknown_characters_owns_its_bytes(tokenizer: Tokenizer
     assert row.words.tolist() == [0] * 4 + [1] * 3
 
 
+def test_a_mark_after_a_special_token_is_not_the_tokens(tokenizer: Tokenizers) -> None:
+    """It has no width there, and the character before it is another word's."""
+    found = words_and_pieces(tokenizer("roberta-spaced"), "a</s>Larger", [(0, 1), (1, 5), (5, 11)])
+    assert found == [("a", "Ġa"), ("</s>", "</s>"), ("Larger", "Ġ Larger")]
+
+
+def test_an_end_token_in_the_text_is_text_though_no_other_is_added(tokenizer: Tokenizers) -> None:
+    ranges = np.array([(0, 5), (6, 7)])
+    row = tokenize(tokenizer("byt5"), "a</s> a", ranges, UNLIMITED, pair_from=1)
+    assert tokenizer("byt5").convert_ids_to_tokens(row.ids.tolist()) == ["a", "</s>", "a", "</s>"]
+    assert row.words.tolist() == [0, 0, 1, -1]
+    assert row.special.tolist() == [False, False, False, True]
+
+
 def test_an_empty_word_is_unaligned(tokenizer: Tokenizers) -> None:
     row = tokenize(tokenizer("gpt2"), "a dog", np.array([(0, 1), (1, 1), (2, 5)]), UNLIMITED)
     assert row.unaligned == (1,)
@@ -270,7 +284,8 @@ def test_the_second_text_begins_at_its_first_word(kind: str, tokenizer: Tokenize
 @pytest.mark.parametrize("kind", ["bert-uncased", "roberta", "t5", "gpt2", "byt5"])
 def test_a_batch_is_its_documents(kind: str, tokenizer: Tokenizers, data: st.DataObject) -> None:
     """Whatever stands beside them: alone or paired, cut or not, in any order."""
-    texts = data.draw(st.lists(plain, min_size=1, max_size=6))
+    spaces = st.sampled_from(["", " ", "\n"])
+    texts = data.draw(st.lists(st.builds("{}{}{}".format, spaces, plain, spaces), min_size=1))
     ranges = [as_in_treebanks(text) for text in texts]
     pairs = [
         data.draw(st.none() | st.integers(1, len(words) - 1)) if len(words) > 1 else None

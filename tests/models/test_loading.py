@@ -198,3 +198,10 @@ def test_a_damaged_folder_is_one_clear_error(
     (tmp_path / damage).write_bytes(b"{" + (tmp_path / damage).read_bytes()[:40])
     with pytest.raises(WorkbenchError, match="cannot be loaded"):
         load(tmp_path, "cpu")
+
+
+def test_a_model_without_its_tokenizer_is_refused(zoo_folder: Folder, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((zoo_folder("bert") / name).read_bytes())
+    with pytest.raises(WorkbenchError, match="no tokenizer"):
+        load(tmp_path, "cpu")

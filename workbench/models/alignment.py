@@ -90,24 +90,22 @@ def _shortened(
 ) -> tuple[Flat, list[tuple[int, int]]]:
     """Every document no longer than the model takes, and the words that are so by themselves."""
     stays = np.ones(len(flat.ids), dtype=np.bool_)
-    words, lengths = flat.words.copy(), flat.lengths.copy()
+    lengths = flat.lengths.copy()
     lost: list[tuple[int, int, int]] = []
     too_long: list[tuple[int, int]] = []
     ends = np.cumsum(lengths)
     for place in np.flatnonzero(lengths > max_pieces).tolist():
         here = slice(ends[place] - lengths[place], ends[place])
         bounds = 0, sources[place].in_first, len(sources[place].words)
-        found = cut(words[here], flat.special[here], encoded[place].second, bounds, max_pieces)
+        found = cut(flat.words[here], flat.special[here], encoded[place].second, bounds, max_pieces)
         stays[here] = found.stays
         lengths[place] = np.count_nonzero(found.stays)
         lost += [(place, *span) for span in found.lost]
         too_long += [(place, word) for word in found.too_long]
-        for first, last in found.lost:
-            words[here][(words[here] >= first) & (words[here] < last)] = NO_WORD
     if stays.all():
         return flat, []
     segments = None if flat.segments is None else flat.segments[stays]
-    rest = replace(flat, ids=flat.ids[stays], words=words[stays], special=flat.special[stays])
+    rest = replace(flat, ids=flat.ids[stays], words=flat.words[stays], special=flat.special[stays])
     return replace(rest, segments=segments, lengths=lengths, cut=tuple(lost)), too_long
 
 
@@ -136,9 +134,9 @@ def _on_one_line(
 ) -> tuple[Ints, Ints, Ints]:
     """Pieces' and words' characters, all documents on one line, so that one search serves all.
 
-    The first character is 1, and between two documents there is one that is nobody's.
+    Between two documents there is a character that is nobody's.
     """
-    ends = accumulate((each.length + 1 for each in sources), initial=1)
+    ends = accumulate((each.length + 1 for each in sources), initial=0)
     bases = np.array([*ends][:-1], dtype=np.int64)  # [documents]
     shift = np.repeat(bases, lengths)  # [all pieces]
     begin = 0

@@ -54,6 +54,8 @@ def load(
     if not local:
         _check_hub_id(source)
     source = str(Path(source).expanduser()) if local else source
+    if local:
+        _require_tokenizer(Path(source))
     config = _fetched(
         lambda: AutoConfig.from_pretrained(source, local_files_only=local), source, local
     )
@@ -63,6 +65,20 @@ def load(
     )
     net.to(device=place, dtype=dtype).train(False)  # type: ignore[call-arg]
     return HuggingFace(net, tokenizer, name)
+
+
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
+
+
+def _require_tokenizer(folder: Path) -> None:
+    """Without its files transformers makes a tokenizer that knows no word, and says nothing."""
+    config = (folder / "config.json").is_file()
+    if config and not any(list(folder.glob(name)) for name in _TOKENIZER_FILES):
+        raise WorkbenchError(
+            "the folder has a model, but no tokenizer.",
+            where=str(folder),
+            remedy="Put the tokenizer's files beside it, with tokenizer.save_pretrained(folder).",
+        )
 
 
 def _device(asked: str | None) -> torch.device:
