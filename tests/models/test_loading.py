@@ -184,6 +184,7 @@ def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path, zoo_folder: Fol
         "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"},
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer.json").write_bytes((zoo_folder("bert") / "tokenizer.json").read_bytes())
     (tmp_path / "evil.py").write_text("raise SystemExit('ran')")
     with pytest.raises(WorkbenchError, match="cannot be loaded"):
         load(tmp_path, "cpu")

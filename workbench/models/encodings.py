@@ -98,7 +98,9 @@ def _in_rust(
         texts = encoding.sequence_ids if paired else ()
         second = texts.index(1) if 1 in texts else len(ids)
         mask, types = encoding.special_tokens_mask, encoding.type_ids
-        offsets = _shared_out(encoding.tokens, encoding.offsets) if in_runs else encoding.offsets
+        offsets = encoding.offsets
+        if in_runs and any(token.startswith("<0x") for token in (tokens := encoding.tokens)):
+            offsets = _shared_out(tokens, offsets)
         answers.append(Encoded(ids, offsets, mask, second, types))
     return answers
 
