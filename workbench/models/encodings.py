@@ -99,7 +99,8 @@ def _in_rust(
         second = texts.index(1) if 1 in texts else len(ids)
         mask, types = encoding.special_tokens_mask, encoding.type_ids
         offsets = encoding.offsets
-        if in_runs and any(token.startswith("<0x") for token in (tokens := encoding.tokens)):
+        tokens = encoding.tokens if in_runs else ()
+        if any(token.startswith("<0x") for token in tokens):
             offsets = _shared_out(tokens, offsets)
         answers.append(Encoded(ids, offsets, mask, second, types))
     return answers
