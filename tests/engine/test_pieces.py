@@ -52,7 +52,7 @@ def test_kept_counts_what_no_end_was_cut_of() -> None:
     pair = row(6, word_count=9, cut=((2, 5), (7, 9)))
     assert pair.kept == 4
     batch = pad([row(3), pair])
-    assert batch.kept.tolist() == [1, 4]
+    assert (batch.kept.tolist(), batch.word_counts.tolist()) == ([1, 4], [1, 9])
     assert batch.cut == ((1, 2, 5), (1, 7, 9))
 
 

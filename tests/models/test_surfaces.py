@@ -99,6 +99,7 @@ def test_marks_of_every_family_are_no_part_of_the_word() -> None:
 
 def test_marks_that_are_written_in_the_text_are_text() -> None:
     assert found("a ## @@ ▁b", "a ## @@ ▁b") == ["a", "##", "@@", "▁b"]
+    assert found("▁▁ a", "▁@@ ▁ a") == ["▁", "▁", "a"]
 
 
 def test_bytes_of_one_character_lie_together() -> None:
@@ -109,12 +110,18 @@ def test_bytes_of_one_character_lie_together() -> None:
 def test_what_normalising_changed_is_found_again() -> None:
     assert found("Café ﬁne ½", "cafe fi ne 1 ⁄ 2") == ["Café", "ﬁ", "ne", "½", "½", "½"]
     assert found("cafe\u0301 İi", "café i i") == ["cafe", "İ", "i"]
+    assert found("𝐀𝐁𝐂", "ab ##c") == ["𝐀𝐁", "𝐂"]
+    assert found("ΣΣΣΣ", "ςςς ##ς") == ["ΣΣΣ", "Σ"]
+    assert found("x aab", "x ▁ \u0323 a ab") == ["x", " ", "a", "a", "ab"]
     assert found("``a'' b", '" a " b') == ["``", "a", "''", "b"]
+    text = 'He said “ no ” … then " yes " – he ’ s gone'  # as XLM's tokenizer has it
+    assert found(text, 'he said " no " ... then " yes " - he \' s gone') == text.split()
 
 
 def test_an_unknown_token_takes_the_text_up_to_the_next_known_one() -> None:
     assert found("see ξψω now", "see [UNK] now") == ["see", "ξψω", "now"]
     assert found("ξψ", "[UNK]") == ["ξψ"]
+    assert found("ξ\u0007 \u200b ψ", "[UNK] [UNK]") == ["ξ", "ψ"]
 
 
 def test_several_unknown_tokens_take_a_unit_each() -> None:
@@ -130,12 +137,15 @@ def test_several_unknown_tokens_take_a_unit_each() -> None:
 
 def test_where_there_are_not_as_many_units_as_tokens_the_shares_are_equal() -> None:
     assert found("ξψωχ", "[UNK] [UNK]") == ["ξψ", "ωχ"]
+    assert found("ξ", "[UNK] [UNK]") == ["ξ", "ξ"]
     assert found("ξ ψωχ", "[UNK] [UNK] [UNK]") == ["ξ", " ψ", "ωχ"]
 
 
 def test_a_known_token_inside_an_unknown_word_is_not_mistaken_for_the_next_one() -> None:
     assert found("reading1994 reading", "[UNK] reading") == ["reading1994", "reading"]
     assert found("ξaψ a dog", "[UNK] a dog") == ["ξaψ", "a", "dog"]
+    assert found("ξ1994 1994 ψ", "[UNK] 1994 [UNK]") == ["ξ1994", "1994", "ψ"]
+    assert found("ξ91994漢1994", "[UNK] [UNK] 1994") == ["ξ91994", "漢", "1994"]
 
 
 def test_text_that_no_token_stands_for_is_passed_over() -> None:

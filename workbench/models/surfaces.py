@@ -28,8 +28,8 @@ from workbench.models.spelling import (
     unseen,
 )
 
-CONTEXT = 12  # as many characters of tokens, found together, make a place certain
-AFTER = 8  # as many tokens past one that was found again are tried for a surer place
+CONTEXT = 12  # as many characters of tokens are looked for in a row
+AFTER = 8  # as many tokens past one that was found again are tried
 
 
 def locate(tokenizer: PreTrainedTokenizerBase, text: str, tokens: Sequence[str]) -> list[Span]:
@@ -57,10 +57,8 @@ def _walk(line: Line, surfaces: Sequence[str], unknown: str) -> list[Span]:
             spans.append(found)
             at = min(found[1], line.where[there])
         here = there
-    # Guesses aside, tokens come in the order of the text
-    starts, ends = (
-        (accumulate(side, max) for side in zip(*spans, strict=True)) if spans else ((), ())
-    )
+    starts = accumulate((first for first, _ in spans), max)  # tokens come in the order of the text
+    ends = accumulate((last for _, last in spans), max)
     return list(zip(starts, ends, strict=True))
 
 
@@ -116,10 +114,10 @@ def _before_next(
 def _anchor(line: Line, spelled: Sequence[str | None], i: int, here: int) -> tuple[int, int]:
     """The next token that is found again, and its place.
 
-    Of the next few, that with most text of it and of those after it found in a row, and least text
-    and fewest known tokens passed over.
+    Of the next few, that with most characters of it and of those after it found in a row, less the
+    characters of the text passed over and twice those of the known tokens.
     """
-    best, score = (len(spelled), len(line.signs)), -math.inf
+    best, most = (len(spelled), len(line.signs)), -math.inf
     for j in range(i, len(spelled)):
         if j > best[0] + AFTER:
             break
@@ -128,8 +126,8 @@ def _anchor(line: Line, spelled: Sequence[str | None], i: int, here: int) -> tup
         for context in _contexts(spelled, j):
             there = _found(line, context, here + unknown, unknown > 0)
             if there >= 0:
-                worth = min(len(context), CONTEXT) - (there - here) / 4 - 8 * len("".join(passed))
-                best, score = ((j, there), worth) if worth > score else (best, score)
+                worth = len(context) - (there - here) - 2 * len("".join(passed))
+                best, most = ((j, there), worth) if worth > most else (best, most)
                 break
     return best
 
