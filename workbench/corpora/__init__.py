@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spacy.tokens import Doc
 
-from workbench.corpora.corpus import Corpus, Options, Reading, Unit
+from workbench.corpora.corpus import Corpus, Options, Origin, Reading, Unit
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions
 from workbench.corpora.references import resolve
@@ -87,6 +87,11 @@ def read(
         source.name,
         {split: partial(_chained, reading, files) for split, files in source.splits.items()},
         (*source.notes, *reading.notes),
+        Origin(
+            str(Path(name).expanduser().absolute()),
+            options,
+            tuple((split, path) for split, files in source.splits.items() for path in files),
+        ),
     )
 
 

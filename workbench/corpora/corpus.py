@@ -40,12 +40,27 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a corpus can be read from again, and what its Docs depend on.
+
+    That is the bytes of `files`; or, of a corpus that is made, the `recipe`, which is then the same
+    exactly where the Docs are.
+    """
+
+    ref: str
+    options: Options = Options()
+    files: tuple[tuple[str, Path], ...] = ()  # (split, file)
+    recipe: str = ""
+
+
+@dataclass(frozen=True)
 class Corpus:
     """Docs by split, with a name and notes on what is missing and why."""
 
     name: str
     splits: Mapping[str, Callable[[], Iterator[Doc]]]
     notes: tuple[str, ...] = ()
+    origin: Origin | None = None  # None: Docs that were handed over, or that come from the hub
 
     def docs(self, split: str | None = None, limit: int | None = None) -> Iterator[Doc]:
         """Docs of one split, or of all in their order; `limit` cuts each reading short."""

@@ -55,8 +55,12 @@ class _Counts:
 def describe(
     corpus: Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc],
     progress: Callable[[int], object] | None = None,
+    most: int = MOST_FREQUENT,
 ) -> Description:
-    """Count a corpus, Docs by split, or Docs; `progress` is told the number done so far."""
+    """Count a corpus, Docs by split, or Docs, and list the `most` frequent words.
+
+    `progress` is told the number done so far.
+    """
     splits = _by_split(corpus)
     counts = _Counts()
     done = 0
@@ -80,7 +84,7 @@ def describe(
             Sizes(split, docs_here, documents, sentences, words.total(), len(words))
         )
         counts.words.update(words)
-    return _description(corpus.name if isinstance(corpus, Corpus) else "", counts)
+    return _description(corpus.name if isinstance(corpus, Corpus) else "", counts, most)
 
 
 def _by_split(
@@ -151,7 +155,7 @@ def _count_label(name: str, value: str | float | None, counts: _Counts) -> None:
         counts.scores[name] = Scores(count, min(old.min, value), mean, max(old.max, value))
 
 
-def _description(name: str, counts: _Counts) -> Description:
+def _description(name: str, counts: _Counts, most: int) -> Description:
     words = _ranked(counts.words)
     return Description(
         name=name,
@@ -164,7 +168,7 @@ def _description(name: str, counts: _Counts) -> Description:
         coreference=Coreference(counts.chains, counts.mentions) if counts.has_coreference else None,
         classes={label: _ranked(classes) for label, classes in counts.classes.items()},
         scores=counts.scores,
-        words=dict(list(words.items())[:MOST_FREQUENT]),
+        words=dict(list(words.items())[:most]),
         zipf=_zipf(list(words.values())),
     )
 

@@ -15,7 +15,7 @@ from random import Random
 
 from spacy.tokens import Doc
 
-from workbench.corpora.corpus import Corpus, Options
+from workbench.corpora.corpus import Corpus, Options, Origin
 from workbench.corpora.layers import Mention, set_spans
 from workbench.corpora.primer.draw import Draw
 from workbench.corpora.primer.gold import Scribe
@@ -27,6 +27,7 @@ from workbench.corpora.primer.tasks import TASKS
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError, did_you_mean
 
+VERSION = "2fedb50598248c31"  # the hash of what a seed gives; another text is another version
 SIZE = 10_000
 LARGEST = 1_000_000
 HELD_OUT = 1_000
@@ -53,7 +54,8 @@ def corpus(ref: str, options: Options) -> Corpus:
     splits: dict[str, Callable[[], Iterator[Doc]]] = {
         split: partial(make, split) for split in ("train", "dev", "test")
     }
-    return Corpus(ref, splits)
+    made = f"primer {VERSION} {recipe.task} {recipe.size} {recipe.seed}"
+    return Corpus(ref, splits, origin=Origin(ref, options, recipe=made))
 
 
 def parse(ref: str) -> Recipe:

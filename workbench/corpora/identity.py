@@ -1,0 +1,58 @@
+"""The content hash of a corpus: the same for the same Docs under any name.
+
+Of a corpus read from files it is the hash of their bytes and of how they are read, at the speed of
+the disk; of a made one, of its recipe; of any other, of every Doc, which costs one reading.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from spacy.util import get_installed_models, get_package_version
+
+from workbench.corpora.corpus import Corpus, Origin
+from workbench.corpora.lines import unreadable
+from workbench.corpora.show import as_data
+
+READERS = 1  # goes up when a reader makes other Docs of the same bytes
+WITH_PIPELINE = (".txt",)  # formats of raw text, whose Docs also depend on the pipeline
+
+
+def content_hash(corpus: Corpus) -> str:
+    """A hash of what the Docs of a corpus depend on."""
+    digest = hashlib.blake2b(digest_size=16)
+    origin = corpus.origin
+    if origin is None:
+        for split in corpus.splits:
+            digest.update(f"split {split}\n".encode())
+            for doc in corpus.docs(split):
+                digest.update(json.dumps(as_data(doc), sort_keys=True).encode())
+        return digest.hexdigest()
+    for fact in (READERS, list(corpus.splits), asdict(origin.options), origin.recipe):
+        digest.update(json.dumps(fact, sort_keys=True).encode())
+    for split, path in origin.files:
+        digest.update(f"{split} {path.name} {_file_hash(path)}\n".encode())
+    if _needs_pipeline(origin):
+        digest.update(json.dumps(_pipelines()).encode())
+    return digest.hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _needs_pipeline(origin: Origin) -> bool:
+    raw = any(ending in path.suffixes for _, path in origin.files for ending in WITH_PIPELINE)
+    return raw or origin.options.pipeline is not None
+
+
+def _pipelines() -> list[str]:
+    """spaCy and every installed pipeline, with their versions."""
+    installed = sorted(get_installed_models())
+    return [version("spacy"), *(f"{name} {get_package_version(name)}" for name in installed)]
