@@ -1,0 +1,226 @@
+"""What an experiment is: settings, a function from inputs to tables, and what it needs.
+
+    EXPERIMENT = Experiment(name="describe", settings=Describe, run=run, tables={...}, ...)
+
+From this one object follow the command's options, the form in the app, the spec on disk and the
+report. `run` computes tables and draws nothing; `figures` are pure functions of the tables, so that
+a report can be rebuilt without model or corpus. Costs nothing: experiments are imported when they
+are asked for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from workbench.errors import WorkbenchError
+from workbench.registry import Registry, imported
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import plotly.graph_objects as go
+    from numpy.typing import NDArray
+    from spacy.tokens import Doc
+
+    from workbench.corpora.corpus import Corpus
+    from workbench.engine.model import Model
+
+    Tables = Mapping[str, pd.DataFrame]
+    Draw = Callable[[Tables], go.Figure]
+
+HELD_OUT = ("test", "dev")  # the splits to score a model on, the best first
+
+
+class Settings(BaseModel):
+    """What can be set of an experiment; each field has a help text, bounds and a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    limit: int | None = Field(None, ge=1, description="Sentences at most; all where none is said.")
+
+
+S = TypeVar("S", bound=Settings)
+
+
+class Progress(Protocol):
+    """How a run tells what it is doing."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+        """So much is done, of so much; called as often as one likes."""
+        ...
+
+    def log(self, text: str) -> None:
+        """A line for the log."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """A line the user should see."""
+        ...
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an experiment looks at, opened and ready."""
+
+    models: tuple["Model", ...] = ()
+    corpora: tuple["Corpus", ...] = ()
+    split: str | None = None  # None: all of them
+    seed: int = 0
+    device: str = "cpu"
+    precision: str = "fp32"
+    limit: int | None = None
+    scratch: Path | None = None  # kept while a run is unfinished: checkpoints go there
+
+    @property
+    def model(self) -> "Model":
+        """The first model; the one there is, mostly."""
+        return self.models[0]
+
+    @property
+    def corpus(self) -> "Corpus":
+        """The first corpus; the one there is, mostly."""
+        return self.corpora[0]
+
+    def docs(self) -> Iterator["Doc"]:
+        """The first corpus' Docs of the split, as many as the limit lets through."""
+        return self.corpus.docs(self.split, self.limit)
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """Something to know when reading the tables or figures named in `beside`; none: all."""
+
+    text: str
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table holds; its `keys` say of what a row speaks, and align it with another run's."""
+
+    about: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run leaves: tables, arrays too large for a table, and what to know about them."""
+
+    tables: "Mapping[str, pd.DataFrame]"
+    arrays: "Mapping[str, NDArray[np.generic]]" = field(default_factory=dict)
+    caveats: tuple[Caveat, ...] = ()
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something a model must have, told from its facts (`workbench.models.catalogue.facts`)."""
+
+    what: str
+    met: Callable[[Mapping[str, Any]], bool]
+    remedy: str
+
+
+HEADS = Need(
+    "attention heads",
+    lambda facts: facts["sites"] > 0,
+    "Choose a model with attention, such as BERT.",
+)
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[S]):
+    """An analysis. Its `version` goes up when the same inputs would give other tables."""
+
+    name: str
+    about: str
+    settings: type[S]
+    run: Callable[[Inputs, S, Progress], Result]
+    tables: Mapping[str, Table]
+    version: int = 1
+    models: tuple[int, int | None] = (1, 1)  # how many, at least and at most
+    corpora: tuple[int, int | None] = (1, 1)
+    needs: tuple[Need, ...] = ()  # what each model must have
+    layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()  # what each corpus must have
+    split: Literal["all", "held-out"] = "all"  # what is looked at unless the user names a split
+    figures: "str | Mapping[str, Draw]" = field(default_factory=dict)  # or where they are
+
+    def layers_for(self, settings: S) -> tuple[str, ...]:
+        """The layers a corpus must have under these settings."""
+        return tuple(self.layers(settings) if callable(self.layers) else self.layers)
+
+    def drawings(self) -> "Mapping[str, Draw]":
+        """The figures, imported where only their home was told."""
+        if isinstance(self.figures, str):
+            found: Mapping[str, Draw] = imported(self.figures, f"the figures of {self.name}")
+            return found
+        return self.figures
+
+    def split_of(self, corpus: "Corpus", asked: str | None) -> str | None:
+        """The split that is looked at; None for the whole corpus."""
+        if asked is not None:
+            corpus.docs(asked, 0)  # raises where there is none of that name
+            return asked
+        if self.split == "held-out":
+            return next((split for split in HELD_OUT if split in corpus.splits), None)
+        return None
+
+
+def require_number(experiment: Experiment[Any], models: int, corpora: int) -> None:
+    """As many models and corpora as the experiment looks at, or an error that says how many."""
+    for what, number, (least, most) in (
+        ("model", models, experiment.models),
+        ("corpus", corpora, experiment.corpora),
+    ):
+        if number < least or (most is not None and number > most):
+            wanted = _counted(what, least, most)
+            raise WorkbenchError(
+                f"{experiment.name} looks at {wanted}; {number or 'none'} "
+                f"{'was' if number < 2 else 'were'} named.",
+                remedy=f"Name {'it' if most == 1 else 'them'} with --{what} REF."
+                if most != 0
+                else f"Leave --{what} out.",
+            )
+
+
+def _counted(what: str, least: int, most: int | None) -> str:
+    many = {"corpus": "corpora"}.get(what, f"{what}s")
+    if most == 0:
+        return f"no {what}"
+    if least == most:
+        return f"one {what}" if least == 1 else f"{least} {many}"
+    return f"{least} or more {many}" if most is None else f"{least} to {most} {many}"
+
+
+def misfits(
+    experiment: Experiment[Any],
+    settings: Settings,
+    models: Iterable[Mapping[str, Any]] = (),
+    corpora: "Iterable[Corpus]" = (),
+) -> list[WorkbenchError]:
+    """Why these models (by their facts) and corpora cannot be looked at; empty where they can."""
+    found = []
+    for facts in models:
+        for need in experiment.needs:
+            if not need.met(facts):
+                what = f"{experiment.name} needs {need.what}, which {facts['name']} does not have."
+                found.append(WorkbenchError(what, where=facts["family"], remedy=need.remedy))
+    for corpus in corpora:
+        try:
+            corpus.require(experiment.layers_for(settings), experiment.name)
+        except WorkbenchError as error:
+            found.append(error)
+    return found
+
+
+EXPERIMENTS: Registry[Experiment[Any]] = Registry(
+    "experiment",
+    "workbench.experiments",
+    {
+        "describe": "workbench.facts.describe:EXPERIMENT",
+        "profile": "workbench.facts.profile:EXPERIMENT",
+    },
+    Experiment,
+)
