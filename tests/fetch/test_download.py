@@ -1,0 +1,218 @@
+"""A file comes whole and right, or not at all; what was cut goes on."""
+
+import errno
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.fetch.conftest import Making
+from tests.fetch.server import Server
+from workbench.errors import WorkbenchError
+from workbench.fetch import download as module
+from workbench.fetch import fetch, find
+
+
+def ranges(server: Server) -> list[str | None]:
+    return [wanted for path, wanted in server.asked if path.startswith("/files/")]
+
+
+def test_files_come_whole_and_are_returned_as_a_folder(making: Making, body: bytes) -> None:
+    entry = making({"a.txt": body, "b.txt": b"b"})
+    folder = fetch("things")
+    assert folder == Path(entry.ref)
+    assert (folder / "a.txt").read_bytes() == body
+    assert (folder / "b.txt").read_bytes() == b"b"
+    assert not list(folder.glob("*.part"))
+
+
+def test_empty_file_comes(making: Making) -> None:
+    making({"a.txt": b""})
+    assert (fetch("things") / "a.txt").read_bytes() == b""
+
+
+def test_download_cut_in_the_middle_goes_on_where_it_was(
+    making: Making, server: Server, body: bytes
+) -> None:
+    making({"a.txt": body})
+    server.cut_after = [600_000, 100_000]
+    assert (fetch("things") / "a.txt").read_bytes() == body
+    assert ranges(server) == [None, "bytes=600000-", "bytes=700000-"]
+
+
+def test_what_an_earlier_command_left_is_gone_on_with(
+    making: Making, server: Server, body: bytes
+) -> None:
+    entry = making({"a.txt": body})
+    server.cut_after = [300_000, 0, 0, 0]
+    with pytest.raises(WorkbenchError, match="What has come is kept"):
+        fetch("things")
+    assert not (entry.folder / "a.txt").exists()
+    assert (entry.folder / "a.txt.part").stat().st_size == 300_000
+    server.asked.clear()
+    assert (fetch("things") / "a.txt").read_bytes() == body
+    assert ranges(server) == ["bytes=300000-"]
+
+
+def test_part_that_is_complete_only_gets_its_name(
+    making: Making, server: Server, body: bytes
+) -> None:
+    entry = making({"a.txt": body})
+    entry.folder.mkdir(parents=True)
+    (entry.folder / "a.txt.part").write_bytes(body)
+    assert (fetch("things") / "a.txt").read_bytes() == body
+    assert server.asked == []
+
+
+def test_server_that_knows_no_ranges_sends_it_all_again(
+    making: Making, server: Server, body: bytes
+) -> None:
+    making({"a.txt": body})
+    server.ranges, server.cut_after = False, [600_000]
+    assert (fetch("things") / "a.txt").read_bytes() == body
+    assert ranges(server) == [None, "bytes=600000-"]
+
+
+@pytest.mark.parametrize("left", [b"other bytes", b"x" * 2_000_000])
+def test_part_of_another_file_costs_a_second_download_but_never_a_wrong_file(
+    making: Making, server: Server, body: bytes, left: bytes
+) -> None:
+    entry = making({"a.txt": body})
+    entry.folder.mkdir(parents=True)
+    (entry.folder / "a.txt.part").write_bytes(left)
+    assert (fetch("things") / "a.txt").read_bytes() == body
+
+
+@pytest.mark.parametrize("wrong", [b"short", b"y" * 1_000_003, b"y" * 5_000_000])
+def test_wrong_bytes_are_thrown_away(
+    making: Making, server: Server, body: bytes, wrong: bytes
+) -> None:
+    entry = making({"a.txt": body})
+    server.bodies["/files/a.txt"] = wrong
+    with pytest.raises(WorkbenchError, match="not what was wanted") as caught:
+        fetch("things")
+    assert entry.files[0].sha256 in str(caught.value)
+    assert sorted(path.name for path in entry.folder.iterdir()) == [".lock"]
+    server.bodies["/files/a.txt"] = body
+    assert (fetch("things") / "a.txt").read_bytes() == body
+
+
+def test_endless_answer_does_not_fill_the_disk(
+    making: Making, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 0
+
+    def counted(out: object, block: bytes, part: Path) -> None:
+        nonlocal written
+        written += len(block)
+
+    making({"a.txt": b"small"})
+    server.bodies["/files/a.txt"] = bytes(30_000_000)
+    monkeypatch.setattr(module, "_write", counted)
+    with pytest.raises(WorkbenchError, match="not what was wanted"):
+        fetch("things")
+    assert written < 1_000_000
+
+
+def test_passing_answers_are_got_over_and_redirects_followed(
+    making: Making, server: Server, body: bytes
+) -> None:
+    making({"a.txt": body})
+    server.answers = [503, 429, 500]
+    server.bodies["/elsewhere"] = server.bodies.pop("/files/a.txt")
+    server.redirects["/files/a.txt"] = "/elsewhere"
+    assert (fetch("things") / "a.txt").read_bytes() == body
+
+
+def test_server_that_is_silent_is_left(
+    making: Making, server: Server, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(module, "TIMEOUT", 0.05)
+    listener = socket.create_server(("127.0.0.1", 0))
+    entry = making({"a.txt": body})
+    object.__setattr__(entry, "base", f"http://127.0.0.1:{listener.getsockname()[1]}/")
+    with listener, pytest.raises(WorkbenchError, match=r"again and again: .*timed out"):
+        fetch("things")
+
+
+def test_file_that_is_gone_is_said_so(making: Making, server: Server) -> None:
+    entry = making({"a.txt": b"a"})
+    server.bodies.clear()
+    with pytest.raises(WorkbenchError, match=r"no such file any more \(404\)") as caught:
+        fetch("things")
+    assert entry.page in str(caught.value)
+    assert len(server.asked) == 1
+
+
+def test_refusal_is_said(making: Making, server: Server) -> None:
+    making({"a.txt": b"a"})
+    server.answers = [403]
+    with pytest.raises(WorkbenchError, match=r"refuses \(403\)"):
+        fetch("things")
+
+
+def test_encrypted_address_that_leads_to_a_plain_one_is_refused(
+    making: Making, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = making({"a.txt": b"a"})
+    plain = module.urlopen
+    monkeypatch.setattr(
+        module, "urlopen", lambda request, timeout: plain(server.url + "files/a.txt")
+    )
+    object.__setattr__(entry, "base", "https://example.org/")
+    with pytest.raises(WorkbenchError, match="not encrypted"):
+        fetch("things")
+
+
+def test_full_disk_is_said_and_what_came_is_kept(
+    making: Making, server: Server, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = making({"a.txt": body})
+    room = 500_000
+
+    class Disk(module.io.FileIO):
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            nonlocal room
+            if room == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            done = super().write(data[:room])
+            room -= done
+            return done
+
+    monkeypatch.setattr(module.io, "FileIO", Disk)
+    with pytest.raises(WorkbenchError, match="the disk is full") as caught:
+        fetch("things")
+    assert "WORKBENCH_HOME" in str(caught.value)
+    assert not (entry.folder / "a.txt").exists()
+    assert (entry.folder / "a.txt.part").stat().st_size == 500_000
+    room = 10_000_000
+    assert (fetch("things") / "a.txt").read_bytes() == body
+    assert ranges(server)[-1] == "bytes=500000-"
+
+
+def test_home_that_cannot_be_written_is_said(
+    making: Making, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making({"a.txt": b"a"})
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "file"))
+    with pytest.raises(WorkbenchError, match="WORKBENCH_HOME"):
+        fetch("things")
+
+
+def test_progress_never_goes_back_and_ends_at_all(
+    making: Making, server: Server, body: bytes
+) -> None:
+    making({"a.txt": body, "b.txt": body[:10]})
+    server.ranges, server.cut_after = False, [900_000, 100_000]
+    told: list[tuple[int, int, str]] = []
+    fetch("things", lambda *now: told.append(now))
+    done = [now[0] for now in told]
+    assert done == sorted(done)
+    assert told[-1] == (len(body) + 10, len(body) + 10, "b.txt")
+    assert {now[2] for now in told} == {"a.txt", "b.txt"}
+
+
+def test_unknown_name_is_told_the_nearest() -> None:
+    with pytest.raises(WorkbenchError, match="Did you mean 'ud-ewt'"):
+        find("ud_ewt")

@@ -1,0 +1,261 @@
+"""Get a public corpus or model into the cache, verified, with the licence it comes under.
+
+`fetch("ud-ewt")` downloads what is missing and returns the folder, which is what one then names as
+--corpus or --model. What is there already is held against the checksum it had when it was verified:
+its size and time of change are looked at, and its bytes only if those changed, or if asked to. A
+file put there by hand is verified like any other, so a machine without a network needs nothing but
+somebody to carry the files. Beside the files lie `.fetched.json`, what was verified, and
+`.stated.json`, what the host states where a checksum is not in the catalogue. Costs the download,
+and a moment where there is nothing to do.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.fetch.catalogue import ENTRIES, STATED, Entry, File
+from workbench.fetch.download import Digest, Found, examine, fetch_file, read_small
+from workbench.files import written_whole
+
+__all__ = ["Entry", "File", "Progress", "entries", "fetch", "find", "is_there"]
+
+Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what is being done
+STAMP, STATEMENT, LOCK = ".fetched.json", ".stated.json", ".lock"
+
+
+def entries() -> list[Entry]:
+    """All there is to fetch, corpora first."""
+    return list(ENTRIES)
+
+
+def find(name: str) -> Entry:
+    """The entry of a name."""
+    known = {entry.name: entry for entry in entries()}
+    if name not in known:
+        raise WorkbenchError(
+            f"the catalogue has no {name!r}.",
+            remedy=f"{did_you_mean(name, known)} See them all with: workbench fetch",
+        )
+    return known[name]
+
+
+def is_there(entry: Entry) -> bool:
+    """Whether every file lies there as it was when it was verified; reads none of them."""
+    stamped = _read_stamp(entry)
+    return all(_is_as_stamped(entry, file, stamped) for file in entry.files)
+
+
+def fetch(name: str, progress: Progress | None = None, *, verify: bool = False) -> Path:
+    """Download what is missing of an entry and return its folder; `verify` hashes all anew."""
+    entry = find(name)
+    if not verify and is_there(entry):
+        return entry.folder
+    told = progress or (lambda done, total, doing: None)
+    with _alone(entry, told):
+        _complete(entry, told, verify)
+    return entry.folder
+
+
+def _complete(entry: Entry, progress: Progress, verify: bool) -> None:
+    """Verify every file, downloading those that are missing."""
+    stamped = {} if verify else _read_stamp(entry)
+    left = [file for file in entry.files if not _is_as_stamped(entry, file, stamped)]
+    wanted = _wanted(entry, left)
+    sizes = {file.name: file.size for file in entry.files}
+    sizes |= {name: digest.size for name, digest in wanted.items()}
+    sizes |= {name: mark["size"] for name, mark in stamped.items() if name in sizes}
+    total, done = sum(sizes.values()), 0
+    told = _never_back(progress, total)
+    for file in entry.files:
+        if file in left:
+            mark = _settle(entry, file, wanted, _for_file(told, done, file.name))
+            stamped[file.name] = mark
+            _write_stamp(entry, stamped)
+            left.remove(file)
+        done += sizes[file.name]
+        told(done, file.name)
+
+
+def _settle(
+    entry: Entry, file: File, wanted: Mapping[str, Digest], told: Callable[[int], None]
+) -> dict[str, Any]:
+    """Have one file in its place and verified; what to remember of it."""
+    target, digest = entry.folder / file.name, wanted[file.name]
+    if target.exists():
+        found = examine(target, digest, told)
+        if not found.right:
+            raise _wrong(entry, file, digest, found)
+    else:
+        found = fetch_file(entry.url(file), target, digest, told, _by_hand(entry, wanted))
+    return {
+        "url": entry.url(file),
+        "sha256": found.sha256,
+        "size": found.size,
+        "changed": target.stat().st_mtime_ns,
+    }
+
+
+def _wrong(entry: Entry, file: File, wanted: Digest, found: Found) -> WorkbenchError:
+    return WorkbenchError(
+        f"this is not the file that is wanted: its sha256 is {found.sha256}, its size "
+        f"{found.size:,} bytes; wanted is {wanted.kind} {wanted.value}.",
+        where=str(entry.folder / file.name),
+        remedy="Delete it and run the same command again to download it, or put the right one "
+        f"there:\n  {entry.url(file)}",
+    )
+
+
+def _wanted(entry: Entry, files: list[File]) -> dict[str, Digest]:
+    """What each file must hash to, by the catalogue or by the host's statement."""
+    stated: Mapping[str, Digest] = {}
+    if any(file.sha256 == STATED for file in files):
+        stated = _stated(entry)
+    pinned = {f.name: Digest("sha256", f.sha256, f.size) for f in files if f.sha256 != STATED}
+    missing = [f.name for f in files if f.name not in pinned and f.name not in stated]
+    if missing:
+        raise WorkbenchError(
+            f"the host states no checksum of {missing[0]}.",
+            where=str(entry.folder / STATEMENT),
+            remedy=f"Delete it, so that the host is asked again: {entry.statement}",
+        )
+    return {f.name: pinned[f.name] if f.name in pinned else stated[f.name] for f in files}
+
+
+def _stated(entry: Entry) -> Mapping[str, Digest]:
+    """What the host states of this commit: asked once, then held to."""
+    path = entry.folder / STATEMENT
+    if path.exists():
+        return _parsed(entry, path.read_bytes(), str(path))
+    raw = read_small(entry.statement, _by_hand(entry, {}))
+    stated = _parsed(entry, raw, entry.statement)
+    with written_whole(path) as draft:
+        draft.write_bytes(raw)
+    return stated
+
+
+def _parsed(entry: Entry, raw: bytes, where: str) -> Mapping[str, Digest]:
+    """The files of a commit with their checksums: the model hub's list, or a tree of git."""
+    try:
+        told = json.loads(raw)
+        if "tree" in told:
+            return {
+                item["path"]: Digest("git sha1", item["sha"], item["size"])
+                for item in told["tree"]
+                if item["type"] == "blob"
+            }
+        if told["sha"] != entry.revision:
+            raise ValueError("it speaks of another commit")
+        return {item["rfilename"]: _hub_digest(item) for item in told["siblings"]}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WorkbenchError(
+            f"this is not the host's list of files with their checksums: {error}.",
+            where=where,
+            remedy=f"Have {STATEMENT} be what is found at: {entry.statement}",
+        ) from None
+
+
+def _hub_digest(item: Mapping[str, Any]) -> Digest:
+    if large := item.get("lfs"):
+        return Digest("sha256", large["sha256"], large["size"])
+    return Digest("git sha1", item["blobId"], item["size"])
+
+
+def _by_hand(entry: Entry, wanted: Mapping[str, Digest]) -> str:
+    """What to download where this machine cannot, and where to put it."""
+    lines = [f"Its source is {entry.page}. To get it by hand, download"]
+    for file in entry.files:
+        target = entry.folder / file.name
+        if target.exists():
+            continue
+        digest = wanted.get(file.name)
+        sums = f"{digest.kind} {digest.value}" if digest else f"sha256 {file.sha256}"
+        lines += [f"  {entry.url(file)}", f"    to {target}", f"    {sums}"]
+    if entry.checksum == STATED and not (entry.folder / STATEMENT).exists():
+        lines += [f"  {entry.statement}", f"    to {entry.folder / STATEMENT}"]
+        lines += ["    which is the host's list of checksums"]
+    lines.append("and run the same command again, which verifies what was put there.")
+    return "\n  ".join(lines)
+
+
+def _is_as_stamped(entry: Entry, file: File, stamped: Mapping[str, Any]) -> bool:
+    """Whether a file lies there untouched since it was verified against the same checksum."""
+    mark = stamped.get(file.name)
+    if mark is None or (file.sha256 not in (STATED, mark["sha256"])):
+        return False
+    try:
+        there = (entry.folder / file.name).stat()
+    except OSError:
+        return False
+    return (there.st_size, there.st_mtime_ns) == (mark["size"], mark["changed"])
+
+
+def _read_stamp(entry: Entry) -> dict[str, Any]:
+    """What was verified of this commit before; nothing where that cannot be told."""
+    try:
+        stamp = json.loads((entry.folder / STAMP).read_bytes())
+        if stamp["revision"] != entry.revision:
+            return {}
+        marks = {name: dict(mark) for name, mark in stamp["files"].items()}
+        return {n: m for n, m in marks.items() if {"sha256", "size", "changed"} <= m.keys()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _write_stamp(entry: Entry, files: Mapping[str, Any]) -> None:
+    stamp = {
+        "name": entry.name,
+        "licence": entry.licence,
+        "page": entry.page,
+        "revision": entry.revision,
+        "checksum": entry.checksum,
+        "files": files,
+    }
+    with written_whole(entry.folder / STAMP) as draft:
+        draft.write_text(json.dumps(stamp, indent=2))
+
+
+@contextmanager
+def _alone(entry: Entry, progress: Progress) -> Iterator[None]:
+    """Let no other process fetch the same meanwhile; wait for one that does."""
+    path = entry.folder / LOCK
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise WorkbenchError(
+            f"cannot be written: {error.strerror}.",
+            where=str(entry.folder),
+            remedy="Set WORKBENCH_HOME to a folder you may write to.",
+        ) from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(0, entry.size, "waiting for another process that fetches the same")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            pass  # a file system without locks; what two write at once fails its checksum
+        yield
+    finally:
+        os.close(handle)
+
+
+def _never_back(progress: Progress, total: int) -> Callable[[int, str], None]:
+    """Tell progress, but no less than was told before: a download may start over."""
+    most = 0
+
+    def told(done: int, doing: str) -> None:
+        nonlocal most
+        most = min(max(most, done), total)
+        progress(most, total, doing)
+
+    return told
+
+
+def _for_file(told: Callable[[int, str], None], before: int, name: str) -> Callable[[int], None]:
+    return lambda done: told(before + done, name)
