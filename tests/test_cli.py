@@ -261,17 +261,6 @@ def test_app_that_is_not_installed_whole_is_a_users_error(
     assert workbench("app").err == "error: the app's files are not there.\n"
 
 
-def test_demo_makes_every_stop(workbench: Command) -> None:
-    from workbench.demo import STOPS
-
-    answer = workbench("demo")
-    assert answer.code == 0
-    for number, title in enumerate(STOPS, start=1):
-        assert f"{number}. {title}" in answer.out
-    assert "tiny BERT" in answer.out
-    assert "confidence of each head" in answer.out
-
-
 def program(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """The command in a process of its own, with real output streams."""
     command = [sys.executable, "-m", "workbench.cli", *arguments]

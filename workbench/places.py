@@ -15,7 +15,9 @@ def home() -> Path:
 
 
 def runs() -> Path:
-    """The folder of runs: `runs` in the folder one works in, so that a study keeps its own."""
+    """The folder of runs: `WORKBENCH_RUNS`, else `runs` where one works: a study keeps its own."""
+    if named := os.environ.get("WORKBENCH_RUNS"):
+        return Path(named).expanduser().absolute()
     return Path.cwd() / "runs"
 
 

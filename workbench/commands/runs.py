@@ -1,0 +1,122 @@
+"""`workbench runs`: list runs, look at them, compare, cancel, resume and remove them."""
+
+from typing import Annotated
+
+import typer
+
+from workbench.commands.options import Json, RunName, RunNames, has_command
+from workbench.errors import WorkbenchError
+
+app = typer.Typer(
+    help="List runs, look at them, compare, cancel, resume, remove.", invoke_without_command=True
+)
+LISTED = 20  # runs, unless all are asked for
+All = Annotated[bool, typer.Option("--all", help=f"All of them, not the newest {LISTED}.")]
+
+
+@app.callback()
+def runs(context: typer.Context, json: Json = False) -> None:
+    """List the newest runs."""
+    if not has_command(context, json):
+        _list(every=False, json=json)
+
+
+@app.command(name="list")
+def list_runs(every: All = False, json: Json = False) -> None:
+    """List runs, the newest first."""
+    _list(every, json)
+
+
+def _list(every: bool, json: bool) -> None:
+    from workbench import terminal
+    from workbench.commands import shown
+    from workbench.runs.run import all_runs
+
+    with terminal.progress("looking"):
+        found = all_runs()
+    shown.run_list(found, len(found) if every or json else LISTED, json)
+
+
+@app.command()
+def show(run: RunName, json: Json = False) -> None:
+    """Tell what was asked, how it stands, its tables, and the last lines of its log."""
+    from workbench.commands import shown
+    from workbench.runs.run import open_run
+
+    shown.run(open_run(run), json)
+
+
+@app.command()
+def compare(runs: RunNames, json: Json = False) -> None:
+    """Lay the tables of two or more runs side by side, with signed differences."""
+    from workbench.commands import shown
+    from workbench.runs.run import open_run
+
+    shown.comparison([open_run(name) for name in runs], json)
+
+
+@app.command()
+def cancel(runs: RunNames) -> None:
+    """End runs that wait or are under way, and free their devices."""
+    from workbench import terminal
+    from workbench.runs.launch import cancel as end
+    from workbench.runs.run import open_run
+
+    for found in [open_run(name) for name in runs]:
+        with terminal.progress(f"ending {found.name}"):
+            state = end(found).state
+        print(f"{found.name}: {state}")
+
+
+@app.command()
+def resume(
+    runs: RunNames,
+    scheduler: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="A Dask cluster to compute on: tcp://…")
+    ] = "",
+    share: Annotated[
+        bool, typer.Option("--share", help="Do not wait for other jobs on the device.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Start and do not wait.")] = False,
+    json: Json = False,
+) -> None:
+    """Go on with runs that failed, died or were cancelled, from their last checkpoint."""
+    from workbench.commands import shown
+    from workbench.runs.launch import start
+    from workbench.runs.run import open_run
+
+    found = [open_run(name) for name in runs]
+    if json and len(found) > 1:
+        raise WorkbenchError("--json prints one run.", remedy="Resume them one by one.")
+    for one in found:
+        if not one.spec.answerable:
+            raise WorkbenchError(
+                "what it looks at was handed over as an object.",
+                where=one.name,
+                remedy="Call wb.run again with the same object.",
+            )
+        start(one.spec, share=share, scheduler=scheduler)
+        if detach:
+            shown.started(one, json)
+        else:
+            shown.followed(one)
+            shown.answer(one, json)
+
+
+@app.command()
+def rm(
+    runs: RunNames,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove runs, with all they left."""
+    import sys
+
+    from workbench.runs.launch import remove
+    from workbench.runs.run import open_run
+
+    found = [open_run(name) for name in runs]
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Remove {', '.join(one.name for one in found)}?", abort=True)
+    for one in found:
+        remove(one)
+        print(f"{one.name}: removed")

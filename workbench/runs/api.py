@@ -1,0 +1,151 @@
+"""Experiments from Python: `wb.run`, `wb.open_run`, `wb.experiments`.
+
+References are computed by a process of their own, as on the command line; objects (from `wb.load`,
+`wb.read`) in this one. Either way the run is a folder, and the same question is answered from it.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import WorkbenchError
+from workbench.experiment import EXPERIMENTS
+from workbench.runs.asking import Question, ask, refs
+from workbench.runs.launch import cancel, follow, start
+from workbench.runs.run import Run, open_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workbench.corpora import Corpus
+    from workbench.engine.model import Model
+    from workbench.runs.execute import Open
+
+    ModelLike = str | Path | Model
+    CorpusLike = str | Path | Corpus
+
+__all__ = ["experiments", "open_run", "run"]
+
+Show = Callable[[Mapping[str, Any]], object]
+
+
+def run(
+    experiment: str,
+    *,
+    model: "ModelLike | Sequence[ModelLike] | None" = None,
+    corpus: "CorpusLike | Sequence[CorpusLike] | None" = None,
+    split: str | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    precision: str = "auto",
+    progress: Show | None = None,
+    **settings: Any,
+) -> Run:
+    """Run an experiment, or read its answer where it was asked before; raises where it fails.
+
+    `settings` are the experiment's own (`wb.experiments()[name].settings`). `progress` is told every
+    event; by itself a bar is shown on a terminal.
+    """
+    question = ask(
+        experiment,
+        refs(model),
+        refs(corpus),
+        settings,
+        split=split,
+        seed=seed,
+        device=device,
+        precision=precision,
+    )
+    return answered(question, progress)
+
+
+def answered(question: Question, progress: Show | None = None) -> Run:
+    """The run that answers, when it has ended well."""
+    found = begun(question)
+    try:
+        for event in follow(found):
+            if progress is not None:
+                progress(event)
+    except KeyboardInterrupt:
+        if found.status.under_way and found.status.pid != os.getpid():
+            cancel(found)
+        raise
+    return ended_well(found)
+
+
+def begun(question: Question, *, share: bool = False, scheduler: str = "") -> Run:
+    """The run that answers, under way or done; what does not fit is an error before it starts."""
+    asked = question.spec
+    from workbench import places
+
+    there = Run(places.runs() / asked.name)
+    if not there.path.is_dir() or there.status.state != "done":
+        for reason in question.misfits():
+            raise reason
+    opened = None if asked.answerable else _opener(question)
+    if opened is not None and scheduler:
+        raise WorkbenchError(
+            "a cluster cannot open what was handed over as an object.",
+            remedy="Name the model and the corpus by reference.",
+        )
+    return start(asked, share=share, scheduler=scheduler, opened=opened)
+
+
+def ended_well(found: Run) -> Run:
+    """The run, if it is done; else its failure, raised."""
+    now = found.status
+    if now.state == "done":
+        return found
+    if now.failure is not None:
+        raise now.failure.error()
+    raise WorkbenchError(
+        f"the run was {now.state}.",
+        where=found.name,
+        remedy=f"Go on with: workbench runs resume {found.name}",
+    )
+
+
+def experiments() -> Mapping[str, Any]:
+    """Every experiment there is, by name."""
+    return EXPERIMENTS
+
+
+def _opener(question: Question) -> "Open":
+    """Hand over what is open, and open the rest."""
+    from workbench.runs.execute import open_again
+
+    def opened(asked: Any, told: Any) -> Any:
+        named = tuple(
+            spec for spec, own in zip(asked.models, question.models, strict=True) if own is None
+        )
+        rest = asked.model_copy(update={"models": named, "corpora": ()})
+        others = iter(open_again(rest, told)[0])
+        models = tuple(next(others) if own is None else own for own in question.models)
+        return models, question.corpora
+
+    return opened
+
+
+def begun_sweep(
+    experiment: str,
+    models: "Sequence[ModelLike]",
+    corpora: "Sequence[CorpusLike]",
+    settings: Mapping[str, Any],
+    swept: Mapping[str, Sequence[Any]],
+    *,
+    share: bool = False,
+    scheduler: str = "",
+    **rest: Any,
+) -> Run:
+    """The run that gathers a sweep, under way or done."""
+    from workbench.runs.sweep import ask_all
+
+    whole, questions = ask_all(experiment, models, corpora, settings, swept, **rest)
+    if not whole.answerable:
+        raise WorkbenchError(
+            "a sweep needs models and corpora by reference.", remedy="Name files or folders."
+        )
+    for question in questions:
+        for reason in question.misfits():
+            raise reason
+    return start(whole, share=share, scheduler=scheduler)

@@ -1,0 +1,237 @@
+"""From what a user names to a question: references and settings are checked before anything runs.
+
+Models and corpora come as references, or as objects from `wb.load` and `wb.read`; settings as text,
+as from a command line, or as values. What does not fit is said here, with the reason, not after an
+hour. Costs reading the bytes of models and corpora.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.experiment import EXPERIMENTS, Experiment, Settings, misfits, require_number
+from workbench.runs.known import known
+from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
+
+if TYPE_CHECKING:
+    from workbench.corpora import Corpus
+    from workbench.engine.model import Model
+
+WORD_MODELS = ("elmo", "vectors")  # families that always compute in fp32
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, with the corpora open (reading starts when they are iterated)."""
+
+    spec: Spec
+    experiment: Experiment[Any]
+    settings: Settings
+    corpora: tuple["Corpus", ...]
+    models: tuple["Model | None", ...]  # those that were handed over
+    facts: tuple[Mapping[str, Any], ...]
+
+    def misfits(self) -> list[WorkbenchError]:
+        """Why this cannot be computed; empty where it can."""
+        return misfits(self.experiment, self.settings, self.facts, self.corpora)
+
+
+def ask(
+    experiment: str,
+    models: Sequence["str | Path | Model"] = (),
+    corpora: Sequence["str | Path | Corpus"] = (),
+    settings: Mapping[str, Any] | None = None,
+    *,
+    split: str | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    precision: str = "auto",
+    pickled: bool = False,
+    reading: Mapping[str, Any] | None = None,
+) -> Question:
+    """Make a question of it; every mistake in it is an error here. `reading` is for `read`."""
+    kind = EXPERIMENTS[experiment]
+    chosen = checked_settings(kind, settings or {})
+    require_number(kind, len(models), len(corpora))
+    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise WorkbenchError(f"the seed is {seed!r:.40}.", remedy="Use a whole number from 0.")
+    opened = tuple(_corpus(one, reading or {}) for one in corpora)
+    for corpus in opened[:1]:
+        split = kind.split_of(corpus, split)
+    device = _device(device, bool(models))
+    told = [_model(one, seed, device, precision, pickled) for one in models]
+    spec = Spec(
+        experiment=kind.name,
+        version=kind.version,
+        models=tuple(model for model, _ in told),
+        corpora=tuple(map(corpus_spec, opened)),
+        split=split,
+        settings=dict(plain(chosen)),
+        seed=seed,
+        device=device,
+    )
+    handed = tuple(None if isinstance(one, str | Path) else one for one in models)
+    return Question(spec, kind, chosen, opened, handed, tuple(facts for _, facts in told))
+
+
+def fits(
+    experiment: Experiment[Any], settings: Settings, models: Sequence[str], corpora: Sequence[str]
+) -> list[WorkbenchError]:
+    """Why these models and corpora cannot be looked at; empty where they can."""
+    facts = [{**known(_absolute(ref)).facts, "name": ref} for ref in models]
+    return misfits(experiment, settings, facts, [_corpus(ref, {}) for ref in corpora])
+
+
+def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> Settings:
+    """Settings from values or from text; what is wrong is said in the words of the settings."""
+    known_names = list(experiment.settings.model_fields)
+    for name in given:
+        if name not in known_names:
+            raise WorkbenchError(
+                f"{experiment.name} has no setting {name!r}.",
+                remedy=did_you_mean(name, known_names),
+            )
+    values = {
+        name: from_text(experiment, name, value) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
+    try:
+        found: Settings = experiment.settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "the settings"
+        about = experiment.settings.model_fields.get(str(first["loc"][0]) if first["loc"] else "")
+        raise WorkbenchError(
+            f"{name} is {first['input']!r:.60}: {first['msg'][0].lower()}{first['msg'][1:]}.",
+            where=experiment.name,
+            remedy=f"{name}: {about.description}" if about and about.description else "",
+        ) from None
+    return found
+
+
+def from_text(experiment: Experiment[Any], name: str, text: str) -> Any:
+    """A setting as a user types it: a word, a number, true or false, JSON, or several by commas."""
+    kind = str(experiment.settings.model_fields[name].annotation)
+    several = any(word in kind for word in ("tuple", "list", "set[", "Sequence"))
+    if text.startswith(("[", "{")):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if several:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if text.lower() in ("none", "null", "") and "None" in kind:
+        return None
+    return text
+
+
+def corpus_spec(corpus: "Corpus") -> CorpusSpec:
+    """How to read this corpus again, and what it is."""
+    from workbench.corpora.identity import content_hash
+
+    origin = corpus.origin
+    return CorpusSpec(
+        ref=origin.ref if origin else None,
+        name=corpus.name,
+        hash=content_hash(corpus),
+        options=asdict(origin.options) if origin else {},
+    )
+
+
+def _corpus(given: "str | Path | Corpus", reading: Mapping[str, Any]) -> "Corpus":
+    from workbench.corpora import Corpus, read
+
+    return given if isinstance(given, Corpus) else read(given, **reading)
+
+
+def _device(asked: str | None, has_model: bool) -> str:
+    """The device by name; torch is asked only where there is a model."""
+    if not has_model:
+        return "cpu"
+    from workbench.models.loading import chosen_device
+
+    return str(chosen_device(asked))
+
+
+def _model(
+    given: "str | Path | Model", seed: int, device: str, precision: str, pickled: bool
+) -> tuple[ModelSpec, Mapping[str, Any]]:
+    if isinstance(given, str | Path):
+        ref = _absolute(str(given))
+        found = known(ref, seed, pickled)
+        chosen = _precision(precision, device, found.facts)
+        name = str(given).rstrip("/").rsplit("/", 1)[-1] if ref != str(given) else str(given)
+        spec = ModelSpec(ref=ref, name=name, hash=found.hash, precision=chosen, pickled=pickled)
+        return spec, {**found.facts, "name": name}
+    from workbench.models.catalogue import facts
+
+    told = facts(given)
+    return (
+        ModelSpec(ref=None, name=given.name, hash=given.content_hash, precision=given.precision),
+        told,
+    )
+
+
+def _precision(asked: str, device: str, facts: Mapping[str, Any]) -> str:
+    if facts["family"] in WORD_MODELS:
+        return "fp32"
+    if asked not in PRECISIONS:
+        raise WorkbenchError(
+            f"there is no precision {asked!r}.", remedy=did_you_mean(asked, PRECISIONS)
+        )
+    if asked != "auto":
+        return asked
+    if not device.startswith("cuda"):
+        return "fp32"
+    import torch
+
+    return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+
+
+def _absolute(ref: str) -> str:
+    """A reference that means the same from another folder."""
+    prefix, _, named = ref.partition(":")
+    if prefix in WORD_MODELS and named:
+        return f"{prefix}:" + ",".join(_absolute_path(part) for part in named.split(","))
+    source = ref.removesuffix("@random")
+    return _absolute_path(source) + ref[len(source) :] if _is_folder(source) else ref
+
+
+def _is_folder(source: str) -> bool:
+    try:
+        return bool(source) and Path(source).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _absolute_path(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def refs(given: Any) -> tuple[Any, ...]:
+    """One or several as several: `model=` takes either."""
+    if given is None:
+        return ()
+    if isinstance(given, list | tuple):
+        return tuple(given)
+    return (given,)
+
+
+def named(pairs: Iterable[str], what: str) -> dict[str, str]:
+    """`key=value` pairs as from the command line."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise WorkbenchError(
+                f"{pair!r:.60} is no {what}.",
+                remedy=f"Write it as key=value, as in {what} limit=100.",
+            )
+        found[key.strip().replace("-", "_")] = value
+    return found

@@ -1,0 +1,71 @@
+"""Two or more runs side by side: rows aligned by their tables' keys, differences with their sign.
+
+Pure functions of tables. A difference is a later run's value less the first's; a row that one run
+lacks stays, with nothing in its place. Costs a join.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from workbench.errors import WorkbenchError, listed
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def compared(tables: Sequence[Mapping[str, pd.DataFrame]]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Every table that all have, aligned: keys, each run's numbers, and their differences."""
+    if len(tables) < 2:
+        raise WorkbenchError("a comparison needs two runs.", remedy="Name two or more.")
+    if len(tables) > len(LETTERS):
+        raise WorkbenchError(
+            f"{len(tables)} runs are too many to lay side by side.",
+            remedy=f"Name at most {len(LETTERS)}.",
+        )
+    names = [name for name in tables[0] if all(name in other for other in tables[1:])]
+    if not names:
+        raise WorkbenchError(
+            "these runs have no table in common.",
+            remedy="They have: " + "; ".join(listed(own) or "none" for own in tables) + ".",
+        )
+    for name in names:
+        yield name, aligned([own[name] for own in tables])
+
+
+def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One table of several runs: `A value`, `B value`, `B − A value`, … beside the keys."""
+    keys = [key for key in tables[0].attrs.get("keys", ()) if all(key in t for t in tables)]
+    numbers = [
+        column
+        for column in tables[0].columns
+        if column not in keys and all(column in t and _is_number(t[column]) for t in tables)
+    ]
+    parts = [
+        _numbered(table, keys)[[*numbers]].add_prefix(f"{letter} ")
+        for letter, table in zip(LETTERS, tables, strict=False)
+    ]
+    order = _numbered(tables[0], keys).index
+    joined = pd.concat(parts, axis=1)
+    rest = [row for row in joined.index if row not in set(order)]
+    joined = joined.loc[[*order, *rest]]
+    columns = {}
+    for number in numbers:
+        for letter, _ in zip(LETTERS, tables, strict=False):
+            columns[f"{letter} {number}"] = joined[f"{letter} {number}"]
+            if letter != "A":
+                difference = joined[f"{letter} {number}"] - joined[f"A {number}"]
+                columns[f"{letter} − A {number}"] = difference
+    out = pd.DataFrame(columns, index=joined.index).reset_index()
+    return out.drop(columns="row") if not keys else out
+
+
+def _is_number(column: "pd.Series[Any]") -> bool:
+    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+
+
+def _numbered(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Rows by their keys; by their number where there are none."""
+    if not keys:
+        return table.rename_axis(index="row")
+    return table.set_index(list(keys))

@@ -1,0 +1,87 @@
+"""What is known of a model before it is opened: its content hash and its facts.
+
+The first time a model's files are met, the model is opened once; after that the files' own bytes
+tell, so the same question is answered without importing torch. What is kept is keyed by content
+(bytes, seed of random weights, version of transformers), never by name. Costs one reading of the
+files.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from workbench import places
+from workbench.errors import WorkbenchError
+from workbench.files import written_whole
+
+FORMAT = 1
+RANDOM = "@random"
+_PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model's content hash, and what `workbench models show` tells of it."""
+
+    hash: str
+    facts: Mapping[str, Any]
+
+
+def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
+    """The content hash and the facts of a model, opened only if these files are new."""
+    files = list(_files(ref.removesuffix(RANDOM)))
+    key = _key(files, seed if ref.endswith(RANDOM) else None, pickled) if files else ""
+    path = places.home() / "known" / f"{key}.json"
+    if key:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(path.read_bytes())
+            return Known(found["hash"], found["facts"])
+    from workbench.models.catalogue import facts
+    from workbench.models.loading import load
+
+    told = facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
+    if key:
+        with suppress(WorkbenchError), written_whole(path) as draft:  # a cache; it can do without
+            draft.write_text(json.dumps({"hash": told["content_hash"], "facts": told}))
+    return Known(told["content_hash"], told)
+
+
+def _files(source: str) -> Iterator[Path]:
+    """The files a model is read from; none where it has yet to be fetched."""
+    prefix, _, named = source.partition(":")
+    if prefix in ("elmo", "vectors") and named:
+        paths = [Path(part).expanduser() for part in named.split(",")]
+        for path in paths:
+            yield from sorted(path.iterdir()) if path.is_dir() else [path]
+        return
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+
+        try:
+            config = try_to_load_from_cache(source, "config.json")
+        except HFValidationError:
+            return
+        if not isinstance(config, str):
+            return
+        folder = Path(config).parent
+    yield from sorted(path for path in folder.iterdir() if path.suffix in _PARTS)
+
+
+def _key(files: list[Path], seed: int | None, pickled: bool) -> str:
+    """A hash of the files' bytes, and of what else the opened model depends on."""
+    facts: list[object] = [FORMAT, seed, pickled, version("transformers")]
+    try:
+        for path in files:
+            if path.is_file():
+                with path.open("rb") as file:
+                    facts.append([path.name, hashlib.file_digest(file, "sha256").hexdigest()])
+    except OSError:
+        return ""  # opening it will say what is wrong
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

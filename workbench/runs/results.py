@@ -1,0 +1,204 @@
+"""What a run leaves, on disk: tables as Parquet, arrays as safetensors, figures as JSON.
+
+Each file is written whole, and all of them before the run says that it is done, so what can be read
+is complete. Equal tables are equal bytes. A table carries what it is about and its keys, so that it
+can be read without the experiment that made it.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.experiment import Experiment, Progress, Result, Table
+from workbench.files import written_whole
+from workbench.runs.names import checked, inside, is_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    import plotly.graph_objects as go
+    from numpy.typing import NDArray
+
+TABLES, ARRAYS, FIGURES = "tables", "arrays", "figures"
+
+
+def write(folder: Path, result: Result, about: Mapping[str, Table]) -> dict[str, int]:
+    """Write tables and arrays in the place of those of an earlier attempt; rows by table."""
+    clear(folder)
+    rows = {}
+    for name, table in result.tables.items():
+        if name not in about:
+            raise WorkbenchError(
+                f"the experiment made a table {name!r} that it does not declare.",
+                remedy="Name it in the experiment's `tables`.",
+            )
+        write_table(folder, name, table, about[name])
+        rows[name] = len(table)
+    for name, array in result.arrays.items():
+        write_array(folder, name, array)
+    return rows
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier attempt left; its checkpoints stay."""
+    for part in (TABLES, ARRAYS, FIGURES):
+        shutil.rmtree(folder / part, ignore_errors=True)
+
+
+def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> None:
+    """One table, with what it is about and its keys."""
+    keys = list(about.keys)
+    if missing := [key for key in keys if key not in table.columns]:
+        raise WorkbenchError(
+            f"the table {name!r} has no column {missing[0]!r}, which is one of its keys.",
+            remedy=did_you_mean(missing[0], map(str, table.columns)),
+        )
+    if keys and table.duplicated(keys).any():
+        twice = table.loc[table.duplicated(keys), keys].iloc[0].to_dict()
+        raise WorkbenchError(
+            f"the table {name!r} has two rows for {twice}.",
+            remedy="Its keys must tell its rows apart.",
+        )
+    whole = table.reset_index(drop=True)
+    whole.attrs = {"about": about.about, "keys": keys}
+    with written_whole(inside(folder / TABLES, name, ".parquet", "table")) as draft:
+        whole.to_parquet(draft, index=False)
+
+
+def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
+    """One array."""
+    from safetensors.numpy import save_file
+
+    with written_whole(inside(folder / ARRAYS, name, ".safetensors", "array")) as draft:
+        save_file({name: array}, draft)
+
+
+def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress) -> list[str]:
+    """Draw every figure that the tables on disk allow; one that fails is a warning. Their names."""
+    written: list[str] = []
+    tables = Tables(folder)
+    try:
+        drawings = experiment.drawings()
+    except WorkbenchError as error:
+        progress.warn(f"No figure was drawn: {error}")
+        return written
+    for name, draw in drawings.items():
+        try:
+            drawn = draw(tables).to_json()
+        except KeyError as error:
+            if str(error.args[0]) in tables:
+                progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
+            continue  # of a table that this run does not have
+        except Exception as error:
+            progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
+            continue
+        with written_whole(inside(folder / FIGURES, name, ".json", "figure")) as draft:
+            draft.write_text(drawn)
+        written.append(name)
+    return written
+
+
+class _Files(Mapping[str, Any]):
+    """Files of one kind in a run's folder, read when they are asked for; `order` names some first."""
+
+    part, ending, what = "", "", ""
+
+    def __init__(self, folder: Path, order: Iterable[str] = ()) -> None:
+        self.folder = folder / self.part
+        self.order = {name: place for place, name in enumerate(order)}
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            path = inside(self.folder, name, self.ending, self.what)
+            if not path.is_file():
+                raise UnknownName(name, self.what, self)
+            self._read[name] = self._open(path, name)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        found = self.folder.glob(f"*{self.ending}") if self.folder.is_dir() else ()
+        names = (path.name.removesuffix(self.ending) for path in found if not path.is_symlink())
+        return iter(sorted((n for n in names if is_name(n)), key=self._place))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def _place(self, name: str) -> tuple[int, str]:
+        return self.order.get(name, len(self.order)), name
+
+    def _open(self, path: Path, name: str) -> Any:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{self.what}s: {', '.join(self) or 'none'}"
+
+
+class UnknownName(WorkbenchError, KeyError):
+    """There is no table, array or figure of that name."""
+
+    def __init__(self, name: str, what: str, known: Mapping[str, Any]) -> None:
+        super().__init__(
+            f"there is no {what} {checked(name, what)!r}.", remedy=did_you_mean(name, known)
+        )
+        self.args = (name,)
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  {self.remedy}"
+
+
+class Tables(_Files):
+    """A run's tables, as data frames."""
+
+    part, ending, what = TABLES, ".parquet", "table"
+
+    def _open(self, path: Path, name: str) -> pd.DataFrame:
+        try:
+            return pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise damaged(path, error) from None
+
+
+class Arrays(_Files):
+    """A run's arrays."""
+
+    part, ending, what = ARRAYS, ".safetensors", "array"
+
+    def _open(self, path: Path, name: str) -> "NDArray[np.generic]":
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            array: NDArray[np.generic] = load_file(path)[name]
+        except (OSError, SafetensorError, KeyError) as error:
+            raise damaged(path, error) from None
+        return array
+
+
+class Figures(_Files):
+    """A run's figures, as they were drawn of its tables when it ended."""
+
+    part, ending, what = FIGURES, ".json", "figure"
+
+    def _open(self, path: Path, name: str) -> "go.Figure":
+        import plotly.io
+
+        try:
+            return plotly.io.from_json(path.read_text(), skip_invalid=True)
+        except (OSError, ValueError) as error:
+            raise damaged(path, error) from None
+
+
+def damaged(path: Path, error: Exception) -> WorkbenchError:
+    """What is on disk is not what was written."""
+    return WorkbenchError(
+        f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}.",
+        where=str(path),
+        remedy="Remove the run and ask the same question again.",
+    )

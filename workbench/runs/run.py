@@ -1,0 +1,159 @@
+"""A run as one reads it: its question, how it stands, and what it left; all from its folder.
+
+Reading costs one small file; tables, arrays and figures are read when they are asked for.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from workbench import places
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.experiment import Caveat
+from workbench.runs import events, results, spec, status
+from workbench.runs.names import checked, is_name
+
+PROVENANCE = "provenance.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's folder."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def status(self) -> status.Status:
+        """How it stands now."""
+        return status.settled(self.path)
+
+    @cached_property
+    def spec(self) -> spec.Spec:
+        """What was asked."""
+        return spec.read(self.path)
+
+    @cached_property
+    def tables(self) -> results.Tables:
+        return results.Tables(self.path, self.provenance.get("tables", ()))
+
+    @cached_property
+    def arrays(self) -> results.Arrays:
+        self._require_done()
+        return results.Arrays(self.path)
+
+    @cached_property
+    def figures(self) -> results.Figures:
+        return results.Figures(self.path, self.provenance.get("figures", ()))
+
+    @cached_property
+    def provenance(self) -> Mapping[str, Any]:
+        """With what it was answered, when, and how long it took."""
+        self._require_done()
+        path = self.path / PROVENANCE
+        try:
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise results.damaged(path, error) from None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What to know when reading its tables and figures."""
+        found = self.provenance.get("caveats", ())
+        return tuple(Caveat(c["text"], tuple(c["beside"])) for c in found)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What it warned of."""
+        return [str(e["text"]) for e in events.read(self.path)[0] if e["kind"] == "warning"]
+
+    def as_data(self) -> dict[str, Any]:
+        """What `--json` prints of it."""
+        now = self.status
+        tables = {}
+        if now.state == "done":
+            tables = {name: len(self.tables[name]) for name in self.tables}
+        data = {
+            "run": self.name,
+            "path": str(self.path),
+            "status": now.state,
+            "experiment": now.experiment,
+            "models": list(now.models),
+            "corpora": list(now.corpora),
+            "seconds": round(now.seconds, 3),
+            "tables": tables,
+        }
+        if now.failure:
+            data["error"] = str(now.failure.error())
+        return data
+
+    def _require_done(self) -> None:
+        now = self.status
+        if now.state == "done":
+            return
+        why = f": {now.failure.what}" if now.failure else "."
+        raise WorkbenchError(
+            f"the run is {now.state} and has no results{why}",
+            where=self.name,
+            remedy="Wait for it, see workbench runs show, or go on with workbench runs resume."
+            if now.under_way
+            else f"Run: workbench runs resume {self.name}",
+        )
+
+    def __repr__(self) -> str:
+        return f"<run {self.name}: {self.status.state}>"
+
+
+def open_run(name: str) -> Run:
+    """The run of this name, or of the only name that starts so."""
+    checked(name, "run")
+    folder = places.runs()
+    path = folder / name
+    if not path.is_dir():
+        names = run_names()
+        begun = [known for known in names if known.startswith(name)]
+        if len(begun) != 1:
+            raise WorkbenchError(
+                f"{len(begun)} runs start with {name!r}."
+                if begun
+                else f"there is no run {name!r}.",
+                where=str(folder),
+                remedy=did_you_mean(name, begun or names),
+            )
+        path = folder / begun[0]
+    if path.is_symlink():
+        raise WorkbenchError(
+            "this run is a link, and links are not followed.",
+            where=str(path),
+            remedy="Move the folder itself there.",
+        )
+    return Run(path)
+
+
+def run_names() -> list[str]:
+    """The names of all runs there are."""
+    try:
+        with os.scandir(places.runs()) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and is_name(entry.name)
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def all_runs() -> Sequence[tuple[Run, status.Status]]:
+    """All runs and how they stand, the newest first; costs a small file a run."""
+    folder = places.runs()
+    found = [Run(folder / name) for name in run_names()]
+    standing = [(run, run.status) for run in found]
+    return sorted(standing, key=lambda pair: (pair[1].created, pair[0].name), reverse=True)

@@ -1,0 +1,113 @@
+"""What is asked: `spec.json`, complete, so that nothing is implied.
+
+The fingerprint is a hash of content: of weights, tokenizers, corpora, settings, seed, precision,
+split and the experiment's version. The same question has the same name under any path, and another
+checkpoint under the old path is another question. Costs nothing but the hashes in it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from workbench.errors import WorkbenchError
+from workbench.files import written_whole
+
+FILE = "spec.json"
+FORMAT = 1
+DIGITS = 16  # of the fingerprint, in a run's name
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSpec(_Part):
+    """A model: how to open it again (None: it was handed over as an object), and what it was."""
+
+    ref: str | None
+    name: str
+    hash: str
+    precision: str
+    pickled: bool = False
+
+
+class CorpusSpec(_Part):
+    """A corpus: how to read it again (None: it was handed over as an object), and what it was."""
+
+    ref: str | None
+    name: str
+    hash: str
+    options: dict[str, Any] = {}
+
+
+class Spec(_Part):
+    """One question. Of a sweep, `sweep` says what varies and `parts` are its questions."""
+
+    format: int = FORMAT
+    experiment: str
+    version: int
+    models: tuple[ModelSpec, ...] = ()
+    corpora: tuple[CorpusSpec, ...] = ()
+    split: str | None = None
+    settings: dict[str, Any] = {}
+    seed: int = 0
+    device: str = "cpu"
+    sweep: dict[str, list[Any]] = {}
+    parts: tuple["Spec", ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that the answer depends on."""
+        question: dict[str, Any] = {
+            "experiment": [self.experiment, self.version],
+            "models": [[model.hash, model.precision] for model in self.models],
+            "corpora": [corpus.hash for corpus in self.corpora],
+            "split": self.split,
+            "settings": self.settings,
+            "seed": self.seed,
+        }
+        if self.sweep:
+            question = {"sweep": self.sweep, "parts": [part.fingerprint for part in self.parts]}
+        text = json.dumps(question, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        kind = f"{self.experiment}-sweep" if self.sweep else self.experiment
+        return f"{kind}-{self.fingerprint[:DIGITS]}"
+
+    @property
+    def answerable(self) -> bool:
+        """Whether another process can open what it looks at."""
+        refs = [*(model.ref for model in self.models), *(corpus.ref for corpus in self.corpora)]
+        return None not in refs and all(part.answerable for part in self.parts)
+
+
+def write(folder: Path, spec: Spec) -> None:
+    """Put a spec into its run's folder."""
+    with written_whole(folder / FILE) as draft:
+        draft.write_text(spec.model_dump_json(indent=1))
+
+
+def read(folder: Path) -> Spec:
+    """The spec of a run."""
+    path = folder / FILE
+    try:
+        return Spec.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        first = str(error).splitlines()[0]
+        raise WorkbenchError(
+            f"the run's spec cannot be read: {first}.",
+            where=str(path),
+            remedy="Ask the same question again, or remove the run.",
+        ) from None
+
+
+def plain(settings: BaseModel) -> Mapping[str, Any]:
+    """Settings as JSON has them, every one, so that equal ones are written equally."""
+    return settings.model_dump(mode="json")
