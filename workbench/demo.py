@@ -1,83 +1,90 @@
-"""The tour: one stop after another over the built-in corpus and a tiny model, offline.
+"""The tour: every experiment there is on the built-in corpus and a tiny model, offline.
 
-A stop is a title and a function of what the tour looks at; a new analysis adds its own line to
-`STOPS`. Costs the sum of its stops, on a laptop some ten seconds, most of them imports.
+Each stop is a run like any other, so the tour can be interrupted, goes on where it stopped, and
+costs nothing the second time; at its end stands one report of them all. A new analysis adds its
+line to `STOPS`. Costs the sum of its runs, on a laptop about half a minute.
 """
 
-from collections.abc import Callable
-from functools import cached_property
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-import torch
-from spacy.tokens import Doc
+from workbench import places, terminal
+from workbench.commands import shown
+from workbench.runs.run import Run
 
-from workbench import terminal
-from workbench.corpora import Corpus, encode, read
-from workbench.corpora.describe import describe
-from workbench.corpora.show import shown
-from workbench.engine.model import Model
-from workbench.engine.statistics import confidence, count, together
-from workbench.engine.taps import Reduce
-from workbench.models.catalogue import facts
-from workbench.models.huggingface import HuggingFace
-from workbench.models.tiny import tiny_bert
+TINY = "tiny"  # stands for the tiny model, which is made when the tour begins
 
 
-class Tour:
-    """What the stops look at, each made when it is first asked for."""
+@dataclass(frozen=True)
+class Stop:
+    """One run of the tour."""
 
-    @cached_property
-    def corpus(self) -> Corpus:
-        return read("primer")
-
-    @cached_property
-    def story(self) -> Doc:
-        return next(read("primer", unit="document").docs("dev"))
-
-    @cached_property
-    def tiny(self) -> Model:
-        words = (token.text for doc in self.corpus.docs("dev") for token in doc)
-        return HuggingFace(*tiny_bert(words), "tiny BERT")
+    title: str
+    experiment: str
+    models: tuple[str, ...] = ()
+    corpora: tuple[str, ...] = ("primer",)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def tour() -> None:
-    """Make every stop in turn."""
-    state = Tour()
-    for number, (title, stop) in enumerate(STOPS.items(), start=1):
-        terminal.heading(f"{number}. {title}")
-        stop(state)
+STOPS = (
+    Stop("What the built-in corpus holds", "describe"),
+    Stop("A tiny model: its facts, and how well it predicts", "profile", (TINY,)),
+)
 
 
-def _describe(state: Tour) -> None:
-    with terminal.progress("counting Docs") as progress:
-        description = describe(state.corpus, progress)
-    terminal.print_description(description)
+def tour(json: bool = False) -> None:
+    """Make every stop in turn, and write the report."""
+    runs = []
+    for number, stop in enumerate(STOPS, start=1):
+        if not json:
+            terminal.heading(f"{number} of {len(STOPS)}: {stop.title}")
+        run = _made(stop)
+        shown.followed(run)
+        if json and run.status.state == "done":
+            runs.append(run)
+            continue
+        shown.answer(run, json)
+        runs.append(run)
+    with terminal.progress("writing the report"):
+        from workbench.report import write_report
+
+        path = write_report(runs, places.runs() / "demo.html")
+    if json:
+        told = {"runs": [run.as_data() for run in runs], "report": str(path)}
+        terminal.print_json(told)
+        return
+    terminal.heading("The report")
+    print(f"{path}\nOpen it in a browser; it needs no network.")
 
 
-def _story(state: Tour) -> None:
-    terminal.out.print(shown(state.story), markup=False)
+def _made(stop: Stop) -> Run:
+    """The run of a stop, started or answered from disk."""
+    with terminal.progress("reading the question"):
+        from workbench.runs.api import begun
+        from workbench.runs.asking import ask
+
+        models = [str(tiny_model()) if name == TINY else name for name in stop.models]
+        return begun(ask(stop.experiment, models, stop.corpora, dict(stop.settings)))
 
 
-def _model(state: Tour) -> None:
-    terminal.print_model(facts(state.tiny))
+def tiny_model() -> Path:
+    """A tiny random BERT over the built-in corpus' words, made once and kept in the cache."""
+    folder = places.home() / "demo" / "tiny-bert"
+    if (folder / "config.json").is_file():
+        return folder
+    from workbench.corpora import read
+    from workbench.models.tiny import tiny_bert
 
-
-def _forward(state: Tour) -> None:
-    model, reduce = state.tiny, Reduce(together([count, confidence]))
-    with torch.no_grad():
-        output = model.forward(model.encode(encode([state.story])), taps=[reduce])
-    rows: list[tuple[object, ...]] = []
-    for layer, states in enumerate(output.hidden["encoder"]):
-        rows.append((f"layer {layer}", " × ".join(map(str, states.shape)), ""))
-    for site, total in reduce.total.items():
-        sure = (total[:, 1] / total[:, 0]).tolist()
-        rows.append((site.name, "", ", ".join(f"{value:.2f}" for value in sure)))
-    columns = ("", "states: batch × pieces × width", "confidence of each head")
-    terminal.table("Inside a forward pass over the story", columns, rows)
-
-
-STOPS: dict[str, Callable[[Tour], None]] = {
-    "The built-in corpus": _describe,
-    "A story from it": _story,
-    "A tiny model": _model,
-    "Inside a forward pass": _forward,
-}
+    words = (token.text for doc in read("primer").docs("dev") for token in doc)
+    draft = folder.with_name(f".{folder.name}-{os.getpid()}")
+    for part in tiny_bert(words):
+        part.save_pretrained(draft)
+    try:
+        draft.rename(folder)
+    except OSError:  # made by another meanwhile
+        shutil.rmtree(draft)
+    return folder

@@ -43,7 +43,7 @@ def load(
     weights be read that are not safetensors. `seed` draws the weights of a `@random` one.
     """
     name = os.fspath(ref)
-    place = _device(device)
+    place = chosen_device(device)
     for prefix, opener in _OPENERS.items():
         if name.startswith(prefix):
             own = torch.float32 if precision == "auto" else _dtype(precision, place)
@@ -81,7 +81,8 @@ def _require_tokenizer(folder: Path) -> None:
         )
 
 
-def _device(asked: str | None) -> torch.device:
+def chosen_device(asked: str | None) -> torch.device:
+    """The device of this name; by itself a GPU where there is one."""
     try:
         device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:

@@ -6,13 +6,13 @@ Needs no network and leaves no file. Costs milliseconds, once torch and transfor
 from collections.abc import Iterable
 
 import torch
-from transformers import BertConfig, BertModel, BertTokenizer
+from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 LAYERS, HEADS, WIDTH = 2, 2, 32
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertModel, BertTokenizer]:
+def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertForMaskedLM, BertTokenizer]:
     """A random model and a cased WordPiece tokenizer that keeps each of these words whole.
 
     Other words over the same characters fall into pieces of one character.
@@ -27,7 +27,7 @@ def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertModel, BertToken
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = BertModel(config)
+        model = BertForMaskedLM(config)
     model.eval()  # type: ignore[no-untyped-call]
     return model, tokenizer
 
