@@ -6,7 +6,7 @@ says so when asked for attention.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ from workbench.engine.batch import Batch
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Kind, Site, StackName, Tap
 from workbench.errors import WorkbenchError
+
+Objective = Literal["causal", "masked", "seq2seq", ""]  # what a language-model head predicts
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Output:
 
     hidden: Mapping[StackName, Sequence[Tensor]]  # [batch, pieces, width] each
     final: Mapping[StackName, Tensor]  # [batch, pieces, width]
-    logits: Tensor | None = None  # [batch, pieces, vocabulary]
+    logits: Tensor | None = None  # [batch, pieces, vocabulary], or [chosen, vocabulary]
     texts: Mapping[StackName, Pieces] = field(default_factory=dict)  # what each stack read
 
 
@@ -50,6 +52,7 @@ class Model(Protocol):
     max_pieces: int | None  # the longest input; None where there is no limit
     stacks: tuple[Stack, ...]
     sites: tuple[Site, ...]
+    objective: Objective  # "": no head, none with weights of its own, or none that can be measured
 
     @property
     def parameters(self) -> int: ...
@@ -76,9 +79,13 @@ class Model(Protocol):
         targets: Pieces | None = None,
         taps: Iterable[Tap] = (),
         hidden: bool = True,
-        logits: bool = False,
+        logits: bool | Tensor = False,
     ) -> Output:
-        """One forward pass; `targets` is what a decoder beside an encoder reads."""
+        """One forward pass; `targets` is what a decoder beside an encoder must write.
+
+        Logits of chosen pieces alone are asked for by a mask over what the last stack reads,
+        [batch, pieces]; the others are then never made, where the architecture allows it.
+        """
         ...
 
 

@@ -69,6 +69,7 @@ def facts(model: "Model") -> dict[str, Any]:
         "precision": model.precision,
         "stacks": [asdict(stack) for stack in model.stacks],
         "sites": len(model.sites),
+        "objective": model.objective,
         "content_hash": model.content_hash,
         "limits": next((f.limits for f in FAMILIES if f.name == model.family), ""),
     }

@@ -26,6 +26,7 @@ from workbench.engine.taps import Capture, Kind, Site, StackName, Tap, session
 from workbench.errors import WorkbenchError
 from workbench.models import routes
 from workbench.models.alignment import tokenize_batch
+from workbench.models.objectives import objective_of, output_map
 
 UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
 PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
@@ -52,6 +53,7 @@ class HuggingFace:
         _through_engine(net, self.family)
         self.sites = self._find_sites()
         self.stacks = self._stacks()
+        self.objective = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
 
     @property
     def device(self) -> torch.device:
@@ -91,7 +93,7 @@ class HuggingFace:
         targets: Pieces | None = None,
         taps: Iterable[Tap] = (),
         hidden: bool = True,
-        logits: bool = False,
+        logits: bool | Tensor = False,
         **refused: Any,
     ) -> Output:
         _refuse(refused)
@@ -101,9 +103,16 @@ class HuggingFace:
         texts: dict[StackName, Pieces] = {self._first: pieces}
         if self.two_sided:
             texts["decoder"] = self._shifted(pieces if targets is None else targets)
-        with session(taps, self.sites, texts), self._last_blocks(hidden) as raw:
-            answer = self._run(texts, hidden, logits)
-        return self._output(answer, raw, texts)
+        with (
+            session(taps, self.sites, texts),
+            self._last_blocks(hidden) as raw,
+            _head_reads(self.net, logits),
+        ):
+            answer = self._run(texts, hidden, logits is not False)
+        found = answer.get("logits", answer.get("prediction_logits"))
+        if isinstance(logits, Tensor) and found is not None and found.ndim == 3:
+            found = found[logits]  # [chosen, vocabulary]
+        return replace(self._output(answer, raw, texts), logits=found)
 
     # --- what there is ----------------------------------------------------------------------------
 
@@ -164,7 +173,7 @@ class HuggingFace:
 
     # --- one forward pass -------------------------------------------------------------------------
 
-    def _body(self, stack: StackName) -> nn.Module:
+    def body(self, stack: StackName) -> nn.Module:
         """The module that holds a stack's blocks."""
         if not self.two_sided:
             return self.net.base_model
@@ -187,10 +196,10 @@ class HuggingFace:
                     output_hidden_states=hidden,
                 )
             )
-        encoded = self._body("encoder")(
+        encoded = self.body("encoder")(
             **self._inputs(source, cache=False), output_hidden_states=hidden
         )
-        decoded = self._body("decoder")(
+        decoded = self.body("decoder")(
             **self._inputs(target),
             encoder_hidden_states=encoded.last_hidden_state,
             encoder_attention_mask=source.mask.long(),
@@ -242,9 +251,9 @@ class HuggingFace:
         raw: dict[StackName, Tensor] = {}
         hooks = []
         for stack in self.stacks if wanted else ():
-            block = _last_block(self._body(stack.name), stack.layers)
-            if block is not None:
-                hooks.append(block.register_forward_hook(self._keeper(stack.name, raw)))
+            found = blocks(self.body(stack.name), stack.layers)
+            if found is not None:
+                hooks.append(found[-1].register_forward_hook(self._keeper(stack.name, raw)))
         try:
             yield raw
         finally:
@@ -278,7 +287,26 @@ class HuggingFace:
                 hidden[stack.name] = [*states[:-1], raw_last]
             if last is not None:
                 final[stack.name] = last
-        return Output(hidden, final, answer.get("logits"), texts)
+        return Output(hidden, final, None, texts)
+
+
+@contextmanager
+def _head_reads(net: PreTrainedModel, wanted: bool | Tensor) -> Iterator[None]:
+    """The output map sees only the states of the pieces wanted: the rest is too large to make."""
+    head = output_map(net)
+    if head is None or not isinstance(wanted, Tensor):
+        yield
+        return
+
+    def choose(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
+        states = args[0]  # [batch, pieces, width]
+        return (states[wanted],) if states.shape[:-1] == wanted.shape else None
+
+    hook = head.register_forward_pre_hook(choose)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -309,11 +337,11 @@ def _through_engine(net: PreTrainedModel, family: str) -> None:
     net.set_attn_implementation(attention.NAME)
 
 
-def _last_block(body: nn.Module, layers: int) -> nn.Module | None:
-    """The last of a stack's blocks; None where blocks are shared, and there is no final norm."""
+def blocks(body: nn.Module, layers: int) -> nn.ModuleList | None:
+    """A stack's blocks; None where its layers share one, and there is no final norm."""
     for module in body.modules():
         if isinstance(module, nn.ModuleList) and len(module) == layers:
-            return module[-1]
+            return module
     return None
 
 

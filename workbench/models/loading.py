@@ -43,6 +43,7 @@ def load(
     weights be read that are not safetensors. `seed` draws the weights of a `@random` one.
     """
     name = os.fspath(ref)
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     place = chosen_device(device)
     for prefix, opener in _OPENERS.items():
         if name.startswith(prefix):

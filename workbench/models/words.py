@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import Batch
-from workbench.engine.model import Output, Stack, require_sites
+from workbench.engine.model import Objective, Output, Stack, require_sites
 from workbench.engine.pieces import Pieces, Row, pad
 from workbench.engine.taps import Site, Tap
 from workbench.errors import WorkbenchError
@@ -31,6 +31,7 @@ class WordModel:
     """States of words from a function over sentences of words."""
 
     sites: tuple[Site, ...] = ()
+    objective: Objective = ""  # ELMo's original files have no softmax
     max_pieces: int | None = None
 
     def __init__(
@@ -98,11 +99,11 @@ class WordModel:
         targets: Pieces | None = None,
         taps: Iterable[Tap] = (),
         hidden: bool = True,
-        logits: bool = False,
+        logits: bool | Tensor = False,
         **refused: Any,
     ) -> Output:
         require_sites(self, taps)
-        if targets is not None or logits or refused:
+        if targets is not None or logits is not False or refused:
             raise WorkbenchError(
                 f"{self.name} ({self.family}) gives states of words, and nothing else.",
                 remedy="Leave out targets, logits and whatever else was asked for.",

@@ -1,0 +1,155 @@
+"""Hiding pieces of a text so that a model must find them: single ones, or spans.
+
+Which pieces are hidden follows from the seed and a document's place in the corpus alone, whatever
+the batch it comes in. Special pieces and padding are never hidden. All of it happens on the CPU,
+before a batch is sent to its device; costs some 20 µs a document.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from workbench.engine.pieces import NO_WORD, Pieces, Row, pad
+from workbench.models.objectives import Symbols
+
+MASKED = 0.15  # of pieces, as in BERT
+CORRUPTED = 0.15  # of pieces in spans, as in T5
+INFILLED = 0.30  # of pieces in spans, as in BART
+SPAN = 3.0  # pieces in a span, on the mean, as in both
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def candidates(text: Pieces) -> Tensor:
+    """The pieces of the text itself: neither special nor padding.  # [batch, pieces], bool"""
+    return text.mask & ~text.special
+
+
+def chosen(text: Pieces, seed: int = 0, rate: float = MASKED) -> Tensor:
+    """The pieces to hide, each as likely as any other.  # [batch, pieces], bool
+
+    A text of n pieces has rate × n of them, rounded up or down by lot: of a short text sometimes
+    none, so that over a corpus the rate is kept.
+    """
+    picked = np.zeros(tuple(text.mask.shape), dtype=np.bool_)  # [batch, pieces]
+    free = candidates(text).cpu().numpy()
+    for row, order in enumerate(text.order.tolist()):
+        places, lot = np.flatnonzero(free[row]), _lot(seed, order)
+        wanted = int(rate * len(places) + lot.random())
+        picked[row, lot.permutation(places)[:wanted]] = True
+    return torch.from_numpy(picked).to(text.mask.device)
+
+
+def masked(text: Pieces, hidden: Tensor, mask: int) -> Pieces:
+    """The same text with a mask in the place of each hidden piece.  # hidden: [batch, pieces]"""
+    return replace(text, ids=text.ids.masked_fill(hidden, mask))
+
+
+def denoising(text: Pieces, symbols: Symbols, seed: int = 0) -> tuple[Pieces, Pieces]:
+    """What an encoder-decoder reads, and what it must write.
+
+    With sentinels, T5's span corruption: each span gives way to a sentinel, and what must be
+    written is every sentinel with its span, one more sentinel where the text goes on, and the end.
+    Without, BART's infilling: each span gives way to one mask, and the whole text must be written.
+    """
+    rate = CORRUPTED if symbols.sentinels else INFILLED
+    most = len(symbols.sentinels) - 1 if symbols.sentinels else len(text.ids[0])
+    sources, targets = [], []
+    for row in _rows(text):
+        content = np.flatnonzero(~row.special)
+        begins, ends = spans(len(content), rate, SPAN, _lot(seed, row.order), most)
+        begins, ends = content[begins], content[ends - 1] + 1
+        if symbols.sentinels:
+            source, target = _with_sentinels(row, begins, ends, symbols)
+        else:
+            source, target = _with_masks(row, begins, ends, symbols), row
+        sources.append(source)
+        targets.append(target)
+    return pad(sources, symbols.pad), pad(targets, symbols.pad)
+
+
+def spans(
+    length: int, rate: float, mean: float, lot: np.random.Generator, most: int
+) -> tuple[Ints, Ints]:
+    """Where hidden spans begin and end; none touch, and the first piece is never hidden.
+
+    As many pieces and spans as T5's own, but the last one may end before the text does: of a
+    sentence, which has one span, T5's would hide the end every time.
+    """
+    if length < 2:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    hidden = min(max(round(length * rate), 1), length - 1)
+    number = min(max(round(hidden / mean), 1), most, length - hidden)
+    inside = np.sort(lot.permutation(hidden - 1)[: number - 1]) + 1
+    sizes = np.diff(inside, prepend=0, append=hidden)  # [spans], 1 or more each
+    before = np.sort(lot.permutation(length - hidden)[:number]) + 1  # [spans], seen pieces before
+    ends = before + np.cumsum(sizes)
+    return ends - sizes, ends
+
+
+def _with_sentinels(row: Row, begins: Ints, ends: Ints, symbols: Symbols) -> tuple[Row, Row]:
+    marks = np.array(symbols.sentinels[: len(begins) + 1], dtype=np.int64)
+    source = _replaced(row, begins, ends, marks)
+    places = np.flatnonzero(~row.special)
+    seen = [(row.ids[a:b], row.words[a:b]) for a, b in zip(begins, ends, strict=True)]
+    none = np.full(1, NO_WORD, dtype=np.int64)
+    parts = [
+        part for mark, span in zip(marks, seen, strict=False) for part in ((mark[None], none), span)
+    ]
+    if len(begins) and ends[-1] <= places[-1]:
+        parts.append((marks[-1:], none))
+    if len(begins) and symbols.end is not None:
+        parts.append((np.array([symbols.end], dtype=np.int64), none))
+    empty = np.empty(0, dtype=np.int64)
+    words = np.concatenate([empty, *(part for _, part in parts)])
+    target = Row(
+        ids=np.concatenate([empty, *(part for part, _ in parts)]),
+        words=words,
+        special=words == NO_WORD,
+        segments=None,
+        word_count=row.word_count,
+        order=row.order,
+    )
+    return source, target
+
+
+def _with_masks(row: Row, begins: Ints, ends: Ints, symbols: Symbols) -> Row:
+    assert symbols.mask is not None, "an encoder-decoder without sentinels has a mask"
+    return _replaced(row, begins, ends, np.full(len(begins), symbols.mask, dtype=np.int64))
+
+
+def _replaced(row: Row, begins: Ints, ends: Ints, marks: Ints) -> Row:
+    """The row with each span, but for special pieces within, replaced by its mark."""
+    stays = np.ones(len(row.ids), dtype=np.bool_)
+    ids, words = row.ids.copy(), row.words.copy()
+    for begin, end, mark in zip(begins, ends, marks, strict=False):
+        stays[begin:end] = row.special[begin:end]
+        stays[begin], ids[begin], words[begin] = True, mark, NO_WORD
+    return replace(row, ids=ids[stays], words=words[stays], special=row.special[stays])
+
+
+def _rows(text: Pieces) -> list[Row]:
+    """The documents of a batch, without their padding."""
+    rows = []
+    for place, order in enumerate(text.order.tolist()):
+        real = text.mask[place]
+        rows.append(
+            Row(
+                ids=text.ids[place][real].cpu().numpy(),
+                words=text.words[place][real].cpu().numpy(),
+                special=text.special[place][real].cpu().numpy(),
+                segments=None,
+                word_count=int(text.word_counts[place]),
+                order=order,
+            )
+        )
+    return rows
+
+
+def _lot(seed: int, order: int) -> np.random.Generator:
+    """Chance that belongs to one document."""
+    return np.random.default_rng((seed, order))

@@ -1,0 +1,83 @@
+"""What a model's own head predicts: the next piece, hidden pieces, or what a decoder must write.
+
+Told from the model and its tokenizer, without a list of architectures. A head counts only if its
+weights were read with the model's: one that transformers had to make up would give meaningless
+numbers. (`REF@random` is made up throughout, and is its own null.) Costs a look at the parameters.
+"""
+
+import inspect
+from dataclasses import dataclass
+from itertools import count, takewhile
+
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from workbench.engine.model import Objective
+from workbench.models.encodings import pad_id
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The pieces that stand for what is hidden, and those that fill up and end a text."""
+
+    pad: int
+    end: int | None
+    unknown: int | None
+    mask: int | None
+    sentinels: tuple[int, ...]  # <extra_id_0>, <extra_id_1>, …: one for each hidden span, in turn
+
+
+def symbols(tokenizer: PreTrainedTokenizerBase) -> Symbols:
+    """What a tokenizer has for hiding pieces."""
+    sentinels = (_number(tokenizer, f"<extra_id_{place}>") for place in count())
+    return Symbols(
+        pad=pad_id(tokenizer),
+        end=tokenizer.eos_token_id,
+        unknown=tokenizer.unk_token_id,
+        mask=tokenizer.mask_token_id,
+        sentinels=tuple(takewhile(lambda number: number >= 0, sentinels)),
+    )
+
+
+def objective_of(
+    net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, causal: bool
+) -> Objective:
+    """What the head predicts; "" where there is none, or none that can be measured.
+
+    XLNet has one, but learnt to predict in permuted order and has never read a mask: "".
+    """
+    if (
+        output_map(net) is None
+        or _made_up(net)
+        or "perm_mask" in inspect.signature(net.forward).parameters
+    ):
+        return ""
+    known = symbols(tokenizer)
+    if net.config.is_encoder_decoder:
+        return "seq2seq" if known.sentinels or known.mask is not None else ""
+    if causal:
+        return "causal"
+    return "masked" if known.mask is not None else ""
+
+
+def output_map(net: PreTrainedModel) -> nn.Module | None:
+    """The last map of a language-model head, from states to the vocabulary."""
+    found: nn.Module | None = net.get_output_embeddings()  # type: ignore[no-untyped-call]
+    return found
+
+
+def _number(tokenizer: PreTrainedTokenizerBase, piece: str) -> int:
+    """The number of a piece; -1 where the tokenizer does not have it."""
+    number = tokenizer.convert_tokens_to_ids(piece)
+    if not isinstance(number, int) or tokenizer.convert_ids_to_tokens(number) != piece:
+        return -1
+    return number
+
+
+def _made_up(net: PreTrainedModel) -> bool:
+    """Whether some weights were read and others, not found beside them, were drawn at random.
+
+    transformers marks each weight that it read or tied to one.
+    """
+    read = [getattr(weight, "_is_hf_initialized", False) for weight in net.parameters()]
+    return any(read) and not all(read)

@@ -1,0 +1,59 @@
+"""Where a model's parameters are: its embeddings, each layer of each stack, the head, the rest.
+
+Shared weights count once, where they come first: a head tied to the embeddings has none of its own
+but a bias. Costs a walk over the modules.
+"""
+
+from collections.abc import Iterator
+
+from torch import nn
+
+from workbench.engine.model import Model
+from workbench.models.huggingface import HuggingFace, blocks
+from workbench.models.words import WordModel
+
+
+def parameters_by_part(model: Model) -> dict[str, int]:
+    """How many parameters each part has; they add up to all the model's."""
+    if isinstance(model, WordModel):
+        found: dict[str, int] = {}
+        for name, weights in model.weights.items():
+            part = name.split(".")[0]
+            found[part] = found.get(part, 0) + weights.numel()
+        return found
+    if not isinstance(model, HuggingFace):
+        return {"all": model.parameters}
+    counted: set[int] = set()
+    sizes = {part: _new(module, counted) for part, module in _parts(model)}
+    first = [part for part in sizes if part.startswith("embeddings")]
+    return {part: sizes[part] for part in [*first, *sizes] if sizes[part]}
+
+
+def _parts(model: HuggingFace) -> Iterator[tuple[str, nn.Module]]:
+    """Parts and their modules, in the order in which they claim what they share."""
+    for stack in model.stacks:
+        body = model.body(stack.name)
+        found = blocks(body, stack.layers)
+        for layer, block in enumerate(found or ()):
+            yield f"{stack.name} layer {layer}", block
+        if found is None:
+            lists = (part for part in body.modules() if isinstance(part, nn.ModuleList))
+            yield f"{stack.name}, all layers shared", nn.ModuleList(lists)
+    bodies = [model.body(stack.name) for stack in model.stacks]
+    tables = [
+        module
+        for body in [model.net.base_model, *bodies]
+        for name, module in body.named_modules()
+        if "embed" in name.split(".")[-1] or isinstance(module, nn.Embedding)
+    ]
+    yield "embeddings", nn.ModuleList(tables)
+    yield "rest of the body", nn.ModuleList(bodies)
+    yield "head", model.net
+
+
+def _new(module: nn.Module, counted: set[int]) -> int:
+    """Parameters of a module that no part has claimed yet."""
+    fresh = {id(weights): weights.numel() for weights in module.parameters()}
+    size = sum(number for key, number in fresh.items() if key not in counted)
+    counted.update(fresh)
+    return size

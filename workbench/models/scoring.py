@@ -1,0 +1,265 @@
+"""A model's language-model loss over a corpus, document by document.
+
+Sums are kept for each document, so that they add up to the same whatever the batches; `measures`
+makes of them perplexity and bits a byte. Bytes are those of the raw text that was scored: what was
+cut off, and a first piece without context, do not count. Costs a forward pass over the corpus; for
+pseudo-likelihood one over each document for each of its pieces.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from workbench.engine.batch import Batch
+from workbench.engine.model import Model
+from workbench.engine.passes import CHUNK, PIECES, narrowed
+from workbench.engine.pieces import NO_WORD, Pieces
+from workbench.errors import WorkbenchError
+from workbench.models.encodings import encode, source
+from workbench.models.huggingface import HuggingFace
+from workbench.models.likelihood import (
+    Losses,
+    causal_losses,
+    denoising_losses,
+    masked_losses,
+    pseudo_losses,
+)
+from workbench.models.masking import candidates, chosen, denoising
+from workbench.models.objectives import Symbols, symbols
+
+LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # of a batch's logits, in float32
+
+Ints = NDArray[np.int64]
+Score = Callable[[Pieces], Losses]  # of a batch on the CPU
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sums over each document, in the order asked for; each field is [documents]."""
+
+    nats: NDArray[np.float64]
+    pieces: Ints  # scored
+    right: Ints  # of them, those that no other was thought likelier than
+    words: Ints  # that own a scored piece
+    bytes: Ints  # of the text that the scored pieces are of
+    bare: Ints  # pieces not scored, for nothing is before them
+    unknown: Ints  # pieces that stand for what the vocabulary does not have
+    unaligned: Ints  # words that own no piece
+    cut: Ints  # words beyond the model's length
+
+
+FIELDS = tuple(field.name for field in fields(Scores))
+
+
+def joined(parts: Sequence[Scores]) -> Scores:
+    """Documents of several scores, one after the other."""
+    return Scores(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS),
+    )
+
+
+def score(
+    model: Model,
+    batch: Batch,
+    documents: Sequence[int] | None = None,
+    *,
+    pseudo: bool = False,
+    seed: int = 0,
+    pieces: int | None = None,
+) -> Scores:
+    """Score documents by the model's own objective, or by pseudo-likelihood.
+
+    `seed` chooses what is hidden; `pieces` is the most in a batch, padding included.
+    """
+    net = _with_head(model, pseudo)
+    wanted = list(range(len(batch))) if documents is None else list(documents)
+    limit = _limit(net) if pieces is None else pieces
+    run = _scorer(net, pseudo, seed, limit)
+    found: dict[str, NDArray[Any]] = {
+        name: np.zeros(len(wanted), np.float64 if name == "nats" else np.int64) for name in FIELDS
+    }
+    for start in range(0, len(wanted), CHUNK):
+        part = wanted[start : start + CHUNK]
+        text = net.encode(batch, part)
+        _count_text(net, batch, part, text, {name: found[name][start:] for name in FIELDS})
+        place_of = {order: start + i for i, order in enumerate(text.order.tolist())}
+        for rows in _batches(text, limit):
+            for losses in _fitting(run, rows):
+                places = [place_of[order] for order in losses.text.order.tolist()]
+                _add(losses, places, found)
+    found["bytes"][found["pieces"] == 0] = 0
+    return Scores(**found)
+
+
+def measures(scores: Scores, objective: str) -> dict[str, tuple[float, int]]:
+    """What the sums say: each measure, and how many pieces, words or bytes it is of.
+
+    `objective` is causal, masked, pseudo or seq2seq. Perplexity a word and bits a byte are of whole
+    texts, and so not of one where only some pieces were hidden.
+    """
+    nats = math.fsum(scores.nats.tolist())
+    pieces, words, size = (int(each.sum()) for each in (scores.pieces, scores.words, scores.bytes))
+    a_piece = _share(nats, pieces)
+    found = {
+        "loss": (a_piece, pieces),
+        "perplexity": (_exp(a_piece), pieces),
+        "accuracy": (_share(float(scores.right.sum()), pieces), pieces),
+    }
+    if objective in ("causal", "pseudo"):
+        found["perplexity_per_word"] = (_exp(_share(nats, words)), words)
+        found["bits_per_byte"] = (_share(nats / math.log(2), size), size)
+    prefix = "" if objective == "causal" else f"{objective}_"
+    return {f"{prefix}{name}": value for name, value in found.items()}
+
+
+def _share(sum_: float, number: int) -> float:
+    return sum_ / number if number else math.nan
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if not value > 700 else math.inf
+
+
+def _with_head(model: Model, pseudo: bool) -> HuggingFace:
+    if not isinstance(model, HuggingFace) or not model.objective:
+        raise WorkbenchError(
+            f"{model.name} ({model.family}) has no language-model head with weights of its own, "
+            "or none whose predictions can be measured.",
+            remedy="Choose a model saved with one, such as bert-base-uncased or gpt2.",
+        )
+    if pseudo and model.objective != "masked":
+        raise WorkbenchError(
+            f"pseudo-likelihood is of masked models; {model.name} ({model.family}) is "
+            f"{model.objective}.",
+            remedy="Leave it out: the model's own loss says more.",
+        )
+    return model
+
+
+def _limit(net: HuggingFace) -> int:
+    """The most pieces in a batch, so that neither states nor logits are too large."""
+    kind = net.device.type
+    pieces = PIECES.get(kind, PIECES["cpu"])
+    if net.objective == "masked":  # logits are of hidden pieces only
+        return pieces
+    size = 4 * int(net.net.config.vocab_size)
+    return max(1, min(pieces, LOGIT_BYTES.get(kind, LOGIT_BYTES["cpu"]) // size))
+
+
+def _scorer(net: HuggingFace, pseudo: bool, seed: int, limit: int) -> Score:
+    """The function that scores one batch."""
+    known: Symbols = symbols(net.tokenizer)
+    device = net.device
+    if net.objective == "causal":
+        return lambda text: causal_losses(net, text.to(device))
+    if net.objective == "seq2seq":
+
+        def mended(text: Pieces) -> Losses:
+            read, written = denoising(text, known, seed)
+            return denoising_losses(net, read.to(device), written.to(device))
+
+        return mended
+    assert known.mask is not None, "a masked model has a mask"
+    mask = known.mask
+    if pseudo:
+        return lambda text: pseudo_losses(net, text.to(device), mask, limit)
+    return lambda text: masked_losses(net, text.to(device), chosen(text, seed).to(device), mask)
+
+
+def _batches(text: Pieces, limit: int) -> Iterator[Pieces]:
+    """Documents of like length together, the longest first."""
+    lengths = text.mask.sum(1)  # [documents]
+    order = torch.argsort(lengths, descending=True, stable=True)
+    start = 0
+    while start < len(order):
+        width = max(int(lengths[order[start]]), 1)
+        rows = order[start : start + max(1, limit // width)]
+        yield narrowed(text.take(rows), width)
+        start += len(rows)
+
+
+def _fitting(run: Score, text: Pieces) -> Iterator[Losses]:
+    """Score a batch; where memory does not suffice, its halves."""
+    losses: Losses | None = None
+    try:
+        with torch.no_grad():
+            losses = run(text)
+    except torch.OutOfMemoryError:
+        if len(text) == 1:
+            raise WorkbenchError(
+                f"one document of {text.ids.shape[1]} pieces does not fit into memory.",
+                remedy="Use a smaller model or a lower precision, close other programs, or read "
+                "the corpus by sentences.",
+            ) from None
+    if losses is not None:
+        yield losses
+        return
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    middle = len(text) // 2
+    for rows in (range(middle), range(middle, len(text))):
+        yield from _fitting(run, text.take(list(rows)))
+
+
+def _add(losses: Losses, places: Sequence[int], found: dict[str, NDArray[Any]]) -> None:
+    """A batch's sums, each to its document."""
+    scored = losses.scored.cpu().numpy()  # [batch, pieces]
+    nats, right = losses.nats.cpu().numpy(), losses.right.cpu().numpy()
+    words = losses.text.words.cpu().numpy()
+    for row, place in enumerate(places):
+        here = scored[row]
+        found["nats"][place] = math.fsum(nats[row, here].tolist())
+        found["pieces"][place] = np.count_nonzero(here)
+        found["right"][place] = np.count_nonzero(right[row, here])
+        owners = np.unique(words[row, here])
+        found["words"][place] = np.count_nonzero(owners != NO_WORD)
+
+
+def _count_text(
+    net: HuggingFace,
+    batch: Batch,
+    documents: Sequence[int],
+    text: Pieces,
+    found: dict[str, NDArray[Any]],
+) -> None:
+    """What can be said of documents before they are scored."""
+    free = candidates(text)
+    bare = free[:, 0] & (net.objective == "causal")  # [documents]
+    unknown = symbols(net.tokenizer).unknown
+    known = free & (text.ids == unknown) if unknown is not None else torch.zeros_like(free)
+    found["bare"][: len(text)] = bare.numpy()
+    found["unknown"][: len(text)] = known.sum(1).numpy()
+    for row, _ in text.unaligned:
+        found["unaligned"][row] += 1
+    sizes = np.diff(batch.text_offsets)[list(documents)]  # bytes, [documents]
+    for row, first, last in text.cut:
+        found["cut"][row] += last - first
+        sizes[row] -= _lost_bytes(batch, documents[row], first, last)
+    rows = bare.nonzero()[:, 0].tolist()
+    for row, size in zip(rows, _first_bytes(net, batch, [documents[r] for r in rows]), strict=True):
+        sizes[row] -= size
+    found["bytes"][: len(text)] = sizes
+
+
+def _lost_bytes(batch: Batch, document: int, first: int, last: int) -> int:
+    """Bytes from the end of the word before those cut off to the beginning of the one after."""
+    text, words = batch.text_of(document), batch.words_of(document)
+    begin = int(words[first - 1, 1]) if first else 0
+    end = int(words[last, 0]) if last < len(words) else len(text)
+    return len(text[begin:end].encode("utf-8"))
+
+
+def _first_bytes(net: HuggingFace, batch: Batch, documents: Sequence[int]) -> list[int]:
+    """Bytes of each document's first piece, with white space before it."""
+    texts = [batch.text_of(document) for document in documents]
+    nothing = np.empty((0, 2), dtype=np.int32)
+    encoded = encode(net.tokenizer, [source(text, nothing, None) for text in texts])
+    return [
+        len(text[: each.offsets[0][1]].encode("utf-8"))
+        for text, each in zip(texts, encoded, strict=True)
+    ]

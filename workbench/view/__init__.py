@@ -1,0 +1,1 @@
+"""Figures: pure functions of the tables that a run left."""
