@@ -33,6 +33,13 @@ class Stop:
 STOPS = (
     Stop("What the built-in corpus holds", "describe"),
     Stop("A tiny model: its facts, and how well it predicts", "profile", (TINY,)),
+    Stop(
+        "Which of two sentences it finds likelier",
+        "minimal-pairs",
+        (TINY,),
+        ("primer/acceptability",),
+        {"limit": 200},
+    ),
 )
 
 

@@ -220,6 +220,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
     "workbench.experiments",
     {
         "describe": "workbench.facts.describe:EXPERIMENT",
+        "minimal-pairs": "workbench.facts.pairs:EXPERIMENT",
         "profile": "workbench.facts.profile:EXPERIMENT",
     },
     Experiment,

@@ -149,7 +149,7 @@ def test_pseudo_likelihood_is_asked_for(opened: Opened, corpus: Corpus) -> None:
     assert "upper from lower case" in texts(found)
     other = profiled(opened("gpt2"), corpus, pseudo=True, limit=4)
     assert other.tables["losses"]["objective"].unique().tolist() == ["causal"]
-    assert "is of masked models" in texts(other)
+    assert "is of models that see both sides" in texts(other)
 
 
 def test_what_was_left_out_is_said(opened: Opened, corpus: Corpus, tmp_path: Path) -> None:

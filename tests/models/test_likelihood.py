@@ -493,9 +493,49 @@ def test_a_batch_too_large_for_memory_is_halved(
         score(model, batch)
 
 
-def test_pseudo_likelihood_is_of_masked_models(models: Models, batch: Batch) -> None:
-    with pytest.raises(WorkbenchError, match="pseudo-likelihood is of masked models"):
+def test_pseudo_likelihood_is_of_models_that_see_both_sides(models: Models, batch: Batch) -> None:
+    with pytest.raises(WorkbenchError, match="models that see both sides"):
         score(models("gpt2"), batch, pseudo=True)
+
+
+def test_pseudo_likelihood_of_t5_writes_each_piece_behind_its_sentinel(
+    models: Models, batch: Batch
+) -> None:
+    """Against one call of transformers for each piece."""
+    model = models("t5")
+    first, second = symbols(model.tokenizer).sentinels[:2]
+    end = model.tokenizer.eos_token_id
+    found = score(model, batch, range(3), pseudo=True, pieces=90)
+    for document, text in enumerate(each(model, batch, 3)):
+        nats, ids = 0.0, text.ids[0]
+        places = candidates(text)[0].nonzero()[:, 0].tolist()
+        for place in places:
+            read = ids.clone()
+            read[place] = first
+            goes_on = [second] if place < places[-1] else []
+            labels = torch.tensor([[first, int(ids[place]), *goes_on, end]])
+            with torch.no_grad():
+                logits = model.net(read[None], labels=labels).logits[0, 1]
+            nats -= logits.log_softmax(-1)[ids[place]].item()
+        assert found.pieces[document] == len(places)
+        assert found.nats[document] == pytest.approx(nats, rel=1e-4)
+
+
+def test_pseudo_likelihood_of_bart_rewrites_the_text_round_each_mask(
+    models: Models, batch: Batch
+) -> None:
+    model = models("bart")
+    mask = model.tokenizer.mask_token_id
+    found = score(model, batch, range(2), pseudo=True, pieces=90)
+    for document, text in enumerate(each(model, batch, 2)):
+        nats, ids = 0.0, text.ids[0]
+        for place in candidates(text)[0].nonzero()[:, 0].tolist():
+            read = ids.clone()
+            read[place] = mask
+            with torch.no_grad():
+                logits = model.net(read[None], labels=ids[None]).logits[0, place]
+            nats -= logits.log_softmax(-1)[ids[place]].item()
+        assert found.nats[document] == pytest.approx(nats, rel=1e-4)
 
 
 def test_half_precision_loses_little(models: Models, batch: Batch, zoo_folder: Folder) -> None:

@@ -24,7 +24,7 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.masking import CORRUPTED, INFILLED, MASKED
 from workbench.models.objectives import symbols
 from workbench.models.parts import parameters_by_part
-from workbench.models.scoring import FIELDS, Scores, joined, measures, score
+from workbench.models.scoring import FIELDS, PSEUDO, Scores, joined, measures, score
 
 CHUNK = 512  # documents scored before they are written down
 
@@ -34,7 +34,7 @@ class Profile(Settings):
 
     pseudo: bool = Field(
         False,
-        description="Also hide each piece in turn, for masked models: pseudo-perplexity. Slow.",
+        description="Also hide each piece in turn, of models that see both sides: pseudo-perplexity. Slow.",
     )
 
 
@@ -64,11 +64,11 @@ def run(inputs: Inputs, settings: Profile, progress: Progress) -> Result:
         return Result(tables)
     objectives = [str(model.objective)]
     caveats = []
-    if settings.pseudo and model.objective == "masked":
+    if settings.pseudo and model.objective in PSEUDO:
         objectives.append("pseudo")
     elif settings.pseudo:
         caveats.append(
-            Caveat("Pseudo-likelihood is of masked models; this one's own loss says more.")
+            Caveat("Pseudo-likelihood is of models that see both sides; this one needs none.")
         )
     batch = encode(inputs.docs())
     scores = _scored(inputs, batch, objectives, progress)
@@ -175,7 +175,7 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
     texts = [_HOW[model.objective](model)]
     if "pseudo" in scores:
         texts.append(
-            "Pseudo-perplexity lets each piece see both sides: it compares masked models with one "
+            "Pseudo-perplexity lets each piece see both sides: it compares such models with one "
             "another, and not with causal ones."
         )
     if counts["cut"]:

@@ -16,7 +16,8 @@ from torch.nn import functional
 from workbench.engine.model import Model
 from workbench.engine.pieces import Pieces
 from workbench.errors import WorkbenchError
-from workbench.models.masking import candidates, masked
+from workbench.models.masking import candidates, masked, one_hidden
+from workbench.models.objectives import Symbols
 
 ROWS = 512  # pieces whose log-softmax is made at a time
 
@@ -80,6 +81,23 @@ def pseudo_losses(model: Model, text: Pieces, mask: int, pieces: int) -> Losses:
         gold = text.ids[part[:, 0], part[:, 1]]
         logits.append(piece_nats(_logits(model, masked(copies, hidden, mask), hidden), gold))
     return _laid(text, scored, logits)
+
+
+def pseudo_denoising_losses(model: Model, text: Pieces, symbols: Symbols, pieces: int) -> Losses:
+    """The same of an encoder-decoder: each piece in turn is hidden, and must be written.
+
+    `text` is on the CPU, as it comes from the tokenizer.
+    """
+    scored = candidates(text)
+    found = []
+    for part in torch.split(scored.nonzero(), max(1, pieces // text.ids.shape[1])):
+        source, target, where = one_hidden(text, part, symbols)
+        wanted = torch.zeros_like(target.mask)
+        wanted[torch.arange(len(part)), where] = True
+        gold = target.ids[wanted].to(model.device)
+        read, write = source.to(model.device), target.to(model.device)
+        found.append(piece_nats(_logits(model, read, wanted.to(model.device), write), gold))
+    return _laid(text.to(model.device), scored.to(model.device), found)
 
 
 def denoising_losses(model: Model, source: Pieces, target: Pieces) -> Losses:

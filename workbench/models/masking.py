@@ -72,6 +72,26 @@ def denoising(text: Pieces, symbols: Symbols, seed: int = 0) -> tuple[Pieces, Pi
     return pad(sources, symbols.pad), pad(targets, symbols.pad)
 
 
+def one_hidden(text: Pieces, places: Tensor, symbols: Symbols) -> tuple[Pieces, Pieces, Tensor]:
+    """Each of these pieces hidden alone: what is read, what is written, and where it is in that.
+
+    `places` is [n, 2], row and piece; the answer's batches have n rows.
+    """
+    rows = _rows(text)
+    sources, targets, where = [], [], []
+    for row, piece in places.tolist():
+        begins, ends = np.array([piece]), np.array([piece + 1])
+        if symbols.sentinels:
+            source, target = _with_sentinels(rows[row], begins, ends, symbols)
+            where.append(1)  # behind its sentinel
+        else:
+            source, target = _with_masks(rows[row], begins, ends, symbols), rows[row]
+            where.append(piece)
+        sources.append(source)
+        targets.append(target)
+    return pad(sources, symbols.pad), pad(targets, symbols.pad), torch.tensor(where)
+
+
 def spans(
     length: int, rate: float, mean: float, lot: np.random.Generator, most: int
 ) -> tuple[Ints, Ints]:

@@ -27,12 +27,15 @@ from workbench.models.likelihood import (
     causal_losses,
     denoising_losses,
     masked_losses,
+    pseudo_denoising_losses,
     pseudo_losses,
 )
 from workbench.models.masking import candidates, chosen, denoising
 from workbench.models.objectives import Symbols, symbols
 
 LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # of a batch's logits, in float32
+
+PSEUDO = ("masked", "seq2seq")  # objectives that leave whole texts without a likelihood
 
 Ints = NDArray[np.int64]
 Score = Callable[[Pieces], Losses]  # of a batch on the CPU
@@ -132,9 +135,9 @@ def _with_head(model: Model, pseudo: bool) -> HuggingFace:
             "or none whose predictions can be measured.",
             remedy="Choose a model saved with one, such as bert-base-uncased or gpt2.",
         )
-    if pseudo and model.objective != "masked":
+    if pseudo and model.objective not in PSEUDO:
         raise WorkbenchError(
-            f"pseudo-likelihood is of masked models; {model.name} ({model.family}) is "
+            f"pseudo-likelihood is of models that see both sides; {model.name} ({model.family}) is "
             f"{model.objective}.",
             remedy="Leave it out: the model's own loss says more.",
         )
@@ -157,6 +160,8 @@ def _scorer(net: HuggingFace, pseudo: bool, seed: int, limit: int) -> Score:
     device = net.device
     if net.objective == "causal":
         return lambda text: causal_losses(net, text.to(device))
+    if net.objective == "seq2seq" and pseudo:
+        return lambda text: pseudo_denoising_losses(net, text, known, limit)
     if net.objective == "seq2seq":
 
         def mended(text: Pieces) -> Losses:
