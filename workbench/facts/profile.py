@@ -34,7 +34,7 @@ class Profile(Settings):
 
     pseudo: bool = Field(
         False,
-        description="Also hide each piece in turn, of models that see both sides: pseudo-perplexity. Slow.",
+        description="Also hide each piece in turn, of models that see both sides. Slow.",
     )
 
 
