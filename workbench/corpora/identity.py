@@ -13,7 +13,8 @@ from pathlib import Path
 from spacy.util import get_installed_models, get_package_version
 
 from workbench.corpora.corpus import Corpus, Origin
-from workbench.corpora.lines import unreadable
+from workbench.corpora.jiant import layer_of
+from workbench.corpora.lines import COMPRESSED, stem, unreadable
 from workbench.corpora.show import as_data
 
 READERS = 1  # goes up when a reader makes other Docs of the same bytes
@@ -30,13 +31,34 @@ def content_hash(corpus: Corpus) -> str:
             for doc in corpus.docs(split):
                 digest.update(json.dumps(as_data(doc), sort_keys=True).encode())
         return digest.hexdigest()
-    for fact in (READERS, list(corpus.splits), asdict(origin.options), origin.recipe):
+    options = asdict(origin.options) | _told_by_name(origin)
+    for fact in (READERS, list(corpus.splits), options, origin.recipe):
         digest.update(json.dumps(fact, sort_keys=True).encode())
     for split, path in origin.files:
-        digest.update(f"{split} {path.name} {_file_hash(path)}\n".encode())
+        digest.update(f"{split} {_file_hash(path)}\n".encode())
     if _needs_pipeline(origin):
         digest.update(json.dumps(_pipelines()).encode())
     return digest.hexdigest()
+
+
+def _told_by_name(origin: Origin) -> dict[str, object]:
+    """What readers take from the files' names: the format, a layer, and which are one document.
+
+    What a document is called is no part of what it holds.
+    """
+    paths = [path for _, path in origin.files]
+    stems = list(dict.fromkeys(stem(path) for path in paths))
+    edges = bool(paths) and any(ending in (".jsonl", ".json") for ending in paths[0].suffixes)
+    return {
+        "endings": [_ending(path) for path in paths],
+        "documents": [stems.index(stem(path)) for path in paths],
+        "layer": origin.options.layer or (layer_of(paths[0]) if edges else None),
+    }
+
+
+def _ending(path: Path) -> str:
+    """The ending that tells the format; compression is undone before anything is read."""
+    return (path.with_suffix("") if path.suffix in COMPRESSED else path).suffix.lower()
 
 
 def _file_hash(path: Path) -> str:

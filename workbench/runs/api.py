@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from workbench import places
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS
 from workbench.runs.asking import Question, ask, refs
@@ -43,8 +44,8 @@ def run(
 ) -> Run:
     """Run an experiment, or read its answer where it was asked before; raises where it fails.
 
-    `settings` are the experiment's own (`wb.experiments()[name].settings`). `progress` is told every
-    event; by itself a bar is shown on a terminal.
+    `settings` are the experiment's own (`wb.experiments()[name].settings`). `progress` is told
+    every event of the run: a mapping whose `kind` is progress, log, warning or state.
     """
     question = ask(
         experiment,
@@ -76,8 +77,6 @@ def answered(question: Question, progress: Show | None = None) -> Run:
 def begun(question: Question, *, share: bool = False, scheduler: str = "") -> Run:
     """The run that answers, under way or done; what does not fit is an error before it starts."""
     asked = question.spec
-    from workbench import places
-
     there = Run(places.runs() / asked.name)
     if not there.path.is_dir() or there.status.state != "done":
         for reason in question.misfits():
@@ -145,7 +144,12 @@ def begun_sweep(
         raise WorkbenchError(
             "a sweep needs models and corpora by reference.", remedy="Name files or folders."
         )
+    looked_at = set()
     for question in questions:
-        for reason in question.misfits():
-            raise reason
+        layers = question.experiment.layers_for(question.settings)
+        inputs = (question.spec.models, *map(id, question.corpora), *layers)
+        if inputs not in looked_at:
+            looked_at.add(inputs)
+            for reason in question.misfits():
+                raise reason
     return start(whole, share=share, scheduler=scheduler)

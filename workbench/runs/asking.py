@@ -6,16 +6,19 @@ hour. Costs reading the bytes of models and corpora.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import ValidationError
 
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import EXPERIMENTS, Experiment, Settings, misfits, require_number
-from workbench.runs.known import known
+from workbench.files import user_path
+from workbench.runs.known import RANDOM, is_folder, known
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 WORD_MODELS = ("elmo", "vectors")  # families that always compute in fp32
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+Seen = dict[Any, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,38 +59,52 @@ def ask(
     precision: str = "auto",
     pickled: bool = False,
     reading: Mapping[str, Any] | None = None,
+    seen: Seen | None = None,
 ) -> Question:
-    """Make a question of it; every mistake in it is an error here. `reading` is for `read`."""
+    """Make a question of it; every mistake in it is an error here. `reading` is for `read`.
+
+    Who asks many passes one `seen` to all, so that each model and corpus is read once.
+    """
     kind = EXPERIMENTS[experiment]
     chosen = checked_settings(kind, settings or {})
     require_number(kind, len(models), len(corpora))
-    if not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise WorkbenchError(f"the seed is {seed!r:.40}.", remedy="Use a whole number from 0.")
-    opened = tuple(_corpus(one, reading or {}) for one in corpora)
-    for corpus in opened[:1]:
-        split = kind.split_of(corpus, split)
+    seed = _seed(seed)
+    seen = {} if seen is None else seen
+    opened = [_corpus(one, reading or {}, seen) for one in corpora]
+    if opened:
+        split = kind.split_of(opened[0][0], split)
+    elif split is not None:
+        raise WorkbenchError(
+            f"a split {split!r} of no corpus is asked for.", remedy="Name a corpus, or no split."
+        )
     device = _device(device, bool(models))
-    told = [_model(one, seed, device, precision, pickled) for one in models]
+    told = [_model(one, seed, device, precision, pickled, seen) for one in models]
     spec = Spec(
         experiment=kind.name,
         version=kind.version,
         models=tuple(model for model, _ in told),
-        corpora=tuple(map(corpus_spec, opened)),
+        corpora=tuple(corpus for _, corpus in opened),
         split=split,
         settings=dict(plain(chosen)),
         seed=seed,
         device=device,
     )
     handed = tuple(None if isinstance(one, str | Path) else one for one in models)
-    return Question(spec, kind, chosen, opened, handed, tuple(facts for _, facts in told))
+    facts = tuple(facts for _, facts in told)
+    return Question(spec, kind, chosen, tuple(corpus for corpus, _ in opened), handed, facts)
 
 
 def fits(
     experiment: Experiment[Any], settings: Settings, models: Sequence[str], corpora: Sequence[str]
 ) -> list[WorkbenchError]:
     """Why these models and corpora cannot be looked at; empty where they can."""
+    from workbench.corpora import read
+
     facts = [{**known(_absolute(ref)).facts, "name": ref} for ref in models]
-    return misfits(experiment, settings, facts, [_corpus(ref, {}) for ref in corpora])
+    return misfits(experiment, settings, facts, [read(ref) for ref in corpora])
+
+
+# --- settings -------------------------------------------------------------------------------------
 
 
 def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> Settings:
@@ -116,111 +135,26 @@ def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> S
 
 
 def from_text(experiment: Experiment[Any], name: str, text: str) -> Any:
-    """A setting as a user types it: a word, a number, true or false, JSON, or several by commas."""
-    kind = str(experiment.settings.model_fields[name].annotation)
-    several = any(word in kind for word in ("tuple", "list", "set[", "Sequence"))
-    if text.startswith(("[", "{")):
+    """A setting as a user types it: a word, a number, true or false, several by commas, or JSON."""
+    kinds = _kinds(experiment.settings.model_fields[name].annotation)
+    if text.lower() in ("none", "null", "") and type(None) in kinds:
+        return None
+    if text.startswith(("[", "{")) and str not in kinds:
         try:
             return json.loads(text)
         except ValueError:
-            return text
-    if several:
+            pass
+    if kinds & {tuple, list, set, frozenset}:
         return [part.strip() for part in text.split(",") if part.strip()]
-    if text.lower() in ("none", "null", "") and "None" in kind:
-        return None
     return text
 
 
-def corpus_spec(corpus: "Corpus") -> CorpusSpec:
-    """How to read this corpus again, and what it is."""
-    from workbench.corpora.identity import content_hash
-
-    origin = corpus.origin
-    return CorpusSpec(
-        ref=origin.ref if origin else None,
-        name=corpus.name,
-        hash=content_hash(corpus),
-        options=asdict(origin.options) if origin else {},
-    )
-
-
-def _corpus(given: "str | Path | Corpus", reading: Mapping[str, Any]) -> "Corpus":
-    from workbench.corpora import Corpus, read
-
-    return given if isinstance(given, Corpus) else read(given, **reading)
-
-
-def _device(asked: str | None, has_model: bool) -> str:
-    """The device by name; torch is asked only where there is a model."""
-    if not has_model:
-        return "cpu"
-    from workbench.models.loading import chosen_device
-
-    return str(chosen_device(asked))
-
-
-def _model(
-    given: "str | Path | Model", seed: int, device: str, precision: str, pickled: bool
-) -> tuple[ModelSpec, Mapping[str, Any]]:
-    if isinstance(given, str | Path):
-        ref = _absolute(str(given))
-        found = known(ref, seed, pickled)
-        chosen = _precision(precision, device, found.facts)
-        name = str(given).rstrip("/").rsplit("/", 1)[-1] if ref != str(given) else str(given)
-        spec = ModelSpec(ref=ref, name=name, hash=found.hash, precision=chosen, pickled=pickled)
-        return spec, {**found.facts, "name": name}
-    from workbench.models.catalogue import facts
-
-    told = facts(given)
-    return (
-        ModelSpec(ref=None, name=given.name, hash=given.content_hash, precision=given.precision),
-        told,
-    )
-
-
-def _precision(asked: str, device: str, facts: Mapping[str, Any]) -> str:
-    if facts["family"] in WORD_MODELS:
-        return "fp32"
-    if asked not in PRECISIONS:
-        raise WorkbenchError(
-            f"there is no precision {asked!r}.", remedy=did_you_mean(asked, PRECISIONS)
-        )
-    if asked != "auto":
-        return asked
-    if not device.startswith("cuda"):
-        return "fp32"
-    import torch
-
-    return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
-
-
-def _absolute(ref: str) -> str:
-    """A reference that means the same from another folder."""
-    prefix, _, named = ref.partition(":")
-    if prefix in WORD_MODELS and named:
-        return f"{prefix}:" + ",".join(_absolute_path(part) for part in named.split(","))
-    source = ref.removesuffix("@random")
-    return _absolute_path(source) + ref[len(source) :] if _is_folder(source) else ref
-
-
-def _is_folder(source: str) -> bool:
-    try:
-        return bool(source) and Path(source).expanduser().is_dir()
-    except (OSError, ValueError, RuntimeError):
-        return False
-
-
-def _absolute_path(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
-
-
-def refs(given: Any) -> tuple[Any, ...]:
-    """One or several as several: `model=` takes either."""
-    if given is None:
-        return ()
-    if isinstance(given, list | tuple):
-        return tuple(given)
-    return (given,)
+def _kinds(annotation: Any) -> set[Any]:
+    """The types that an annotation allows: `tuple[int, ...] | None` is a tuple, or None."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return {kind for part in get_args(annotation) for kind in _kinds(part)}
+    return {origin or annotation}
 
 
 def named(pairs: Iterable[str], what: str) -> dict[str, str]:
@@ -235,3 +169,124 @@ def named(pairs: Iterable[str], what: str) -> dict[str, str]:
             )
         found[key.strip().replace("-", "_")] = value
     return found
+
+
+def _seed(given: Any) -> int:
+    try:
+        if not isinstance(given, bool) and 0 <= index(given) < 2**32:
+            return index(given)
+    except TypeError:
+        pass
+    raise WorkbenchError(f"the seed is {given!r:.40}.", remedy="Use a whole number from 0.")
+
+
+# --- corpora and models ---------------------------------------------------------------------------
+
+
+def corpus_spec(corpus: "Corpus") -> CorpusSpec:
+    """How to read this corpus again, and what it is."""
+    from workbench.corpora.identity import content_hash
+
+    origin = corpus.origin
+    return CorpusSpec(
+        ref=_text(origin.ref) if origin else None,
+        name=_text(corpus.name),
+        hash=content_hash(corpus),
+        options=asdict(origin.options) if origin else {},
+    )
+
+
+def _corpus(
+    given: "str | Path | Corpus", reading: Mapping[str, Any], seen: Seen
+) -> "tuple[Corpus, CorpusSpec]":
+    from workbench.corpora import Corpus, read
+
+    def found() -> "tuple[Corpus, CorpusSpec]":
+        corpus = given if isinstance(given, Corpus) else read(given, **reading)
+        return corpus, corpus_spec(corpus)
+
+    return _once(seen, str(given) if isinstance(given, str | Path) else id(given), found)
+
+
+def _device(asked: str | None, has_model: bool) -> str:
+    """The device by name; torch is asked only where there is a model."""
+    if not has_model:
+        return "cpu"
+    from workbench.models.loading import chosen_device
+
+    return str(chosen_device(asked))
+
+
+def _model(
+    given: "str | Path | Model", seed: int, device: str, precision: str, pickled: bool, seen: Seen
+) -> tuple[ModelSpec, Mapping[str, Any]]:
+    if isinstance(given, str | Path):
+        ref = _absolute(_text(str(given)))
+        own_seed = seed if ref.endswith(RANDOM) else 0
+        found = _once(seen, (ref, own_seed), lambda: known(ref, own_seed, pickled))
+        chosen = _precision(precision, device, found.facts)
+        source = ref.removesuffix(RANDOM)
+        name = Path(source).name + ref[len(source) :] if is_folder(source) else str(given)
+        spec = ModelSpec(ref=ref, name=name, hash=found.hash, precision=chosen, pickled=pickled)
+        return spec, {**found.facts, "name": name}
+    from workbench.models.catalogue import facts
+
+    told = _once(seen, id(given), lambda: facts(given))
+    hashed, name = told["content_hash"], _text(given.name)
+    return ModelSpec(ref=None, name=name, hash=hashed, precision=given.precision), told
+
+
+def _once(seen: Seen, key: object, found: Callable[[], T]) -> T:
+    if key not in seen:
+        seen[key] = found()
+    value: T = seen[key]
+    return value
+
+
+def _precision(asked: str, device: str, facts: Mapping[str, Any]) -> str:
+    if asked not in PRECISIONS:
+        raise WorkbenchError(
+            f"there is no precision {asked!r}.", remedy=did_you_mean(asked, PRECISIONS)
+        )
+    if facts["family"] in WORD_MODELS:
+        return "fp32"
+    if asked != "auto":
+        return asked
+    if not device.startswith("cuda"):
+        return "fp32"
+    import torch
+
+    return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+
+
+def _absolute(ref: str) -> str:
+    """A reference that means the same from another folder."""
+    prefix, _, named = ref.partition(":")
+    if prefix in WORD_MODELS and named:
+        return f"{prefix}:" + ",".join(_absolute_path(part) for part in named.split(","))
+    source = ref.removesuffix(RANDOM)
+    return _absolute_path(source) + ref[len(source) :] if is_folder(source) else ref
+
+
+def _absolute_path(path: str) -> str:
+    return str(user_path(path).absolute())
+
+
+def _text(name: str) -> str:
+    """A name that can be written down."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise WorkbenchError(
+            "this name is not UTF-8.", where=ascii(name), remedy="Rename the file or folder."
+        ) from None
+    return name
+
+
+def refs(given: Any) -> tuple[Any, ...]:
+    """One or several as several: `model=` takes either."""
+    if given is None:
+        return ()
+    if isinstance(given, list | tuple):
+        return tuple(given)
+    return (given,)

@@ -1,29 +1,35 @@
 """The same process on a Dask cluster: a worker's machine starts it, watches it, and can end it.
 
 The folder of runs must be on storage that every machine sees under the same path. A job on a GPU
-asks the cluster for the resource `GPU=1`. Where a worker dies, the cluster gives the job to another,
-which goes on from its last checkpoint. Costs a connection, and a look at the folder twice a second.
+asks the cluster for the resource `GPU=1`. Where a worker dies, the cluster gives the job to
+another, which goes on from its last checkpoint. Costs a connection, and a look at the folder twice
+a second.
 """
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError
-from workbench.runs import events, locks, spec, status
-from workbench.runs.journal import CANCEL
-from workbench.runs.launch import GRACE, own_threads, worker_command, worker_environment
-from workbench.runs.status import LOCK, LOG, Failure, Status
+from workbench.runs import locks, spec, status
+from workbench.runs.launch import (
+    GRACE,
+    opened_log,
+    own_threads,
+    worker_command,
+    worker_environment,
+)
+from workbench.runs.status import CANCEL, LOCK, Failure, Status
 
 EVERY = 0.5  # seconds between looks
-CONNECT = 10.0  # seconds to reach the scheduler
-RETRIES = 5  # times a job is tried where workers die
+CONNECT = 5.0  # seconds to reach the scheduler
+RETRIES = 5  # times a job is tried where a machine cannot start it
+_clients: dict[str, Any] = {}
 _jobs: dict[tuple[str, int], Any] = {}  # futures of this process, which tell when a job is given up
 
 
@@ -38,54 +44,70 @@ def submit(folder: Path, asked: spec.Spec, scheduler: str) -> None:
         raise WorkbenchError(
             "no worker of the cluster offers a GPU.",
             where=scheduler,
-            remedy="Start workers with: dask worker ADDRESS --resources GPU=1, or say --device cpu.",
+            remedy="Start some with: dask worker ADDRESS --resources GPU=1, or say --device cpu.",
         )
     now = status.read(folder)
     attempt = now.attempt if now else 1
+    key = f"{folder.name}-{attempt}-{time.time_ns()}"  # never that of a job it had before
     future = client.submit(
         supervise,
         str(folder),
         own_threads(),
-        key=f"{folder.name}-{attempt}",
+        key=key,
         resources=resources,
         retries=RETRIES,
         pure=False,
     )
     fire_and_forget(future)  # type: ignore[no-untyped-call]
     _jobs[folder.name, attempt] = future
+    _await_known(client, key, scheduler)
 
 
-def given_up(folder: Path, standing: Status) -> None:
-    """Where the cluster has given a job of ours up, write down that it failed, and why."""
-    future = _jobs.get((folder.name, standing.attempt))
+def _await_known(client: Any, key: str, scheduler: str) -> None:
+    """Until the scheduler has the job: what is only on its way dies with this process."""
+    deadline = time.monotonic() + CONNECT
+    while client.sync(client.scheduler.get_task_status, keys=[key])[key] is None:
+        if time.monotonic() > deadline:
+            raise _unreachable(scheduler, "it does not take the job")
+        time.sleep(0.01)
+
+
+def given_up(folder: Path, now: Status) -> Status:
+    """How a run stands; where the cluster has given a job of ours up, that is written down."""
+    future = _jobs.get((folder.name, now.attempt))
     if future is None or future.status not in ("error", "lost", "cancelled"):
-        return
-    if locks.is_held(folder / LOCK) or not (status.read(folder) or standing).under_way:
-        return
+        return now
     why = future.exception(timeout=CONNECT) if future.status == "error" else "the scheduler is gone"
     failure = Failure(
         f"the cluster gave the job up: {why}.",
-        where=standing.scheduler,
+        where=now.scheduler,
         remedy="See the cluster's own logs, then run it again.",
         kind="died",
         lines=status.log_lines(folder),
     )
-    status.write(folder, replace(standing, state="failed", ended=events.now(), failure=failure))
+    return status.ended(folder, failure)
 
 
-@lru_cache(maxsize=8)
 def connected(scheduler: str) -> Any:
     """The cluster at an address."""
     from distributed import Client
 
-    try:
-        return Client(scheduler, timeout=CONNECT, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TypeError) as error:
-        raise WorkbenchError(
-            f"the cluster cannot be reached: {str(error).splitlines()[0] if str(error) else error!r}",
-            where=scheduler,
-            remedy="Is the address that of a scheduler that runs? Start one with: dask scheduler",
-        ) from None
+    client = _clients.get(scheduler)
+    if client is None or client.status != "running":
+        try:
+            client = Client(scheduler, timeout=CONNECT, set_as_default=False)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError, TypeError) as error:
+            raise _unreachable(scheduler, str(error) or repr(error)) from None
+        _clients[scheduler] = client
+    return client
+
+
+def _unreachable(scheduler: str, why: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"the cluster cannot be reached: {why.splitlines()[0].rstrip('.')}.",
+        where=scheduler,
+        remedy="Is the address that of a scheduler that runs? Start one with: dask scheduler",
+    )
 
 
 def supervise(folder_name: str, threads: Mapping[str, str]) -> str:
@@ -99,9 +121,9 @@ def supervise(folder_name: str, threads: Mapping[str, str]) -> str:
         )
     lock = _waited(folder)
     if lock is None:
-        return _state(folder)
+        return status.ended(folder).state
     try:
-        with (folder / LOG).open("ab") as log:
+        with opened_log(folder) as log:
             process = subprocess.Popen(
                 [*worker_command(folder, lock, share=True), "--with-parent"],
                 stdin=subprocess.PIPE,
@@ -116,15 +138,18 @@ def supervise(folder_name: str, threads: Mapping[str, str]) -> str:
     asked_to_end = 0.0
     while process.poll() is None:
         if not asked_to_end and (folder / CANCEL).exists():
-            process.terminate()
             asked_to_end = time.monotonic()
+            _tell(process, signal.SIGTERM)
         if asked_to_end and time.monotonic() - asked_to_end > GRACE:
-            process.kill()
+            _tell(process, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             process.wait(EVERY)
-    if process.returncode < 0 and not (folder / CANCEL).exists():
-        raise RuntimeError(f"the run's process was ended by signal {-process.returncode}")
-    return _state(folder)
+    return status.ended(folder).state  # a process that died alone has failed, here as anywhere
+
+
+def _tell(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def _waited(folder: Path) -> int | None:
@@ -137,8 +162,3 @@ def _waited(folder: Path) -> int | None:
         if lock is not None:
             return lock
         time.sleep(EVERY)
-
-
-def _state(folder: Path) -> str:
-    found = status.read(folder)
-    return found.state if found else "failed"

@@ -35,7 +35,12 @@ def compared(tables: Sequence[Mapping[str, pd.DataFrame]]) -> Iterator[tuple[str
 
 def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """One table of several runs: `A value`, `B value`, `B − A value`, … beside the keys."""
-    keys = [key for key in tables[0].attrs.get("keys", ()) if all(key in t for t in tables)]
+    keys = list(tables[0].attrs.get("keys", ()))
+    if missing := [key for key in keys if not all(key in table for table in tables)]:
+        raise WorkbenchError(
+            f"these tables cannot be aligned: one has no column {missing[0]!r}.",
+            remedy="Ask anew for the run that an older version made.",
+        )
     numbers = [
         column
         for column in tables[0].columns
@@ -54,7 +59,7 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         for letter, _ in zip(LETTERS, tables, strict=False):
             columns[f"{letter} {number}"] = joined[f"{letter} {number}"]
             if letter != "A":
-                difference = joined[f"{letter} {number}"] - joined[f"A {number}"]
+                difference = _signed(joined[f"{letter} {number}"]) - _signed(joined[f"A {number}"])
                 columns[f"{letter} − A {number}"] = difference
     out = pd.DataFrame(columns, index=joined.index).reset_index()
     return out.drop(columns="row") if not keys else out
@@ -62,6 +67,11 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _is_number(column: "pd.Series[Any]") -> bool:
     return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+
+
+def _signed(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """A column whose differences may be negative."""
+    return column.astype("int64") if column.dtype.kind == "u" else column
 
 
 def _numbered(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:

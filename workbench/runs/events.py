@@ -1,13 +1,15 @@
 """What a run tells while it goes on: `events.jsonl`, to which lines are only ever added.
 
 A line is one write to a file opened for appending, so lines of several processes never mix, and a
-line cut short by a crash is passed over. Readers go on where they stopped. Costs a system call an
-event; progress is written twice a second at most.
+line cut short by a crash is passed over. Telling is not doing: a line that cannot be written is let
+go. Readers go on where they stopped. Costs a system call an event; progress is written twice a
+second at most.
 """
 
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,12 @@ from typing import Any
 FILE = "events.jsonl"
 LONGEST = 4_000  # characters of a log line that are kept
 TAIL = 64 * 1024  # bytes from the end in which the last lines are looked for
+_FACTS = {
+    "progress": {"done", "total", "doing", "left"},
+    "log": {"text"},
+    "warning": {"text"},
+    "state": {"state"},
+}
 
 
 def now() -> str:
@@ -24,15 +32,16 @@ def now() -> str:
 
 def add(folder: Path, kind: str, **facts: Any) -> None:
     """Add one event."""
-    if isinstance(facts.get("text"), str):
-        facts["text"] = facts["text"][:LONGEST]
+    if "text" in facts:
+        facts["text"] = str(facts["text"])[:LONGEST]
     line = json.dumps({"time": now(), "kind": kind, **facts}, ensure_ascii=True) + "\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(folder / FILE, flags, 0o644)
-    try:
-        os.write(handle, line.encode())
-    finally:
-        os.close(handle)
+    with suppress(OSError):
+        handle = os.open(folder / FILE, flags, 0o644)
+        try:
+            os.write(handle, line.encode())
+        finally:
+            os.close(handle)
 
 
 def read(folder: Path, start: int = 0) -> tuple[list[Mapping[str, Any]], int]:
@@ -56,11 +65,22 @@ def last(folder: Path) -> list[Mapping[str, Any]]:
     return read(folder, max(0, size - TAIL))[0]
 
 
+def last_start(folder: Path) -> int:
+    """Where the present attempt begins."""
+    start = place = 0
+    with suppress(OSError), (folder / FILE).open("rb") as file:
+        for line in file:
+            if b'"state": "queued"' in line:  # text has its quotes escaped
+                start = place
+            place += len(line)
+    return start
+
+
 def _parsed(content: bytes) -> Iterator[Mapping[str, Any]]:
-    for line in content.splitlines():
+    for line in content.split(b"\n"):
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # cut short
-        if isinstance(event, dict):
+        if isinstance(event, dict) and _FACTS.get(str(event.get("kind")), {""}) <= event.keys():
             yield event

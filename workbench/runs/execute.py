@@ -9,7 +9,6 @@ import os
 import platform
 import random
 import shutil
-import socket
 import sys
 import time
 import traceback
@@ -30,8 +29,9 @@ from workbench.files import written_whole
 from workbench.runs import events, queue, results, spec, status
 from workbench.runs.asking import checked_settings
 from workbench.runs.journal import Cancelled, Journal
+from workbench.runs.names import unlinked
 from workbench.runs.run import PROVENANCE
-from workbench.runs.status import Failure, Status
+from workbench.runs.status import Failure
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -42,28 +42,27 @@ _PACKAGES = ("numpy", "pandas", "pyarrow", "spacy", "torch", "transformers")
 Open = Callable[[spec.Spec, Journal], "tuple[tuple[Model, ...], tuple[Corpus, ...]]"]
 
 
-def execute(folder: Path, *, share: bool = False, opened: Open | None = None) -> int:
+def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -> int:
     """Do the run whose lock is held; its exit code. `opened` hands over what is open already."""
-    told = Journal(folder)
     try:
-        ended = _attempt(folder, told, share, opened)
+        _attempt(told, share, opened)
     except (Cancelled, KeyboardInterrupt) as end:
-        ended = _ended(folder, "cancelled")
+        _unfinished(told, "cancelled")
         if isinstance(end, KeyboardInterrupt):
             raise
     except WorkbenchError as error:
-        failure = Failure(error.what, error.where, error.remedy, "input", status.log_lines(folder))
-        ended = _ended(folder, "failed", failure)
+        lines = status.log_lines(told.folder)
+        _unfinished(told, "failed", Failure(error.what, error.where, error.remedy, "input", lines))
         return 2
     except MemoryError:
         failure = Failure(
             "memory did not suffice.",
             remedy="Close other programs, set a limit, or use a smaller model.",
             kind="input",
-            lines=status.log_lines(folder),
+            lines=status.log_lines(told.folder),
         )
-        ended = _ended(folder, "failed", failure)
-    except Exception as error:
+        _unfinished(told, "failed", failure)
+    except (Exception, SystemExit) as error:
         lines = tuple(traceback.format_exc().rstrip().splitlines())
         for line in lines:
             told.log(line)
@@ -72,31 +71,53 @@ def execute(folder: Path, *, share: bool = False, opened: Open | None = None) ->
             remedy="This is a bug in the experiment or in Workbench; its log has the details.",
             lines=lines[-status.LINES :],
         )
-        ended = _ended(folder, "failed", failure)
-    return status.CODES[ended.state]
+        _unfinished(told, "failed", failure)
+    return status.CODES[told.status.state]
 
 
-def _attempt(folder: Path, told: Journal, share: bool, opened: Open | None) -> Status:
-    asked = spec.read(folder)
-    status.write(folder, replace(_now(folder), pid=os.getpid(), host=socket.gethostname()))
+def _unfinished(told: Journal, state: status.State, failure: Failure | None = None) -> None:
+    """End without results, and leave none; unless they were all there before the end came."""
+    if told.status.state != "done":
+        results.clear(told.folder)  # first: where a disk is full, this makes the room to say so
+        told.becomes(state, ended=events.now(), failure=failure)
+
+
+def _attempt(told: Journal, share: bool, opened: Open | None) -> None:
+    asked = _question(told.folder)
     told.check()
     if asked.sweep:
         from workbench.runs.sweep import gather
 
-        return _run(folder, told, asked, asked.device, lambda: gather(asked, told, share))
-    guest = opened is not None
-    with _turn(asked.device, told, share or guest) as device:
-        return _run(
-            folder, told, asked, device, lambda: _compute(folder, told, asked, device, opened)
-        )
+        _run(told, asked, asked.device, lambda: gather(asked, told, share))
+        return
+    with _turn(asked.device, told, share or opened is not None) as device:
+        _run(told, asked, device, lambda: _compute(told, asked, device, opened))
+
+
+def _question(folder: Path) -> spec.Spec:
+    """What is asked; its answer must belong under this run's name."""
+    asked = spec.read(folder)
+    experiment = EXPERIMENTS[asked.experiment]
+    if asked.name != folder.name:
+        what = f"the run's spec asks another question: {asked.name}."
+    elif asked.version != experiment.version:
+        what = f"{asked.experiment} has changed: version {asked.version} was asked for, this is "
+        what += f"version {experiment.version}."
+    else:
+        return asked
+    raise WorkbenchError(what, where=folder.name, remedy="Ask anew with workbench run.")
 
 
 @contextmanager
 def _turn(device: str, told: Journal, share: bool) -> Iterator[str]:
+    said: list[int] = []
+
     def waiting(before: int) -> None:
         told.check()
-        where = f"{before} before this one" if before else "a job is on it"
-        told.log(f"Waiting for {device}: {where}.")
+        if before not in said[-1:]:
+            where = f"{before} before this one" if before else "a job is on it"
+            told.log(f"Waiting for {device}: {where}.")
+            said.append(before)
 
     place = nullcontext(queue.slots(device)[0]) if share else queue.turn(device, waiting)
     with place as found:
@@ -104,16 +125,14 @@ def _turn(device: str, told: Journal, share: bool) -> Iterator[str]:
 
 
 def _run(
-    folder: Path,
     told: Journal,
     asked: spec.Spec,
     device: str,
     compute: Callable[[], tuple[Result, dict[str, Any]]],
-) -> Status:
+) -> None:
     """Compute and write, with the states before and after."""
-    started = replace(_now(folder), state="running", started=events.now(), device=device)
-    status.write(folder, started)
-    events.add(folder, "state", state="running", attempt=started.attempt)
+    folder = told.folder
+    told.becomes("running", started=events.now(), device=device)
     clock = time.monotonic()
     experiment = EXPERIMENTS[asked.experiment]
     with _warnings_to(told):
@@ -133,7 +152,7 @@ def _run(
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
         "device": device,
         "threads": os.environ.get("OMP_NUM_THREADS") or os.cpu_count(),
-        "started": started.started,
+        "started": told.status.started,
         "ended": events.now(),
         "seconds": round(seconds, 3),
         "peak_memory_bytes": _peak_memory(),
@@ -142,15 +161,14 @@ def _run(
         "caveats": [asdict(caveat) for caveat in result.caveats],
         **facts,
     }
-    with written_whole(folder / PROVENANCE) as draft:
+    with written_whole(unlinked(folder / PROVENANCE)) as draft:
         draft.write_text(json.dumps(provenance, indent=1))
-    ended = _ended(folder, "done", seconds=seconds)
+    told.becomes("done", ended=events.now(), seconds=seconds, failure=None)
     shutil.rmtree(folder / SCRATCH, ignore_errors=True)
-    return ended
 
 
 def _compute(
-    folder: Path, told: Journal, asked: spec.Spec, device: str, opened: Open | None
+    told: Journal, asked: spec.Spec, device: str, opened: Open | None
 ) -> tuple[Result, dict[str, Any]]:
     experiment = EXPERIMENTS[asked.experiment]
     settings = checked_settings(experiment, asked.settings)
@@ -160,10 +178,11 @@ def _compute(
     from workbench.models.catalogue import facts as facts_of
 
     facts = [facts_of(model) for model in models]
+    _require_same(asked, facts)
     for reason in misfits(experiment, settings, facts, corpora):
         raise reason
     _seed(asked.seed, bool(models))
-    scratch = folder / SCRATCH
+    scratch = unlinked(told.folder / SCRATCH)
     scratch.mkdir(exist_ok=True)
     inputs = Inputs(
         models,
@@ -176,6 +195,7 @@ def _compute(
         scratch,
     )
     result = experiment.run(inputs, settings, told)
+    _require_unchanged(asked, corpora)
     return result, {
         "models": [{**f, "name": m.name} for f, m in zip(facts, asked.models, strict=True)],
         "corpora": [
@@ -187,11 +207,11 @@ def _compute(
 
 def open_again(asked: spec.Spec, told: Journal) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
     """Open what a question names; it must be what it was when the question was asked."""
-    from workbench.corpora import read
-    from workbench.corpora.identity import content_hash
-
     corpora = []
     for wanted in asked.corpora:
+        from workbench.corpora import read
+        from workbench.corpora.identity import content_hash
+
         if wanted.ref is None:
             raise _handed_over(wanted.name)
         corpus = read(wanted.ref, **wanted.options)
@@ -202,11 +222,11 @@ def open_again(asked: spec.Spec, told: Journal) -> "tuple[tuple[Model, ...], tup
         corpora.append(replace(corpus, name=wanted.name))
     models = []
     for model in asked.models:
-        if model.ref is None:
-            raise _handed_over(model.name)
         from workbench.models.loading import load
         from workbench.runs.known import known
 
+        if model.ref is None:
+            raise _handed_over(model.name)
         if known(model.ref, asked.seed, model.pickled).hash != model.hash:
             raise _changed("model", model.name)
         found = load(
@@ -215,6 +235,22 @@ def open_again(asked: spec.Spec, told: Journal) -> "tuple[tuple[Model, ...], tup
         found.name = model.name  # not the path it was read from
         models.append(found)
     return tuple(models), tuple(corpora)
+
+
+def _require_same(asked: spec.Spec, facts: "list[dict[str, Any]]") -> None:
+    """What was opened is what was asked for; where weights were rounded, their files tell."""
+    for model, found in zip(asked.models, facts, strict=True):
+        if model.precision == "fp32" and found["content_hash"] != model.hash:
+            raise _changed("model", model.name)
+
+
+def _require_unchanged(asked: spec.Spec, corpora: "tuple[Corpus, ...]") -> None:
+    """The files that were read are still what they were when reading began."""
+    for wanted, corpus in zip(asked.corpora, corpora, strict=True):
+        from workbench.corpora.identity import content_hash
+
+        if corpus.origin is not None and content_hash(corpus) != wanted.hash:
+            raise _changed("corpus", wanted.name)
 
 
 def _changed(what: str, name: str) -> WorkbenchError:
@@ -231,19 +267,6 @@ def _handed_over(name: str) -> WorkbenchError:
         where=name,
         remedy="Call wb.run again with the same object, or name a file or folder.",
     )
-
-
-def _now(folder: Path) -> Status:
-    return status.read(folder) or Status("queued")
-
-
-def _ended(
-    folder: Path, state: status.State, failure: Failure | None = None, seconds: float = 0.0
-) -> Status:
-    ended = replace(_now(folder), state=state, ended=events.now(), seconds=seconds, failure=failure)
-    status.write(folder, ended)
-    events.add(folder, "state", state=state, text=failure.what if failure else "")
-    return ended
 
 
 def _seed(seed: int, with_torch: bool) -> None:

@@ -2,8 +2,8 @@
 
 The first time a model's files are met, the model is opened once; after that the files' own bytes
 tell, so the same question is answered without importing torch. What is kept is keyed by content
-(bytes, seed of random weights, version of transformers), never by name. Costs one reading of the
-files.
+(bytes, seed of random weights, version of transformers), never by name; a run trusts it no further
+than to find its name. Costs one reading of the files.
 """
 
 import hashlib
@@ -34,21 +34,53 @@ class Known:
 
 def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     """The content hash and the facts of a model, opened only if these files are new."""
-    files = list(_files(ref.removesuffix(RANDOM)))
-    key = _key(files, seed if ref.endswith(RANDOM) else None, pickled) if files else ""
+    key = _key(ref, seed, pickled)
     path = places.home() / "known" / f"{key}.json"
-    if key:
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(path.read_bytes())
-            return Known(found["hash"], found["facts"])
+    if key and (kept := _kept(path)):
+        return kept
     from workbench.models.catalogue import facts
     from workbench.models.loading import load
 
     told = facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
-    if key:
+    if key and key == _key(ref, seed, pickled):  # else it was written to while it was opened
         with suppress(WorkbenchError), written_whole(path) as draft:  # a cache; it can do without
-            draft.write_text(json.dumps({"hash": told["content_hash"], "facts": told}))
+            draft.write_text(json.dumps({"facts": told, "check": _check(told)}))
     return Known(told["content_hash"], told)
+
+
+def is_folder(source: str) -> bool:
+    """Whether a reference names a folder; what can be no path names none."""
+    try:
+        return bool(source) and Path(source).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _kept(path: Path) -> Known | None:
+    """What was found out before, if it is as it was written."""
+    with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        found = json.loads(path.read_bytes())
+        if found["check"] == _check(found["facts"]):
+            return Known(found["facts"]["content_hash"], found["facts"])
+    return None
+
+
+def _check(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _key(ref: str, seed: int, pickled: bool) -> str:
+    """A hash of the files' bytes, and of what else the opened model depends on; "" without any."""
+    own_seed = seed if ref.endswith(RANDOM) else None
+    facts: list[object] = [FORMAT, own_seed, pickled, version("transformers")]
+    try:
+        files = [path for path in _files(ref.removesuffix(RANDOM)) if path.is_file()]
+        for path in files:
+            with path.open("rb") as file:
+                facts.append([path.name, hashlib.file_digest(file, "sha256").hexdigest()])
+    except (OSError, ValueError, RuntimeError):
+        return ""  # opening it will say what is wrong
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest() if files else ""
 
 
 def _files(source: str) -> Iterator[Path]:
@@ -60,7 +92,7 @@ def _files(source: str) -> Iterator[Path]:
             yield from sorted(path.iterdir()) if path.is_dir() else [path]
         return
     folder = Path(source).expanduser()
-    if not folder.is_dir():
+    if not is_folder(source):
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
 
@@ -72,16 +104,3 @@ def _files(source: str) -> Iterator[Path]:
             return
         folder = Path(config).parent
     yield from sorted(path for path in folder.iterdir() if path.suffix in _PARTS)
-
-
-def _key(files: list[Path], seed: int | None, pickled: bool) -> str:
-    """A hash of the files' bytes, and of what else the opened model depends on."""
-    facts: list[object] = [FORMAT, seed, pickled, version("transformers")]
-    try:
-        for path in files:
-            if path.is_file():
-                with path.open("rb") as file:
-                    facts.append([path.name, hashlib.file_digest(file, "sha256").hexdigest()])
-    except OSError:
-        return ""  # opening it will say what is wrong
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

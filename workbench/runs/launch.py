@@ -8,12 +8,13 @@ Of two that ask for the same run one computes and the other follows. Costs a pro
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,19 +23,26 @@ from typing import Any
 from workbench import places
 from workbench.errors import WorkbenchError
 from workbench.runs import events, locks, spec, status
-from workbench.runs.execute import Open, execute
-from workbench.runs.journal import CANCEL
+from workbench.runs.execute import SCRATCH, Open, execute
+from workbench.runs.journal import Journal
+from workbench.runs.names import unlinked
 from workbench.runs.run import Run
-from workbench.runs.status import LOCK, LOG, Failure, Status
+from workbench.runs.status import CANCEL, LOCK, LOG, Failure, Status
 
 EVERY = 0.1  # seconds between looks at a run
 GRACE = 10.0  # seconds a cancelled process has to end by itself
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # what `written_whole` leaves when it is killed
 _started: list[subprocess.Popen[bytes]] = []  # kept only so that the system's records are cleared
 
 
 def start(
-    asked: spec.Spec, *, share: bool = False, scheduler: str = "", opened: Open | None = None
+    asked: spec.Spec,
+    *,
+    share: bool = False,
+    scheduler: str = "",
+    opened: Open | None = None,
+    part_of: str = "",
 ) -> Run:
     """The run that answers a question: done already, under way, or started here and now.
 
@@ -43,124 +51,168 @@ def start(
     """
     run = Run(places.runs() / asked.name)
     scheduler, parts_on = ("", scheduler) if asked.sweep else (scheduler, "")
-    lock = _take(run.path)
-    if lock is None:
-        return run
     try:
-        if (status.read(run.path) or Status("failed")).state == "done":
+        lock = _take(run.path)
+        if lock is None:
             return run
-        queued = Status("queued", scheduler=scheduler, parts_on=parts_on, guest=opened is not None)
-        _queue(run.path, asked, queued)
-        if opened is not None:
-            execute(run.path, opened=opened)
-        elif not scheduler:
-            _spawn(run.path, lock, share)
+        try:
+            guest = opened is not None
+            queued = Status(
+                "queued", scheduler=scheduler, parts_on=parts_on, guest=guest, part_of=part_of
+            )
+            _queue(run.path, asked, queued)
+            if opened is not None:
+                execute(Journal(run.path), opened=opened)
+            elif not scheduler:
+                _spawn(run.path, lock, share)
+        finally:
+            os.close(lock)
+        if scheduler:
+            from workbench.runs.cluster import submit
+
+            submit(run.path, asked, scheduler)
+    except OSError as error:
+        wrong = _unwritable(run.path, error)
+        _not_started(run.path, wrong)
+        raise wrong from None
     except BaseException as error:
         _not_started(run.path, error)
         raise
-    finally:
-        os.close(lock)
-    if scheduler:
-        from workbench.runs.cluster import submit
-
-        try:
-            submit(run.path, asked, scheduler)
-        except BaseException as error:
-            _not_started(run.path, error)
-            raise
     return run
 
 
 def follow(run: Run) -> Iterator[Mapping[str, Any]]:
     """The run's events of this attempt as they come, until it has ended."""
-    place = _last_start(run.path)
+    place = events.last_start(run.path)
     while True:
-        standing = run.status
+        now = looked(run)
         found, place = events.read(run.path, place)
         yield from found
-        if not standing.under_way:
+        if not now.under_way:
             return
-        if standing.scheduler:
-            from workbench.runs.cluster import given_up
-
-            given_up(run.path, standing)
         time.sleep(EVERY)
 
 
+def looked(run: Run) -> Status:
+    """How a run stands, after hearing from the cluster that has it."""
+    now = run.status
+    if now.under_way and now.scheduler:
+        from workbench.runs.cluster import given_up
+
+        return given_up(run.path, now)
+    return now
+
+
 def cancel(run: Run, grace: float = GRACE) -> Status:
-    """Ask a run to end, then make it; the device is free when this returns."""
+    """Ask a run to end, then make it; the device is free when this returns.
+
+    A sweep's parts end with it. What is on another machine, or inside another program, ends at its
+    next step.
+    """
     now = run.status
     if not now.under_way:
         raise WorkbenchError(f"the run is {now.state} already.", where=run.name)
+    end([run], grace)
+    with suppress(WorkbenchError):
+        end(_parts(run), grace)
+    return run.status
+
+
+def end(runs: Sequence[Run], grace: float = GRACE) -> None:
+    """End these runs, all at the same time."""
+    attempts = {}
+    for run in runs:
+        if (now := run.status).under_way:
+            attempts[run] = now.attempt
+            _ask_to_end(run)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline, told = time.monotonic() + grace, set[Run]()
+        while held := [run for run in attempts if locks.is_held(run.path / LOCK)]:
+            if time.monotonic() > deadline:
+                break
+            for run in held:
+                now = status.read(run.path) or Status("queued", attempt=attempts[run])
+                if now.attempt != attempts[run]:
+                    del attempts[run]  # begun anew since: another's
+                elif run not in told and now.pid and now.here and not now.guest:
+                    told.add(run)
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(now.pid, number)
+            time.sleep(EVERY / 2)
+            _clear_started()
+    for run in attempts:
+        status.ended(run.path)
+
+
+def _ask_to_end(run: Run) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        (run.path / CANCEL).touch()
+        os.close(os.open(run.path / CANCEL, flags, 0o644))
     except OSError as error:
         raise _unwritable(run.path, error) from None
-    if not _ends(run, signal.SIGTERM, grace):
-        _ends(run, signal.SIGKILL, grace)
-    lock = locks.take(run.path / LOCK)
-    if lock is None:
-        return run.status  # on another machine, or a guest: it ends at its next step
-    try:
-        found = status.read(run.path) or now
-        if found.under_way or (found.failure and found.failure.kind == "died"):
-            status.write(
-                run.path, replace(found, state="cancelled", ended=events.now(), failure=None)
-            )
-            events.add(run.path, "state", state="cancelled")
-    finally:
-        os.close(lock)
-    return run.status
+
+
+def _parts(run: Run) -> list[Run]:
+    """The runs that a sweep has started, and no other that it waits for."""
+    parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
+    return [p for p in parts if (now := status.read(p.path)) and now.part_of == run.name]
 
 
 def remove(run: Run) -> None:
     """Remove a run that is not under way; half a removal is never seen as a run."""
-    now = run.status
-    lock = None if now.under_way else _lock_of(run)
-    if lock is None:
-        raise WorkbenchError(
-            "the run is under way.",
-            where=run.name,
-            remedy=f"First: workbench runs cancel {run.name}",
-        )
     try:
-        grave = run.path.with_name(f".{run.name}.removed-{os.getpid()}")
-        run.path.rename(grave)
+        lock, deadline = None, time.monotonic() + GRACE
+        while not run.status.under_way and lock is None and time.monotonic() < deadline:
+            if (lock := locks.take(unlinked(run.path / LOCK))) is None:
+                time.sleep(EVERY)  # its process has ended the run, but not yet itself
+        if lock is None:
+            raise WorkbenchError(
+                "the run is under way.",
+                where=run.name,
+                remedy=f"First: workbench runs cancel {run.name}",
+            )
+        try:
+            run.path.rename(run.path.with_name(f".{run.name}.removed-{os.getpid()}"))
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise _unwritable(run.path, error) from None
+    for grave in run.path.parent.glob(".*.removed-*"):  # and those of a remover that was killed
         shutil.rmtree(grave, ignore_errors=True)
-    except OSError as error:
-        raise _unwritable(run.path, error) from None
-    finally:
-        os.close(lock)
-
-
-def _lock_of(run: Run) -> int | None:
-    try:
-        return locks.take(run.path / LOCK)
-    except OSError as error:
-        raise _unwritable(run.path, error) from None
 
 
 def _take(folder: Path) -> int | None:
     """The lock of a run's folder, which is made; None where the run is done or under way."""
-    try:
+    unlinked(folder / LOCK)
+    while True:
         folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            if (found := status.read(folder)) and found.state == "done":
-                return None
+        found = status.read(folder)
+        if found and found.state == "done":
+            return None
+        try:
             lock = locks.take(folder / LOCK)
-            if lock is not None:
+        except FileNotFoundError:
+            continue  # somebody removed the folder just now
+        if lock is not None:
+            if not _is_done(folder):
                 return lock
-            if locks.is_held(folder / LOCK):
-                return None
-            folder.mkdir(parents=True, exist_ok=True)  # somebody removed it just now
-    except OSError as error:
-        raise _unwritable(folder, error) from None
+            os.close(lock)
+        elif found and found.under_way and locks.is_held(folder / LOCK):
+            return None
+        time.sleep(EVERY / 10)  # it is about to begin, or just ending
+
+
+def _is_done(folder: Path) -> bool:
+    found = status.read(folder)
+    return found is not None and found.state == "done"
 
 
 def _queue(folder: Path, asked: spec.Spec, queued: Status) -> None:
     """Write down what is asked, and that it waits."""
-    for draft in folder.glob(".*.*"):
-        draft.unlink(missing_ok=True)  # of a writer that was killed
+    for place in (folder, folder / SCRATCH):
+        for path in place.glob(".*"):
+            if _DRAFT.fullmatch(path.name) and path.is_file():
+                path.unlink(missing_ok=True)
     (folder / CANCEL).unlink(missing_ok=True)
     before = status.read(folder)
     spec.write(folder, asked)
@@ -180,20 +232,24 @@ def _queue(folder: Path, asked: spec.Spec, queued: Status) -> None:
 
 def _spawn(folder: Path, lock: int, share: bool) -> None:
     """Start the run's process; it inherits the lock, so there is no moment without one."""
-    command = worker_command(folder, lock, share)
-    with (folder / LOG).open("wb") as log:
-        _started.append(
-            subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=worker_environment(),
-                pass_fds=[lock],
-                start_new_session=True,
-            )
+    with opened_log(folder, os.O_TRUNC) as log:
+        process = subprocess.Popen(
+            worker_command(folder, lock, share),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=worker_environment(),
+            pass_fds=[lock],
+            start_new_session=True,
         )
+    _started.append(process)
     _clear_started()
+
+
+def opened_log(folder: Path, how: int = 0) -> Any:
+    """Where a run's process prints, open for adding to it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | how
+    return os.fdopen(os.open(folder / LOG, flags, 0o644), "ab")
 
 
 def worker_command(folder: Path, lock: int, share: bool) -> list[str]:
@@ -219,41 +275,13 @@ def own_threads() -> dict[str, str]:
 
 def _not_started(folder: Path, error: BaseException) -> None:
     """Say why a run was not started, if it can be said, and leave no run that seems to wait."""
+    if isinstance(error, WorkbenchError):
+        why = Failure(error.what, error.where, error.remedy, "input")
+    else:
+        why = Failure(f"it was not started: {error!r}.")
     found = status.read(folder)
-    if found is None or found.state != "queued":
-        return
-    known = isinstance(error, WorkbenchError)
-    what = error.what if isinstance(error, WorkbenchError) else f"it was not started: {error!r}."
-    failure = Failure(what, remedy=getattr(error, "remedy", ""), kind="input" if known else "bug")
-    with suppress(OSError, WorkbenchError):
-        status.write(folder, replace(found, state="failed", ended=events.now(), failure=failure))
-
-
-def _last_start(folder: Path) -> int:
-    """Where in the events the present attempt begins."""
-    start = place = 0
-    with suppress(OSError), (folder / events.FILE).open("rb") as file:
-        for line in file:
-            if b'"state": "queued"' in line:
-                start = place
-            place += len(line)
-    return start
-
-
-def _ends(run: Run, number: signal.Signals, seconds: float) -> bool:
-    """Whether the run's process, once it is told, lets go of its lock within so many seconds."""
-    deadline, told = time.monotonic() + seconds, False
-    while locks.is_held(run.path / LOCK):
-        if time.monotonic() > deadline:
-            return False
-        now = status.read(run.path)
-        if not told and now and now.pid and now.here and not now.guest:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(now.pid, number)
-            told = True
-        time.sleep(EVERY / 2)
-        _clear_started()
-    return True
+    if found is not None and found.state == "queued":
+        status.ended(folder, why)
 
 
 def _clear_started() -> None:

@@ -1,46 +1,55 @@
 """Locks that the system frees when their holder dies, however it dies.
 
 A lock is a file held with `flock`; a process started with the descriptor goes on holding it, so
-there is no moment in which a run that is under way is not locked. Costs a system call.
+there is no moment in which a run that is under way is not locked. Its holder has it alone; who only
+looks whether there is one shares it for a moment, which a taker waits out. Costs a system call.
 """
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+MOMENT = 0.002  # seconds a taker waits for those who only look
 
 
 def take(path: Path) -> int | None:
     """Hold the lock, if nobody does; the descriptor is to be closed, or handed to a process."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    taken = False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        while not _locked(handle, fcntl.LOCK_EX):
+            if not _locked(handle, fcntl.LOCK_SH):
+                return None
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            time.sleep(MOMENT)
+        taken = _is_still(path, handle)  # else removed, with its folder, while we came to it
+        return handle if taken else None
+    finally:
+        if not taken:
+            os.close(handle)
+
+
+@contextmanager
+def unheld(path: Path) -> Iterator[bool]:
+    """Whether nobody holds the lock; if so, nobody takes it during the block."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        yield True
+        return
+    try:
+        yield _locked(handle, fcntl.LOCK_SH)
+    finally:
         os.close(handle)
-        return None
-    except BaseException:
-        os.close(handle)
-        raise
-    if not _is_still(path, handle):  # removed, with its folder, while we came to it
-        os.close(handle)
-        return None
-    return handle
 
 
 def is_held(path: Path) -> bool:
     """Whether some process holds the lock; also told where the folder is read-only."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
+    with unheld(path) as nobody:
+        return not nobody
 
 
 @contextmanager
@@ -55,9 +64,17 @@ def held(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def _locked(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _is_still(path: Path, handle: int) -> bool:
     try:
         there, ours = path.stat(), os.fstat(handle)
-    except FileNotFoundError:
+    except OSError:
         return False
     return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workbench import places
+from workbench.errors import WorkbenchError
 from workbench.runs import locks
 
 EVERY = 0.2  # seconds between looks
@@ -29,62 +30,73 @@ def slots(device: str) -> list[str]:
 
 @contextmanager
 def turn(device: str, waiting: Callable[[int], None]) -> Iterator[str]:
-    """Wait for a device and hold it through the block; `waiting` is told how many are before."""
+    """Wait for a device and hold it through the block; `waiting` hears how many are before."""
     folder = places.home() / "queue" / socket.gethostname()
-    wanted = slots(device)
-    number, ticket = _draw(folder, wanted)
-    held: int | None = None
     try:
-        told = -1
-        while True:
-            before = _before(folder, number, wanted)
-            for slot in wanted if not before else ():
-                held = locks.take(folder / f"{slot.replace(':', '-')}.slot")
-                if held is not None:
-                    break
-            if held is not None:
-                break
-            if before != told:
-                waiting(before)
-                told = before
-            time.sleep(EVERY)
-    finally:
-        (folder / f"{number:012d}.ticket").unlink(missing_ok=True)
-        os.close(ticket)
+        slot, held = _waited(folder, slots(device), waiting)
+    except OSError as error:
+        raise WorkbenchError(
+            f"cannot wait for {device} here: {error.strerror or error}.",
+            where=str(folder),
+            remedy="Name a folder you may write to in WORKBENCH_HOME, or run it with --share.",
+        ) from None
     try:
         yield slot
     finally:
         os.close(held)
 
 
+def _waited(folder: Path, wanted: Sequence[str], waiting: Callable[[int], None]) -> tuple[str, int]:
+    """The place that became free for us, and its lock."""
+    number, ticket = _draw(folder, wanted)
+    try:
+        while True:
+            before = _before(folder, number, wanted)
+            for slot in wanted if not before else ():
+                held = locks.take(folder / f"{slot.replace(':', '-')}.slot")
+                if held is not None:
+                    return slot, held
+            waiting(before)
+            time.sleep(EVERY)
+    finally:
+        (folder / f"{number:012d}.ticket").unlink(missing_ok=True)
+        os.close(ticket)
+
+
 def _draw(folder: Path, wanted: Sequence[str]) -> tuple[int, int]:
     """A number above all others, and its ticket, which is held."""
     counter = folder / "counter"
     with locks.held(folder / "counter.lock"):
-        numbers = [int(path.stem) for path in folder.glob("*.ticket")]
+        numbers = [number for number, _ in _tickets(folder)]
         with suppress(OSError, ValueError):
             numbers.append(int(counter.read_text()))
         number = max(numbers, default=0) + 1
         counter.write_text(str(number))
-        path = folder / f"{number:012d}.ticket"
-        ticket = locks.take(path)
+        ticket = locks.take(folder / f"{number:012d}.ticket")
         assert ticket is not None, "a new number has no other holder"
         os.write(ticket, " ".join(wanted).encode())
     return number, ticket
 
 
+def _tickets(folder: Path) -> list[tuple[int, Path]]:
+    """All tickets, in order."""
+    paths = folder.glob("*.ticket")
+    return sorted((int(path.stem), path) for path in paths if path.stem.isdecimal())
+
+
 def _before(folder: Path, number: int, wanted: Sequence[str]) -> int:
     """How many wait for one of these places and came earlier; what the dead left is removed."""
     before = 0
-    for path in sorted(folder.glob("*.ticket")):
-        if int(path.stem) >= number:
+    for other, path in _tickets(folder):
+        if other >= number:
             break
         try:
             overlap = set(path.read_text().split()) & set(wanted)
-        except OSError:
+        except (OSError, ValueError):
             continue
         if not locks.is_held(path):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
         elif overlap:
             before += 1
     return before

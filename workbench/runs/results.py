@@ -64,16 +64,17 @@ def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> N
         )
     whole = table.reset_index(drop=True)
     whole.attrs = {"about": about.about, "keys": keys}
-    with written_whole(inside(folder / TABLES, name, ".parquet", "table")) as draft:
-        whole.to_parquet(draft, index=False)
+    path = inside(folder / TABLES, name, ".parquet", "table")
+    with written_whole(path) as draft, draft.open("wb") as file:  # pyarrow opens UTF-8 paths only
+        whole.to_parquet(file, index=False)
 
 
 def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
     """One array."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     with written_whole(inside(folder / ARRAYS, name, ".safetensors", "array")) as draft:
-        save_file({name: array}, draft)
+        draft.write_bytes(save({name: array}))
 
 
 def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress) -> list[str]:
@@ -96,13 +97,13 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
             progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
             continue
         with written_whole(inside(folder / FIGURES, name, ".json", "figure")) as draft:
-            draft.write_text(drawn)
+            draft.write_bytes(drawn.encode())
         written.append(name)
     return written
 
 
 class _Files(Mapping[str, Any]):
-    """Files of one kind in a run's folder, read when they are asked for; `order` names some first."""
+    """Files of one kind in a run's folder, read when asked for; `order` names some first."""
 
     part, ending, what = "", "", ""
 
@@ -115,7 +116,7 @@ class _Files(Mapping[str, Any]):
         if name not in self._read:
             path = inside(self.folder, name, self.ending, self.what)
             if not path.is_file():
-                raise UnknownName(name, self.what, self)
+                raise UnknownNameError(name, self.what, self)
             self._read[name] = self._open(path, name)
         return self._read[name]
 
@@ -140,7 +141,7 @@ class _Files(Mapping[str, Any]):
         return f"{self.what}s: {', '.join(self) or 'none'}"
 
 
-class UnknownName(WorkbenchError, KeyError):
+class UnknownNameError(WorkbenchError, KeyError):
     """There is no table, array or figure of that name."""
 
     def __init__(self, name: str, what: str, known: Mapping[str, Any]) -> None:
@@ -160,7 +161,8 @@ class Tables(_Files):
 
     def _open(self, path: Path, name: str) -> pd.DataFrame:
         try:
-            return pd.read_parquet(path)
+            with path.open("rb") as file:
+                return pd.read_parquet(file)
         except (OSError, ValueError) as error:
             raise damaged(path, error) from None
 
@@ -172,10 +174,10 @@ class Arrays(_Files):
 
     def _open(self, path: Path, name: str) -> "NDArray[np.generic]":
         from safetensors import SafetensorError
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load
 
         try:
-            array: NDArray[np.generic] = load_file(path)[name]
+            array: NDArray[np.generic] = load(path.read_bytes())[name]
         except (OSError, SafetensorError, KeyError) as error:
             raise damaged(path, error) from None
         return array
@@ -190,7 +192,7 @@ class Figures(_Files):
         import plotly.io
 
         try:
-            return plotly.io.from_json(path.read_text(), skip_invalid=True)
+            return plotly.io.from_json(path.read_bytes().decode(), skip_invalid=True)
         except (OSError, ValueError) as error:
             raise damaged(path, error) from None
 

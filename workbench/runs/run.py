@@ -15,7 +15,7 @@ from workbench import places
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Caveat
 from workbench.runs import events, results, spec, status
-from workbench.runs.names import checked, is_name
+from workbench.runs.names import checked, is_name, no_link, unlinked
 
 PROVENANCE = "provenance.json"
 
@@ -57,7 +57,7 @@ class Run:
     def provenance(self) -> Mapping[str, Any]:
         """With what it was answered, when, and how long it took."""
         self._require_done()
-        path = self.path / PROVENANCE
+        path = unlinked(self.path / PROVENANCE)
         try:
             found = json.loads(path.read_bytes())
         except (OSError, ValueError) as error:
@@ -78,9 +78,7 @@ class Run:
     def as_data(self) -> dict[str, Any]:
         """What `--json` prints of it."""
         now = self.status
-        tables = {}
-        if now.state == "done":
-            tables = {name: len(self.tables[name]) for name in self.tables}
+        tables = dict(self.provenance.get("tables", {})) if now.state == "done" else {}
         data = {
             "run": self.name,
             "path": str(self.path),
@@ -129,13 +127,7 @@ def open_run(name: str) -> Run:
                 remedy=did_you_mean(name, begun or names),
             )
         path = folder / begun[0]
-    if path.is_symlink():
-        raise WorkbenchError(
-            "this run is a link, and links are not followed.",
-            where=str(path),
-            remedy="Move the folder itself there.",
-        )
-    return Run(path)
+    return Run(no_link(path))
 
 
 def run_names() -> list[str]:

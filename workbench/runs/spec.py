@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
+from workbench.runs.names import unlinked
 
 FILE = "spec.json"
 FORMAT = 1
@@ -90,13 +91,13 @@ class Spec(_Part):
 
 def write(folder: Path, spec: Spec) -> None:
     """Put a spec into its run's folder."""
-    with written_whole(folder / FILE) as draft:
-        draft.write_text(spec.model_dump_json(indent=1))
+    with written_whole(unlinked(folder / FILE)) as draft:
+        draft.write_text(json.dumps(spec.model_dump(), indent=1))
 
 
 def read(folder: Path) -> Spec:
     """The spec of a run."""
-    path = folder / FILE
+    path = unlinked(folder / FILE)
     try:
         return Spec.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
@@ -110,4 +111,8 @@ def read(folder: Path) -> Spec:
 
 def plain(settings: BaseModel) -> Mapping[str, Any]:
     """Settings as JSON has them, every one, so that equal ones are written equally."""
-    return settings.model_dump(mode="json")
+    found = settings.model_dump(mode="json")
+    for name, value in settings:
+        if isinstance(value, set | frozenset):
+            found[name] = sorted(found[name], key=str)
+    return found

@@ -8,7 +8,6 @@ at its lock.
 import json
 import os
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -17,10 +16,12 @@ from typing import Any, Literal, get_args
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
 from workbench.runs import events, locks
+from workbench.runs.names import unlinked
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 UNDER_WAY = ("queued", "running")
 FILE, LOCK, LOG = "status.json", "lock", "log.txt"
+CANCEL = "cancel"  # a file of this name asks the run to end
 LINES = 20  # of the log, with a failure
 CODES = {"done": 0, "failed": 1, "cancelled": 130}  # exit codes, where bad input is not the reason
 
@@ -58,6 +59,7 @@ class Status:
     device: str = ""
     scheduler: str = ""  # of the cluster it was given to
     parts_on: str = ""  # of the cluster that a sweep's parts are given to
+    part_of: str = ""  # the sweep that started it
     guest: bool = False  # runs inside a process that is not its own, such as a notebook
     failure: Failure | None = None
 
@@ -73,57 +75,62 @@ class Status:
 
 def read(folder: Path) -> Status | None:
     """The status as written; None where there is none, or none that can be understood."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(folder / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(folder / FILE, flags)
         with os.fdopen(handle, "rb") as file:
             return _status(json.loads(file.read()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
         return None
 
 
 def write(folder: Path, status: Status) -> None:
     """Put a status in the place of the old one."""
-    with written_whole(folder / FILE) as draft:
+    with written_whole(unlinked(folder / FILE)) as draft:
         draft.write_text(json.dumps(asdict(status), indent=1))
 
 
 def settled(folder: Path) -> Status:
-    """How a run stands in truth: one whose process has died is failed, and is written down so."""
+    """How a run stands in truth: one whose process has died is failed, and is written down so.
+
+    Of a run on a cluster nobody here can tell: where one machine dies, another goes on.
+    """
     found = read(folder)
-    if found is not None and not found.under_way:
+    if found is not None and (found.scheduler or not found.under_way):
         return found
-    if locks.is_held(folder / LOCK):
-        return found or Status("running")
-    if found is not None and found.scheduler and found.state == "queued":
-        return found  # waits on a cluster, which holds no lock
-    found = read(folder)  # it may have ended meanwhile
-    if found is not None and not found.under_way:
-        return found
-    return _died(folder, found)
+    return ended(folder)
 
 
-def _died(folder: Path, found: Status | None) -> Status:
-    if found is None:
-        what = "its status cannot be read" if (folder / FILE).exists() else "it was never started"
-    else:
+def ended(folder: Path, why: Failure | None = None) -> Status:
+    """How a run stands; if it says it is under way and nobody does it, it is ended here."""
+    with locks.unheld(folder / LOCK) as nobody:
+        found = read(folder)
+        if not nobody:
+            return found or Status("running")
+        if found is not None and not found.under_way:
+            return found
+        now = replace(found or Status("failed"), ended=events.now())
+        if (folder / CANCEL).exists():
+            now = replace(now, state="cancelled")
+        else:
+            now = replace(now, state="failed", failure=why or _death(folder, found))
+        if os.path.lexists(folder / FILE):
+            with suppress(OSError, WorkbenchError):  # where one may only read, it is told each time
+                write(folder, now)
+                text = now.failure.what if now.failure else ""
+                events.add(folder, "state", state=now.state, text=text)
+        return now
+
+
+def _death(folder: Path, found: Status | None) -> Failure:
+    if found is not None:
         what = f"its process ended without a word while the run was {found.state}"
-    failure = Failure(
-        f"{what}.",
-        remedy="Run it again: what it had saved is used.",
-        kind="died",
-        lines=log_lines(folder),
-    )
-    dead = replace(found or Status("failed"), state="failed", ended=events.now(), failure=failure)
-    with suppress(OSError, WorkbenchError):  # a folder one may only read is told the same each time
-        handle = locks.take(folder / LOCK)
-        if handle is not None:
-            try:
-                if read(folder) == found:
-                    write(folder, dead)
-                    events.add(folder, "state", state="failed", text=what)
-            finally:
-                os.close(handle)
-    return dead
+    elif os.path.lexists(folder / FILE):
+        what = "its status cannot be read"
+    else:
+        what = "it was never started"
+    remedy = "Run it again: what it had saved is used."
+    return Failure(f"{what}.", remedy=remedy, kind="died", lines=log_lines(folder))
 
 
 def log_lines(folder: Path, most: int = LINES) -> tuple[str, ...]:
@@ -135,18 +142,31 @@ def log_lines(folder: Path, most: int = LINES) -> tuple[str, ...]:
             printed = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         printed = []
-    return tuple(line for line in [*said[-most:], *printed[-most:]] if line.strip())[-most:]
+    lines = [line for line in [*said[-most:], *printed[-most:]] if line.strip()]
+    return tuple(line[: events.LONGEST] for line in lines[-most:])
 
 
-def _status(data: Mapping[str, Any]) -> Status:
-    known = {item.name for item in fields(Status)}
-    facts = {key: value for key, value in data.items() if key in known}
+def _status(data: Any) -> Status:
+    facts = _facts(data, Status)
     if facts["state"] not in get_args(State):
         raise ValueError(facts["state"])
-    for name in ("models", "corpora"):
-        facts[name] = tuple(map(str, facts.get(name, ())))
     if facts.get("failure"):
-        own = {item.name for item in fields(Failure)}
-        given = {key: value for key, value in facts["failure"].items() if key in own}
-        facts["failure"] = Failure(**given | {"lines": tuple(given.get("lines", ()))})
+        facts["failure"] = Failure(**_facts(facts["failure"], Failure))
     return Status(**facts)
+
+
+def _facts(data: Any, kind: type) -> dict[str, Any]:
+    """What is known of it, each of its own type."""
+    found = {}
+    for item in fields(kind):
+        if item.name not in data:
+            continue
+        value = data[item.name]
+        if isinstance(item.default, tuple):
+            value = tuple(map(str, value))
+        elif isinstance(item.default, int | float):
+            value = type(item.default)(value)
+        elif item.name != "failure":
+            value = str(value)
+        found[item.name] = value
+    return found

@@ -3,8 +3,8 @@
     --sweep layer=0,4,8 model=a,b seed=0..4
 
 Each combination is a run of its own, answered from disk where it was asked before; the sweep is a
-run that starts them (as many at a time as there are devices, or all of them on a cluster), waits,
-and lays their tables under one another with the values in front. Costs its parts.
+run that starts them (one more at a time than there are devices, or all of them on a cluster),
+waits, and lays their tables under one another with the values in front. Costs its parts.
 """
 
 import os
@@ -17,11 +17,11 @@ from typing import Any
 import pandas as pd
 
 from workbench.errors import WorkbenchError, did_you_mean, listed
-from workbench.experiment import EXPERIMENTS, Caveat, Result, Table
-from workbench.runs import queue, spec, status
+from workbench.experiment import EXPERIMENTS, Caveat, Experiment, Result, Table
+from workbench.runs import queue, spec
 from workbench.runs.asking import Question, ask
 from workbench.runs.journal import Cancelled, Journal
-from workbench.runs.launch import cancel, start
+from workbench.runs.launch import end, looked, start
 from workbench.runs.run import Run
 
 MOST = 10_000  # runs of one sweep
@@ -57,11 +57,40 @@ def ask_all(
 ) -> tuple[spec.Spec, list[Question]]:
     """The sweep's own question, and those it is made of."""
     kind = EXPERIMENTS[experiment]
+    _require_sensible(kind, swept)
+    questions, seen = [], dict[Any, Any]()
+    shown: dict[str, dict[str, Any]] = {name: {} for name in swept}
+    for chosen in product(*swept.values()):
+        varied = dict(zip(swept, chosen, strict=True))
+        inputs = {name: varied.pop(name) for name in INPUTS if name in varied}
+        if "seed" in inputs:
+            inputs["seed"] = _number(inputs["seed"])
+        question = ask(
+            experiment,
+            [inputs.pop("model")] if "model" in inputs else models,
+            [inputs.pop("corpus")] if "corpus" in inputs else corpora,
+            {**settings, **varied},
+            **{**rest, **inputs, "seen": seen},
+        )
+        questions.append(question)
+        for name, value in zip(swept, chosen, strict=True):
+            shown[name].setdefault(str(value), _shown(question, name, value))
+    sweep = {name: _alike(list(found.values())) for name, found in shown.items()}
+    for name, column in sweep.items():
+        if len(set(column)) < len(column):
+            raise WorkbenchError(f"a value of {name} comes twice.", remedy="Say each once.")
+    parts = tuple(question.spec for question in questions)
+    return questions[0].spec.model_copy(update={"sweep": sweep, "parts": parts}), questions
+
+
+def _require_sensible(kind: Experiment[Any], swept: Mapping[str, Sequence[Any]]) -> None:
+    number, known = 1, [*INPUTS, *kind.settings.model_fields]
     for name, options in swept.items():
-        if name not in INPUTS and name not in kind.settings.model_fields:
+        number *= len(options)
+        if name not in known:
             raise WorkbenchError(
-                f"{name!r} cannot be swept: {experiment} has no such setting.",
-                remedy=did_you_mean(name, [*INPUTS, *kind.settings.model_fields]),
+                f"{name!r} cannot be swept: {kind.name} has no such setting.",
+                remedy=did_you_mean(name, known),
             )
         if not options:
             raise WorkbenchError(
@@ -69,68 +98,36 @@ def ask_all(
             )
         if len(set(map(str, options))) < len(options):
             raise WorkbenchError(f"a value of {name} comes twice.", remedy="Say each once.")
-    number = 1
-    for options in swept.values():
-        number *= len(options)
     if number > MOST:
         raise WorkbenchError(f"{number:,} runs are too many.", remedy=f"At most {MOST:,}.")
-    questions = []
-    for chosen in product(*swept.values()):
-        varied = dict(zip(swept, chosen, strict=True))
-        inputs = {name: varied.pop(name) for name in INPUTS if name in varied}
-        questions.append(
-            ask(
-                experiment,
-                [inputs.pop("model")] if "model" in inputs else models,
-                [inputs.pop("corpus")] if "corpus" in inputs else corpora,
-                {**settings, **varied},
-                **{**rest, **({"seed": _number(inputs.pop("seed"))} if "seed" in inputs else {})},
-                **inputs,
-            )
-        )
-    own = questions[0].spec
-    whole = own.model_copy(
-        update={
-            "sweep": {name: list(map(_written, options)) for name, options in swept.items()},
-            "parts": tuple(question.spec for question in questions),
-        }
-    )
-    return whole, questions
 
 
 def gather(asked: spec.Spec, told: Journal, share: bool) -> tuple[Result, dict[str, Any]]:
     """Have every part answered, and lay their tables together."""
-    scheduler = (status.read(told.folder) or status.Status("running")).parts_on
-    runs = _answered(asked, told, share, scheduler)
+    runs = _answered(asked, told, share)
     if failed := [run for run in runs if run.status.state != "done"]:
         first = failed[0].status
-        why = first.failure.what if first.failure else first.state
+        why = first.failure.what if first.failure else f"{first.state}."
         raise WorkbenchError(
             f"{len(failed)} of {len(runs)} runs did not finish: {why}",
             where=listed(run.name for run in failed),
             remedy="The others are kept. See workbench runs show RUN, mend it, and ask again.",
         )
     experiment = EXPERIMENTS[asked.experiment]
-    swept = list(product(*asked.sweep.values()))
     tables, about = {}, {}
-    names = dict.fromkeys(name for run in runs for name in run.tables)
-    for name in names:
-        parts = []
-        for run, chosen in zip(runs, swept, strict=True):
-            if name in run.tables:
-                part = run.tables[name].copy()
-                for key, value in reversed(list(zip(asked.sweep, chosen, strict=True))):
-                    part.insert(0, _column(key, part), value)
-                parts.append(part)
-        keys = [_column(key, runs[0].tables.get(name, parts[0])) for key in asked.sweep]
-        whole = pd.concat(parts, ignore_index=True)
-        tables[name] = whole
+    for name in dict.fromkeys(name for run in runs for name in run.tables):
+        parts = {
+            chosen: run.tables[name]
+            for run, chosen in zip(runs, product(*asked.sweep.values()), strict=True)
+            if name in run.tables
+        }
+        taken = {column for part in parts.values() for column in part.columns}
+        keys = [f"swept_{key}" if key in taken else key for key in asked.sweep]
+        tables[name] = _stacked(keys, parts)
         own = experiment.tables[name]
         about[name] = Table(own.about, (*keys, *own.keys))
     caveats = dict.fromkeys(Caveat(c.text, c.beside) for run in runs for c in run.caveats)
-    models = {
-        m["hash" if "hash" in m else "content_hash"]: m for r in runs for m in _own(r, "models")
-    }
+    models = {m["content_hash"]: m for run in runs for m in _own(run, "models")}
     corpora = {c["hash"]: c for run in runs for c in _own(run, "corpora")}
     facts = {
         "about": about,
@@ -141,39 +138,49 @@ def gather(asked: spec.Spec, told: Journal, share: bool) -> tuple[Result, dict[s
     return Result(tables, caveats=tuple(caveats)), facts
 
 
-def _answered(asked: spec.Spec, told: Journal, share: bool, scheduler: str) -> list[Run]:
-    waiting, active, runs = list(asked.parts), list[Run](), list[Run]()
-    most = len(waiting) if scheduler else (os.cpu_count() or 1) if share else _slots(asked)
-    told(0, len(waiting), "runs")
+def _stacked(keys: Sequence[str], parts: Mapping[tuple[Any, ...], pd.DataFrame]) -> pd.DataFrame:
+    """The parts of one table under one another, the swept values in front."""
+    rows = []
+    for chosen, part in parts.items():
+        keyed = part.copy()
+        for place, (key, value) in enumerate(zip(keys, chosen, strict=True)):
+            keyed.insert(place, key, value)
+        rows.append(keyed)
+    return pd.concat(rows, ignore_index=True)
+
+
+def _answered(asked: spec.Spec, told: Journal, share: bool) -> list[Run]:
+    """Every part's run, when all have ended."""
+    sweep, scheduler = told.folder.name, told.status.parts_on
+    waiting, runs = list(enumerate(asked.parts)), dict[int, Run]()
+    active: dict[int, Run] = {}
+    most = len(waiting) if scheduler else (os.cpu_count() or 1) if share else _slots(asked) + 1
     try:
         while waiting or active:
             while waiting and len(active) < most:
-                run = start(waiting.pop(0), share=share, scheduler=scheduler)
-                runs.append(run)
-                active.append(run)
-            ended = [run for run in active if not run.status.under_way]
-            for run in ended:
-                active.remove(run)
-                told.log(f"{run.name}: {run.status.state}")
+                place, part = waiting.pop(0)
+                run = start(part, share=share, scheduler=scheduler, part_of=sweep)
+                active[place] = runs[place] = run
+            for place, run in list(active.items()):
+                now = looked(run)
+                if now.under_way:
+                    continue
+                del active[place]
+                told.log(f"{run.name}: {now.state}")
+                if now.state == "cancelled" and now.part_of != sweep:
+                    waiting.append((place, asked.parts[place]))  # with another sweep, not with us
             told(len(runs) - len(active), len(asked.parts), "runs")
             told.check()
             if active:
                 time.sleep(EVERY)
     except Cancelled:
-        for run in active:
-            if run.status.under_way:
-                cancel(run)
+        end([run for run in active.values() if run.status.part_of == sweep])
         raise
-    return runs
+    return [runs[place] for place in sorted(runs)]
 
 
 def _slots(asked: spec.Spec) -> int:
     return max(len(queue.slots(part.device)) for part in asked.parts)
-
-
-def _column(key: str, table: pd.DataFrame) -> str:
-    """The name of a swept value's column beside the table's own."""
-    return f"swept_{key}" if key in table.columns else key
 
 
 def _own(run: Run, what: str) -> list[dict[str, Any]]:
@@ -181,22 +188,26 @@ def _own(run: Run, what: str) -> list[dict[str, Any]]:
     return found if isinstance(found, list) else []
 
 
-def _number(text: Any) -> int:
+def _number(text: Any) -> Any:
     try:
-        return int(text)
+        return int(text) if isinstance(text, str) else text
     except ValueError:
         raise WorkbenchError(
             f"a seed is {text!r:.40}.", remedy="Say seed=0..4, or 0,1,2."
         ) from None
 
 
-def _written(value: Any) -> Any:
-    """A swept value as a table and JSON have it: numbers as numbers."""
-    if isinstance(value, str):
-        for kind in (int, float):
-            try:
-                return kind(value)
-            except ValueError:
-                continue
-        return value
-    return value if isinstance(value, int | float | bool | None) else str(value)
+def _shown(question: Question, name: str, given: Any) -> Any:
+    """A swept value as tables have it: settings as they were understood, the rest as named."""
+    if name == "seed":
+        return question.spec.seed
+    found = question.spec.settings[name] if name not in INPUTS else given
+    return found if isinstance(found, int | float) else str(given)
+
+
+def _alike(column: list[Any]) -> list[Any]:
+    """Values of one kind; where they are not, as text."""
+    one_kind = len({isinstance(value, bool) for value in column}) == 1
+    if one_kind and all(isinstance(value, int | float) for value in column):
+        return column
+    return [str(value) for value in column]

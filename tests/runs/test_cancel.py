@@ -1,0 +1,134 @@
+"""A cancelled run ends, frees its device, and goes on from its checkpoint when asked again."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.runs.conftest import (
+    Asking,
+    await_free,
+    contents,
+    done,
+    finished,
+    process_of,
+    wait_until,
+)
+from workbench.errors import WorkbenchError
+from workbench.runs import events, launch, locks, status
+from workbench.runs.launch import cancel, remove, start
+from workbench.runs.run import Run
+from workbench.runs.spec import Spec
+
+
+def logged(run: Run) -> list[str]:
+    return [str(e["text"]) for e in events.read(run.path)[0] if e["kind"] == "log"]
+
+
+def asleep(asked: Spec) -> Run:
+    """A run that has begun and does not end."""
+    run = start(asked)
+    wait_until(lambda: "asleep" in logged(run))
+    return run
+
+
+def test_a_running_run_ends_at_once_and_says_so(asking: Asking) -> None:
+    run = asleep(asking(mood="numb"))
+    clock = time.monotonic()
+    assert cancel(run).state == "cancelled" == run.status.state
+    assert time.monotonic() - clock < 3 and not locks.is_held(run.path / status.LOCK)
+    with pytest.raises(WorkbenchError, match="cancelled already"):
+        cancel(run)
+    with pytest.raises(WorkbenchError, match="has no results"):
+        _ = run.tables
+
+
+def test_one_that_is_deaf_to_the_signal_is_killed(asking: Asking) -> None:
+    run = asleep(asking(mood="deaf"))
+    process = process_of(run)
+    assert cancel(run, grace=0.3).state == "cancelled"
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+        launch._clear_started()
+        os.kill(process, 0)
+
+
+def test_a_cancelled_run_goes_on_from_its_checkpoint(asking: Asking, tmp_path: Path) -> None:
+    asked = asking(steps=40, pause=0.02)
+    run = start(asked)
+    wait_until(lambda: len(logged(run)) >= 5)
+    cancel(run)
+    before = len(logged(run))
+    assert 5 <= before < 40
+    again = done(asked)
+    assert again.status.attempt == 2 and len(logged(again)) == 40, "each step was computed once"
+    interrupted = contents(again)
+    remove(again)
+    assert contents(done(asked)) == interrupted
+
+
+def test_one_that_has_only_just_been_started(asking: Asking) -> None:
+    """It has no number yet, or has not come to its signals: it ends all the same."""
+    for pause in (0, 0.02, 0.1, 0.3):
+        run = start(asking(mood="numb"))
+        time.sleep(pause)
+        assert cancel(run).state == "cancelled"
+        assert not locks.is_held(run.path / status.LOCK)
+
+
+def test_one_that_waits_for_its_device(asking: Asking) -> None:
+    """It leaves the line; the device stays with whom it was, and then goes to the next."""
+    first = asleep(asking(0, mood="numb"))
+    second, third = start(asking(1)), start(asking(2))
+    wait_until(lambda: logged(second) and logged(third))
+    assert cancel(second).state == "cancelled"
+    assert first.status.state == "running" and third.status.state == "queued"
+    assert cancel(first).state == "cancelled"
+    assert finished(third).status.state == "done"
+    assert done(asking(1)).status.attempt == 2
+
+
+def test_one_inside_this_process(asking: Asking) -> None:
+    asked = asking(steps=1000, pause=0.01)
+    found: list[Run] = []
+
+    def here() -> None:
+        found.append(start(asked, opened=lambda asked, told: ((), ())))
+
+    thread = threading.Thread(target=here)
+    thread.start()
+    run = Run(Path(os.environ["WORKBENCH_RUNS"]) / asked.name)
+    wait_until(lambda: run.path.exists() and logged(run))
+    assert cancel(run, grace=3).state == "cancelled"
+    thread.join()
+    assert found[0].status.state == "cancelled" and found[0].status.guest
+
+
+def test_what_was_begun_anew_is_not_cancelled_by_an_older_wish(asking: Asking) -> None:
+    """Between the wish and the signal the run ended, and somebody else asked again."""
+    asked = asking(mood="numb")
+    run = asleep(asked)
+    ask_to_end = launch._ask_to_end
+
+    def late(target: Run) -> None:
+        ask_to_end(target)
+        os.kill(process_of(target), 9)
+        await_free(target)
+        wait_until(lambda: start(asked).status.state == "queued")
+
+    with pytest.MonkeyPatch.context() as between:
+        between.setattr(launch, "_ask_to_end", late)
+        cancel(run, grace=2)
+    assert run.status.under_way and run.status.attempt == 2
+    cancel(run)
+
+
+def test_a_run_under_way_cannot_be_removed(asking: Asking) -> None:
+    run = asleep(asking(mood="numb"))
+    with pytest.raises(WorkbenchError, match="under way"):
+        remove(run)
+    cancel(run)
+    remove(run)
+    assert list(run.path.parent.iterdir()) == []

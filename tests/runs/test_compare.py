@@ -1,0 +1,46 @@
+"""Runs side by side: rows meet by their keys, and differences have their sign."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from workbench.errors import WorkbenchError
+from workbench.runs.compare import aligned, compared
+
+
+def table(keys: tuple[str, ...], **columns: object) -> pd.DataFrame:
+    found = pd.DataFrame(columns)
+    found.attrs = {"keys": list(keys)}
+    return found
+
+
+def test_rows_meet_by_their_keys_whatever_their_order() -> None:
+    one = table(("word",), word=["a", "b", "c"], count=[3, 2, 1])
+    other = table(("word",), word=["c", "a", "d"], count=[5, 1, 9])
+    found = aligned([one, other]).set_index("word")
+    assert list(found.index) == ["a", "b", "c", "d"]
+    assert found["B − A count"].dropna().to_dict() == {"a": -2, "c": 4}
+    assert pd.isna(found.loc["b", "B count"]) and pd.isna(found.loc["d", "A count"])
+
+
+def test_differences_of_unsigned_numbers_have_their_sign() -> None:
+    one = table(("k",), k=["x", "y"], n=np.array([3, 5], dtype=np.uint8))
+    other = table(("k",), k=["x", "y"], n=np.array([1, 7], dtype=np.uint8))
+    assert list(aligned([one, other])["B − A n"]) == [-2, 2]
+
+
+def test_several_keys_several_runs_and_no_keys() -> None:
+    three = [table(("a", "b"), a=[1, 1], b=[2, 3], v=[x, x + 0.5]) for x in (0.0, 1.0, 3.0)]
+    found = aligned(three)
+    assert list(found["B − A v"]) == [1.0, 1.0] and list(found["C − A v"]) == [3.0, 3.0]
+    bare = aligned([table((), v=[1, 2]), table((), v=[4, 3])])
+    assert list(bare["B − A v"]) == [3, 1] and "row" not in bare
+
+
+def test_what_cannot_be_compared_is_said() -> None:
+    one, other = table(("k",), k=[1], v=[2]), table(("j",), j=[1], v=[2])
+    with pytest.raises(WorkbenchError, match="cannot be aligned"):
+        aligned([one, other])
+    for tables, said in (([{}], "two runs"), ([{"a": one}, {"b": one}], "in common")):
+        with pytest.raises(WorkbenchError, match=said):
+            list(compared(tables))

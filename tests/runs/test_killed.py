@@ -1,0 +1,171 @@
+"""Killed without warning, a hundred times: nothing is lost, and nothing half-made is ever read."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.runs.conftest import Asking, await_free, contents, done, finished
+from workbench.runs import events, launch, status
+from workbench.runs.launch import remove, start
+from workbench.runs.run import Run
+from workbench.runs.spec import Spec
+
+STEPS = {"steps": 24, "pause": 0.012, "rows": 200}
+CLI = (
+    "import sys; from workbench.runs.api import answered; from workbench.runs.asking import ask;"
+    f"answered(ask('steps', settings={STEPS!r}))"
+)
+
+
+class Reader(threading.Thread):
+    """Looks at a run's tables all the time, as an app would; each must be whole, and right."""
+
+    def __init__(self, run: Run, right: pd.DataFrame) -> None:
+        super().__init__(daemon=True)
+        self.run_, self.right = run, right
+        self.stopped, self.looks, self.wrong = threading.Event(), 0, list[str]()
+
+    def run(self) -> None:
+        while not self.stopped.wait(0.01):
+            path = self.run_.path / "tables" / "values.parquet"
+            try:
+                seen = pd.read_parquet(path)
+            except FileNotFoundError:
+                continue
+            except Exception as error:
+                self.wrong.append(repr(error))
+                continue
+            self.looks += 1
+            if not seen.equals(self.right):
+                self.wrong.append(f"{len(seen)} rows")
+
+
+@pytest.fixture
+def right(asking: Asking, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, bytes]:
+    """What a run leaves that nobody disturbs."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("WORKBENCH_RUNS", str(tmp_path / "undisturbed"))
+        return contents(done(asking(**STEPS)))
+
+
+@pytest.fixture
+def asked(asking: Asking) -> Spec:
+    return asking(**STEPS)
+
+
+@pytest.fixture
+def watched(asked: Spec, right: dict[str, bytes], place: Path, tmp_path: Path) -> Iterator[Reader]:
+    values = next((tmp_path / "undisturbed").glob("steps-*/tables/values.parquet"))
+    reader = Reader(Run(place / asked.name), pd.read_parquet(values))
+    reader.start()
+    yield reader
+    reader.stopped.set()
+    reader.join()
+
+
+def test_the_worker_killed_40_times(asked: Spec, right: dict[str, bytes], watched: Reader) -> None:
+    kill_workers(asked, right, 40, random.Random(1))
+    assert watched.looks and not watched.wrong
+
+
+def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.Random) -> None:
+    kills = died = resumed = 0
+    while kills < times:
+        run = start(asked)
+        process = launch._started[-1]
+        try:
+            process.wait(draw.uniform(0, 0.95))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        now = run.status
+        assert now.state in ("failed", "done")
+        if now.state == "failed":
+            assert now.failure and now.failure.kind == "died"
+            died += 1
+        else:
+            assert contents(run) == right
+            told = [e for e in events.read(run.path)[0] if e["kind"] == "log"]
+            resumed += now.attempt > 1 and len(told) == STEPS["steps"]
+            remove(run)
+    assert died > times / 2
+    assert resumed, "no step is computed twice"
+    assert contents(done(asked)) == right
+
+
+def test_who_asks_killed_50_times_while_starting(
+    asked: Spec, right: dict[str, bytes], watched: Reader
+) -> None:
+    """As an app whose process dies: a fork of this one, killed at some moment of `start`."""
+    draw = random.Random(2)
+    begun = 0
+    for _ in range(50):
+        child = os.fork()
+        if child == 0:
+            start(asked)
+            os._exit(0)
+        time.sleep(draw.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        run = Run(watched.run_.path)
+        if not run.path.exists():
+            continue
+        begun += run.status.state == "queued"
+        if draw.random() < 0.3:
+            assert finished(run).status.state in ("done", "failed")
+        if draw.random() < 0.2:
+            assert contents(done(asked)) == right
+            remove(run)
+    assert begun
+    assert contents(done(asked)) == right
+    assert not watched.wrong
+
+
+def test_the_command_line_killed_10_times(
+    asked: Spec, right: dict[str, bytes], watched: Reader
+) -> None:
+    """Whoever waits may go: the run goes on, and who asks next is answered."""
+    draw = random.Random(3)
+    went_on = 0
+    for _ in range(10):
+        with subprocess.Popen([sys.executable, "-c", CLI], stderr=subprocess.DEVNULL) as process:
+            time.sleep(draw.uniform(0.2, 1.0))
+            process.kill()
+        run = Run(watched.run_.path)
+        if run.path.exists() and run.status.under_way:
+            went_on += finished(run).status.state == "done"
+        if run.path.exists() and run.status.state == "done":
+            assert contents(run) == right
+            remove(run)
+    assert went_on
+    assert contents(done(asked)) == right
+    assert not watched.wrong
+
+
+def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) -> None:
+    run = start(asking(mood="numb"))
+    while "asleep" not in status.log_lines(run.path):
+        time.sleep(0.01)
+    os.kill(launch._started[-1].pid, signal.SIGKILL)
+    await_free(run)
+    now = run.status
+    assert now.state == "failed" and now.failure
+    assert now.failure.kind == "died" and "while the run was running" in now.failure.what
+    assert "asleep" in now.failure.lines
+    assert status.read(run.path) == now, "it is written down"
+
+
+@pytest.mark.slow
+def test_the_worker_killed_300_times(asked: Spec, right: dict[str, bytes], watched: Reader) -> None:
+    kill_workers(asked, right, 300, random.Random(4))
+    assert not watched.wrong

@@ -1,0 +1,123 @@
+"""One job on a device at a time, in the order in which they came."""
+
+import os
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.runs.conftest import Asking, done, finished, wait_until
+from workbench.errors import WorkbenchError
+from workbench.runs import events, launch, queue
+from workbench.runs.launch import start
+from workbench.runs.run import Run
+
+
+def times(run: Run) -> tuple[str, str]:
+    now = run.status
+    return now.started, now.ended
+
+
+def in_line(run: Run) -> bool:
+    return any("Waiting for" in str(e.get("text")) for e in events.read(run.path)[0])
+
+
+def test_never_two_at_once_and_the_first_come_first(asking: Asking) -> None:
+    first, runs = start(asking(mood="numb")), list[Run]()
+    wait_until(lambda: first.status.state == "running")
+    for seed in (3, 1, 2, 0):
+        runs.append(start(asking(seed, pause=0.05)))
+        wait_until(lambda: in_line(runs[-1]))
+    launch.cancel(first)
+    spans = [times(finished(run)) for run in runs]
+    assert spans == sorted(spans), "in the order in which they were asked"
+    for (_, ended), (started, _) in pairwise(spans):
+        assert ended <= started, "never two at once"
+
+
+def test_who_shares_does_not_wait(asking: Asking) -> None:
+    first = start(asking(mood="numb"))
+    wait_until(lambda: first.status.state == "running")
+    assert done(asking(1), share=True).status.device == "cpu"
+    assert first.status.state == "running"
+    launch.cancel(first)
+
+
+def test_a_ticket_whose_holder_died_is_passed_over(asking: Asking) -> None:
+    first = start(asking(0, mood="numb"))
+    wait_until(lambda: first.status.state == "running")
+    second = start(asking(1))
+    wait_until(lambda: in_line(second))
+    os.kill(second.status.pid, signal.SIGKILL)
+    third = start(asking(2))
+    wait_until(lambda: in_line(third))
+    os.kill(first.status.pid, signal.SIGKILL)
+    assert finished(third).status.state == "done"
+    assert second.status.state == first.status.state == "failed"
+
+
+def never(before: int) -> None:
+    raise AssertionError(f"{before} before")
+
+
+def test_devices_are_apart_and_any_gpu_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert queue.slots("cuda") == ["cuda:0", "cuda:1"] and queue.slots("cuda:1") == ["cuda:1"]
+    with queue.turn("cpu", never) as cpu, queue.turn("cuda", never) as one:
+        with queue.turn("cuda", never) as other:
+            assert {cpu, one, other} == {"cpu", "cuda:0", "cuda:1"}
+            with pytest.raises(KeyboardInterrupt), queue.turn("cuda", stop):
+                pass
+        with queue.turn("cuda:1", never):
+            pass
+
+
+def stop(before: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_whoever_stops_waiting_leaves_the_line(tmp_path: Path) -> None:
+    with queue.turn("cpu", never):
+        with pytest.raises(KeyboardInterrupt), queue.turn("cpu", stop):
+            pass
+        looks = []
+
+        def look(before: int) -> None:
+            looks.append(before)
+            if len(looks) == 3:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt), queue.turn("cpu", look):
+            pass
+    assert looks == [0, 0, 0], "it is heard at every look, and nobody is before it"
+    with queue.turn("cpu", never):
+        pass
+    assert not list((tmp_path / "home" / "queue").rglob("*.ticket"))
+
+
+def test_strange_files_in_the_line_are_passed_over(tmp_path: Path) -> None:
+    with queue.turn("cpu", never):
+        pass
+    (folder,) = (tmp_path / "home" / "queue").iterdir()
+    (folder / "x.ticket").touch()
+    (folder / "counter").write_text("no number")
+    (folder / "000000000001.ticket").write_bytes(b"\xff")
+    clock = time.monotonic()
+    with queue.turn("cpu", never):
+        pass
+    assert time.monotonic() - clock < 1
+
+
+def test_a_home_one_cannot_write_to_is_said(
+    asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").touch()
+    failure = finished(start(asking())).status.failure
+    assert failure and failure.kind == "input" and "WORKBENCH_HOME" in failure.remedy
+    with pytest.raises(WorkbenchError, match="cannot wait for cpu"), queue.turn("cpu", never):
+        pass
+    assert done(asking(), share=True)

@@ -1,0 +1,68 @@
+"""Experiments of other packages are found through entry points, and theirs are the mistakes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.runs.conftest import forget_experiments, installed
+from workbench.errors import WorkbenchError
+from workbench.experiment import EXPERIMENTS, Experiment
+from workbench.registry import Registry
+
+
+@pytest.fixture
+def offering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    def offer(name: str, value: str) -> None:
+        monkeypatch.syspath_prepend(
+            str(installed(tmp_path / f"{name}{abs(hash(value))}", name, value))
+        )
+        forget_experiments()
+
+    return offer
+
+
+def test_a_third_party_experiment_is_found() -> None:
+    assert "steps" in EXPERIMENTS and EXPERIMENTS["steps"].about == "Draws numbers, step by step."
+    assert {"describe", "profile", "steps"} <= set(EXPERIMENTS)
+
+
+def test_the_same_entry_point_twice_is_one(offering) -> None:  # type: ignore[no-untyped-def]
+    offering("steps", "workbench_steps:EXPERIMENT")
+    assert EXPERIMENTS["steps"].name == "steps"
+
+
+def test_two_of_one_name_are_an_error_that_names_both(offering) -> None:  # type: ignore[no-untyped-def]
+    offering("describe", "workbench_steps:EXPERIMENT")
+    with pytest.raises(WorkbenchError) as raised:
+        EXPERIMENTS["describe"]
+    for words in ("two experiments are called 'describe'", "workbench_steps", "Uninstall one"):
+        assert words in str(raised.value)
+
+
+def test_an_unknown_name_says_which_is_near() -> None:
+    with pytest.raises(WorkbenchError, match="Did you mean 'profile'"):
+        EXPERIMENTS["profil"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("no_such_module:EXPERIMENT", "No module named 'no_such_module'"),
+        ("workbench_steps:NOTHING", "has no attribute 'NOTHING'"),
+        ("workbench_steps:Steps", "not a Experiment"),
+        ("workbench_steps", "workbench_steps"),
+    ],
+)
+def test_a_broken_entry_point_is_named_and_harms_no_other(  # type: ignore[no-untyped-def]
+    value: str, said: str, offering
+) -> None:
+    offering("broken", value)
+    with pytest.raises(WorkbenchError) as raised:
+        EXPERIMENTS["broken"]
+    assert "'broken'" in str(raised.value) and said in str(raised.value)
+    assert EXPERIMENTS["steps"].name == "steps"
+
+
+def test_a_registry_imports_nothing_until_it_is_asked() -> None:
+    lazy = Registry("experiment", "no.such.group", {"a": "no_such_module:A"}, Experiment)
+    assert list(lazy) == ["a"] and "a" in lazy and len(lazy) == 1

@@ -1,0 +1,169 @@
+"""A sweep: a run for every combination, and their tables under one another."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runs.conftest import contents, finished, wait_until
+from workbench.errors import WorkbenchError
+from workbench.runs import events, launch, status
+from workbench.runs.api import begun_sweep
+from workbench.runs.launch import cancel, remove
+from workbench.runs.run import Run, all_runs
+from workbench.runs.sweep import ask_all, values
+
+
+def swept(settings: dict[str, Any] | None = None, **options: Any) -> Run:
+    return begun_sweep("steps", [], [], settings or {}, options, share=True)
+
+
+def test_two_dimensions_are_gathered_with_their_values_in_front() -> None:
+    run = finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1"]))
+    assert run.status.state == "done", run.status.failure
+    table = run.tables["values"]
+    assert list(table.columns) == ["steps", "seed", "step", "n", "value"]
+    assert table.attrs["keys"] == ["steps", "seed", "step", "n"]
+    assert table[["steps", "seed"]].drop_duplicates().to_numpy().tolist() == [
+        [1, 0], [1, 1], [2, 0], [2, 1]
+    ]  # fmt: skip
+    alone = finished(launch.start(run.spec.parts[3])).tables["values"]
+    part = table[(table["steps"] == 2) & (table["seed"] == 1)].reset_index(drop=True)
+    assert part[list(alone.columns)].equals(alone)
+    assert run.caveats == Run(run.path.parent / run.spec.parts[0].name).caveats
+    # asked again it is answered from disk; a larger one computes only what is new
+    assert swept({"rows": 3}, steps=["1", "2"], seed=["0", "1"]).status == run.status
+    before = {run.name: now.ended for run, now in all_runs()}
+    larger = finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1", "2"]))
+    assert larger.status.state == "done" and len(larger.tables["sums"]) == 9
+    after = {run.name: now.ended for run, now in all_runs()}
+    assert before.items() <= after.items() and len(after) == len(before) + 3
+    # and the gathered tables are the same when gathered again
+    first = contents(larger)
+    remove(larger)
+    assert contents(finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1", "2"]))) == first
+
+
+def test_a_part_that_fails_is_named_and_the_others_are_kept() -> None:
+    run = finished(swept(mood=["well", "raises"]))
+    failure = run.status.failure
+    assert run.status.state == "failed" and failure
+    well, raises = (Run(run.path.parent / part.name) for part in run.spec.parts)
+    assert raises.name in failure.where and well.name not in failure.where
+    assert "1 of 2 runs" in failure.what and "third drawer is empty" in failure.what
+    assert well.status.state == "done"
+
+
+def test_cancelling_a_sweep_ends_its_parts_and_no_other_run() -> None:
+    (part,) = ask_all("steps", [], [], {"mood": "numb"}, {"seed": ["0"]})[0].parts
+    own = launch.start(part, share=True)  # asked for by itself, before the sweep
+    run = swept({"mood": "numb"}, seed=["0", "1"])
+    parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
+    wait_until(lambda: all(part.status.state == "running" for part in parts))
+    assert cancel(run).state == "cancelled"
+    assert [part.status.state for part in parts] == ["running", "cancelled"]
+    cancel(own)
+
+
+def test_a_sweep_that_is_killed_still_ends_its_parts_when_cancelled() -> None:
+    run = swept({"mood": "deaf"}, seed=["0", "1"])
+    parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
+    wait_until(lambda: all("asleep" in status.log_lines(part.path) for part in parts))
+    cancel(run, grace=0.3)  # its own ending of parts takes longer than that
+    assert {part.status.state for part in parts} == {"cancelled"} == {run.status.state}
+
+
+def test_a_sweep_that_died_goes_on_when_asked_again() -> None:
+    asked = {"steps": 20, "pause": 0.02}
+    run = swept(asked, seed=["0", "1"])
+    parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
+    wait_until(lambda: any(part.status.state == "running" for part in parts if part.path.exists()))
+    os.kill(run.status.pid, signal.SIGKILL)
+    wait_until(lambda: run.status.state == "failed")
+    assert finished(swept(asked, seed=["0", "1"])).status.state == "done"
+    for part in parts:
+        steps = [e for e in events.read(part.path)[0] if "computed" in str(e.get("text"))]
+        assert len(steps) == 20
+
+
+def test_a_part_shared_with_a_sweep_that_is_cancelled_is_begun_again() -> None:
+    """The other sweep is not robbed of its answer."""
+    one = swept({"steps": 60, "pause": 0.03}, seed=["0"])
+    part = Run(one.path.parent / one.spec.parts[0].name)
+    wait_until(lambda: part.path.exists() and part.status.state == "running")
+    other = swept({"steps": 60, "pause": 0.03}, rows=["50"])  # the same part
+    wait_until(lambda: other.status.state == "running")
+    cancel(one)
+    assert finished(other).status.state == "done", other.status.failure
+    assert part.status.part_of == other.name and part.status.attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a,b", ["a", "b"]),
+        ("0..3", ["0", "1", "2", "3"]),
+        ("2..0", ["2", "1", "0"]),
+        ("-1..1", ["-1", "0", "1"]),
+        ("elmo:a,b,c", ["elmo:a,b", "c"]),
+        ("a,,b,", ["a", "b"]),
+        ("0.5,1e3", ["0.5", "1e3"]),
+    ],
+)
+def test_values_as_typed(text: str, found: list[str]) -> None:
+    assert values(text) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"step": ["1"]}, "Did you mean 'steps'"),
+        ({"steps": []}, "no value is given for steps"),
+        ({"steps": ["1", "1"]}, "a value of steps comes twice"),
+        ({"most": ["1", "1.0"]}, "a value of most comes twice"),
+        ({"seed": ["0", "00"]}, "a value of seed comes twice"),
+        ({"seed": ["x"]}, "a seed is 'x'"),
+        ({"steps": ["1", "none"]}, "steps is 'none'"),
+        ({"steps": list(map(str, range(1, 102))), "seed": list(map(str, range(100)))}, "10,100"),
+    ],
+)
+def test_a_sweep_that_cannot_be_is_said_before_anything_runs(
+    options: dict[str, list[str]], said: str, place: Path
+) -> None:
+    with pytest.raises(WorkbenchError, match=said):
+        swept(**options)
+    assert not place.exists()
+
+
+def test_swept_values_are_shown_as_they_were_understood() -> None:
+    def shown(name: str, *options: str) -> list[Any]:
+        return ask_all("steps", [], [], {}, {name: options})[0].sweep[name]
+
+    assert shown("steps", "1", "2") == [1, 2]
+    assert shown("most", "1", "2.5") == [1.0, 2.5]
+    assert shown("loud", "yes", "no") == [True, False]
+    assert shown("pattern", "1e3", "x") == ["1e3", "x"]
+    assert shown("depth", "3", "all") == ["3", "all"]
+    assert shown("limit", "none", "5") == ["none", "5"]
+    assert shown("layers", "1,2", "3") == ["1,2", "3"]
+
+
+def test_each_corpus_is_read_once_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    import workbench.corpora.identity as identity
+
+    hashed: list[str] = []
+    whole = identity.content_hash
+    monkeypatch.setattr(identity, "content_hash", lambda c: hashed.append(c.name) or whole(c))
+    options = {"seed": [str(seed) for seed in range(50)], "corpus": ["primer", "primer:size=50"]}
+    _, questions = ask_all("describe", [], [], {}, options)
+    assert len(questions) == 100 and len(hashed) == 2
+
+
+def test_a_column_of_the_name_of_what_is_swept_is_told_apart() -> None:
+    run = finished(swept(kind=["all", "listed"], steps=["2"]))
+    sums = run.tables["sums"]
+    assert list(sums.columns) == ["swept_kind", "steps", "step", "value", "kind"]
+    assert list(sums["swept_kind"]) == ["all", "all", "listed", "listed"] == list(sums["kind"])
+    assert list(run.tables["values"].columns[:2]) == ["kind", "steps"]
