@@ -95,12 +95,12 @@ def resume(
                 where=one.name,
                 remedy="Call wb.run again with the same object.",
             )
-        start(one.spec, share=share, scheduler=scheduler)
+        begun = start(one.spec, share=share, scheduler=scheduler)
         if detach:
-            shown.started(one, json)
+            shown.started(begun, json)
         else:
-            shown.followed(one)
-            shown.answer(one, json)
+            shown.followed(begun)
+            shown.answer(begun, json)
 
 
 @app.command()

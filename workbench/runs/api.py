@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench import places
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS
+from workbench.runs import watch
 from workbench.runs.asking import Question, ask, refs
 from workbench.runs.launch import cancel, follow, start
 from workbench.runs.run import Run, open_run
@@ -45,7 +46,8 @@ def run(
     """Run an experiment, or read its answer where it was asked before; raises where it fails.
 
     `settings` are the experiment's own (`wb.experiments()[name].settings`). `progress` is told
-    every event of the run: a mapping whose `kind` is progress, log, warning or state.
+    every event of the run, a mapping whose `kind` is progress, log, warning or state; by itself a
+    terminal or a notebook shows a bar.
     """
     question = ask(
         experiment,
@@ -64,9 +66,12 @@ def answered(question: Question, progress: Show | None = None) -> Run:
     """The run that answers, when it has ended well."""
     found = begun(question)
     try:
-        for event in follow(found):
-            if progress is not None:
-                progress(event)
+        if progress is None and watch.can_show():
+            watch.watched(found)
+        else:
+            for event in follow(found):
+                if progress is not None:
+                    progress(event)
     except KeyboardInterrupt:
         if found.status.under_way and found.status.pid != os.getpid():
             cancel(found)

@@ -17,6 +17,12 @@ from workbench.runs.run import Run
 Events = Iterable[Mapping[str, Any]]
 
 
+def can_show() -> bool:
+    """Whether somebody watches: a terminal, or a notebook."""
+    console = Console(stderr=True)
+    return console.is_terminal or console.is_jupyter
+
+
 def watched(run: Run) -> None:
     """Show a run's events until it has ended."""
     console = Console(highlight=False, soft_wrap=True, stderr=True)
