@@ -23,9 +23,9 @@ from spacy.vocab import Vocab
 
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import Mention, set_spans
-from workbench.corpora.lines import numbered_lines, stem
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError
+from workbench.lines import numbered_lines, stem
 
 _SYMBOL = re.compile(r"[()]|[^()\s]+", re.ASCII)  # other spaces of Unicode occur inside words
 _BRACKETS = {

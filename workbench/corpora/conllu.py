@@ -36,9 +36,9 @@ from workbench.corpora.conllu_writer import write
 from workbench.corpora.corpus import Options, Reading, Unit
 from workbench.corpora.entities import GUM_FIELDS, LAYERS, Brackets, Found, layers_of
 from workbench.corpora.layers import Mention, set_spans
-from workbench.corpora.lines import COMPRESSED, numbered_lines
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError
+from workbench.lines import COMPRESSED, numbered_lines
 
 __all__ = ["reader", "write"]
 

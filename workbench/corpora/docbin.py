@@ -24,10 +24,10 @@ from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.docbin_columns import SPAN, Columns, read_columns
 from workbench.corpora.docbin_writer import write
 from workbench.corpora.layers import checked_text
-from workbench.corpora.lines import unreadable
 from workbench.corpora.values import WRONG, restored
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError
+from workbench.lines import unreadable
 
 __all__ = ["reader", "write"]
 

@@ -14,8 +14,8 @@ from spacy.util import get_installed_models, get_package_version
 
 from workbench.corpora.corpus import Corpus, Origin
 from workbench.corpora.jiant import layer_of
-from workbench.corpora.lines import COMPRESSED, stem, unreadable
 from workbench.corpora.show import as_data
+from workbench.lines import COMPRESSED, stem, unreadable
 
 READERS = 1  # goes up when a reader makes other Docs of the same bytes
 WITH_PIPELINE = (".txt",)  # formats of raw text, whose Docs also depend on the pipeline

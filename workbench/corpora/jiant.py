@@ -24,12 +24,12 @@ from spacy.vocab import Vocab
 
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import Edge, Mention, Range, edges, layers, set_spans
-from workbench.corpora.lines import stem
 from workbench.corpora.objects import numbered_objects
 from workbench.corpora.references import resolve
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError, listed
 from workbench.files import written_whole
+from workbench.lines import stem
 
 _NAMES = {
     "srl": "roles",

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.corpora.lines import numbered_lines
 from workbench.errors import WorkbenchError
+from workbench.lines import numbered_lines
 
 
 def numbered_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.corpora.lines import COMPRESSED, unreadable
 from workbench.errors import WorkbenchError, did_you_mean, listed
+from workbench.lines import COMPRESSED, unreadable
 
 FORMATS: Mapping[str, str] = {
     ".conllu": "workbench.corpora.conllu",

@@ -18,11 +18,11 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from workbench.corpora.corpus import Options, Reading
-from workbench.corpora.lines import COMPRESSED, numbered_lines, stem
 from workbench.corpora.objects import numbered_objects
 from workbench.corpora.pipelines import tokenizer
 from workbench.corpora.tasks import Columns, Row, columns_of, survey, task_docs
 from workbench.errors import WorkbenchError
+from workbench.lines import COMPRESSED, numbered_lines, stem
 
 _LONGEST = 1 << 24  # characters in one field of a CSV; an unclosed quotation mark ends there
 

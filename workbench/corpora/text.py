@@ -22,9 +22,9 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 
 from workbench.corpora.corpus import Options, Reading
-from workbench.corpora.lines import numbered_lines, stem
 from workbench.corpora.pipelines import load_pipeline
 from workbench.errors import WorkbenchError
+from workbench.lines import numbered_lines, stem
 
 _ATTRIBUTES = [
     IDS[name]
