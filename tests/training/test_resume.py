@@ -1,0 +1,113 @@
+"""A run that is killed and called again ends in the same weights, byte for byte."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.training.lessons import Told, lesson, settings
+from workbench.errors import WorkbenchError
+from workbench.training.checkpoint import NAME
+from workbench.training.curves import read_curves
+from workbench.training.saving import RECIPE, SCRATCH
+from workbench.training.train import train
+
+STEPS = 120
+KILLED = """
+import sys
+from pathlib import Path
+from tests.training.lessons import lesson, settings
+from workbench.training.train import train
+out = Path(sys.argv[1])
+own = settings(int(sys.argv[2]), checkpoint_steps=7, dropout=0.1)
+train("bert", lesson(), out / "model", own, home=out / "tokens")
+"""
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_killed_and_resumed_is_left_alone(tmp_path: Path) -> None:
+    alone = train(
+        "bert",
+        lesson(),
+        tmp_path / "alone",
+        settings(STEPS, dropout=0.1),
+        home=tmp_path / "tokens",
+    )
+    program = [sys.executable, "-c", KILLED, str(tmp_path), str(STEPS)]
+    process = subprocess.Popen(program)
+    checkpoint = tmp_path / "model" / SCRATCH / NAME
+    while not checkpoint.is_file():
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "model" / RECIPE).exists()
+    told = Told()
+    again = train(
+        "bert",
+        lesson(),
+        tmp_path / "model",
+        settings(STEPS, checkpoint_steps=11, dropout=0.1),
+        told,
+        home=tmp_path / "tokens",
+    )
+    assert told.logs[0].startswith("Going on from step ")
+    assert weights(again.folder) == weights(alone.folder)
+    assert [(r.step, r.tokens, r.loss, r.held_out) for r in again.rows] == [
+        (r.step, r.tokens, r.loss, r.held_out) for r in alone.rows
+    ]
+    assert not (tmp_path / "model" / SCRATCH).exists()
+
+
+def test_the_same_call_twice_trains_once_and_another_is_refused(tmp_path: Path) -> None:
+    def call(steps: int) -> Told:
+        told = Told()
+        train("gpt", lesson(), tmp_path / "m", settings(steps), told, home=tmp_path / "tokens")
+        return told
+
+    call(5)
+    before = (tmp_path / "m" / "model.safetensors").stat().st_mtime_ns
+    assert "was trained so already" in call(5).logs[0]
+    assert (tmp_path / "m" / "model.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(WorkbenchError, match="holds another model"):
+        call(6)
+
+
+def test_a_checkpoint_of_other_settings_is_not_gone_on_from(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workbench.training.train.save_trained", _fail)
+        with pytest.raises(RuntimeError):
+            train("gpt", lesson(), tmp_path / "m", settings(5), home=tmp_path / "tokens")
+    with pytest.raises(WorkbenchError, match="unfinished training here"):
+        train("gpt", lesson(), tmp_path / "m", settings(6), home=tmp_path / "tokens")
+    train("gpt", lesson(), tmp_path / "m", settings(5), home=tmp_path / "tokens")
+    assert read_curves(tmp_path / "m" / "curves.csv")[-1].step == 5
+
+
+def test_a_damaged_checkpoint_says_so(tmp_path: Path) -> None:
+    scratch = tmp_path / "m" / SCRATCH
+    scratch.mkdir(parents=True)
+    (scratch / NAME).write_bytes(b"\x00" * 100)
+    with pytest.raises(WorkbenchError, match="cannot be read as a checkpoint"):
+        train("gpt", lesson(), tmp_path / "m", settings(5), home=tmp_path / "tokens")
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Path) -> None:
+    found = []
+    for number, seed in enumerate((3, 3, 4)):
+        out = tmp_path / str(number)
+        train("t5", lesson(), out, settings(8, seed=seed), home=tmp_path / "tokens")
+        found.append(weights(out))
+        assert json.loads((out / RECIPE).read_text())["settings"]["plan"]["seed"] == seed
+    assert found[0] == found[1] != found[2]
+
+
+def _fail(*anything: object) -> None:
+    raise RuntimeError("killed while it was saving")

@@ -1,0 +1,160 @@
+"""From text to a folder: what is written, what can be gone on with, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM
+
+from tests.training.lessons import Told, lesson, settings
+from workbench.errors import WorkbenchError
+from workbench.training.curves import read_curves
+from workbench.training.tokenizers import save_tokenizer
+from workbench.training.train import train
+
+OTHER = ["Whales swim in cold seas and sing for hours.", "Seals rest upon the ice."] * 60
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tokens")
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Path:
+    out = tmp_path_factory.mktemp("trained") / "gpt"
+    train("gpt", lesson(), out, settings(40), home=home)
+    return out
+
+
+def test_a_folder_says_how_it_was_made(gpt: Path) -> None:
+    recipe = json.loads((gpt / "training.json").read_text())
+    assert recipe["family"] == "gpt" and recipe["objective"] == "causal"
+    assert recipe["settings"]["plan"]["steps"] == 40
+    assert len(recipe["text"]["hash"]) == len(recipe["tokenizer"]) == 32
+    assert {"torch", "transformers", "tokenizers"} <= recipe["versions"].keys()
+    rows = read_curves(gpt / "curves.csv")
+    assert recipe["last"]["loss"] == rows[-1].loss
+    assert recipe["parameters"] == AutoModelForCausalLM.from_pretrained(gpt).num_parameters()
+
+
+def test_files_and_lines_are_the_same_text(tmp_path: Path, home: Path, gpt: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(lesson()) + "\n")
+    train("gpt", file, tmp_path / "m", settings(40), home=home)
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (gpt, tmp_path / "m")]
+    assert weights[0] == weights[1]
+
+
+def test_a_model_goes_on_with_other_text(gpt: Path, tmp_path: Path, home: Path) -> None:
+    fresh = train("gpt", OTHER, tmp_path / "fresh", settings(1, rate=1e-9), home=home)
+    on = train("gpt", OTHER, tmp_path / "on", settings(30), continue_from=gpt, home=home)
+    assert on.rows[-1].loss < on.rows[0].loss < fresh.rows[0].loss + 3
+    own, other = (AutoTokenizer.from_pretrained(folder) for folder in (gpt, on.folder))
+    assert own.get_vocab() == other.get_vocab()
+    assert json.loads((on.folder / "training.json").read_text())["from"] == {"model": str(gpt)}
+
+
+def test_going_on_with_no_rate_to_speak_of_changes_nothing(
+    gpt: Path, tmp_path: Path, home: Path
+) -> None:
+    """What is gone on with is the model, not a new one."""
+    on = train("gpt", OTHER, tmp_path / "on", settings(1, rate=1e-9), continue_from=gpt, home=home)
+    before = load_file(gpt / "model.safetensors")
+    for name, tensor in load_file(on.folder / "model.safetensors").items():
+        torch.testing.assert_close(tensor, before[name], atol=1e-6, rtol=0)
+
+
+def test_a_bert_without_a_next_sentence_head_goes_on_by_masks_alone(
+    tmp_path: Path, home: Path
+) -> None:
+    from tests.training.texts import tokenizer
+
+    folder = tmp_path / "published"
+    own = tokenizer("wordpiece", "bert")
+    shape: Any = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    BertForMaskedLM(BertConfig(vocab_size=len(own), **shape)).save_pretrained(folder)
+    save_tokenizer(own, folder)
+    on = train("bert", lesson(), tmp_path / "on", settings(3), continue_from=folder, home=home)
+    assert on.recipe["objective"] == "masked"
+    assert "BertForMaskedLM" in (on.folder / "config.json").read_text()
+
+
+def test_another_objective_and_static_masks(tmp_path: Path, home: Path) -> None:
+    for name, objective, static in [("t5", "prefix", False), ("bert", "masked", True)]:
+        own = settings(4, objective=objective, static=static)
+        out = tmp_path / f"{name}-{objective}"
+        assert train(name, lesson(), out, own, home=home).recipe["objective"] == objective
+
+
+def test_progress_is_told(tmp_path: Path, home: Path) -> None:
+    told = Told()
+    train("gpt", lesson(), tmp_path / "m", settings(10, vocabulary=5_000), told, home=home)
+    assert told.progress[-1] == (10, 10)
+    assert any("held-out loss" in line for line in told.logs)
+    assert any("the text allows a vocabulary of" in line for line in told.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ([], "no text"),
+        (["", "  "], "no text"),
+        (["word"], "fewer than one sequence|too small|allows"),
+    ],
+)
+@pytest.mark.parametrize("family", ["gpt", "bert", "t5", "vectors"])
+def test_texts_that_are_none(
+    family: str, text: list[str], said: str, tmp_path: Path, home: Path
+) -> None:
+    with pytest.raises(WorkbenchError, match=said):
+        train(family, text, tmp_path / "m", settings(3), home=home)
+    assert not (tmp_path / "m" / "training.json").exists()
+
+
+def test_elmo_learns_even_one_word(tmp_path: Path, home: Path) -> None:
+    assert train("elmo", ["word"], tmp_path / "m", settings(3), home=home).rows
+    with pytest.raises(WorkbenchError, match="no text"):
+        train("elmo", [""], tmp_path / "n", settings(3), home=home)
+
+
+@pytest.mark.parametrize(
+    ("family", "more", "arguments", "said"),
+    [
+        ("gpt", {"objective": "masked"}, {}, "gpt does not learn by 'masked'"),
+        ("gpt", {"static": True}, {}, "static"),
+        ("gpt", {"size": "huge"}, {}, "no size 'huge'"),
+        ("gpt", {"held_out": 1.0}, {}, "held_out is 1.0"),
+        ("distilbert", {}, {}, "learns from a teacher"),
+        ("gpt", {}, {"teacher": Path()}, "has no teacher"),
+        ("gpt", {}, {"continue_from": Path("nowhere")}, "no such folder"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    family: str, more: Any, arguments: Any, said: str, tmp_path: Path, home: Path
+) -> None:
+    with pytest.raises(WorkbenchError, match=said):
+        train(family, lesson(), tmp_path / "m", settings(3, **more), home=home, **arguments)
+    assert not (tmp_path / "m" / "training.json").exists()
+
+
+def test_what_cannot_be_gone_on_with_is_refused(gpt: Path, tmp_path: Path, home: Path) -> None:
+    with pytest.raises(WorkbenchError, match="longer than the model reads: 32"):
+        train("gpt", OTHER, tmp_path / "a", settings(3, length=64), continue_from=gpt, home=home)
+    with pytest.raises(WorkbenchError, match="holds a gpt2, which bert does not go on with"):
+        train("bert", OTHER, tmp_path / "b", settings(3), continue_from=gpt, home=home)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WorkbenchError, match=r"no model to go on with|no tokenizer"):
+        train(
+            "gpt", OTHER, tmp_path / "c", settings(3), continue_from=tmp_path / "empty", home=home
+        )
+
+
+def test_a_folder_with_another_model_is_left_alone(gpt: Path, tmp_path: Path, home: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(WorkbenchError, match="holds another model"):
+        train("gpt", lesson(), tmp_path, settings(3), home=home)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]

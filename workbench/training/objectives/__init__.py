@@ -1,0 +1,43 @@
+"""What models learn by: pure functions from token batches to inputs and targets.
+
+    objective(tokens, special, generator, vocabulary, **settings) -> tensors for the model
+
+`tokens` [batch, length] are never changed; what is `special`, padding included, is never touched;
+all chance comes from the generator. Names follow transformers' models: `input_ids`,
+`attention_mask`, `labels` with -100 where there is no loss, `decoder_input_ids`. Those in
+`BY_SENTENCE` are also told where sentences begin, `sentences=`.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from workbench.training.objectives import bart, nsp, t5
+from workbench.training.objectives.causal import IGNORED, bidirectional, causal
+from workbench.training.objectives.masked import masked
+from workbench.training.objectives.replaced import to_generate
+
+__all__ = ["BY_SENTENCE", "IGNORED", "OBJECTIVES", "Objective"]
+
+Objective = Callable[..., dict[str, Tensor]]
+OBJECTIVES: dict[str, Objective] = {
+    "causal": causal,
+    "bidirectional": bidirectional,
+    "masked": masked,
+    "masked-next": nsp.bert,
+    "replaced": to_generate,  # the generator's half; see `replaced.detect`
+    "prefix": t5.prefix_lm,
+    "bert-style": t5.bert_style,
+    "deshuffle": t5.deshuffle,
+    "mass-style": t5.mass_style,
+    "replace-spans": t5.replace_spans,
+    "drop-tokens": t5.drop_tokens,
+    "random-spans": t5.random_spans,
+    "token-masking": bart.token_masking,
+    "token-deletion": bart.token_deletion,
+    "infilling": bart.infilling,
+    "sentence-permutation": bart.sentence_permutation,
+    "document-rotation": bart.document_rotation,
+    "bart": bart.bart,
+}
+BY_SENTENCE = {"masked-next", "sentence-permutation", "bart"}

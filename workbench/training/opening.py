@@ -1,0 +1,162 @@
+"""The model a training begins with: a new one, or one from a folder that goes on with other text.
+
+What is gone on with keeps its tokenizer or its words and its size; only the text is another. A head
+that the folder lacks is drawn anew, with a warning. Costs reading the weights.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers as hf
+from torch import nn
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from workbench.errors import WorkbenchError, listed
+from workbench.models.elmo_options import ElmoOptions
+from workbench.models.vectors import read_vectors
+from workbench.training.architectures import Size
+from workbench.training.distil import Distilled, begin_as
+from workbench.training.electra import open_electra
+from workbench.training.elmo import BiLM, load_trained
+from workbench.training.families import build, family_of
+from workbench.training.quiet import quietly
+from workbench.training.skipgram import SkipGram
+from workbench.training.task import Progress
+from workbench.training.words import Words
+
+_AUTO: Mapping[str, Any] = {
+    "causal": hf.AutoModelForCausalLM,
+    "masked": hf.AutoModelForMaskedLM,
+    "distilled": hf.AutoModelForMaskedLM,
+    "masked-next": hf.AutoModelForPreTraining,
+}
+
+
+def new_elmo(size: Size, words: Words, seed: int) -> BiLM:
+    """An ELMo of about the size of its sisters: two LSTM layers, whatever `layers` says."""
+    width = size.width
+    narrow = max(4, width // 8)
+    filters = ((1, narrow), (2, narrow), (3, 2 * narrow), (4, 4 * narrow))
+    options = ElmoOptions(
+        character_width=16,
+        filters=filters,
+        max_characters=50 if width > 512 else 24,
+        highways=1 if width <= 512 else 2,
+        cells=2 * width,
+        width=width,
+        layers=2,
+    )
+    return BiLM.fresh(options, words, size.vocabulary, seed)
+
+
+def gone_on(name: str, objective: str, folder: Path, progress: Progress) -> nn.Module:
+    """A model of a family that reads pieces, from a folder with its weights."""
+    types = family_of(name).types
+    config = _config(folder)
+    if config.model_type not in types:
+        raise WorkbenchError(
+            f"holds a {config.model_type}, which {name} does not go on with.",
+            where=str(folder),
+            remedy=f"{name} goes on with: {', '.join(types)}.",
+        )
+    auto = _AUTO.get(objective, hf.AutoModelForSeq2SeqLM)
+    with quietly():
+        if objective == "replaced":
+            return open_electra(folder)
+        net, told = auto.from_pretrained(folder, local_files_only=True, output_loading_info=True)
+    if told["missing_keys"]:
+        lacking = listed(sorted(told["missing_keys"]))
+        progress.warn(f"{folder} lacks {lacking}: drawn anew, to be learnt.")
+    found: nn.Module = net.float()
+    return found
+
+
+def has_next(folder: Path) -> bool:
+    """Whether a folder's model was saved with a head for next sentences."""
+    return "BertForPreTraining" in (_config(folder).architectures or ())
+
+
+def longest(net: nn.Module) -> int | None:
+    """The longest sequence a model can read; None where there is no limit."""
+    config: Any = getattr(net, "config", None)
+    for attribute in ("max_position_embeddings", "n_positions"):
+        found = getattr(config, attribute, None)
+        if isinstance(found, int) and config.model_type != "t5":
+            behind = config.pad_token_id + 1 if config.model_type == "roberta" else 0
+            return found - behind
+    return None
+
+
+def student_of(
+    teacher: Path, size: Size, tokenizer: PreTrainedTokenizerBase, seed: int
+) -> Distilled:
+    """A new student of a masked model."""
+    student: Any = build("distilbert", size, tokenizer, seed)
+    taught = _teacher(teacher)
+    begin_as(student, taught)
+    return Distilled(student, taught)
+
+
+def with_teacher(student: nn.Module, teacher: Path) -> Distilled:
+    """A student that was one before."""
+    kept: Any = student
+    return Distilled(kept, _teacher(teacher))
+
+
+def _teacher(folder: Path) -> PreTrainedModel:
+    with quietly():
+        net: PreTrainedModel = hf.AutoModelForMaskedLM.from_pretrained(
+            folder, local_files_only=True
+        )
+    return net
+
+
+def teachers_size(teacher: Path, size: Size) -> Size:
+    """Width, heads, vocabulary and positions of the teacher, and half its layers."""
+    config = _config(teacher)
+    return replace(
+        size,
+        layers=max(1, config.num_hidden_layers // 2),
+        width=config.hidden_size,
+        heads=config.num_attention_heads,
+        vocabulary=config.vocab_size,
+        length=config.max_position_embeddings,
+    )
+
+
+def vectors_of(folder: Path | None, words: Words, width: int, seed: int) -> SkipGram:
+    """New vectors; words that the folder has begin as they are there."""
+    if folder is None:
+        return SkipGram(words, width, seed)
+    old = read_vectors(folder)
+    net = SkipGram(words, old.width, seed)
+    rows = [(row, old.rows[word]) for row, word in enumerate(words.words) if word in old.rows]
+    if rows:
+        here, there = torch.tensor(rows).T
+        with torch.no_grad():
+            net.center[here] = old.table[there].float()
+    return net
+
+
+def elmo_of(folder: Path | None, words: Words, size: Size, seed: int) -> BiLM:
+    """A new ELMo, or one from a folder, which reads the new words by their characters."""
+    if folder is None:
+        return new_elmo(size, words, seed)
+    net = load_trained(folder)
+    net.words = words
+    return net.train()
+
+
+def _config(folder: Path) -> Any:
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise WorkbenchError(
+            f"there is no model to go on with: {first}",
+            where=str(folder),
+            remedy="Name a folder with config.json, model.safetensors and a tokenizer's files.",
+        ) from None

@@ -1,0 +1,115 @@
+"""Sequences out of a store: contiguous tokens, framed as the tokenizer frames a text, none wasted.
+
+Which sequences come at which step follows from the seed and the step alone, so a trainer goes on
+from any step bit for bit, several processes take their parts of the same order, and nothing of the
+order is kept but one permutation an epoch: 8 bytes a sequence, drawn when it is first needed. A
+sequence is read from the mapped file when its turn comes, in some 30 µs.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from workbench.errors import WorkbenchError
+from workbench.training.store import Store
+from workbench.training.vocabulary import Vocabulary
+
+
+class Sequences(NamedTuple):
+    """A batch of packed sequences, as objectives take it."""
+
+    tokens: Tensor  # [batch, length] int64
+    special: Tensor  # [batch, length] bool: frame, ends of documents, padding
+    sentences: Tensor  # [batch, length] bool, where a sentence begins
+    number: Tensor  # [batch], which sequence of the store each is
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A store as sequences of one length; `order` of them is drawn from the seed."""
+
+    store: Store
+    vocabulary: Vocabulary
+    length: int  # frame included
+    seed: int = 0
+
+    @property
+    def content(self) -> int:
+        """Tokens of the store in a sequence."""
+        return self.length - len(self.vocabulary.before) - len(self.vocabulary.after)
+
+    def __len__(self) -> int:
+        return len(self.store) // self.content
+
+    def order(self, position: int, count: int) -> NDArray[np.int64]:
+        """Which sequences stand at these positions of an endless order, epoch after epoch."""
+        places = np.arange(position, position + count)
+        epochs = places // len(self)
+        found = np.empty(count, dtype=np.int64)
+        for epoch in np.unique(epochs):
+            here = epochs == epoch
+            shuffled = _permutation(len(self), self.seed, int(epoch))
+            found[here] = shuffled[places[here] % len(self)]
+        return found
+
+    def batch(self, position: int, count: int) -> Sequences:
+        """So many sequences from a position of the order on: `step * count` for whole steps."""
+        return self.sequences(self.order(position, count))
+
+    def sequences(self, index: NDArray[np.int64]) -> Sequences:
+        """These sequences of the store."""
+        before, after = self.vocabulary.before, self.vocabulary.after
+        inside = slice(len(before), len(before) + self.content)
+        tokens = np.empty((len(index), self.length), dtype=np.int64)
+        tokens[:, : inside.start], tokens[:, inside.stop :] = before, after
+        sentences = np.zeros((len(index), self.length), dtype=np.bool_)
+        for row, number in enumerate(index):
+            first = int(number) * self.content
+            tokens[row, inside] = self.store.read(first, first + self.content)
+            starts = self.store.sentence_starts(first, first + self.content)
+            sentences[row, starts - first + inside.start] = True
+        found = torch.from_numpy(tokens)
+        special = self.vocabulary.is_special(found)
+        return Sequences(found, special, torch.from_numpy(sentences), torch.from_numpy(index))
+
+
+def pack(store: Store, vocabulary: Vocabulary, length: int, seed: int = 0) -> Packing:
+    """A store in sequences of a length, with what the tokenizer puts around a text counted in."""
+    packing = Packing(store, vocabulary, length, seed)
+    frame = length - packing.content
+    if packing.content < 1:
+        raise WorkbenchError(
+            f"sequences of {length} tokens have no room beside the {frame} that frame a text.",
+            remedy=f"Ask for at least {frame + 2}.",
+        )
+    if not len(packing):
+        raise WorkbenchError(
+            f"the text has {len(store):,} tokens, fewer than one sequence of {length:,}.",
+            where=str(store.folder),
+            remedy=f"Give more text, or ask for sequences of at most {len(store) + frame:,}.",
+        )
+    return packing
+
+
+def sentence_batch(store: Store, vocabulary: Vocabulary, numbers: NDArray[np.int64]) -> Sequences:
+    """Whole sentences, each framed and padded to the longest; the store's ends left out."""
+    rows = []
+    for number in numbers:
+        tokens = torch.from_numpy(store.sentence(int(number)))
+        tokens = tokens[~vocabulary.is_special(tokens)]
+        rows.append(torch.tensor([*vocabulary.before, *tokens.tolist(), *vocabulary.after]))
+    pad = 0 if vocabulary.pad is None else vocabulary.pad
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
+    sentences = torch.zeros_like(tokens, dtype=torch.bool)
+    sentences[:, len(vocabulary.before)] = True
+    return Sequences(tokens, vocabulary.is_special(tokens), sentences, torch.from_numpy(numbers))
+
+
+@lru_cache(maxsize=2)
+def _permutation(size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    return np.random.default_rng([seed, epoch]).permutation(size)

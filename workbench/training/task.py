@@ -1,0 +1,139 @@
+"""What is trained on what: the two functions a training loop needs, and the plan it follows.
+
+A `Task` is made by `tasks` from a store of tokens and an objective; the loop in `trainer` asks it
+for micro-batches by number and for what a model loses on one. Costs nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from torch import Tensor, nn
+
+from workbench.errors import WorkbenchError
+from workbench.training.curves import Work
+from workbench.training.schedule import require_shape
+
+
+class Micro(NamedTuple):
+    """A micro-batch: what goes through the model at once."""
+
+    inputs: Mapping[str, Tensor]
+    counts: Tensor  # [terms], targets of each term of the loss
+    tokens: int  # that are read, padding left out
+
+    def to(self, device: "object", pinned: bool = False) -> "Micro":
+        """On a device; from pinned memory without waiting."""
+        moved = {
+            name: (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)  # type: ignore[call-overload]
+            for name, tensor in self.inputs.items()
+        }
+        return self._replace(inputs=moved)
+
+
+Losses = Callable[[nn.Module, Mapping[str, Tensor]], Tensor]  # sums in nats, [terms]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Micro-batches by step and number, and what a model loses on one."""
+
+    draw: Callable[[int, int], Micro]
+    losses: Losses
+    terms: tuple[str, ...] = ("loss",)
+    weights: tuple[float, ...] = (1.0,)
+    held_out: Callable[[], Sequence[Micro]] | None = None  # the same whenever it is asked
+    work: Work | None = None  # what a token costs
+    length: int = 0  # of a sequence
+
+
+class Progress(Protocol):
+    """How a training tells what it is doing."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+        """So much is done, of so much."""
+        ...
+
+    def log(self, text: str) -> None:
+        """A line for the log."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """A line the user should see."""
+        ...
+
+
+class Quiet:
+    """Progress that nobody is told of."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+        pass
+
+    def log(self, text: str) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long, in what steps and how fast; tied to `steps`, or to `seconds` where those are given.
+
+    `batch` sequences make a step, `at_once` go through a device together; where they do not fit
+    `batch`, or `at_once` is 0, all of a process' share go at once.
+    """
+
+    steps: int | None = 1000
+    seconds: float | None = None
+    batch: int = 32
+    at_once: int = 0
+    rate: float = 1e-3
+    schedule: str = "linear"
+    warmup: float = 0.05  # of the run
+    decay: float = 0.01  # of weights; not of biases and norms
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-8
+    clip: float = 1.0  # the norm of a step's gradient, at most; 0 for no limit
+    seed: int = 0
+    evaluations: int = 10  # of the held-out text in the course of a run
+    rows: int = 200  # of the curves
+    checkpoint_seconds: float = 300.0
+    checkpoint_steps: int = 0  # also after each so many; 0 for by the clock alone
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.seconds is None):
+            raise WorkbenchError(
+                "a training ends after a number of steps or of seconds.",
+                remedy="Give steps or a budget of seconds, not both, not neither.",
+            )
+        require_shape(self.schedule)
+        positive = {"steps": self.steps, "seconds": self.seconds, "batch": self.batch}
+        positive |= {"rate": self.rate}
+        for name, value in positive.items():
+            if value is not None and not value > 0:
+                raise WorkbenchError(f"{name} is {value}.", remedy="Give a number above 0.")
+        for name in ("warmup", "decay", "clip", "at_once", "checkpoint_steps"):
+            if not getattr(self, name) >= 0:
+                raise WorkbenchError(f"{name} is {getattr(self, name)}.", remedy="Give 0 or more.")
+        if self.warmup >= 1:
+            raise WorkbenchError(
+                f"warmup is {self.warmup}, and the rate would never be reached.",
+                remedy="It is a share of the run: give less than 1, such as 0.05.",
+            )
+
+    def micros(self, world: int) -> int:
+        """Micro-batches a step, of all processes together."""
+        if self.batch % world:
+            raise WorkbenchError(
+                f"a batch of {self.batch} sequences does not part among {world} processes.",
+                remedy=f"Give a multiple of {world}.",
+            )
+        if not self.at_once or self.at_once >= self.batch // world:
+            return world
+        if self.batch % (self.at_once * world):
+            raise WorkbenchError(
+                f"a batch of {self.batch} sequences is no multiple of {world} x {self.at_once}.",
+                remedy="Give a batch that is a multiple of at_once times the processes.",
+            )
+        return self.batch // self.at_once
