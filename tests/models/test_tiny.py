@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
@@ -35,7 +35,7 @@ def test_model_and_tokenizer_come_back_from_disk_the_same(tmp_path: Path) -> Non
     before = tokenizer(text, return_tensors="pt")
     after = AutoTokenizer.from_pretrained(tmp_path)(text, return_tensors="pt")
     assert torch.equal(before["input_ids"], after["input_ids"])
-    again = AutoModel.from_pretrained(tmp_path)
+    again = AutoModelForMaskedLM.from_pretrained(tmp_path)
     with torch.inference_mode():
         assert torch.equal(model(**before)[0], again(**after)[0])
 
@@ -46,7 +46,7 @@ def test_same_seed_gives_the_same_weights_and_leaves_the_global_seed_alone() -> 
     torch.manual_seed(1)
     first, again, other = (tiny_bert(WORDS, seed=seed)[0] for seed in (3, 3, 4))
     assert torch.equal(torch.rand(1), expected)
-    name = "encoder.layer.0.attention.self.query.weight"
+    name = "bert.encoder.layer.0.attention.self.query.weight"
     assert torch.equal(first.state_dict()[name], again.state_dict()[name])
     assert not torch.equal(first.state_dict()[name], other.state_dict()[name])
 
@@ -63,10 +63,11 @@ def test_facts_are_counted_not_copied() -> None:
     assert (found["name"], found["family"], found["width"]) == ("tiny", "bert", 32)
     assert [(s["name"], s["layers"], s["heads"]) for s in found["stacks"]] == [("encoder", 2, 2)]
     # word, position and type embeddings with their norm; per layer 4 square maps, 2 of the
-    # feed-forward, 2 norms; the pooler
+    # feed-forward, 2 norms; the head's map and norm, and a bias a piece
     embeddings = (len(tokenizer) + 512 + 2) * 32 + 2 * 32
     layer = 4 * (32 * 32 + 32) + (32 * 64 + 64) + (64 * 32 + 32) + 2 * (2 * 32)
-    assert found["parameters"] == embeddings + 2 * layer + (32 * 32 + 32)
+    head = (32 * 32 + 32) + 2 * 32 + len(tokenizer)
+    assert found["parameters"] == embeddings + 2 * layer + head
 
 
 @pytest.mark.parametrize("words", [[], [""], [" "]])

@@ -1,0 +1,77 @@
+"""The experiment that CONTRIBUTING shows is one: it is found, runs, and is reported."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from workbench.corpora import read
+from workbench.models.tiny import tiny_bert
+
+ROOT = Path(__file__).parents[1]
+SHOWN = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def block(kind: str) -> str:
+    (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", SHOWN, flags=re.DOTALL | re.MULTILINE)
+    return str(found)
+
+
+def test_the_example_is_short() -> None:
+    assert len(block("python").splitlines()) < 60
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The example as an installed package of somebody's own."""
+    offered = tomllib.loads(block("toml"))["project"]["entry-points"]
+    installed = tmp_path / "installed"
+    about = installed / "fertility-1.0.dist-info"
+    about.mkdir(parents=True)
+    (installed / "fertility.py").write_text(block("python"))
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fertility\nVersion: 1.0\n")
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {home}\n" for name, home in points.items())
+        for group, points in offered.items()
+    ]
+    (about / "entry_points.txt").write_text("\n".join(lines))
+    return installed
+
+
+def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
+    for part in tiny_bert(token.text for doc in read("primer").docs("dev", 50) for token in doc):
+        part.save_pretrained(tmp_path / "tiny")
+
+    def workbench(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "workbench.cli", *arguments],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(package),
+                "WORKBENCH_HOME": str(tmp_path / "home"),
+            },
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    asked = ("--model", "tiny", "--corpus", "primer", "--split", "dev", "--limit", "50")
+    told = json.loads(workbench("run", "fertility", *asked, "--least", "1", "--json"))
+    assert told["status"] == "done"
+    workbench("export", told["run"], "fertility", "--out", "fertility.json")
+    assert '"NOUN"' in (tmp_path / "fertility.json").read_text()
+    table = pd.read_parquet(Path(told["path"]) / "tables" / "fertility.parquet").set_index("tag")
+    whole = table["pieces"][["NOUN", "VERB", "DET", "ADP"]]
+    assert (whole == 1).all()  # the tiny vocabulary has every word of these sentences
+    assert table["pieces"]["PART"] > 1  # but BERT cuts at apostrophes
+    assert (Path(told["path"]) / "figures" / "pieces.json").is_file()
+    workbench("report", told["run"], "--out", "fertility.html")
+    assert "How many pieces a tokenizer makes" in (tmp_path / "fertility.html").read_text()

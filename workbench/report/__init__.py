@@ -1,0 +1,56 @@
+"""Reports: what runs found, in one file that opens anywhere and needs neither model nor corpus.
+
+    write_report([run], "heads.html")
+
+The same runs give the same bytes, whenever they are written. Costs reading the runs' tables; for
+Markdown, LaTeX and zip also the start of a browser, and half a second a picture.
+"""
+
+import sys
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from types import ModuleType
+
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.files import user_path
+from workbench.runs.run import Run
+
+__all__ = ["ENDINGS", "write_report"]
+
+ENDINGS = (".html", ".md", ".tex", ".zip")
+
+
+def write_report(runs: Sequence[Run], out: "str | PathLike[str]") -> Path:
+    """Write a report of one run, or of several side by side; its ending says in what form."""
+    path = user_path(out)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise WorkbenchError(
+            f"a report cannot be written as {ending!r}." if ending else "the file has no ending.",
+            where=str(path),
+            remedy=did_you_mean(ending, ENDINGS),
+        )
+    if not runs:
+        raise WorkbenchError("a report needs a run.", remedy="Name one; see workbench runs list.")
+    from workbench.report import archive, html, latex, markdown
+    from workbench.report.content import content
+
+    writers = {
+        ".html": html.write,
+        ".md": markdown.write,
+        ".tex": latex.write,
+        ".zip": archive.write,
+    }
+    writers[ending](content(runs), path)
+    return path
+
+
+class _Report(ModuleType):
+    """Once imported, this module is what `wb.report` finds; so it can be called like the function."""
+
+    def __call__(self, runs: Sequence[Run], out: "str | PathLike[str]") -> Path:
+        return write_report(runs, out)
+
+
+sys.modules[__name__].__class__ = _Report

@@ -1,0 +1,138 @@
+"""One table or figure of a run as a file of its own, every digit of it.
+
+Tables as CSV, Parquet and JSON; figures as a page that needs no network, as Plotly's JSON, and
+where a browser is at hand as SVG, PNG and PDF. In CSV, text that a spreadsheet would run as a
+formula gets an apostrophe before it; Parquet and JSON hold it as it is. Costs writing the file, and
+for pictures the start of a browser.
+"""
+
+import json
+import math
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.files import user_path, written_whole
+from workbench.report.cells import attributes
+from workbench.report.drawings import Drawing, drawings
+from workbench.report.images import pictures, whole
+from workbench.report.page import figure, page, prose, text
+from workbench.runs.run import Run
+
+TABLE_ENDINGS = (".csv", ".parquet", ".json")
+FIGURE_ENDINGS = (".html", ".json", ".svg", ".png", ".pdf")
+_STARTS, _RUNS = ("=", "+", "-", "@", "\t", "\r"), ("(", "|", "!")
+
+
+def export_table(run: Run, table: str, out: "str | PathLike[str]") -> Path:
+    """Write a run's table; the file's ending says in what form."""
+    path = _path(out, TABLE_ENDINGS, "a table")
+    found = run.tables[table]
+    with written_whole(path) as draft:
+        if path.suffix.lower() == ".parquet":
+            found.to_parquet(draft, index=False)
+        elif path.suffix.lower() == ".csv":
+            draft.write_bytes(csv(found))
+        else:
+            draft.write_bytes(records(run, table))
+    return path
+
+
+def export_figure(run: Run, name: str, out: "str | PathLike[str]") -> Path:
+    """Write a run's figure; the file's ending says in what form."""
+    path = _path(out, FIGURE_ENDINGS, "a figure")
+    found = drawings(run)
+    if name not in found:
+        raise WorkbenchError(
+            f"the run has no figure {name!r:.60}.",
+            where=run.name,
+            remedy=did_you_mean(name, found),
+        )
+    written = _figure(run, found[name], path.suffix.lower())
+    with written_whole(path) as draft:
+        draft.write_bytes(written)
+    return path
+
+
+def csv(table: pd.DataFrame) -> bytes:
+    """A table as CSV, in UTF-8."""
+    safe = table.copy()
+    for place, kind in enumerate(table.dtypes):
+        if not pd.api.types.is_numeric_dtype(kind):
+            safe.isetitem(place, [_no_formula(value) for value in table.iloc[:, place]])
+    safe.columns = pd.Index([_no_formula(column) for column in table.columns])
+    return bytes(safe.to_csv(index=False, lineterminator="\n").encode("utf-8", "surrogatepass"))
+
+
+def records(run: Run, name: str) -> bytes:
+    """A table as JSON: what it is about, its keys, and a record for each row."""
+    table = run.tables[name]
+    about, keys = attributes(table)
+    rows = [
+        {str(column): _plain(value) for column, value in zip(table.columns, row, strict=True)}
+        for row in table.itertuples(index=False, name=None)
+    ]
+    whole = {"run": run.name, "table": name, "about": about, "keys": keys, "rows": rows}
+    return f"{json.dumps(whole, ensure_ascii=True, indent=1, allow_nan=False)}\n".encode()
+
+
+def figure_json(drawing: Drawing) -> bytes:
+    """A figure as Plotly reads it."""
+    return f"{json.dumps(whole(drawing), sort_keys=True)}\n".encode()
+
+
+def _figure(run: Run, drawing: Drawing, ending: str) -> bytes:
+    if ending == ".json":
+        return figure_json(drawing)
+    if ending == ".html":
+        return _page(run, drawing).encode()
+    return pictures({drawing.name: drawing}, ending[1:])[drawing.name]
+
+
+def _page(run: Run, drawing: Drawing) -> str:
+    title = f"{drawing.name} of {run.name}"
+    body = (
+        '<main class="page" id="content">\n'
+        f"<h1>{text(drawing.name)}</h1>\n"
+        f'<p class="about">{prose(drawing.about)} From the run {text(run.name)}.</p>\n'
+        '<noscript><p class="note">JavaScript draws this figure, and is off.</p></noscript>\n'
+        f"{figure(drawing, 'figure')}</main>"
+    )
+    return page(title, body, draws=True)
+
+
+def _path(out: "str | PathLike[str]", endings: tuple[str, ...], what: str) -> Path:
+    path = user_path(out)
+    if (ending := path.suffix.lower()) not in endings:
+        raise WorkbenchError(
+            f"{what} cannot be written as {ending!r}." if ending else "the file has no ending.",
+            where=str(path),
+            remedy=did_you_mean(ending, endings),
+        )
+    return path
+
+
+def _no_formula(value: Any) -> Any:
+    """Text as it is, unless it starts as a formula does and could do something; never a number."""
+    if not isinstance(value, str) or not value.startswith(_STARTS):
+        return value
+    return f"'{value}" if any(sign in value for sign in _RUNS) else value
+
+
+def _plain(value: Any) -> Any:
+    """A cell as JSON has it: null where there is none, and text for what JSON has no word for."""
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    return None if value is pd.NA or value is pd.NaT else str(value)

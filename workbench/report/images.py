@@ -1,0 +1,93 @@
+"""Figures as pictures: SVG, PNG and PDF, drawn by Kaleido in a browser that is at hand.
+
+Nothing is loaded: Plotly comes from the installed package, and MathJax is left out. The same figure
+gives the same bytes. Costs a browser's start, about three seconds, and half a second a figure.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from workbench.doctor import find_browser
+from workbench.errors import WorkbenchError, missing_package
+from workbench.report.drawings import Drawing
+from workbench.view.theme import PAPER, template
+
+WIDTH = 760  # pixels, where a figure does not say
+SHARPNESS = 2  # pixels of a PNG for each of the figure's
+BROWSER = "On Debian: apt-get install chromium; elsewhere: plotly_get_chrome"
+_DATES = re.compile(rb"/(CreationDate|ModDate) \(D:\d{14}")
+
+
+def missing() -> WorkbenchError | None:
+    """Why pictures cannot be made here, and what to do; None where they can."""
+    if find_spec("kaleido") is None:
+        return missing_package("kaleido", "saving figures as pictures")
+    if find_browser() is None:
+        return WorkbenchError(
+            "saving figures as pictures needs Chrome or Chromium, and there is none.",
+            remedy=f"{BROWSER}. Or export the figure as .html, which needs neither.",
+        )
+    return None
+
+
+def pictures(drawings: Mapping[str, Drawing], kind: str) -> dict[str, bytes]:
+    """Every figure as a picture; one browser draws them all."""
+    if why := missing():
+        raise why
+    if not drawings:
+        return {}
+    with ThreadPoolExecutor(1) as thread:  # a notebook has a loop of its own in this one
+        try:
+            drawn = thread.submit(asyncio.run, _drawn(drawings, kind)).result()
+        except Exception as error:  # whatever a browser that will not start comes up with
+            first = next(iter(str(error).splitlines()), "") or type(error).__name__
+            raise WorkbenchError(
+                f"the browser drew no picture: {first.rstrip('.')}.",
+                where=str(find_browser()),
+                remedy="Name another in BROWSER_PATH, or export the figure as .html.",
+            ) from error
+    return {name: _same(picture, kind) for name, picture in zip(drawings, drawn, strict=True)}
+
+
+async def _drawn(drawings: Mapping[str, Drawing], kind: str) -> list[bytes]:
+    kaleido = import_module("kaleido")
+    async with kaleido.Kaleido(path=find_browser(), mathjax=False) as browser:
+        return [
+            await browser.calc_fig(whole(drawing), opts=_size(drawing, kind))
+            for drawing in drawings.values()
+        ]
+
+
+def whole(drawing: Drawing) -> dict[str, Any]:
+    """The figure with its looks, on white."""
+    looks = template("light").to_plotly_json()
+    white = PAPER["light"]
+    looks["layout"] = {**looks["layout"], "paper_bgcolor": white, "plot_bgcolor": white}
+    return {
+        "data": drawing.plain["data"],
+        "layout": {**drawing.plain["layout"], "template": looks},
+    }
+
+
+def _size(drawing: Drawing, kind: str) -> dict[str, Any]:
+    width = drawing.plain["layout"].get("width")
+    return {
+        "format": kind,
+        "width": width if isinstance(width, int | float) else WIDTH,
+        "height": drawing.height,
+        "scale": SHARPNESS if kind == "png" else 1,
+    }
+
+
+def _same(picture: bytes, kind: str) -> bytes:
+    """The picture without what differs from one drawing to the next: dates, and names in an SVG."""
+    if kind == "pdf":
+        return _DATES.sub(rb"/\1 (D:19800101000000", picture)
+    if kind == "svg" and (name := re.search(rb'id="defs-([0-9a-f]{6})"', picture)):
+        return picture.replace(name[1], b"000000")
+    return picture

@@ -1,0 +1,81 @@
+"""Figures and text that come from anywhere, made harmless: what is data shows as text.
+
+Plotly reads a subset of HTML in its strings, and loads pictures and maps by address. Here strings
+in lists, which are data, lose their markup; strings of the figure's own words keep line breaks and
+emphasis; what would be loaded is dropped. Characters that show nothing, or turn the line around,
+show by their numbers. Costs one walk through the figure.
+"""
+
+import json
+import re
+import unicodedata
+from typing import Any
+
+import plotly.graph_objects as go
+
+LONGEST = 200  # characters of a string in a figure
+LOADING = {  # traces that load tiles or outlines from the network
+    "scattergeo", "choropleth", "scattermap", "choroplethmap", "densitymap",
+    "scattermapbox", "choroplethmapbox", "densitymapbox",
+}  # fmt: skip
+_PLACES = {"x", "y", "x0", "x1", "y0", "y1"}  # of notes and shapes, in the words of the axis
+_TEMPLATES = {"hovertemplate", "texttemplate"}  # in a list too, these are the figure's own words
+_OWN = re.compile(r"<(?!/?(?:br|b|i|em|strong|sub|sup|extra) ?/?>)", re.IGNORECASE)
+_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*")
+_SEEN = {  # control characters, ends of paragraphs, and what turns the line around
+    number: f"⟨U+{number:04X}⟩"
+    for number in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F),
+                   *range(0x2066, 0x206A), 0xFEFF, *range(0xFFF9, 0xFFFC))
+}  # fmt: skip
+_LINES = {number: sign for number, sign in _SEEN.items() if chr(number) not in "\n\t"}
+_HALVES = re.compile("[\ud800-\udfff]")
+_TURNING = {"R", "AL", "AN", "RLE", "RLO", "RLI"}
+
+
+def harmless(figure: go.Figure) -> dict[str, Any]:
+    """The figure as plain data, without its template: `data` and `layout`, safe to draw."""
+    plain = json.loads(figure.to_json(engine="json"))
+    layout = {key: value for key, value in plain.get("layout", {}).items() if key != "template"}
+    traces = [trace for trace in plain.get("data", []) if trace.get("type") not in LOADING]
+    return {"data": [_tamed(trace) for trace in traces], "layout": _tamed(layout)}
+
+
+def escaped(text: object) -> str:
+    """Data for a figure's own words, such as a title: what looks like markup shows as text."""
+    return visible(str(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def visible(text: str, lines: bool = False) -> str:
+    """Text with every character that shows nothing told by its number; `lines` keeps breaks."""
+    whole = text if text.isascii() else _HALVES.sub(lambda c: f"⟨U+{ord(c[0]):04X}⟩", text)
+    return whole.translate(_LINES if lines else _SEEN)
+
+
+def is_turning(text: str) -> bool:
+    """Whether some of it is written from right to left."""
+    return not text.isascii() and any(unicodedata.bidirectional(c) in _TURNING for c in text)
+
+
+def _tamed(value: Any, key: str = "", listed: bool = False) -> Any:
+    if isinstance(value, dict):
+        if "bdata" in value:  # numbers, packed
+            return value
+        kept = {name: _tamed(item, name) for name, item in value.items()}
+        return {name: item for name, item in kept.items() if not _is_address(name, item)}
+    if isinstance(value, list):
+        return [_tamed(item, key, listed=True) for item in value]
+    if not isinstance(value, str):
+        return value
+    if _PICTURE.fullmatch(value):
+        return value
+    shown = value if len(value) <= LONGEST or not listed else f"{value[: LONGEST - 1]}…"
+    is_data = (listed and key not in _TEMPLATES) or key in _PLACES
+    shown = escaped(shown) if is_data else _OWN.sub("&lt;", visible(shown, lines=True))
+    return f"\u2068{shown}\u2069" if is_turning(shown) else shown
+
+
+def _is_address(name: str, value: Any) -> bool:
+    """Whether drawing this would load something."""
+    if not isinstance(value, str):
+        return False
+    return name in {"source", "geojson"} and not _PICTURE.fullmatch(value)

@@ -1,0 +1,110 @@
+"""How figures look: one Plotly template for light pages, dark pages and paper.
+
+Colours are told apart by people who are colour-blind, and series differ by mark and dash as well;
+on paper bars get patterns, for it may be printed without colour. Fonts are those the system has, so
+nothing is loaded. Backgrounds are clear: a figure stands on the page it is put on. Costs nothing.
+"""
+
+from typing import Literal
+
+import plotly.graph_objects as go
+
+Kind = Literal["light", "dark", "print"]
+
+FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+PAPER: dict[Kind, str] = {"light": "#ffffff", "dark": "#15191e", "print": "#ffffff"}
+INK: dict[Kind, str] = {"light": "#1d2733", "dark": "#e3e8ee", "print": "#000000"}
+FAINT: dict[Kind, str] = {"light": "#55616f", "dark": "#a5b0bd", "print": "#333333"}
+LINES: dict[Kind, str] = {"light": "#e2e7ec", "dark": "#323c47", "print": "#cccccc"}
+_ON_LIGHT = ("#1f6fa8", "#d9730d", "#184b33", "#821669", "#838d97", "#6f581b")
+_ON_DARK = ("#6bb3ea", "#f0a24a", "#54f0ad", "#db5c96", "#cad4e2", "#ebe520")
+COLOURS: dict[Kind, tuple[str, ...]] = {
+    "light": _ON_LIGHT,
+    "dark": _ON_DARK,
+    "print": _ON_LIGHT,
+}
+EITHER = "#3a80bf"  # one colour, where it means nothing, that is seen on light and on dark
+_LOW_TO_HIGH = ("#e8f1f8", "#a9cde6", "#5b9fcb", "#1f6fa8", "#0b3c66")
+SCALE: dict[Kind, tuple[str, ...]] = {
+    "light": _LOW_TO_HIGH,
+    "dark": ("#1d2a36", "#1f5480", "#3a86bd", "#85bfe8", "#e1f0fb"),
+    "print": _LOW_TO_HIGH,
+}
+AROUND_ZERO: dict[Kind, tuple[str, ...]] = {
+    "light": ("#a3480a", "#eaa56b", "#f4f4f2", "#7fb4d8", "#0b5a8f"),
+    "dark": ("#f5b06a", "#9c5a1e", "#262c33", "#2f6f9f", "#85c4f2"),
+    "print": ("#a3480a", "#eaa56b", "#f4f4f2", "#7fb4d8", "#0b5a8f"),
+}
+MARKS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+PATTERNS = ("/", ".", "x", "-", "+")
+
+
+def template(kind: Kind = "light") -> go.layout.Template:
+    """What a figure takes its looks from where it does not say otherwise."""
+    axis = {
+        "automargin": True,
+        "gridcolor": LINES[kind],
+        "linecolor": LINES[kind],
+        "zerolinecolor": FAINT[kind],
+        "zerolinewidth": 1,
+        "tickfont": {"color": FAINT[kind]},
+        "ticklabelstandoff": 5,
+        "title": {"standoff": 12, "font": {"size": 13, "color": FAINT[kind]}},
+    }
+    layout = go.Layout(
+        font={"family": FONTS, "size": 13, "color": INK[kind]},
+        title={"x": 0, "xanchor": "left", "font": {"size": 16}},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        colorway=COLOURS[kind],
+        colorscale={
+            "sequential": _scale(SCALE[kind]),
+            "sequentialminus": _scale(tuple(reversed(SCALE[kind]))),
+            "diverging": _scale(AROUND_ZERO[kind]),
+        },
+        coloraxis={"colorbar": _bar(kind)},
+        margin={"l": 8, "r": 16, "t": 32, "b": 8},
+        xaxis=axis,
+        yaxis=axis,
+        legend={"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"},
+        hoverlabel={
+            "bgcolor": PAPER[kind],
+            "bordercolor": FAINT[kind],
+            "align": "left",
+            "font": {"family": FONTS, "color": INK[kind]},
+            "namelength": 40,
+        },
+        bargap=0.25,
+    )
+    return go.layout.Template(layout=layout, data=_traces(kind))
+
+
+def _traces(kind: Kind) -> dict[str, list[dict[str, object]]]:
+    """What the first, second, … series of a kind take, over and over."""
+    colour_bar = {"colorbar": _bar(kind)}
+    patterns = PATTERNS if kind == "print" else ()
+    return {
+        "bar": [
+            {"marker": {**colour_bar, "line": {"width": 0}, **pattern}}
+            for pattern in (
+                {},
+                *({"pattern": {"shape": shape, "fillmode": "overlay"}} for shape in patterns),
+            )
+        ],
+        "scatter": [
+            {"marker": {**colour_bar, "symbol": mark, "size": 7}, "line": {"dash": dash}}
+            for mark, dash in zip(MARKS, DASHES, strict=True)
+        ],
+        "heatmap": [dict(colour_bar)],
+    }
+
+
+def _bar(kind: Kind) -> dict[str, object]:
+    """A colour's scale: thin, without a frame."""
+    faint = {"size": 12, "color": FAINT[kind]}
+    return {"outlinewidth": 0, "thickness": 12, "tickfont": faint, "title": {"font": faint}}
+
+
+def _scale(colours: tuple[str, ...]) -> list[tuple[float, str]]:
+    return [(place / (len(colours) - 1), colour) for place, colour in enumerate(colours)]
