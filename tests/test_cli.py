@@ -4,12 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from tests.commands.conftest import Answer, Command
 from workbench import __version__
 from workbench.cli import main
 from workbench.errors import WorkbenchError
@@ -30,15 +30,6 @@ CONLLU = """\
 3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
 
 """
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Answer]
 
 
 @pytest.fixture

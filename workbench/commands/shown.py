@@ -1,7 +1,8 @@
 """What the commands about runs print: results on standard output, progress on standard error."""
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench import terminal
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from workbench.runs.run import Run
 
+_OF_RUN = re.compile(r"[A-Z] ")  # how a column of one run, or of a difference, begins
 SHORT = 8  # rows of a table that `run` prints
 
 
@@ -177,16 +179,38 @@ def comparison(runs: Sequence["Run"], json: bool) -> None:
     letters = dict(zip(LETTERS, (run.name for run in runs), strict=False))
     tables = dict(compared([run.tables for run in runs]))
     if json:
-        rows = {name: _records(table) for name, table in tables.items()}
-        terminal.print_json({"runs": letters, "tables": rows})
+        records = {name: _records(table) for name, table in tables.items()}
+        terminal.print_json({"runs": letters, "tables": records})
         return
     terminal.table("Runs", ("", "run"), list(letters.items()))
     for name, table in tables.items():
-        signed = table.copy()
-        for column in signed.columns:
-            if " − A " in str(column):
-                signed[column] = [_signed(value) for value in signed[column]]
-        _table(name, signed, terminal.ROWS)
+        rows = list(_laid_out(table, list(letters)))
+        more = (
+            f" (the first {terminal.ROWS} of {len(rows):,} rows)"
+            if len(rows) > terminal.ROWS
+            else ""
+        )
+        keys = [str(key) for key in table.columns if not _OF_RUN.match(str(key))]
+        differences = [f"{letter} − A" for letter in letters if letter != "A"]
+        columns = [*keys, "", *letters, *differences]
+        terminal.table(f"Table {name}{more}", columns, rows[: terminal.ROWS])
+
+
+def _laid_out(table: "pd.DataFrame", letters: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """A row for each number: of what, its name, each run's, and the signed differences."""
+    keys = [key for key in table.columns if not _OF_RUN.match(str(key))]
+    numbers = [str(key)[2:] for key in table.columns if re.match("A ", str(key))]
+    for row in table.to_dict("records"):
+        for number in numbers:
+            own = [_whole(row[f"{letter} {number}"]) for letter in letters]
+            apart = [_signed(_whole(row[f"{one} − A {number}"])) for one in letters if one != "A"]
+            yield (*(_plain(row[key]) for key in keys), number, *own, *apart)
+
+
+def _whole(value: Any) -> object:
+    """A count as a count, though a row that one run lacks has made it a float."""
+    value = _plain(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _signed(value: Any) -> str:
