@@ -47,7 +47,7 @@ def write_report(runs: Sequence[Run], out: "str | PathLike[str]") -> Path:
 
 
 class _Report(ModuleType):
-    """Once imported, this module is what `wb.report` finds; so it can be called like the function."""
+    """What `wb.report` finds once this is imported, so it can be called like the function."""
 
     def __call__(self, runs: Sequence[Run], out: "str | PathLike[str]") -> Path:
         return write_report(runs, out)

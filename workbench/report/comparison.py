@@ -87,7 +87,6 @@ def _differing(runs: Mapping[str, Run]) -> Grid:
         for name in names
         if len({own.get(name) for own in asked.values()}) > 1
     ]
-    rows.insert(0, ("run", *(run.name for run in runs.values())))
     table = pd.DataFrame(rows, columns=["", *runs])
     table.attrs = {"about": "What differs between the questions."}
     return grid("asked", table, [""])

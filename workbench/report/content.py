@@ -76,6 +76,15 @@ class Content:
         kinds = dict.fromkeys(part.run.spec.experiment for part in self.parts)
         return f"{len(self.parts)} runs: {', '.join(kinds)}"
 
+    def heading(self, part: Part) -> str:
+        """The title of a run's section: not that of another."""
+        titles = [other.title for other in self.parts]
+        if len(titles) == 1:
+            return f"The run {part.run.name}"
+        if titles.count(part.title) == 1:
+            return part.title
+        return f"{part.title} ({part.run.spec.fingerprint[:8]})"
+
     @property
     def has_drawings(self) -> bool:
         return any(part.drawings for part in self.parts)

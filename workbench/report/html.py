@@ -28,7 +28,7 @@ def write(content: Content, path: Path) -> None:
 def html(content: Content) -> str:
     """The whole page."""
     parts = [_comparison(found, content) for found in content.comparisons]
-    parts += map(_part, content.parts)
+    parts += [_part(part, content) for part in content.parts]
     body = (
         '<div class="page with-contents">\n'
         f"<header>\n<h1>{text(content.title)}</h1>\n<p>{_summary(content)}</p>\n</header>\n"
@@ -58,17 +58,19 @@ def _contents(content: Content) -> str:
         below += [("figures", "Figures")] if part.drawings else []
         below += [("tables", "Tables"), ("again", "To make it again")]
         links = [f'<a href="#run-{part.number}-{place}">{name}</a>' for place, name in below]
-        entries.append(f'<a href="#run-{part.number}">{text(part.title)}</a>\n{listed(links)}')
+        entries.append(
+            f'<a href="#run-{part.number}">{text(content.heading(part))}</a>\n{listed(links)}'
+        )
     title = '<h2 id="contents">Contents</h2>'
     return f'<nav aria-labelledby="contents">\n{title}\n{listed(entries)}</nav>\n'
 
 
-def _part(part: Part) -> str:
+def _part(part: Part, content: Content) -> str:
     place = f"run-{part.number}"
+    about = f'<p class="about">{prose(part.about)}</p>\n' if len(content.parts) > 1 else ""
     return (
-        f'<section id="{place}">\n<h2>{text(part.title)}</h2>\n'
-        f'<p class="about">{prose(part.about)}</p>\n'
-        f"{_caveats(part.of_all)}{_warnings(part)}"
+        f'<section id="{place}">\n<h2>{text(content.heading(part))}</h2>\n'
+        f"{about}{_caveats(part.of_all)}{_warnings(part)}"
         f'<h3 id="{place}-question">The question</h3>\n{_facts(part)}{_swept(part)}'
         f"{_figures(part, place)}"
         f'<h3 id="{place}-tables">Tables</h3>\n{"".join(_tables(part, place))}'
@@ -192,7 +194,7 @@ def _comparison(found: Comparison, content: Content) -> str:
     numbers = {part.run.path: part for part in content.parts}
     legend = listed(
         f'<strong>{letter}</strong>: <a href="#run-{numbers[run.path].number}">'
-        f"{text(numbers[run.path].title)}</a>"
+        f"{text(content.heading(numbers[run.path]))}</a>"
         for letter, run in found.runs.items()
     )
     notes = "".join(f'<p class="note">{text(note)}</p>\n' for note in found.notes)

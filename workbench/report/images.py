@@ -68,8 +68,9 @@ def whole(drawing: Drawing) -> dict[str, Any]:
     looks = template("light").to_plotly_json()
     white = PAPER["light"]
     looks["layout"] = {**looks["layout"], "paper_bgcolor": white, "plot_bgcolor": white}
+    traces = enumerate(drawing.plain["data"])
     return {
-        "data": drawing.plain["data"],
+        "data": [{"uid": f"{place:06d}", **trace} for place, trace in traces],
         "layout": {**drawing.plain["layout"], "template": looks},
     }
 
@@ -85,7 +86,7 @@ def _size(drawing: Drawing, kind: str) -> dict[str, Any]:
 
 
 def _same(picture: bytes, kind: str) -> bytes:
-    """The picture without what differs from one drawing to the next: dates, and names in an SVG."""
+    """The picture without what differs from one drawing to the next: dates, and a name in SVG."""
     if kind == "pdf":
         return _DATES.sub(rb"/\1 (D:19800101000000", picture)
     if kind == "svg" and (name := re.search(rb'id="defs-([0-9a-f]{6})"', picture)):

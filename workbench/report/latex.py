@@ -66,7 +66,7 @@ def latex(content: Content, beside: Beside) -> str:
     for found in content.comparisons:
         blocks += _comparison(found)
     for part in content.parts:
-        blocks += _part(part, beside)
+        blocks += _part(part, content.heading(part), beside)
     return PREAMBLE + "\n" + "\n\n".join([*blocks, r"\end{document}"]) + "\n"
 
 
@@ -100,8 +100,8 @@ def prose(value: str) -> str:
     )
 
 
-def _part(part: Part, beside: Beside) -> Iterator[str]:
-    yield rf"\section{{{text(part.title)}}}"
+def _part(part: Part, heading: str, beside: Beside) -> Iterator[str]:
+    yield rf"\section{{{text(heading)}}}"
     if part.about:
         yield prose(part.about)
     yield from _caveats(part.of_all)

@@ -33,7 +33,7 @@ def markdown(content: Content, beside: Beside) -> str:
     for found in content.comparisons:
         paragraphs += _comparison(found)
     for part in content.parts:
-        paragraphs += _part(part, beside)
+        paragraphs += _part(part, content.heading(part), beside)
     return "\n\n".join(paragraphs) + "\n"
 
 
@@ -52,8 +52,8 @@ def prose(value: str) -> str:
     return "".join(f"`{part}`" if place % 2 else text(part) for place, part in enumerate(parts))
 
 
-def _part(part: Part, beside: Beside) -> Iterator[str]:
-    yield f"## {text(part.title)}"
+def _part(part: Part, heading: str, beside: Beside) -> Iterator[str]:
+    yield f"## {text(heading)}"
     if part.about:
         yield prose(part.about)
     yield from _caveats(part.of_all)

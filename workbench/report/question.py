@@ -80,6 +80,7 @@ def command(asked: Spec) -> str:
 def _asked(run: Run) -> Iterator[tuple[str, str]]:
     asked, experiment = run.spec, registered(run.spec.experiment)
     fields = experiment.settings.model_fields if experiment else {}
+    yield "run", run.name
     yield "experiment", f"{asked.experiment}, version {asked.version}"
     for key, value in asked.settings.items():
         if key in asked.sweep:

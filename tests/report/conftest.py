@@ -1,0 +1,81 @@
+"""A browser to look at reports with, in a thread of its own: others may have one open as well."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+WAIT = 60_000  # milliseconds a page may take on a busy machine
+DRAWN = "() => [...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg'))"
+
+
+@dataclass
+class Seen:
+    """What there was to see of a page, and what it did."""
+
+    requests: list[str] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+    answer: Any = None  # of what was asked in JavaScript
+    pdf: bytes = b""
+
+
+Look = Callable[..., Seen]
+
+
+@pytest.fixture(scope="session")
+def look() -> Iterator[Look]:
+    """Open a file from disk, look at it, and close it again."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no Chromium; on Debian: apt-get install chromium")
+    with ThreadPoolExecutor(1) as thread:
+        playwright = thread.submit(lambda: sync_playwright().start()).result()
+        browser = thread.submit(
+            playwright.chromium.launch, executable_path=chromium, args=ARGUMENTS
+        ).result()
+        yield lambda *file, **how: thread.submit(_look, browser, *file, **how).result()
+        thread.submit(browser.close).result()
+        thread.submit(playwright.stop).result()
+
+
+def _look(
+    browser: Browser,
+    file: Path,
+    ask: str = "() => null",
+    *,
+    width: int = 1280,
+    scheme: Any = "light",
+    scripts: bool = True,
+    shot: str = "",
+    pdf: bool = False,
+    before: Callable[[Page], object] = lambda page: None,
+) -> Seen:
+    seen = Seen()
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+    )
+    page = context.new_page()
+    page.set_default_timeout(WAIT)
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.on("console", lambda message: seen.console.append(message.text))
+    page.on("pageerror", lambda error: seen.console.append(str(error)))
+    page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
+    page.goto(file.as_uri())
+    if scripts:
+        page.wait_for_function(DRAWN)
+    before(page)
+    seen.answer = page.evaluate(ask) if scripts else page.content()
+    if shot and (folder := os.environ.get("WORKBENCH_SCREENSHOTS")):
+        page.screenshot(path=Path(folder) / f"{shot}.png", full_page=True)
+    if pdf:
+        seen.pdf = page.pdf(prefer_css_page_size=True)
+    context.close()
+    return seen

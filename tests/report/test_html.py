@@ -1,0 +1,254 @@
+"""A report says what was asked, of what, with what and what came of it, in one file."""
+
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.report.making import (
+    CONTROLS,
+    COUNTS,
+    HOSTILE,
+    LONG_WORD,
+    bars,
+    corpus,
+    described,
+    made,
+    model,
+    words_and_sizes,
+)
+from workbench.errors import WorkbenchError
+from workbench.experiment import Caveat, Table
+from workbench.report import write_report
+from workbench.report.cells import MOST
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and its text outside scripts and style."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self._inside = "", ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("script", "style"):
+            self.text += data
+
+
+def written(*runs: object, to: Path) -> str:
+    return write_report(list(runs), to / "report.html").read_text(encoding="utf-8")  # type: ignore[arg-type]
+
+
+def test_it_says_what_was_asked_of_what_with_what_and_when(tmp_path: Path) -> None:
+    run = made(
+        tmp_path,
+        models=(model(),),
+        told={"models": [{"content_hash": "hash-of-tiny-bert", "family": "bert", "parameters": 9}]},
+    )
+    page = Page(written(run, to=tmp_path))
+    for said in (
+        "counts, version 1", "no limit", "test", "hash-of-primer", "hash-of-tiny-bert",
+        "bert, 9 parameters", "fp32", "torch 2.13.0", "cpu", "2026-11-21 04:33:40 UTC",
+        "1 min 5 s", "412 MiB", "workbench run counts",
+    ):  # fmt: skip
+        assert said in page.text, said
+
+
+def test_numbers_are_short_and_missing_ones_are_dashes(tmp_path: Path) -> None:
+    table = pd.DataFrame({"word": ["a", "b"], "share": [1 / 3, np.nan], "n": [12345, -1]})
+    page = Page(written(made(tmp_path, tables={"words": (table, COUNTS)}), to=tmp_path))
+    assert "0.3333" in page.text and "–" in page.text
+    assert "12,345" in page.text and "−1" in page.text
+
+
+def test_caveats_stand_beside_what_they_touch(tmp_path: Path) -> None:
+    caveats = [
+        Caveat("All is random.", ()),
+        Caveat("Words are lower-cased.", ("words",)),
+        Caveat("Of something that is not there.", ("gone",)),
+    ]
+    run = made(tmp_path, caveats=caveats, warnings=["It was slow."], figures={"words": bars(["a"])})
+    html = written(run, to=tmp_path)
+    beginning, question, figures, tables = re.split(r"<h3 id=[^>]*>", html)[:4]
+    assert "All is random." in beginning and "Of something that is not there." in beginning
+    assert "It was slow." in beginning and "Words are lower-cased." not in beginning + question
+    assert "Words are lower-cased." in figures
+    assert "Words are lower-cased." in tables.split("</table>")[1]  # after sizes, with words
+
+
+def test_long_tables_have_all_their_rows_to_a_bound_and_say_how_to_get_more(
+    tmp_path: Path,
+) -> None:
+    words = [f"word{place}" for place in range(MOST + 7)]
+    run = made(tmp_path, tables=words_and_sizes(words))
+    page = Page(written(run, to=tmp_path))
+    assert f"word{MOST - 1}" in page.text and f"word{MOST} " not in page.text
+    assert "1,980 more rows" in page.text and "7 more rows are not in this file" in page.text
+    assert f"workbench export {run.name} words --out words.csv" in page.text
+
+
+def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    runs = [described(tmp_path), made(tmp_path, figures={"words": bars(["a"])})]
+    first, second = tmp_path / "a.html", tmp_path / "b.html"
+    write_report(runs, first)
+    write_report(runs, second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_runs_of_one_experiment_are_compared_with_signs(tmp_path: Path) -> None:
+    before = made(tmp_path, tables=words_and_sizes(["the", "dog"]))
+    after = made(tmp_path, tables=words_and_sizes(["the", "cat"], more=-5), seed=1)
+    page = Page(written(before, after, to=tmp_path))
+    assert "2 runs of counts compared" in page.text
+    assert "B − A docs" in page.text and "−5" in page.text
+    assert "A share" in page.text and "seed" in page.text
+    more = Page(written(after, before, to=tmp_path))
+    assert "+5" in more.text
+
+
+def test_runs_of_several_experiments_stand_one_after_another(tmp_path: Path) -> None:
+    other = made(tmp_path, experiment="other")
+    page = Page(written(made(tmp_path), other, to=tmp_path))
+    assert "compared" not in page.text
+    assert {"run-1", "run-2"} <= {given.get("id") for _, given in page.tags}
+
+
+def test_runs_whose_tables_do_not_fit_are_said_so(tmp_path: Path) -> None:
+    twice = Table("No key.", ("word",))
+    here = made(tmp_path, tables={"words": (pd.DataFrame({"word": ["a"], "n": [1]}), twice)})
+    there = made(
+        tmp_path, seed=1, tables={"words": (pd.DataFrame({"other": ["a"], "n": [1]}), SPARE)}
+    )
+    assert "words: these tables cannot be aligned" in Page(written(here, there, to=tmp_path)).text
+
+
+SPARE = Table("Another.", ("other",))
+
+
+def test_a_sweep_says_what_was_swept_and_of_which_runs_it_is_made(tmp_path: Path) -> None:
+    parts = tuple(made(tmp_path, seed=seed).spec for seed in (0, 1))
+    run = made(
+        tmp_path,
+        sweep={"seed": [0, 1]},
+        parts=parts,
+        told={"runs": [part.name for part in parts]},
+    )
+    page = Page(written(run, to=tmp_path))
+    assert "seed, swept" in page.text and "0, 1" in page.text
+    assert all(part.name in page.text for part in parts)
+    assert "--sweep=seed=0,1" in page.text
+
+
+def test_hostile_text_is_text_wherever_it_stands(tmp_path: Path) -> None:
+    hostile = [*HOSTILE.values(), CONTROLS, LONG_WORD]
+    run = made(
+        tmp_path,
+        tables=words_and_sizes(hostile),
+        figures={"words": bars(hostile, title=HOSTILE["end"])},
+        caveats=[Caveat(text) for text in hostile],
+        warnings=hostile,
+        corpora=(corpus(HOSTILE["script"], ref=HOSTILE["end"]),),
+        settings={"text": HOSTILE["markup"]},
+        told={"about": HOSTILE["script"], "platform": HOSTILE["end"]},
+    )
+    html = written(run, to=tmp_path)
+    page = Page(html)
+    for text in HOSTILE.values():
+        assert text in page.text
+    scripts = [given for tag, given in page.tags if tag == "script"]
+    assert all(not given or given["type"] == "application/json" for given in scripts)
+    assert not any(name.startswith("on") for _, given in page.tags for name in given)
+    assert not {"img", "iframe", "object", "link"} & {tag for tag, _ in page.tags}
+    assert "⟨U+0000⟩" in page.text and "⟨U+202E⟩" in page.text
+    assert not re.search("[\0\x07\x1b\u202e\u2067]", html)
+    assert "<bdi>שלום" in html
+
+
+def test_nothing_is_loaded_and_only_our_scripts_may_run(tmp_path: Path) -> None:
+    page = Page(written(described(tmp_path), to=tmp_path))
+    for _, given in page.tags:
+        assert not given.keys() & {"src", "srcset", "action", "data"}
+        assert (given.get("href") or "#").startswith("#")
+    (policy,) = [given["content"] for _, given in page.tags if given.get("http-equiv")]
+    assert policy and "default-src 'none'" in policy and policy.count("'sha256-") == 2
+
+
+def test_a_report_without_figures_carries_no_scripts(tmp_path: Path) -> None:
+    html = written(made(tmp_path), to=tmp_path)
+    assert "<script" not in html and "script-src 'none'" in html
+    assert len(html) < 100_000
+
+
+def test_headings_are_in_order_and_tables_are_captioned(tmp_path: Path) -> None:
+    page = Page(written(described(tmp_path), made(tmp_path), to=tmp_path))
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("table") == tags.count("caption") > 10
+    assert all(given.get("scope") for tag, given in page.tags if tag == "th")
+    places = {given.get("id") for _, given in page.tags}
+    links = [given["href"] for tag, given in page.tags if tag == "a"]
+    assert links and all((link or "").removeprefix("#") in places for link in links)
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "queued"])
+def test_a_run_without_results_is_an_error_that_says_so(tmp_path: Path, state: str) -> None:
+    run = made(tmp_path, state=state)  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="has no results"):
+        write_report([run], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("report.htm", "Did you mean '.html'"), ("report.docx", "Known"), ("report", "no ending")],
+)
+def test_an_unknown_ending_is_an_error_with_a_remedy(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(WorkbenchError, match=said):
+        write_report([made(tmp_path)], tmp_path / name)
+
+
+def test_a_report_of_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(WorkbenchError, match="needs a run"):
+        write_report([], tmp_path / "report.html")
+
+
+def test_facts_of_the_wrong_kind_are_an_error_not_a_traceback(tmp_path: Path) -> None:
+    run = made(tmp_path, told={"caveats": [{"words": 1}]})
+    with pytest.raises(WorkbenchError, match="cannot be read"):
+        write_report([run], tmp_path / "report.html")
+
+
+def test_figures_need_no_experiment(tmp_path: Path) -> None:
+    run = made(tmp_path, experiment="long-gone", figures={"words": bars(["a"])})
+    assert "run-1-figure-words" in written(run, to=tmp_path)
+
+
+def test_figures_are_drawn_anew_where_the_experiment_is_there(tmp_path: Path) -> None:
+    html = written(described(tmp_path), to=tmp_path)
+    assert "run-1-figure-relations" in html and "Zipf's law" in Page(html).text
+
+
+def test_style_and_script_are_part_of_the_package() -> None:
+    for name in ("report.css", "report.js"):
+        assert files("workbench.report").joinpath(name).is_file()
+
+
+def test_a_name_that_is_given_twice_stands_once(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    assert written(run, run, to=tmp_path) == written(run, to=tmp_path)

@@ -1,0 +1,100 @@
+"""The command in a report asks the same question again."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.report.making import corpus, made, model
+from workbench.cli import main
+from workbench.report.question import command, duration
+from workbench.runs import api, spec, status
+from workbench.runs.asking import ask
+from workbench.runs.spec import Spec
+
+CONLLU = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\truns\trun\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+
+
+def asked(**given: object) -> Spec:
+    facts: dict[str, object] = {"experiment": "counts", "version": 1, **given}
+    return Spec.model_validate(facts)
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [({}, {}), ({"seed": 3, "split": "dev"}, {"limit": 2, "words": 7})],
+)
+def test_the_command_finds_the_run_on_disk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, object],
+    settings: dict[str, object],
+) -> None:
+    folder = tmp_path / "my corpus; rm $HOME"
+    folder.mkdir()
+    for split in ("train", "dev"):
+        (folder / f"{split}.conllu").write_text(CONLLU)
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    question = ask("describe", corpora=[folder], settings=settings, **options).spec  # type: ignore[arg-type]
+    path = tmp_path / "runs" / question.name
+    path.mkdir(parents=True)
+    spec.write(path, question)
+    (path / "provenance.json").write_text('{"tables": {}}')
+    status.write(path, status.Status("done", experiment="describe"))
+    monkeypatch.setattr(api, "start", lambda asked, **_: api.Run(tmp_path / "runs" / asked.name))
+    monkeypatch.setattr(sys, "argv", [*shlex.split(command(question)), "--json"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    printed = capsys.readouterr()
+    assert end.value.code in (0, None), printed.err
+    assert f'"run": "{question.name}"' in printed.out
+
+
+def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
+    told = command(
+        asked(
+            models=(model(precision="bf16", pickled=True),),
+            corpora=(corpus(options={"unit": "document", "labels": ["a", "b"], "language": "en"}),),
+            split="test",
+            settings={"limit": None, "layers": [0, 4], "kind": "a b", "deep": {"x": [1]}},
+            seed=7,
+            device="cuda",
+        )
+    )
+    assert shlex.split(told.replace("\\\n", " ")) == [
+        "workbench", "run", "counts", "--model=/models/tiny-bert", "--corpus=primer",
+        "--unit=document", "--label=a", "--label=b", "--split=test", "--set=layers=0,4",
+        "--set=kind=a b", '--set=deep={"x": [1]}', "--seed=7", "--device=cuda",
+        "--precision=bf16", "--pickled",
+    ]  # fmt: skip
+
+
+def test_a_sweep_is_asked_as_a_sweep(tmp_path: Path) -> None:
+    part = made(tmp_path).spec
+    told = command(
+        asked(
+            corpora=part.corpora,
+            settings={"limit": 1, "words": 5},
+            sweep={"limit": [1, 2], "seed": [0, 1]},
+            parts=(part,),
+        )
+    )
+    assert "--sweep=limit=1,2 --sweep=seed=0,1" in told.replace(" \\\n ", "")
+    assert "--set=limit" not in told and "--seed" not in told and "--set=words=5" in told
+
+
+def test_what_was_handed_over_as_an_object_is_asked_in_python() -> None:
+    told = command(asked(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5}))
+    assert told.splitlines() == [
+        "# in capitals, what was handed over as an object: tiny-bert",
+        "wb.run('counts', model=MODEL, corpus='primer', seed=0, words=5)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1 min 1 s"), (7380, "2 h 3 min")]
+)  # fmt: skip
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
