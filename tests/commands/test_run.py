@@ -1,6 +1,8 @@
 """`workbench run` and `workbench runs`, as one uses them at a shell."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,7 +111,8 @@ def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
     assert workbench("runs", "compare", names[0]).code == 2
     assert workbench("runs", "cancel", names[0]).code == 2  # it is done
     assert workbench("runs", "resume", names[0], "--json").code == 0  # and stays so
-    assert workbench("runs", "rm", names[0]).out == f"{names[0]}: removed\n"
+    assert workbench("runs", "rm", names[0]).code == 2  # there is nobody to ask
+    assert workbench("runs", "rm", names[0], "--yes").out == f"{names[0]}: removed\n"
     assert workbench("runs", "show", names[0]).code == 2
 
 
@@ -154,3 +157,42 @@ def test_the_catalogue_of_what_can_be_fetched(workbench: Command) -> None:
     assert all(entry["licence"] for entry in told)
     assert workbench("fetch").code == 0
     assert workbench("fetch", "no-such-thing").code == 2
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_run_is_followed_to_its_end_where_standard_streams_are_closed(
+    at_home: Path, workbench: Command, closed: str
+) -> None:
+    words = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"].index(closed) + 1
+    asked = f"run describe --corpus dog.conllu --words {words} {closed}"
+    command = f"exec {sys.executable} -m workbench.cli {asked}"
+    assert subprocess.run(["sh", "-c", command], cwd=at_home).returncode == 0
+    answer = workbench(*RUN, "--words", words)
+    assert "Answered from disk" in answer.err
+
+
+def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:
+    asked = (*RUN, "--words", "7", "--json")
+    path = Path(json.loads(workbench(*asked).out)["path"])
+    whole = (path / "tables" / "sizes.parquet").read_bytes()
+    for damage in (None, whole[:-10], b""):
+        (path / "tables" / "sizes.parquet").unlink()
+        if damage is not None:
+            (path / "tables" / "sizes.parquet").write_bytes(damage)
+        assert json.loads(workbench(*asked).out)["tables"]["sizes"] == 1
+        assert (path / "tables" / "sizes.parquet").read_bytes() == whole
+
+
+def test_a_link_among_the_runs_is_told(at_home: Path, workbench: Command) -> None:
+    (at_home / "elsewhere").mkdir()
+    (at_home / "runs").mkdir(exist_ok=True)
+    (at_home / "runs" / "linked-1").symlink_to(at_home / "elsewhere")
+    answer = workbench("runs", "show", "linked")
+    assert answer.code == 2
+    assert "link" in answer.err
+
+
+def test_a_setting_is_set_once(workbench: Command) -> None:
+    answer = workbench(*RUN, "--limit", "1", "--set", "limit=2")
+    assert answer.code == 2
+    assert "set twice" in answer.err

@@ -21,6 +21,11 @@ def asked(**given: object) -> Spec:
     return Spec.model_validate(facts)
 
 
+def words(question: Spec) -> list[str]:
+    """The command as a shell takes it apart."""
+    return shlex.split(command(question).replace("\\\n", ""))
+
+
 @pytest.mark.parametrize(
     ("options", "settings"),
     [({}, {}), ({"seed": 3, "split": "dev"}, {"limit": 2, "words": 7})],
@@ -44,7 +49,7 @@ def test_the_command_finds_the_run_on_disk(
     (path / "provenance.json").write_text('{"tables": {}}')
     status.write(path, status.Status("done", experiment="describe"))
     monkeypatch.setattr(api, "start", lambda asked, **_: api.Run(tmp_path / "runs" / asked.name))
-    monkeypatch.setattr(sys, "argv", [*shlex.split(command(question)), "--json"])
+    monkeypatch.setattr(sys, "argv", [*words(question), "--json"])
     with pytest.raises(SystemExit) as end:
         main()
     printed = capsys.readouterr()
@@ -53,7 +58,7 @@ def test_the_command_finds_the_run_on_disk(
 
 
 def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
-    told = command(
+    told = words(
         asked(
             models=(model(precision="bf16", pickled=True),),
             corpora=(corpus(options={"unit": "document", "labels": ["a", "b"], "language": "en"}),),
@@ -63,7 +68,7 @@ def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
             device="cuda",
         )
     )
-    assert shlex.split(told.replace("\\\n", " ")) == [
+    assert told == [
         "workbench", "run", "counts", "--model=/models/tiny-bert", "--corpus=primer",
         "--unit=document", "--label=a", "--label=b", "--split=test", "--set=layers=0,4",
         "--set=kind=a b", '--set=deep={"x": [1]}', "--seed=7", "--device=cuda",
@@ -94,7 +99,8 @@ def test_what_was_handed_over_as_an_object_is_asked_in_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1 min 1 s"), (7380, "2 h 3 min")]
-)  # fmt: skip
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+    ("seconds", "told"),
+    [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1 min 1 s"), (7380, "2 h 3 min")],
+)
+def test_durations_in_words(seconds: float, told: str) -> None:
+    assert duration(seconds) == told

@@ -51,7 +51,7 @@ def export(
             raise WorkbenchError(
                 f"the run has no table or figure {name!r}.",
                 where=found.name,
-                remedy=did_you_mean(name, [*found.tables, *found.figures]),
+                remedy=did_you_mean(name, {*found.tables, *found.figures}),
             )
         as_figure = drawn and (out.suffix in FIGURE_ENDINGS or name not in found.tables)
         as_figure = as_figure and not (out.suffix == ".json" and name in found.tables)

@@ -87,7 +87,10 @@ def run(
     from workbench.commands import shown
     from workbench.runs.asking import named
 
-    settings = {**named(set_ or (), "setting"), **_flags(experiment, context.args)}
+    settings, flags = named(set_ or (), "setting"), _flags(experiment, context.args)
+    for twice in settings.keys() & flags.keys():
+        raise WorkbenchError(f"{twice} is set twice.", remedy="Set it once.")
+    settings |= flags
     swept = named(sweep or (), "sweep")
     options = {
         "split": split,

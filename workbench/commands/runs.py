@@ -115,7 +115,9 @@ def rm(
     from workbench.runs.run import open_run
 
     found = [open_run(name) for name in runs]
-    if not yes and sys.stdin.isatty():
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        raise WorkbenchError("nobody is there to be asked.", remedy="Say --yes to remove them.")
+    if not yes:
         typer.confirm(f"Remove {', '.join(one.name for one in found)}?", abort=True)
     for one in found:
         remove(one)

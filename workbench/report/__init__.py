@@ -21,9 +21,9 @@ __all__ = ["ENDINGS", "write_report"]
 ENDINGS = (".html", ".md", ".tex", ".zip")
 
 
-def write_report(runs: Sequence[Run], out: "str | PathLike[str]") -> Path:
+def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
     """Write a report of one run, or of several side by side; its ending says in what form."""
-    path = user_path(out)
+    path, runs = user_path(out), [runs] if isinstance(runs, Run) else runs
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise WorkbenchError(
@@ -49,7 +49,7 @@ def write_report(runs: Sequence[Run], out: "str | PathLike[str]") -> Path:
 class _Report(ModuleType):
     """What `wb.report` finds once this is imported, so it can be called like the function."""
 
-    def __call__(self, runs: Sequence[Run], out: "str | PathLike[str]") -> Path:
+    def __call__(self, runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
         return write_report(runs, out)
 
 

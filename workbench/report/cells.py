@@ -114,4 +114,6 @@ def _is_number(value: object) -> bool:
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT or value != value
+    if isinstance(value, numbers.Real):
+        return value != value
+    return value is None or value is pd.NA or value is pd.NaT

@@ -32,6 +32,8 @@ PREAMBLE = r"""\documentclass[a4paper,11pt]{article}
 \usepackage{array,booktabs,graphicx,longtable,pdflscape}
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{6pt}
+\setlength{\LTleft}{0pt}
+\setcounter{tocdepth}{2}
 \emergencystretch=3em
 """
 LONG = 30  # rows of a table that may break across pages
@@ -130,7 +132,7 @@ def _part(part: Part, heading: str, beside: Beside) -> Iterator[str]:
 
 def _described(rows: Iterable[tuple[str, str]]) -> str:
     items = "\n".join(rf"\item[{{{text(name)}}}] {text(value)}" for name, value in rows)
-    return f"\\begin{{description}}\n{items}\n\\end{{description}}"
+    return f"\\begin{{description}}\\setlength{{\\itemsep}}{{0pt}}\\setlength{{\\parskip}}{{0pt}}\n{items}\n\\end{{description}}"
 
 
 def _figures(part: Part, beside: Beside) -> Iterator[str]:

@@ -53,6 +53,7 @@ def facts(run: Run) -> Mapping[str, Rows]:
 
 def command(asked: Spec) -> str:
     """The command that asks the same; in Python where something was handed over as an object."""
+    asked = Spec.model_validate_json(asked.model_dump_json())  # lists for tuples, as on disk
     if not asked.answerable:
         return _in_python(asked)
     words = ["workbench", "run", asked.experiment]

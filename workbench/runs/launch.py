@@ -26,7 +26,7 @@ from workbench.runs import events, locks, spec, status
 from workbench.runs.execute import SCRATCH, Open, execute
 from workbench.runs.journal import Journal
 from workbench.runs.names import unlinked
-from workbench.runs.run import Run
+from workbench.runs.run import Run, is_whole
 from workbench.runs.status import CANCEL, LOCK, LOG, Failure, Status
 
 EVERY = 0.1  # seconds between looks at a run
@@ -186,9 +186,9 @@ def _take(folder: Path) -> int | None:
     unlinked(folder / LOCK)
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        found = status.read(folder)
-        if found and found.state == "done":
+        if _is_done(folder):
             return None
+        found = status.read(folder)
         try:
             lock = locks.take(folder / LOCK)
         except FileNotFoundError:
@@ -203,8 +203,9 @@ def _take(folder: Path) -> int | None:
 
 
 def _is_done(folder: Path) -> bool:
+    """Whether all of the answer is there; one of which something was lost is made anew."""
     found = status.read(folder)
-    return found is not None and found.state == "done"
+    return found is not None and found.state == "done" and is_whole(folder)
 
 
 def _queue(folder: Path, asked: spec.Spec, queued: Status) -> None:

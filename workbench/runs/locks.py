@@ -15,9 +15,26 @@ from pathlib import Path
 MOMENT = 0.002  # seconds a taker waits for those who only look
 
 
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def _above_standard(handle: int) -> int:
+    """The same file under a descriptor that is no standard stream's.
+
+    Where one of those is closed, as under cron, a new file takes its place; and the process that is
+    handed it would lose it to its own streams.
+    """
+    if handle > 2:
+        return handle
+    try:
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(handle)
+
+
 def take(path: Path) -> int | None:
     """Hold the lock, if nobody does; the descriptor is to be closed, or handed to a process."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    handle = _above_standard(os.open(path, _FLAGS, 0o644))
     taken = False
     try:
         while not _locked(handle, fcntl.LOCK_EX):
@@ -56,7 +73,7 @@ def is_held(path: Path) -> bool:
 def held(path: Path) -> Iterator[None]:
     """Hold the lock through a block, waiting for it; for moments, not for jobs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    handle = os.open(path, _FLAGS, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from numpy.typing import NDArray
 
+PARQUET = b"PAR1"  # how such a file begins and ends
 TABLES, ARRAYS, FIGURES = "tables", "arrays", "figures"
 
 
@@ -100,6 +101,13 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
             draft.write_bytes(drawn.encode())
         written.append(name)
     return written
+
+
+def is_table(folder: Path, name: str) -> bool:
+    """Whether a table's file is there and ends as Parquet does."""
+    with inside(folder / TABLES, name, ".parquet", "table").open("rb") as file:
+        file.seek(-len(PARQUET), 2)
+        return file.read() == PARQUET
 
 
 class _Files(Mapping[str, Any]):

@@ -110,12 +110,25 @@ class Run:
         return f"<run {self.name}: {self.status.state}>"
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether a run that says it is done has its question, its provenance and all its tables."""
+    try:
+        spec.read(folder)
+        tables = json.loads((folder / PROVENANCE).read_bytes())["tables"]
+        return all(results.is_table(folder, name) for name in tables)
+    except (WorkbenchError, OSError, ValueError, TypeError, KeyError):
+        return False
+
+
 def open_run(name: str) -> Run:
     """The run of this name, or of the only name that starts so."""
     checked(name, "run")
     folder = places.runs()
     path = folder / name
     if not path.is_dir():
+        for link in folder.glob(f"{name}*") if folder.is_dir() else ():
+            if is_name(link.name):
+                no_link(link)
         names = run_names()
         begun = [known for known in names if known.startswith(name)]
         if len(begun) != 1:
