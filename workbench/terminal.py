@@ -111,7 +111,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     )
     for i, column in enumerate(columns):
         numeric = bool(cells) and all(_is_number(row[i]) for row in cells)
-        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(
+            column,
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=column == "run",  # a name is there to be copied
+        )
     for row in cells:
         drawn.add_row(*(escape(cell) for cell in row))
     with out.capture() as capture:
