@@ -194,6 +194,7 @@ def test_many_kinds_of_figures_are_drawn_under_the_pages_policy(tmp_path: Path, 
             go.Sankey(node={"label": ["a", "b"]}, link={"source": [0], "target": [1], "value": [1]})
         ),
         "table": go.Figure(go.Table(header={"values": ["a"]}, cells={"values": [["<b>1</b>"]]})),
+        "points": go.Figure(go.Scattergl(x=[1, 2], y=[1, 2], mode="markers")),
         "violin": go.Figure(go.Violin(y=[1, 2, 3, 4])),
     }
     tables = {"words": (pd.DataFrame({"word": ["a"]}), COUNTS)}

@@ -36,7 +36,7 @@ def test_a_table_of_one_row_is_drawn(name: str) -> None:
 
 def test_relations_show_the_offset_with_its_sign() -> None:
     (bars,) = FIGURES["relations"](TABLES).data
-    assert bars.text[:2] == ("+1", "−2")
+    assert bars.text[:2] == ("+1: 100%", "−2: 50%")
 
 
 def test_a_panel_has_the_first_and_says_so() -> None:

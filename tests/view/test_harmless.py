@@ -59,6 +59,11 @@ def test_maps_are_not_drawn() -> None:
     assert harmless(go.Figure(go.Choropleth(locations=["FRA"], z=[1])))["data"] == []
 
 
+def test_points_are_drawn_without_webgl_which_would_need_eval() -> None:
+    (points,) = harmless(go.Figure(go.Scattergl(x=[1], y=[2])))["data"]
+    assert points["type"] == "scatter"
+
+
 def test_the_template_is_the_pages_own() -> None:
     assert "template" not in harmless(go.Figure(go.Bar(x=[1])))["layout"]
 

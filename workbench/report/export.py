@@ -20,7 +20,7 @@ from workbench.files import user_path, written_whole
 from workbench.report.cells import attributes
 from workbench.report.drawings import Drawing, drawings
 from workbench.report.images import pictures, whole
-from workbench.report.page import figure, page, prose, text
+from workbench.report.page import figure, page, text
 from workbench.runs.run import Run
 
 TABLE_ENDINGS = (".csv", ".parquet", ".json")
@@ -98,7 +98,7 @@ def _page(run: Run, drawing: Drawing) -> str:
     body = (
         '<main class="page" id="content">\n'
         f"<h1>{text(drawing.name)}</h1>\n"
-        f'<p class="about">{prose(drawing.about)} From the run {text(run.name)}.</p>\n'
+        f'<p class="about">From the run {text(run.name)}.</p>\n'
         '<noscript><p class="note">JavaScript draws this figure, and is off.</p></noscript>\n'
         f"{figure(drawing, 'figure')}</main>"
     )

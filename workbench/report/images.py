@@ -56,7 +56,9 @@ def pictures(drawings: Mapping[str, Drawing], kind: str) -> dict[str, bytes]:
 
 async def _drawn(drawings: Mapping[str, Drawing], kind: str) -> list[bytes]:
     kaleido = import_module("kaleido")
-    async with kaleido.Kaleido(path=find_browser(), mathjax=False) as browser:
+    page = kaleido.PageGenerator(mathjax=False)
+    page.header += "<style>@page { margin: 0 }</style>"  # else the foot of a PDF is cut off
+    async with kaleido.Kaleido(path=find_browser(), page_generator=page) as browser:
         return [
             await browser.calc_fig(whole(drawing), opts=_size(drawing, kind))
             for drawing in drawings.values()

@@ -132,7 +132,8 @@ def _part(part: Part, heading: str, beside: Beside) -> Iterator[str]:
 
 def _described(rows: Iterable[tuple[str, str]]) -> str:
     items = "\n".join(rf"\item[{{{text(name)}}}] {text(value)}" for name, value in rows)
-    return f"\\begin{{description}}\\setlength{{\\itemsep}}{{0pt}}\\setlength{{\\parskip}}{{0pt}}\n{items}\n\\end{{description}}"
+    tight = r"\setlength{\itemsep}{0pt}\setlength{\parskip}{0pt}"
+    return f"\\begin{{description}}{tight}\n{items}\n\\end{{description}}"
 
 
 def _figures(part: Part, beside: Beside) -> Iterator[str]:

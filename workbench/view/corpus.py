@@ -16,7 +16,7 @@ from workbench.view.theme import EITHER
 Tables = Mapping[str, pd.DataFrame]
 BAR = 22  # pixels from one bar to the next
 AROUND = 96  # pixels of a figure that are not bars
-LONGEST = 28  # characters of a label on an axis; all of it shows on hovering
+LONGEST = 24  # characters of a label on an axis; all of it shows on hovering
 MOST = 15  # bars of one panel; the table has them all
 NAMED = 12  # words written beside their points
 
@@ -61,39 +61,23 @@ def tags(tables: Tables) -> go.Figure:
 
 
 def relations(tables: Tables) -> go.Figure:
-    """How often each relation occurs; beside a bar the most frequent offset of the head, which the
-    darker bars hold to more strictly."""
+    """How often each relation occurs; beside a bar the most frequent offset of the head, and the
+    share of the edges that have it, which also gives the colour."""
     table = tables["relations"]
-    hover = "%{customdata}: %{x:,}, of which %{marker.color:.0%} have the head at %{text}"
+    hover = "%{customdata}: %{x:,} edges<br>the head most often at %{text}"
     bars = _bars(table["count"], table["relation"], hover)
+    offsets = zip(table["offset"], table["share"], strict=True)
     bars.update(
-        text=[f"{offset:+d}".replace("-", "−") for offset in table["offset"]],
+        text=[f"{offset:+d}: {share:.0%}".replace("-", "−") for offset, share in offsets],
         textposition="outside",
         cliponaxis=False,
-        marker={
-            "color": table["share"],
-            "coloraxis": "coloraxis",
-        },
+        marker={"color": table["share"], "coloraxis": "coloraxis"},
     )
     figure = go.Figure(bars)
     figure.update_layout(
-        height=AROUND + BAR * len(table) + 40,
-        coloraxis={
-            "cmin": 0,
-            "cmax": 1,
-            "colorbar": {
-                "title": {"text": "share with that offset", "side": "top"},
-                "orientation": "h",
-                "x": 0,
-                "xanchor": "left",
-                "y": 1,
-                "yanchor": "bottom",
-                "lenmode": "pixels",
-                "len": 200,
-                "tickvals": [0, 0.5, 1],
-                "tickformat": ".0%",
-            },
-        },
+        height=AROUND + BAR * len(table),
+        margin={"r": 72},
+        coloraxis={"cmin": 0, "cmax": 1, "showscale": False},
     )
     figure.update_xaxes(title="edges")
     _first_on_top(figure, table["relation"])

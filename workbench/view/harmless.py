@@ -18,6 +18,7 @@ LOADING = {  # traces that load tiles or outlines from the network
     "scattergeo", "choropleth", "scattermap", "choroplethmap", "densitymap",
     "scattermapbox", "choroplethmapbox", "densitymapbox",
 }  # fmt: skip
+INSTEAD = {"scattergl": "scatter", "scatterpolargl": "scatterpolar"}  # a report allows no eval
 _PLACES = {"x", "y", "x0", "x1", "y0", "y1"}  # of notes and shapes, in the words of the axis
 _TEMPLATES = {"hovertemplate", "texttemplate"}  # in a list too, these are the figure's own words
 _OWN = re.compile(r"<(?!/?(?:br|b|i|em|strong|sub|sup|extra) ?/?>)", re.IGNORECASE)
@@ -36,7 +37,11 @@ def harmless(figure: go.Figure) -> dict[str, Any]:
     """The figure as plain data, without its template: `data` and `layout`, safe to draw."""
     plain = json.loads(figure.to_json(engine="json"))
     layout = {key: value for key, value in plain.get("layout", {}).items() if key != "template"}
-    traces = [trace for trace in plain.get("data", []) if trace.get("type") not in LOADING]
+    traces = [
+        {**trace, "type": INSTEAD.get(trace.get("type"), trace.get("type", "scatter"))}
+        for trace in plain.get("data", [])
+        if trace.get("type") not in LOADING
+    ]
     return {"data": [_tamed(trace) for trace in traces], "layout": _tamed(layout)}
 
 

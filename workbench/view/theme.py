@@ -96,7 +96,7 @@ def _traces(kind: Kind) -> dict[str, list[dict[str, object]]]:
             {"marker": {**colour_bar, "symbol": mark, "size": 7}, "line": {"dash": dash}}
             for mark, dash in zip(MARKS, DASHES, strict=True)
         ],
-        "heatmap": [dict(colour_bar)],
+        **{kind: [{**colour_bar, "autocolorscale": True}] for kind in ("heatmap", "contour")},
     }
 
 
