@@ -187,9 +187,7 @@ def _origin(ref: str | None, name: str) -> str:
 
 
 def _in_words(key: str, value: object) -> str:
-    if value is None:
-        return "no limit" if key == "limit" else "none"
-    return _written(value)
+    return "no limit" if key == "limit" and value is None else _written(value)
 
 
 def _written(value: object) -> str:
