@@ -19,7 +19,8 @@ from workbench.training.task import Plan
 from workbench.training.train import train
 from workbench.training.vocabulary import vocabulary_of
 from workbench.training.words import count_words, word_tokenizer
-from workbench.training.wordtasks import elmo_task, sentences_of
+from workbench.training.sentences import sentences_of
+from workbench.training.wordtasks import elmo_task
 
 SENTENCES = [["The", "cat", "sees", "a", "dog", "."], ["Birds", "sing"], ["zebra"]]
 

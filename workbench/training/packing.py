@@ -96,12 +96,18 @@ def pack(store: Store, vocabulary: Vocabulary, length: int, seed: int = 0) -> Pa
     return packing
 
 
-def sentence_batch(store: Store, vocabulary: Vocabulary, numbers: NDArray[np.int64]) -> Sequences:
-    """Whole sentences, each framed and padded to the longest; the store's ends left out."""
+def sentence_batch(
+    store: Store, vocabulary: Vocabulary, numbers: NDArray[np.int64], length: int | None = None
+) -> Sequences:
+    """Sentences, each framed and padded to the longest; the store's ends left out.
+
+    A sentence that with its frame is beyond `length` loses its end.
+    """
     rows = []
+    most = None if length is None else length - len(vocabulary.before) - len(vocabulary.after)
     for number in numbers:
         tokens = torch.from_numpy(store.sentence(int(number)))
-        tokens = tokens[~vocabulary.is_special(tokens)]
+        tokens = tokens[~vocabulary.is_special(tokens)][:most]
         rows.append(torch.tensor([*vocabulary.before, *tokens.tolist(), *vocabulary.after]))
     pad = 0 if vocabulary.pad is None else vocabulary.pad
     tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)

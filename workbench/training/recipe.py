@@ -10,11 +10,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, did_you_mean
+from workbench.training.objectives import BY_SENTENCE
 from workbench.training.task import Plan
 
 FORMAT = "workbench-training-1"
 HELD_OUT = 0.02  # of the text
+ROWS = ("packed", "sentences")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Settings:
     objective: str = ""  # another than the family's own
     static: bool = False  # the same masks whenever a sequence comes, in ten copies
     lowercase: bool = False
+    rows: str = "packed"  # or "sentences", one a row
     held_out: float = HELD_OUT  # share of the text that is not trained on, at its end
     plan: Plan = field(default_factory=Plan)
 
@@ -58,6 +61,15 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
             f"masks can be static where pieces are masked and nothing else; {family} learns by "
             f"{objective}.",
             remedy="Leave static out, or set the objective to masked.",
+        )
+    if settings.rows not in ROWS:
+        raise WorkbenchError(
+            f"there are no rows {settings.rows!r}.", remedy=did_you_mean(settings.rows, ROWS)
+        )
+    if settings.rows == "sentences" and objective in BY_SENTENCE:
+        raise WorkbenchError(
+            f"rows of one sentence hold no order of sentences, and {family} learns by {objective}.",
+            remedy="Leave rows at packed, or set the objective to masked.",
         )
     if not 0 <= settings.held_out < 1:
         raise WorkbenchError(

@@ -120,6 +120,14 @@ class Store:
         end = starts[row + 1, 0] if row + 1 < len(starts) else len(self._ids[shard])
         return self.read(place + int(starts[row, 0]), place + int(end))
 
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of every sentence.  # [sentences]"""
+        found = [
+            np.diff(starts[:, 0].astype(np.int64), append=len(ids))
+            for starts, ids in zip(self._starts, self._ids, strict=True)
+        ]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+
 
 def tokenize_text(
     source: Path | Iterable[str],

@@ -23,16 +23,17 @@ from workbench.training.architectures import Size
 from workbench.training.curves import Row, read_curves
 from workbench.training.distributed import Place, joined
 from workbench.training.families import build, family_of, objective_for, size_of
-from workbench.training.packing import pack
+from workbench.training.packing import Packing, pack
 from workbench.training.prepare import Prepared, Text, prepare, text_hash
 from workbench.training.recipe import FORMAT, Settings, Sources, key_of, require_sound
 from workbench.training.saving import CURVES, SCRATCH, read_recipe, save_trained, versions
+from workbench.training.sentences import sentences_of
 from workbench.training.task import Progress, Quiet, Task
 from workbench.training.tasks import parted, task_of
 from workbench.training.trainer import fit
 from workbench.training.vocabulary import vocabulary_of
 from workbench.training.words import read_words
-from workbench.training.wordtasks import elmo_task, sentences_of, vectors_task
+from workbench.training.wordtasks import elmo_task, vectors_task
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,13 @@ class _Training:
             net = opening.student_of(teacher, size, prepared.tokenizer, seed)
         else:
             net = build(self.family, size, prepared.tokenizer, seed, self.objective)
-        packing = pack(
-            prepared.store, vocabulary_of(prepared.tokenizer), self._length(net, size), seed
-        )
-        part, held = parted(packing, self.settings.held_out)
+        vocabulary, length = vocabulary_of(prepared.tokenizer), self._length(net, size)
+        share = self.settings.held_out
+        part: Packing
+        if self.settings.rows == "sentences":
+            part, held = sentences_of(prepared.store, vocabulary, length, seed, share)
+        else:
+            part, held = parted(pack(prepared.store, vocabulary, length, seed), share)
         task = task_of(
             self.objective,
             net,

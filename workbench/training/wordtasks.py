@@ -5,7 +5,6 @@ micro-batch: distinct words are spelt once, pairs are made in a few passes over 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,37 +14,11 @@ from torch import Generator, Tensor
 
 from workbench.training.elmo import SAMPLED, BiLM, bilm_losses, sample
 from workbench.training.feed import seed_of
-from workbench.training.packing import Packing, Sequences, sentence_batch
+from workbench.training.packing import Packing, Sequences
+from workbench.training.sentences import Sentences
 from workbench.training.skipgram import NEGATIVES, WINDOW, Chances, pairs, skipgram_losses
-from workbench.training.store import Store
 from workbench.training.task import Micro, Plan, Task
-from workbench.training.vocabulary import Vocabulary
 from workbench.training.words import Words, spell
-
-HELD_OUT_SENTENCES = 2_000
-
-
-@dataclass(frozen=True)
-class Sentences(Packing):
-    """A store as whole sentences, those beyond `length` cut; the last are held out."""
-
-    without: int = 0
-
-    def __len__(self) -> int:
-        return self.store.manifest.sentences - self.without
-
-    def sequences(self, index: NDArray[np.int64]) -> Sequences:
-        found = sentence_batch(self.store, self.vocabulary, index)
-        return found._replace(tokens=found.tokens[:, : self.length])
-
-
-def sentences_of(
-    store: Store, vocabulary: Vocabulary, length: int, seed: int, share: float
-) -> tuple[Sentences, NDArray[np.int64]]:
-    """What is trained on, and the numbers of the sentences that are held out."""
-    whole = store.manifest.sentences
-    held = min(int(np.ceil(whole * share)), HELD_OUT_SENTENCES) if whole > 1 else 0
-    return Sentences(store, vocabulary, length, seed, held), np.arange(whole - held, whole)
 
 
 def elmo_task(
