@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from workbench import __version__
-from workbench.commands import corpora, models, report, run, runs
+from workbench.commands import corpora, models, report, run, runs, train
 from workbench.commands.options import Json, Several
 from workbench.errors import WorkbenchError
 
@@ -27,6 +27,9 @@ app.add_typer(run.experiments, name="experiments")
 app.command(
     cls=Several, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )(run.run)
+app.command(
+    cls=Several, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)(train.train)
 app.add_typer(runs.app, name="runs")
 app.command()(report.report)
 app.command()(report.export)

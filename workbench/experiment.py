@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Draw = Callable[[Tables], go.Figure]
 
 HELD_OUT = ("test", "dev")  # the splits to score a model on, the best first
+TRAIN = ("train",)  # and to train one on
 
 
 class Settings(BaseModel):
@@ -73,6 +74,8 @@ class Inputs:
     precision: str = "fp32"
     limit: int | None = None
     scratch: Path | None = None  # kept while a run is unfinished: checkpoints go there
+    keep: Path | None = None  # where a run that trains a model leaves it
+    folders: tuple[Path | None, ...] = ()  # that the models were read from
 
     @property
     def model(self) -> "Model":
@@ -144,7 +147,8 @@ class Experiment(Generic[S]):
     corpora: tuple[int, int | None] = (1, 1)
     needs: tuple[Need, ...] = ()  # what each model must have
     layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()  # what each corpus must have
-    split: Literal["all", "held-out"] = "all"  # what is looked at unless the user names a split
+    split: Literal["all", "held-out", "train"] = "all"  # unless the user names one
+    trains: bool = False  # leaves a model in `Inputs.keep`, and so a device is asked for
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)  # or where they are
 
     def layers_for(self, settings: S) -> tuple[str, ...]:
@@ -163,9 +167,8 @@ class Experiment(Generic[S]):
         if asked is not None:
             corpus.docs(asked, 0)  # raises where there is none of that name
             return asked
-        if self.split == "held-out":
-            return next((split for split in HELD_OUT if split in corpus.splits), None)
-        return None
+        wanted = {"all": (), "held-out": HELD_OUT, "train": TRAIN}[self.split]
+        return next((split for split in wanted if split in corpus.splits), None)
 
 
 def require_number(experiment: Experiment[Any], models: int, corpora: int) -> None:
@@ -222,6 +225,8 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "describe": "workbench.facts.describe:EXPERIMENT",
         "minimal-pairs": "workbench.facts.pairs:EXPERIMENT",
         "profile": "workbench.facts.profile:EXPERIMENT",
+        "train": "workbench.training.experiment:EXPERIMENT",
+        "trigram": "workbench.facts.against_trigram:EXPERIMENT",
     },
     Experiment,
 )

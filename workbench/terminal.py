@@ -126,7 +126,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.2f}"
+        return f"{value:.1e}" if 0 < abs(value) < 0.005 else f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

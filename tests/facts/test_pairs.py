@@ -7,14 +7,17 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.models import headed, zoo
-from workbench.corpora import Corpus, read
+from tests.models import bilms, headed, zoo
+from workbench.corpora import Corpus, encode, read
 from workbench.corpora.pairs import minimal_pairs
+from workbench.engine.model import Model
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Settings, misfits
 from workbench.facts.pairs import EXPERIMENT
 from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
+from workbench.models.loading import load
+from workbench.models.scoring import score
 
 
 class Quiet:
@@ -60,7 +63,7 @@ def opened(path: Path) -> Corpus:
     return read(path, text=["sentence_good", "sentence_bad"], labels=["UID"])
 
 
-def table(model: HuggingFace, corpus: Corpus) -> pd.DataFrame:
+def table(model: Model, corpus: Corpus) -> pd.DataFrame:
     found = EXPERIMENT.run(Inputs((model,), (corpus,)), Settings(), Quiet())
     return found.tables["pairs"].set_index("phenomenon")
 
@@ -86,6 +89,28 @@ def test_a_model_fond_of_a_word_prefers_the_sentences_that_have_it(
     assert found["n"].to_dict() == {"plural": 2, "singular": 1, "all": 3}
     assert (found["lower"] <= found["accuracy"]).all()
     assert found.loc["plural", "gap"] > 1 > -1 > found.loc["singular", "gap"]
+
+
+def test_elmo_finds_likely_what_both_directions_do(blimp: Path, tmp_path: Path) -> None:
+    words = "The dogs dog cats are old .".split()  # not: is
+    net = bilms.saved(tmp_path / "elmo", words)
+    with torch.no_grad():
+        net.weight.zero_()
+        net.bias.zero_()
+        net.bias[net.words.words.index("are")] = 5.0
+    net.save(tmp_path / "elmo")
+    model = load(tmp_path / "elmo", "cpu")
+    found = EXPERIMENT.run(Inputs((model,), (opened(blimp),)), Settings(), Quiet())
+    pairs = found.tables["pairs"].set_index("phenomenon")
+    assert pairs["accuracy"].to_dict() == {"plural": 1, "singular": 0, "all": pytest.approx(2 / 3)}
+    # -log p of `are` is 5 less than that of `<UNK>`, in either direction
+    assert pairs["gap"].to_dict() == pytest.approx({"plural": 5, "singular": -5, "all": 5 / 3})
+    (caveat,) = found.caveats
+    assert "mean of both directions" in caveat.text and "<UNK>" in caveat.text
+    assert not misfits(EXPERIMENT, Settings(), [facts(model)])
+    (first, *_) = minimal_pairs(opened(blimp))
+    nats = score(model, encode([first.good, first.bad])).nats
+    assert nats[1] - nats[0] == pytest.approx(5)
 
 
 def test_primers_twins_are_pairs_and_the_right_one_is_first() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
-from tests.models import headed, zoo
+from tests.models import bilms, headed, zoo
 from tests.models.test_logits import HEADED
 from workbench.corpora import Corpus, encode, read
 from workbench.experiment import EXPERIMENTS, Inputs, Result
@@ -18,6 +19,7 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.parts import parameters_by_part
 from workbench.models.scoring import measures, score
+from workbench.models.vectors import Vectors
 
 Opened = Callable[[str], HuggingFace]
 
@@ -94,6 +96,38 @@ def test_vectors_have_facts(tmp_path: Path, corpus: Corpus) -> None:
     found = profiled(load(f"vectors:{tmp_path / 'small.txt'}", "cpu"), corpus)
     assert found.tables["modules"].to_dict("records") == [{"module": "table", "parameters": 6}]
     assert "no language-model head" in texts(found)
+
+
+def test_a_folder_of_vectors_has_facts(tmp_path: Path, corpus: Corpus) -> None:
+    Vectors(["the", "old"], torch.ones(2, 3)).save(tmp_path)
+    found = profiled(load(tmp_path, "cpu"), corpus)
+    assert found.tables["modules"].to_dict("records") == [{"module": "table", "parameters": 6}]
+    assert "no language-model head" in texts(found)
+
+
+def test_elmos_losses_and_how_they_were_measured(tmp_path: Path, corpus: Corpus) -> None:
+    words = [token.text for doc in corpus.docs("train") for token in doc]
+    bilms.saved(tmp_path, words, softmax=20)
+    model = load(tmp_path, "cpu")
+    found = profiled(model, corpus, pseudo=True)
+    scores = score(model, encode(corpus.docs("test")))
+    losses = found.tables["losses"]
+    assert losses["objective"].unique().tolist() == ["bidirectional"]
+    assert {m: (v, n) for m, v, n in losses[["metric", "value", "n"]].itertuples(index=False)} == (
+        measures(scores, "bidirectional")
+    )
+    said = texts(found)
+    assert "the mean of the two directions" in said and "out of 20:" in said
+    assert f"{scores.unknown.sum():,} of {scores.words.sum():,} words are not in the" in said
+    assert "perplexity flatters" in said and "white space" in said
+    assert "is of models that see both sides at once" in said
+    told = profiled(model).tables["facts"].set_index("fact")["value"]
+    assert told["objective"] == "bidirectional"
+    modules = profiled(model).tables["modules"].set_index("module")["parameters"]
+    assert modules["softmax/weight"] == 100 and modules.sum() == model.parameters
+    bilms.saved(tmp_path / "whole", words)
+    every = profiled(load(tmp_path / "whole", "cpu"), corpus, split="train")
+    assert "<UNK>: it is easier" not in texts(every)
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)

@@ -1,5 +1,6 @@
 """ELMo: the trained module, the original's files and our own folder are one model."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tests.training.lessons import keep_models, lesson, settings
+from tests.training.lessons import Told, keep_models, lesson, settings
+from workbench.corpora import read
 from workbench.errors import WorkbenchError
+from workbench.experiment import EXPERIMENTS, Inputs, Settings
+from workbench.facts.profile import Profile
+from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo
 from workbench.models.elmo_options import ElmoOptions
-from workbench.training.elmo import BiLM, bilm_losses, expected, load_trained, sample
+from workbench.models.loading import load
+from workbench.training.elmo import bilm_losses, expected, sample
+from workbench.training.sentences import sentences_of
 from workbench.training.store import tokenize_text
 from workbench.training.task import Plan
 from workbench.training.train import train
 from workbench.training.vocabulary import vocabulary_of
 from workbench.training.words import count_words, word_tokenizer
-from workbench.training.sentences import sentences_of
 from workbench.training.wordtasks import elmo_task
 
 SENTENCES = [["The", "cat", "sees", "a", "dog", "."], ["Birds", "sing"], ["zebra"]]
@@ -100,7 +106,7 @@ def test_what_is_trained_is_what_nats_measure(tmp_path: Path) -> None:
     net = small(softmax=20)
     own = word_tokenizer(net.words)
     store = tokenize_text(lesson(50), own, tmp_path, processes=1)
-    part, held = sentences_of(store, vocabulary_of(own), 32, 0, 0.1)
+    part, held = sentences_of(store, vocabulary_of(own), 32, 0, 0.1, alike=1)
     task = elmo_task(net, part, held, Plan(batch=4), 1)
     micro = task.draw(0, 0)
     words = [
@@ -143,6 +149,33 @@ def test_a_sampled_softmax_estimates_the_whole_one() -> None:
     drawn = sample(size, 100_000, generator).bincount(minlength=size) / 100_000
     assert float((drawn - chances).abs().max()) < 0.01
     assert math.isfinite(whole)
+
+
+def test_the_workbench_measures_it(trained: Any, tmp_path: Path) -> None:
+    """Of text like that it was trained on: its folder's losses, and its taste in sentences."""
+    folder, net = trained
+    text = [line.split(". ")[0].rstrip(".") + " ." for line in lesson(60, seed=9) if line]
+    (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in text))
+    rows = [{"sentence_good": line, "sentence_bad": " ".join(line.split()[::-1])} for line in text]
+    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    model = load(folder, "cpu")
+    assert model.objective == "bidirectional"
+    found = EXPERIMENTS["profile"].run(
+        Inputs((model,), (read(str(tmp_path / "text.txt")),)), Profile(), Told()
+    )
+    losses = found.tables["losses"].set_index("metric")["value"]
+    with torch.no_grad():
+        nats = net.nats([line.split() for line in text])
+    number = sum(len(line.split()) + 1 for line in text)
+    mean = float(nats.forward.sum() + nats.backward.sum()) / 2 / number
+    assert losses["bidirectional_loss"] == pytest.approx(mean, rel=1e-4)
+    assert losses["bidirectional_perplexity"] < len(net.bias) / 2
+    assert losses["bidirectional_accuracy"] > 0.2
+    columns = {"text": ["sentence_good", "sentence_bad"]}
+    pairs = EXPERIMENTS["minimal-pairs"].run(
+        Inputs((model,), (read(tmp_path / "pairs.jsonl", **columns),)), Settings(), Told()
+    )
+    assert pairs.tables["pairs"]["accuracy"].iloc[0] > 0.9
 
 
 def test_it_goes_on_with_other_words(trained: Any, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import torch
 
 from tests.training.lessons import settings
 from workbench.models.vectors import read_vectors
+from workbench.models.vocabulary_files import Words
 from workbench.training.skipgram import Chances, pairs
 from workbench.training.train import train
-from workbench.training.words import Words
 
 WORDS = Words(("<S>", "</S>", "<UNK>", "a", "b", "c", "d"), (0, 0, 0, 8, 4, 2, 1))
 

@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoTokenizer
 from tests.training.texts import WORDS, paragraphs, tokenizer
 from workbench.errors import WorkbenchError
 from workbench.models.elmo_characters import character_ids
+from workbench.models.vocabulary_files import MARKS, read_words, save_words
 from workbench.training.tokenizers import (
     LAYOUTS,
     Algorithm,
@@ -21,14 +22,7 @@ from workbench.training.tokenizers import (
     train_tokenizer,
 )
 from workbench.training.vocabulary import vocabulary_of
-from workbench.training.words import (
-    MARKS,
-    count_words,
-    read_words,
-    save_words,
-    spell,
-    word_tokenizer,
-)
+from workbench.training.words import count_words, spell, word_tokenizer
 
 ALGORITHMS = ("bpe", "wordpiece", "unigram")
 every_kind = pytest.mark.parametrize(

@@ -87,10 +87,7 @@ def run(
     from workbench.commands import shown
     from workbench.runs.asking import named
 
-    settings, flags = named(set_ or (), "setting"), _flags(experiment, context.args)
-    for twice in settings.keys() & flags.keys():
-        raise WorkbenchError(f"{twice} is set twice.", remedy="Set it once.")
-    settings |= flags
+    settings = asked_settings(f"run {experiment}", experiment, set_, context.args)
     swept = named(sweep or (), "sweep")
     options = {
         "split": split,
@@ -141,7 +138,19 @@ def _begun(
     )
 
 
-def _flags(experiment: str, extra: list[str]) -> dict[str, str]:
+def asked_settings(
+    command: str, experiment: str, given: list[str] | None, extra: list[str]
+) -> dict[str, str]:
+    """The settings of a command: those after --set, and flags of their own."""
+    from workbench.runs.asking import named
+
+    settings, flags = named(given or (), "setting"), _flags(command, experiment, extra)
+    for twice in settings.keys() & flags.keys():
+        raise WorkbenchError(f"{twice} is set twice.", remedy="Set it once.")
+    return settings | flags
+
+
+def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
     """`--limit 100` or `--limit=100` for `--set limit=100`; a flag alone is true."""
     from workbench.errors import did_you_mean
     from workbench.experiment import EXPERIMENTS
@@ -155,7 +164,7 @@ def _flags(experiment: str, extra: list[str]) -> dict[str, str]:
         if not flag.startswith("--") or name not in known:
             own = [f"--{field.replace('_', '-')}" for field in known]
             raise WorkbenchError(
-                f"workbench run {experiment} does not know {flag!r}.",
+                f"workbench {command} does not know {flag!r}.",
                 remedy=did_you_mean(flag, [*own, "--model", "--corpus", "--set", "--sweep"]),
             )
         if not equals:

@@ -16,7 +16,8 @@ from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Kind, Site, StackName, Tap
 from workbench.errors import WorkbenchError
 
-Objective = Literal["causal", "masked", "seq2seq", ""]  # what a language-model head predicts
+# What a language-model head predicts; bidirectional: the next word and, by itself, the one before.
+Objective = Literal["causal", "masked", "seq2seq", "bidirectional", ""]
 
 
 @dataclass(frozen=True)

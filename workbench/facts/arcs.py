@@ -33,7 +33,7 @@ COLUMNS = (
 
 @dataclass(eq=False)
 class _Partners:
-    """The word that each word looks at most, of one batch."""
+    """The word that each word looks at most, of one batch; -1 where it can see no other."""
 
     found: dict[Site, Tensor] = field(default_factory=dict)  # [batch, heads, words] each
 
@@ -51,7 +51,8 @@ class _Partners:
         there = owners.sum(-1) > 0  # [batch, words]
         words = words.masked_fill(~there[:, None, None], -1)
         words.diagonal(dim1=-2, dim2=-1).fill_(-1)
-        self.found[view.site] = words.argmax(-1).cpu()
+        mass, word = words.max(-1)
+        self.found[view.site] = word.masked_fill(mass <= 0, -1).cpu()  # what sees none finds none
 
     def close(self, whole: bool) -> None:
         pass
@@ -79,9 +80,7 @@ def arcs(model: Model, docs: Sequence[Doc], least: int = 30) -> pd.DataFrame:
         site = max(shares, key=lambda each: float(shares[each].max()))
         head, best = int(shares[site].argmax()), float(shares[site].max())
         where = (site.stack, site.kind, site.layer, head)
-        rows.append(
-            (relation, direction, *where, best, len(at), offset, baseline, best - baseline)
-        )
+        rows.append((relation, direction, *where, best, len(at), offset, baseline, best - baseline))
     return pd.DataFrame(rows, columns=COLUMNS.split(","))
 
 

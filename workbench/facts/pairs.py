@@ -1,8 +1,8 @@
 """Minimal pairs: how often a model finds the right sentence likelier than the wrong one.
 
-Causal models score a sentence by its likelihood, models that see both sides by its
-pseudo-likelihood, each piece hidden in turn. Costs a forward pass over both sentences, or one for
-each of their pieces.
+Causal models score a sentence by its likelihood, ELMo by the mean log-likelihood of its two
+directions, models that see both sides at once by its pseudo-likelihood, each piece hidden in turn.
+Costs a forward pass over both sentences, or one for each of their pieces.
 """
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 
 from workbench.corpora.encode import encode
 from workbench.corpora.pairs import minimal_pairs
+from workbench.engine.model import Objective
 from workbench.experiment import Caveat, Experiment, Inputs, Need, Progress, Result, Settings, Table
 from workbench.models.scoring import PSEUDO, score
 
@@ -41,7 +42,7 @@ def run(inputs: Inputs, settings: Settings, progress: Progress) -> Result:
     if len(names) > 1:
         rows.append(_row("all", gap))
     columns = ["phenomenon", "accuracy", "lower", "upper", "n", "gap"]
-    return Result({"pairs": pd.DataFrame(rows, columns=columns)}, caveats=_caveats(pseudo))
+    return Result({"pairs": pd.DataFrame(rows, columns=columns)}, caveats=_caveats(model.objective))
 
 
 def _row(name: str, gap: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple[object, ...]:
@@ -50,10 +51,16 @@ def _row(name: str, gap: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tupl
     return name, right / len(gap), interval.low, interval.high, len(gap), float(gap.mean())
 
 
-def _caveats(pseudo: bool) -> tuple[Caveat, ...]:
-    if not pseudo:
+def _caveats(objective: Objective) -> tuple[Caveat, ...]:
+    if objective in PSEUDO:
+        text = "Sentences are scored by pseudo-likelihood: each piece is hidden in turn."
+    elif objective == "bidirectional":
+        text = (
+            "Sentences are scored by the mean of both directions' log-likelihoods; words that the "
+            "model's softmax does not have count as one word, <UNK>, where they are predicted."
+        )
+    else:
         return ()
-    text = "Sentences are scored by pseudo-likelihood: each piece is hidden in turn."
     return (Caveat(text, ("pairs",)),)
 
 

@@ -25,6 +25,7 @@ from workbench.models.masking import CORRUPTED, INFILLED, MASKED
 from workbench.models.objectives import symbols
 from workbench.models.parts import parameters_by_part
 from workbench.models.scoring import FIELDS, PSEUDO, Scores, joined, measures, score
+from workbench.models.words import WordModel
 
 CHUNK = 512  # documents scored before they are written down
 
@@ -68,7 +69,9 @@ def run(inputs: Inputs, settings: Profile, progress: Progress) -> Result:
         objectives.append("pseudo")
     elif settings.pseudo:
         caveats.append(
-            Caveat("Pseudo-likelihood is of models that see both sides; this one needs none.")
+            Caveat(
+                "Pseudo-likelihood is of models that see both sides at once; this one needs none."
+            )
         )
     batch = encode(inputs.docs())
     scores = _scored(inputs, batch, objectives, progress)
@@ -193,7 +196,13 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
             f"{counts['unaligned']:,} of {words:,} words own no piece: they share another word's, "
             "or the tokenizer makes nothing of them. Their bytes count, they do not."
         )
-    if counts["unknown"]:
+    if counts["unknown"] and model.objective == "bidirectional":
+        texts.append(
+            f"{counts['unknown']:,} of {words:,} words are not in the model's softmax and count as "
+            "one word, <UNK>: it is easier to predict than what it stands for, so that perplexity "
+            "flatters."
+        )
+    elif counts["unknown"]:
         texts.append(
             f"{counts['unknown']:,} pieces stand for what the vocabulary does not have: they are "
             "easier to predict than what they stand for."
@@ -240,7 +249,23 @@ def _seq2seq(model: Model) -> str:
     )
 
 
-_HOW = {"causal": _causal, "masked": _masked, "seq2seq": _seq2seq}
+def _bidirectional(model: Model) -> str:
+    size = len(model.bilm.predicted) if isinstance(model, WordModel) and model.bilm else 0
+    return (
+        "Each word and the end of its text is predicted from what is before it, and each word and "
+        "the beginning from what is after it; losses are the mean of the two directions, and the "
+        f"accuracy is of both. Words are predicted whole, out of {size:,}: loss and perplexity do "
+        "not compare with those of pieces. Bits a byte do, but for white space, which is not "
+        "predicted, and words that count as <UNK>."
+    )
+
+
+_HOW = {
+    "causal": _causal,
+    "masked": _masked,
+    "seq2seq": _seq2seq,
+    "bidirectional": _bidirectional,
+}
 
 EXPERIMENT = Experiment(
     name="profile",

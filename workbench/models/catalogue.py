@@ -40,13 +40,14 @@ FAMILIES = (
     Family("t5", "encoder, decoder", "T5, T5 1.1"),
     Family("mt5", "encoder, decoder", "mT5"),
     Family("bart", "encoder, decoder", "BART"),
-    Family("elmo", "encoder", "ELMo, elmo:OPTIONS.json,WEIGHTS.hdf5", "no attention; fp32 only"),
-    Family("vectors", "encoder", "static word vectors, vectors:FILE", "no attention; fp32 only"),
+    Family("elmo", "encoder", "ELMo; with its softmax if trained here", "no attention; fp32 only"),
+    Family("vectors", "encoder", "static word vectors", "no attention; fp32 only"),
 )
 REFERENCES = {
-    "FOLDER": "config.json, model.safetensors and the tokenizer's files; nothing is fetched",
+    "FOLDER": "config.json, model.safetensors and the tokenizer's files, or an ELMo or vectors as "
+    "training writes them; nothing is fetched",
     "HUB-ID": "such as bert-base-uncased; from the cache, else from the hub",
-    "elmo:OPTIONS.json,WEIGHTS.hdf5": "the original ELMo's files",
+    "elmo:OPTIONS.json,WEIGHTS.hdf5": "the original ELMo's files, which have no softmax",
     "vectors:FILE": "word2vec or GloVe vectors, or a folder of our own",
     "REF@random": "any of these with fresh weights",
 }

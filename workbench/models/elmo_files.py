@@ -53,6 +53,11 @@ def write_original(folder: Path, options: ElmoOptions, weights: Mapping[str, Ten
     ):
         for name in dataset_shapes(options):
             file[name] = weights[name].detach().float().cpu().numpy()
+    write_options(folder, options)
+
+
+def write_options(folder: Path, options: ElmoOptions) -> None:
+    """Write `options.json` alone."""
     with written_whole(folder / OPTIONS) as draft:
         draft.write_text(json.dumps(options_as_json(options), indent=2) + "\n", "utf-8")
 

@@ -20,10 +20,17 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig,
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.models.huggingface import HuggingFace
-from workbench.models.words import open_elmo, open_vectors
+from workbench.models.references import RANDOM, located
+from workbench.models.words import (
+    ELMO,
+    VECTORS,
+    Opener,
+    open_elmo,
+    open_vectors,
+    word_folder,
+)
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-RANDOM = "@random"
 T = TypeVar("T")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HEADS = ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
@@ -37,21 +44,27 @@ def load(
     seed: int = 0,
     pickled: bool = False,
 ) -> Model:
-    """Open a model by hub id, folder, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
+    """Open a model by folder, hub id, run, `mini:bert`, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
 
+    A folder may be of transformers, or an ELMo or vectors as training writes them.
     `precision` is fp32, bf16, fp16, or auto: bf16 on a GPU that has it, else fp32. `pickled` lets
     weights be read that are not safetensors. `seed` draws the weights of a `@random` one.
     """
     name = os.fspath(ref)
+    found = _opened(located(name), device, precision, seed, pickled)
+    found.name = name
+    return found
+
+
+def _opened(name: str, device: str | None, precision: str, seed: int, pickled: bool) -> Model:
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     place = chosen_device(device)
-    for prefix, opener in _OPENERS.items():
-        if name.startswith(prefix):
-            own = torch.float32 if precision == "auto" else _dtype(precision, place)
-            return opener(name, place, own, seed)
-    dtype = _dtype(precision, place)
     source, fresh = name.removesuffix(RANDOM), name.endswith(RANDOM)
     local = bool(source) and os.path.isdir(os.path.expanduser(source))  # noqa: PTH111, PTH112
+    if opener := _of_words(name, Path(source).expanduser() if local else None):
+        own = torch.float32 if precision == "auto" else _dtype(precision, place)
+        return opener(name, place, own, seed)
+    dtype = _dtype(precision, place)
     if not local:
         _check_hub_id(source)
     source = str(Path(source).expanduser()) if local else source
@@ -66,6 +79,14 @@ def load(
     )
     net.to(device=place, dtype=dtype).train(False)  # type: ignore[call-arg]
     return HuggingFace(net, tokenizer, name)
+
+
+def _of_words(name: str, folder: Path | None) -> Opener | None:
+    """What opens a model that reads whole words; None for any other."""
+    for prefix, opener in ((ELMO, open_elmo), (VECTORS, open_vectors)):
+        if name.startswith(prefix):
+            return opener
+    return word_folder(folder) if folder is not None else None
 
 
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
@@ -184,9 +205,3 @@ def _fetched(read: Callable[[], T], source: str, local: bool) -> T:
                 f"huggingface-cli download {source}"
             )
         raise WorkbenchError(f"cannot be loaded: {first}", where=source, remedy=remedy) from None
-
-
-_OPENERS: dict[str, Callable[[str, torch.device, torch.dtype, int], Model]] = {
-    "elmo:": open_elmo,
-    "vectors:": open_vectors,
-}

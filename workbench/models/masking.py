@@ -56,12 +56,10 @@ def denoising(text: Pieces, symbols: Symbols, seed: int = 0) -> tuple[Pieces, Pi
     written is every sentinel with its span, one more sentinel where the text goes on, and the end.
     Without, BART's infilling: each span gives way to one mask, and the whole text must be written.
     """
-    rate = CORRUPTED if symbols.sentinels else INFILLED
-    most = len(symbols.sentinels) - 1 if symbols.sentinels else len(text.ids[0])
     sources, targets = [], []
     for row in _rows(text):
         content = np.flatnonzero(~row.special)
-        begins, ends = spans(len(content), rate, SPAN, _lot(seed, row.order), most)
+        begins, ends = hidden_spans(len(content), row.order, symbols, seed)
         begins, ends = content[begins], content[ends - 1] + 1
         if symbols.sentinels:
             source, target = _with_sentinels(row, begins, ends, symbols)
@@ -70,6 +68,13 @@ def denoising(text: Pieces, symbols: Symbols, seed: int = 0) -> tuple[Pieces, Pi
         sources.append(source)
         targets.append(target)
     return pad(sources, symbols.pad), pad(targets, symbols.pad)
+
+
+def hidden_spans(length: int, order: int, symbols: Symbols, seed: int) -> tuple[Ints, Ints]:
+    """Where `denoising` hides spans of a document, counted over its pieces without special ones."""
+    rate = CORRUPTED if symbols.sentinels else INFILLED
+    most = len(symbols.sentinels) - 1 if symbols.sentinels else max(length, 1)
+    return spans(length, rate, SPAN, _lot(seed, order), most)
 
 
 def one_hidden(text: Pieces, places: Tensor, symbols: Symbols) -> tuple[Pieces, Pieces, Tensor]:

@@ -4,6 +4,11 @@ Sums are kept for each document, so that they add up to the same whatever the ba
 makes of them perplexity and bits a byte. Bytes are those of the raw text that was scored: what was
 cut off, and a first piece without context, do not count. Costs a forward pass over the corpus; for
 pseudo-likelihood one over each document for each of its pieces.
+
+A bidirectional model (ELMo) reads a text twice and gives it two likelihoods. `nats` are the mean of
+the two, and `pieces` the predictions of one direction, each word and a boundary: nats a piece are
+the mean loss, and their exponential is the perplexity, of both directions' averages, as ELMo's
+authors report it. `right` alone counts both directions, so the accuracy is of twice the pieces.
 """
 
 import math
@@ -20,6 +25,7 @@ from workbench.engine.model import Model
 from workbench.engine.passes import CHUNK, PIECES, narrowed
 from workbench.engine.pieces import NO_WORD, Pieces
 from workbench.errors import WorkbenchError
+from workbench.models.bilm import BiLM
 from workbench.models.encodings import encode, source
 from workbench.models.huggingface import HuggingFace
 from workbench.models.likelihood import (
@@ -32,6 +38,8 @@ from workbench.models.likelihood import (
 )
 from workbench.models.masking import candidates, chosen, denoising
 from workbench.models.objectives import Symbols, symbols
+from workbench.models.word_likelihood import score_words
+from workbench.models.words import WordModel, words_of
 
 LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # of a batch's logits, in float32
 
@@ -47,7 +55,7 @@ class Scores:
 
     nats: NDArray[np.float64]
     pieces: Ints  # scored
-    right: Ints  # of them, those that no other was thought likelier than
+    right: Ints  # of them, those that no other was thought likelier than; see above
     words: Ints  # that own a scored piece
     bytes: Ints  # of the text that the scored pieces are of
     bare: Ints  # pieces not scored, for nothing is before them
@@ -79,8 +87,11 @@ def score(
 
     `seed` chooses what is hidden; `pieces` is the most in a batch, padding included.
     """
-    net = _with_head(model, pseudo)
     wanted = list(range(len(batch))) if documents is None else list(documents)
+    net = _with_head(model, pseudo)
+    if isinstance(net, BiLM):
+        most = PIECES.get(model.device.type, PIECES["cpu"]) if pieces is None else pieces
+        return _word_scores(net, batch, wanted, most)
     limit = _limit(net) if pieces is None else pieces
     run = _scorer(net, pseudo, seed, limit)
     found: dict[str, NDArray[Any]] = {
@@ -99,21 +110,39 @@ def score(
     return Scores(**found)
 
 
+def losses_of(
+    model: Model,
+    batch: Batch,
+    documents: Sequence[int],
+    *,
+    pseudo: bool = False,
+    seed: int = 0,
+) -> Iterator[Losses]:
+    """The same piece by piece, of a model that reads pieces; documents in any order."""
+    net = _with_head(model, pseudo)
+    assert isinstance(net, HuggingFace), f"{model.family} reads words"
+    limit = _limit(net)
+    run = _scorer(net, pseudo, seed, limit)
+    for rows in _batches(net.encode(batch, documents), limit):
+        yield from _fitting(run, rows)
+
+
 def measures(scores: Scores, objective: str) -> dict[str, tuple[float, int]]:
     """What the sums say: each measure, and how many pieces, words or bytes it is of.
 
-    `objective` is causal, masked, pseudo or seq2seq. Perplexity a word and bits a byte are of whole
-    texts, and so not of one where only some pieces were hidden.
+    `objective` is causal, masked, pseudo, seq2seq or bidirectional. Perplexity a word and bits a
+    byte are of whole texts, and so not of one where only some pieces were hidden.
     """
     nats = math.fsum(scores.nats.tolist())
     pieces, words, size = (int(each.sum()) for each in (scores.pieces, scores.words, scores.bytes))
     a_piece = _share(nats, pieces)
+    guesses = 2 * pieces if objective == "bidirectional" else pieces
     found = {
         "loss": (a_piece, pieces),
         "perplexity": (_exp(a_piece), pieces),
-        "accuracy": (_share(float(scores.right.sum()), pieces), pieces),
+        "accuracy": (_share(float(scores.right.sum()), guesses), guesses),
     }
-    if objective in ("causal", "pseudo"):
+    if objective in ("causal", "pseudo", "bidirectional"):
         found["perplexity_per_word"] = (_exp(_share(nats, words)), words)
         found["bits_per_byte"] = (_share(nats / math.log(2), size), size)
     prefix = "" if objective == "causal" else f"{objective}_"
@@ -128,8 +157,10 @@ def _exp(value: float) -> float:
     return math.exp(value) if not value > 700 else math.inf
 
 
-def _with_head(model: Model, pseudo: bool) -> HuggingFace:
-    if not isinstance(model, HuggingFace) or not model.objective:
+def _with_head(model: Model, pseudo: bool) -> HuggingFace | BiLM:
+    """What predicts, of a model that has a head."""
+    net = model.bilm if isinstance(model, WordModel) else model
+    if not isinstance(net, HuggingFace | BiLM) or not model.objective:
         raise WorkbenchError(
             f"{model.name} ({model.family}) has no language-model head with weights of its own, "
             "or none whose predictions can be measured.",
@@ -137,11 +168,29 @@ def _with_head(model: Model, pseudo: bool) -> HuggingFace:
         )
     if pseudo and model.objective not in PSEUDO:
         raise WorkbenchError(
-            f"pseudo-likelihood is of models that see both sides; {model.name} ({model.family}) is "
-            f"{model.objective}.",
+            f"pseudo-likelihood is of models that see both sides at once; {model.name} "
+            f"({model.family}) is {model.objective}.",
             remedy="Leave it out: the model's own loss says more.",
         )
-    return model
+    return net
+
+
+def _word_scores(net: BiLM, batch: Batch, documents: Sequence[int], limit: int) -> Scores:
+    """The sums of a model that predicts whole words, whatever its vocabulary."""
+    found = score_words(net, [words_of(batch, document) for document in documents], limit)
+    none = np.zeros(len(documents), dtype=np.int64)
+    sizes = np.diff(batch.text_offsets)[list(documents)]  # bytes, [documents]
+    return Scores(
+        nats=found.nats,
+        pieces=found.predictions,
+        right=found.right,
+        words=np.maximum(found.predictions - 1, 0),
+        bytes=np.where(found.predictions > 0, sizes, 0),
+        bare=none,
+        unknown=found.unknown,
+        unaligned=none,
+        cut=none,
+    )
 
 
 def _limit(net: HuggingFace) -> int:

@@ -2,7 +2,8 @@
 
 The adapter numbers the words it meets, so that batches stay tensors of numbers like any other
 model's; memory grows with the vocabulary met. ELMo has three layers, of which 0 knows no context;
-vectors have that one alone.
+vectors have that one alone. A folder of an ELMo that was trained here has its softmax too, so that
+it has an objective; the original's files have none.
 """
 
 import hashlib
@@ -20,18 +21,21 @@ from workbench.engine.model import Objective, Output, Stack, require_sites
 from workbench.engine.pieces import Pieces, Row, pad
 from workbench.engine.taps import Site, Tap
 from workbench.errors import WorkbenchError
+from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
 from workbench.models.elmo import Elmo
+from workbench.models.elmo_files import OPTIONS, WEIGHTS
 from workbench.models.elmo_options import read_options
-from workbench.models.vectors import Vectors, read_vectors
+from workbench.models.vectors import TABLE, Vectors, read_vectors
+from workbench.models.vectors import WORDS as VECTORS_WORDS
 
 RANDOM = "@random"
+ELMO, VECTORS = "elmo:", "vectors:"
 
 
 class WordModel:
     """States of words from a function over sentences of words."""
 
     sites: tuple[Site, ...] = ()
-    objective: Objective = ""  # ELMo's original files have no softmax
     max_pieces: int | None = None
 
     def __init__(
@@ -43,10 +47,13 @@ class WordModel:
         weights: dict[str, Tensor],
         states: Callable[[Sequence[Sequence[str]]], Sequence[Tensor]],
         words: Iterable[str] = (),
+        bilm: BiLM | None = None,
     ) -> None:
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
         self.weights, self._states, self._own_words = weights, states, tuple(words)
+        self.bilm = bilm  # ELMo with its softmax
+        self.objective: Objective = "bidirectional" if bilm else ""
         self._number: dict[str, int] = {}
         self._word: list[str] = []
 
@@ -77,8 +84,7 @@ class WordModel:
         return pad([self._row(batch, document) for document in chosen])
 
     def _row(self, batch: Batch, document: int) -> Row:
-        text = batch.text_of(document)
-        words = [text[first:last] for first, last in batch.words_of(document)]
+        words = words_of(batch, document)
         for word in words:
             if word not in self._number:
                 self._number[word] = len(self._word)
@@ -117,10 +123,53 @@ class WordModel:
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
 
 
+Opener = Callable[[str, torch.device, torch.dtype, int], WordModel]
+
+
+def words_of(batch: Batch, document: int) -> list[str]:
+    """The words of one document, as they are written."""
+    text = batch.text_of(document)
+    return [text[first:last] for first, last in batch.words_of(document)]
+
+
+def word_folder(folder: Path) -> Opener | None:
+    """What opens a folder of ELMo or of vectors, told from its files; None for any other.
+
+    A model of transformers has a config.json, and these have none.
+    """
+    try:
+        there = {path.name for path in folder.iterdir()}
+    except OSError:
+        return None
+    if "config.json" in there:
+        return None
+    if there & {TABLE, VECTORS_WORDS}:
+        return open_vectors
+    if MODEL in there and (OPTIONS in there or is_trained(folder)):
+        return open_bilm
+    return open_elmo if there & {OPTIONS, WEIGHTS} else None
+
+
+def open_bilm(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
+    """A folder of ELMo with its softmax and its words; with `@random` both have fresh weights."""
+    _only_fp32(dtype, ref)
+    net = load_trained(_folder(ref))
+    if ref.endswith(RANDOM):
+        net = BiLM.fresh(net.elmo.options, net.words, len(net.bias), seed).eval()
+    net = net.to(device)
+    return _elmo_model(ref, net.elmo, net)
+
+
 def open_elmo(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
-    """`elmo:OPTIONS.json,WEIGHTS.hdf5`; with `@random` the options alone are needed."""
-    files, fresh = ref.removeprefix("elmo:").removesuffix(RANDOM), ref.endswith(RANDOM)
-    options, _, weights = files.partition(",")
+    """The original's files, by `elmo:OPTIONS.json,WEIGHTS.hdf5` or in one folder.
+
+    With `@random` the options alone are needed.
+    """
+    fresh = ref.endswith(RANDOM)
+    if ref.startswith(ELMO):
+        options, _, weights = ref.removeprefix(ELMO).removesuffix(RANDOM).partition(",")
+    else:
+        options, weights = str(_folder(ref) / OPTIONS), str(_folder(ref) / WEIGHTS)
     if not options or not (weights or fresh):
         raise WorkbenchError(
             "two files make an ELMo.", where=ref, remedy="Say elmo:OPTIONS.json,WEIGHTS.hdf5"
@@ -132,23 +181,14 @@ def open_elmo(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> 
         if fresh
         else Elmo.from_original(place, Path(weights).expanduser())
     )
-    elmo = elmo.to(device)
-    width = 2 * elmo.options.width
-    weights_by_name = {name: weight.detach() for name, weight in elmo.weights.items()}
-
-    def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
-        return elmo(sentences)[0]  # type: ignore[no-any-return]
-
-    layers = elmo.options.layers
-    return WordModel(ref, "elmo", layers, width, weights_by_name, states)
+    return _elmo_model(ref, elmo.to(device))
 
 
 def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
-    """`vectors:FILE`."""
+    """`vectors:FILE`, or a folder that `Vectors.save` wrote."""
     _only_fp32(dtype, ref)
-    path, fresh = ref.removeprefix("vectors:").removesuffix(RANDOM), ref.endswith(RANDOM)
-    vectors: Vectors = read_vectors(Path(path).expanduser())
-    if fresh:
+    vectors: Vectors = read_vectors(_folder(ref.removeprefix(VECTORS)))
+    if ref.endswith(RANDOM):
         vectors = vectors.random(seed)
     vectors.table = vectors.table.float().to(device)
 
@@ -162,6 +202,23 @@ def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) 
     return WordModel(
         ref, "vectors", 0, vectors.width, {"table": vectors.table}, states, vectors.rows
     )
+
+
+def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
+    weights = {name: weight.detach() for name, weight in elmo.weights.items()}
+    if bilm is not None:
+        weights |= {"softmax/weight": bilm.weight.detach(), "softmax/bias": bilm.bias.detach()}
+
+    def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
+        return elmo(sentences)[0]  # type: ignore[no-any-return]
+
+    layers, width = elmo.options.layers, 2 * elmo.options.width
+    words = bilm.predicted if bilm is not None else ()
+    return WordModel(ref, "elmo", layers, width, weights, states, words, bilm)
+
+
+def _folder(ref: str) -> Path:
+    return Path(ref.removesuffix(RANDOM)).expanduser()
 
 
 def _only_fp32(dtype: torch.dtype, ref: str) -> None:

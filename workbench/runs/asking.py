@@ -18,7 +18,8 @@ from pydantic import ValidationError
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import EXPERIMENTS, Experiment, Settings, misfits, require_number
 from workbench.files import user_path
-from workbench.runs.known import RANDOM, is_folder, known
+from workbench.models.references import RANDOM, located, trained_by
+from workbench.runs.known import is_folder, known
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def ask(
         raise WorkbenchError(
             f"a split {split!r} of no corpus is asked for.", remedy="Name a corpus, or no split."
         )
-    device = _device(device, bool(models))
+    device = _device(device, bool(models) or kind.trains)
     told = [_model(one, seed, device, precision, pickled, seen) for one in models]
     spec = Spec(
         experiment=kind.name,
@@ -208,9 +209,9 @@ def _corpus(
     return _once(seen, str(given) if isinstance(given, str | Path) else id(given), found)
 
 
-def _device(asked: str | None, has_model: bool) -> str:
-    """The device by name; torch is asked only where there is a model."""
-    if not has_model:
+def _device(asked: str | None, is_needed: bool) -> str:
+    """The device by name; torch is asked only where there is a model, or will be."""
+    if not is_needed:
         return "cpu"
     from workbench.models.loading import chosen_device
 
@@ -226,7 +227,7 @@ def _model(
         found = _once(seen, (ref, own_seed), lambda: known(ref, own_seed, pickled))
         chosen = _precision(precision, device, found.facts)
         source = ref.removesuffix(RANDOM)
-        name = Path(source).name + ref[len(source) :] if is_folder(source) else str(given)
+        name = _folder_name(Path(source)) + ref[len(source) :] if is_folder(source) else str(given)
         spec = ModelSpec(ref=ref, name=name, hash=found.hash, precision=chosen, pickled=pickled)
         return spec, {**found.facts, "name": name}
     from workbench.models.catalogue import facts
@@ -265,7 +266,14 @@ def _absolute(ref: str) -> str:
     if prefix in WORD_MODELS and named:
         return f"{prefix}:" + ",".join(_absolute_path(part) for part in named.split(","))
     source = ref.removesuffix(RANDOM)
+    if not source.startswith("mini:"):
+        ref = located(ref)
+        source = ref.removesuffix(RANDOM)
     return _absolute_path(source) + ref[len(source) :] if is_folder(source) else ref
+
+
+def _folder_name(folder: Path) -> str:
+    return trained_by(folder) or folder.name
 
 
 def _absolute_path(path: str) -> str:

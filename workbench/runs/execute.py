@@ -26,6 +26,7 @@ from workbench import __version__
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Result, misfits
 from workbench.files import written_whole
+from workbench.models.references import TRAINED, folder_of
 from workbench.runs import events, queue, results, spec, status
 from workbench.runs.asking import checked_settings
 from workbench.runs.journal import Cancelled, Journal
@@ -79,6 +80,7 @@ def _unfinished(told: Journal, state: status.State, failure: Failure | None = No
     """End without results, and leave none; unless they were all there before the end came."""
     if told.status.state != "done":
         results.clear(told.folder)  # first: where a disk is full, this makes the room to say so
+        shutil.rmtree(told.folder / TRAINED, ignore_errors=True)
         told.becomes(state, ended=events.now(), failure=failure)
 
 
@@ -159,6 +161,7 @@ def _run(
         "tables": rows,
         "figures": drawn,
         "caveats": [asdict(caveat) for caveat in result.caveats],
+        "trained": (folder / TRAINED).is_dir(),
         **facts,
     }
     with written_whole(unlinked(folder / PROVENANCE)) as draft:
@@ -193,6 +196,8 @@ def _compute(
         models[0].precision if models else "",
         settings.limit,
         scratch,
+        told.folder / TRAINED,
+        tuple(folder_of(model.ref) if model.ref else None for model in asked.models),
     )
     result = experiment.run(inputs, settings, told)
     _require_unchanged(asked, corpora)

@@ -18,9 +18,9 @@ from typing import Any
 from workbench import places
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
+from workbench.models.references import RANDOM, folder_of
 
 FORMAT = 1
-RANDOM = "@random"
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
 
 
@@ -91,16 +91,5 @@ def _files(source: str) -> Iterator[Path]:
         for path in paths:
             yield from sorted(path.iterdir()) if path.is_dir() else [path]
         return
-    folder = Path(source).expanduser()
-    if not is_folder(source):
-        from huggingface_hub import try_to_load_from_cache
-        from huggingface_hub.errors import HFValidationError
-
-        try:
-            config = try_to_load_from_cache(source, "config.json")
-        except HFValidationError:
-            return
-        if not isinstance(config, str):
-            return
-        folder = Path(config).parent
-    yield from sorted(path for path in folder.iterdir() if path.suffix in _PARTS)
+    if folder := folder_of(source):
+        yield from sorted(path for path in folder.iterdir() if path.suffix in _PARTS)

@@ -14,6 +14,7 @@ from typing import Any
 from workbench import places
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Caveat
+from workbench.models.references import TRAINED
 from workbench.runs import events, results, spec, status
 from workbench.runs.names import checked, is_name, no_link, unlinked
 
@@ -111,11 +112,12 @@ class Run:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a run that says it is done has its question, its provenance and all its tables."""
+    """Whether a run that says it is done has its question, its provenance and all it made."""
     try:
         spec.read(folder)
-        tables = json.loads((folder / PROVENANCE).read_bytes())["tables"]
-        return all(results.is_table(folder, name) for name in tables)
+        facts = json.loads((folder / PROVENANCE).read_bytes())
+        there = all(results.is_table(folder, name) for name in facts["tables"])
+        return there and ((folder / TRAINED).is_dir() or not facts.get("trained"))
     except (WorkbenchError, OSError, ValueError, TypeError, KeyError):
         return False
 

@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
+from workbench.models.vocabulary_files import Words, read_words, save_words
 from workbench.training.architectures import Size
 from workbench.training.distributed import Place
 from workbench.training.families import Family
@@ -24,13 +25,7 @@ from workbench.training.store import Store, open_store, tokenize_text
 from workbench.training.task import Progress
 from workbench.training.text import lines_of
 from workbench.training.tokenizers import save_tokenizer, train_tokenizer
-from workbench.training.words import (
-    Words,
-    count_words,
-    read_words,
-    save_words,
-    word_tokenizer,
-)
+from workbench.training.words import count_words, word_tokenizer
 
 PREPARED, TOKENIZER = "prepared.json", "tokenizer"
 Text = Path | Sequence[str]  # a file, or lines

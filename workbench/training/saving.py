@@ -16,8 +16,8 @@ from transformers import PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
+from workbench.models.bilm import BiLM
 from workbench.training.curves import Row, write_curves
-from workbench.training.elmo import BiLM
 from workbench.training.quiet import quietly
 from workbench.training.skipgram import SkipGram
 from workbench.training.task import Progress
@@ -30,12 +30,13 @@ def save_trained(
     net: nn.Module,
     tokenizer: PreTrainedTokenizerBase,
     out: Path,
+    scratch: Path,
     recipe: Mapping[str, Any],
     rows: Sequence[Row],
     progress: Progress,
 ) -> None:
-    """Write all that opens a model again; a failure leaves the checkpoint in `.training`."""
-    aside = out / SCRATCH / "model"
+    """Write all that opens a model again; a failure leaves the checkpoint in `scratch`."""
+    aside = scratch / "model"
     shutil.rmtree(aside, ignore_errors=True)
     try:
         aside.mkdir(parents=True)

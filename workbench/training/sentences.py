@@ -16,8 +16,8 @@ from workbench.training.store import Store
 from workbench.training.vocabulary import Vocabulary
 
 HELD_OUT = 2_000  # sentences at most
-ALIKE = 64  # sentences of like length in a row
-WINDOW = 64 * ALIKE  # sentences among which like lengths are looked for
+ALIKE = 64
+WINDOW = 4_096  # sentences among which like lengths are looked for
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Sentences(Packing):
     """A store as whole sentences, those beyond `length` cut; the last are held out."""
 
     without: int = 0
+    alike: int = ALIKE  # sentences of like length in a row; 1 where padding costs nothing
 
     def __len__(self) -> int:
         return self.store.manifest.sentences - self.without
@@ -35,7 +36,7 @@ class Sentences(Packing):
         found = np.empty(count, dtype=np.int64)
         for epoch in np.unique(places // len(self)):
             here = places // len(self) == epoch
-            drawn = _drawn(self.store, len(self), self.seed, int(epoch))
+            drawn = _drawn(self.store, len(self), self.seed, int(epoch), self.alike)
             found[here] = drawn[places[here] % len(self)]
         return found
 
@@ -44,22 +45,29 @@ class Sentences(Packing):
 
 
 def sentences_of(
-    store: Store, vocabulary: Vocabulary, length: int, seed: int, share: float
+    store: Store,
+    vocabulary: Vocabulary,
+    length: int,
+    seed: int,
+    share: float,
+    alike: int = ALIKE,
 ) -> tuple[Sentences, NDArray[np.int64]]:
     """What is trained on, and the numbers of the sentences that are held out."""
     whole = store.manifest.sentences
     held = min(int(np.ceil(whole * share)), HELD_OUT) if whole > 1 else 0
-    return Sentences(store, vocabulary, length, seed, held), np.arange(whole - held, whole)
+    return Sentences(store, vocabulary, length, seed, held, alike), np.arange(whole - held, whole)
 
 
 @lru_cache(maxsize=2)
-def _drawn(store: Store, size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+def _drawn(store: Store, size: int, seed: int, epoch: int, alike: int) -> NDArray[np.int64]:
     """An epoch's order: drawn, sorted by length within windows, and those runs of sorted drawn."""
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(size)
+    if alike == 1:
+        return order
     lengths = store.lengths()[order]
     for first in range(0, size, WINDOW):
         window = slice(first, first + WINDOW)
         order[window] = order[window][np.argsort(lengths[window], kind="stable")]
-    runs = [order[first : first + ALIKE] for first in range(0, size, ALIKE)]
+    runs = [order[first : first + alike] for first in range(0, size, alike)]
     return np.concatenate([runs[number] for number in rng.permutation(len(runs))])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.models.vectors import Vectors
-from workbench.training.words import MARKS, Words
+from workbench.models.vocabulary_files import MARKS, Words
 
 WINDOW, NEGATIVES = 5, 5
 THIN = 1e-3  # a word of this share of the text, and of less, is always kept; one of a mean share is

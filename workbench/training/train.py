@@ -18,6 +18,7 @@ from torch import nn
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.models.vocabulary_files import read_words
 from workbench.training import opening
 from workbench.training.architectures import Size
 from workbench.training.curves import Row, read_curves
@@ -32,7 +33,6 @@ from workbench.training.task import Progress, Quiet, Task
 from workbench.training.tasks import parted, task_of
 from workbench.training.trainer import fit
 from workbench.training.vocabulary import vocabulary_of
-from workbench.training.words import read_words
 from workbench.training.wordtasks import elmo_task, vectors_task
 
 
@@ -57,14 +57,19 @@ def train(
     teacher: Path | None = None,
     device: str | None = None,
     home: Path | None = None,
+    scratch: Path | None = None,
 ) -> Trained:
-    """Train a family on a text, a file or lines; `home` is where stores of tokens are kept."""
+    """Train a family on a text, a file or lines.
+
+    `home` is where stores of tokens are kept, `scratch` where checkpoints are until it is done: on
+    the disk of `out`, and in it where it is not named.
+    """
     told = settings or Settings()
     sources = Sources(tokenizer, continue_from, teacher)
     objective = objective_for(family, told.objective)
     require_sound(family, sources, told, objective)
-    if family == "bert" and not told.objective and continue_from:
-        objective = "masked-next" if opening.has_next(continue_from) else "masked"
+    if continue_from and not told.objective:
+        objective = opening.own_objective(family, continue_from)
     digest = text_hash(text)
     key = key_of(family, told, sources, digest)
     with joined(device) as place:
@@ -72,7 +77,8 @@ def train(
         if done := _finished(out, key):
             tell.log(f"{out} was trained so already.")
             return done
-        run = _Training(family, told, sources, objective, out, place, tell)
+        aside = scratch or out / SCRATCH
+        run = _Training(family, told, sources, objective, out, aside, place, tell)
         return run.all(text, digest, key, home or places.home() / "tokens")
 
 
@@ -83,11 +89,12 @@ class _Training:
     sources: Sources
     objective: str
     out: Path
+    scratch: Path
     place: Place
     tell: Progress
 
     def all(self, text: Text, digest: str, key: str, home: Path) -> Trained:
-        row, sources, scratch = family_of(self.family), self.sources, self.out / SCRATCH
+        row, sources, scratch = family_of(self.family), self.sources, self.scratch
         size = self._size()
         pieces = row.reads == "pieces"
         prepared = prepare(
@@ -108,7 +115,8 @@ class _Training:
         rows = fit(net, task, plan, self.tell, place=self.place, scratch=scratch, recipe=key)
         recipe = self._recipe(key, digest, prepared, net, rows)
         if self.place.leads:
-            save_trained(net, prepared.tokenizer, self.out, recipe, rows, self.tell)
+            files = (net, prepared.tokenizer, self.out, scratch)
+            save_trained(*files, recipe, rows, self.tell)
             shutil.rmtree(scratch, ignore_errors=True)
         self.place.wait()
         return Trained(self.out, recipe, tuple(rows))
@@ -125,7 +133,7 @@ class _Training:
         seed, model, teacher = self.settings.plan.seed, self.sources.model, self.sources.teacher
         net: nn.Module
         if model is not None:
-            net = opening.gone_on(self.family, self.objective, model, self.tell)
+            net = opening.gone_on(self.family, self.objective, model, self.tell, seed)
             if teacher is not None:
                 net = opening.with_teacher(net, teacher)
         elif teacher is not None:
@@ -171,7 +179,7 @@ class _Training:
             return table, vectors_task(words, packing, plan, world)
         net = opening.elmo_of(self.sources.model, words, size, plan.seed)
         part, held = sentences_of(
-            prepared.store, vocabulary, size.length, plan.seed, self.settings.held_out
+            prepared.store, vocabulary, size.length, plan.seed, self.settings.held_out, alike=1
         )
         return net, elmo_task(net, part, held, plan, world)
 

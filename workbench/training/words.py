@@ -2,15 +2,13 @@
 
 A model reads every word by its characters and predicts the most frequent ones, so all words have
 ids, in the order of the original's vocabulary file (`<S>`, `</S>`, `<UNK>`, then by falling count;
-equal counts by spelling), and a softmax of any size is the first so many. Written as the original's
-`vocab.txt`, with the counts beside it. Costs a dictionary of the distinct words, and some 2 s for a
+equal counts by spelling), and a softmax of any size is the first so many. Files of them are
+`workbench.models.vocabulary_files`. Costs a dictionary of the distinct words, and some 2 s for a
 million words.
 """
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,28 +17,13 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
-from workbench.lines import numbered_lines
 from workbench.models.elmo_characters import character_ids
+from workbench.models.vocabulary_files import BEGIN, END, MARKS, UNKNOWN, Words
 
-BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
-MARKS = (BEGIN, END, UNKNOWN)
 PADDING = "<PAD>"  # only in tensors: it stands behind the words and in no file
-WORDS, COUNTS = "vocab.txt", "counts.txt"
 _AT_ONCE = 10_000  # words spelt at a time
 # English contractions as treebanks cut them; else runs of letters and digits, and single signs.
 _WORD = r"""\w+(?=n['’]t\b)|n['’]t\b|['’](?:s|d|m|re|ve|ll)\b|\w+|[^\w\s]"""
-
-
-class Words(NamedTuple):
-    """The words of a text by falling count, the three marks first, with a count of 0."""
-
-    words: tuple[str, ...]
-    counts: tuple[int, ...]
-
-    @property
-    def unknown(self) -> int:
-        return MARKS.index(UNKNOWN)
 
 
 def count_words(lines: Iterable[str]) -> Words:
@@ -58,28 +41,6 @@ def count_words(lines: Iterable[str]) -> Words:
         )
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return Words((*MARKS, *(word for word, _ in ordered)), (0, 0, 0, *(n for _, n in ordered)))
-
-
-def save_words(words: Words, folder: Path) -> None:
-    """Write `vocab.txt`, a word a line as the original has it, and `counts.txt` beside it."""
-    with written_whole(folder / WORDS) as draft:
-        draft.write_text("".join(f"{word}\n" for word in words.words), "utf-8", newline="\n")
-    with written_whole(folder / COUNTS) as draft:
-        draft.write_text("".join(f"{count}\n" for count in words.counts), "utf-8", newline="\n")
-
-
-def read_words(folder: Path) -> Words:
-    """Read what `save_words` wrote; a vocabulary of the original has no counts, they are then 0."""
-    words = tuple(line for _, line in numbered_lines(folder / WORDS))
-    counts = (0,) * len(words)
-    if (folder / COUNTS).is_file():
-        lines = [line for _, line in numbered_lines(folder / COUNTS)]
-        if not all(line.isdecimal() for line in lines) or len(lines) != len(words):
-            raise _unsound(folder / COUNTS, f"it is not {len(words):,} numbers, one a line")
-        counts = tuple(map(int, lines))
-    if words[: len(MARKS)] != MARKS or len(set(words)) != len(words):
-        raise _unsound(folder / WORDS, "it does not begin with <S>, </S>, <UNK>, or repeats a word")
-    return Words(words, counts)
 
 
 def word_tokenizer(words: Words) -> PreTrainedTokenizerFast:
@@ -116,12 +77,4 @@ def _cutter() -> pre_tokenizers.PreTokenizer:
             pre_tokenizers.WhitespaceSplit(),
             pre_tokenizers.Split(Regex(_WORD), behavior="isolated"),
         ]
-    )
-
-
-def _unsound(path: Path, reason: str) -> WorkbenchError:
-    return WorkbenchError(
-        f"not a vocabulary of words: {reason}.",
-        where=str(path),
-        remedy="Write it anew with save_words, or copy both files together.",
     )

@@ -12,13 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from workbench.training.elmo import SAMPLED, BiLM, bilm_losses, sample
+from workbench.models.bilm import BiLM
+from workbench.models.vocabulary_files import Words
+from workbench.training.elmo import SAMPLED, bilm_losses, sample
 from workbench.training.feed import seed_of
 from workbench.training.packing import Packing, Sequences
 from workbench.training.sentences import Sentences
 from workbench.training.skipgram import NEGATIVES, WINDOW, Chances, pairs, skipgram_losses
 from workbench.training.task import Micro, Plan, Task
-from workbench.training.words import Words, spell
+from workbench.training.words import spell
 
 
 def elmo_task(

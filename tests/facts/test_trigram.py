@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.errors import WorkbenchError
-from workbench.training.trigram import counted, nats
+from workbench.facts.trigram import counted, nats
 
 TEXT = [[0, 1, 2, 3], [0, 1, 2, 4], [5, 1, 3, 3], [0, 2, 2, 4, 1], [6]]
 

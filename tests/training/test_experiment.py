@@ -1,0 +1,249 @@
+"""`train` as a run: its settings, the text it reads, and its name as a model's."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+import workbench as wb
+from tests.training.lessons import lesson
+from workbench.corpora import read
+from workbench.errors import WorkbenchError
+from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.models.references import folder_of, located, trained_by
+from workbench.runs.asking import ask, checked_settings
+from workbench.runs.known import known
+from workbench.runs.launch import cancel
+from workbench.runs.run import Run, is_whole, open_run
+from workbench.training.experiment import EXPERIMENT, recipe_of, text_of
+
+SMALL: dict[str, Any] = {"size": "tiny", "length": 32, "vocabulary": 360, "batch": 16}
+ALLOWED = "the text allows a vocabulary of 152 tokens, not 360: there is nothing left to merge."
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A home, a folder of runs, and a text."""
+    folder = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(folder / "home"))
+        patch.setenv("WORKBENCH_RUNS", str(folder / "runs"))
+        (folder / "text.txt").write_text("\n".join(lesson()) + "\n")
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def bert(place: Path) -> Run:
+    return wb.run(
+        "train",
+        corpus=place / "text.txt",
+        device="cpu",
+        family="bert",
+        steps=30,
+        objective="masked",
+        **SMALL,
+    )
+
+
+def settings(**given: Any) -> Any:
+    return checked_settings(EXPERIMENT, given)
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1.5h", 5400), ("2d", 172_800)],
+)
+def test_a_budget_is_a_time(text: str, seconds: float) -> None:
+    assert settings(budget=text).budget == seconds
+    plan = recipe_of(settings(budget=text), 3).plan
+    assert (plan.seconds, plan.steps, plan.seed) == (seconds, None, 3)
+
+
+@pytest.mark.parametrize("text", ["soon", "5 minutes", "m", "-3", "0", "5x", "", "nan", "1e400"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(WorkbenchError, match="budget") as caught:
+        if settings(budget=text).budget is None:  # an empty setting is the default
+            raise WorkbenchError("budget is empty", remedy="Time to train")
+    assert "Time to train" in caught.value.remedy
+
+
+def test_a_training_ends_by_time_or_by_steps() -> None:
+    assert recipe_of(settings(), 0).plan.seconds == 300
+    assert recipe_of(settings(steps=7), 0).plan.steps == 7
+    with pytest.raises(WorkbenchError, match="not both"):
+        settings(steps=7, budget="5m")
+
+
+def test_every_setting_of_the_library_can_be_set() -> None:
+    from workbench.training.recipe import Settings
+    from workbench.training.task import Plan
+
+    fixed = {"plan", "betas", "epsilon", "evaluations", "rows", "checkpoint_steps"}
+    renamed = {"seconds", "checkpoint_seconds", "seed"}  # budget, checkpoint, and the run's own
+    library = {*Settings.__dataclass_fields__, *Plan.__dataclass_fields__}
+    assert library - fixed - renamed - {"rows"} <= set(EXPERIMENT.settings.model_fields)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def test_a_plain_file_is_read_as_it_is(place: Path) -> None:
+    corpus = read(place / "text.txt")
+    assert text_of(Inputs(corpora=(corpus,))) == place / "text.txt"
+    some = text_of(Inputs(corpora=(corpus,), limit=3))
+    assert isinstance(some, list)
+    assert len([line for line in some if line]) == 3
+
+
+def test_documents_end_with_a_blank_line() -> None:
+    corpus = read("primer:size=40")
+    lines = text_of(Inputs(corpora=(corpus,), split="train"))
+    docs = list(corpus.docs("train"))
+    assert [line for line in lines if line] == [doc.text for doc in docs]
+    changes = sum(a._.document != b._.document for a, b in pairwise(docs))
+    assert list(lines).count("") == changes > 0
+
+
+def test_the_training_split_is_trained_on() -> None:
+    assert ask("train", [], ["primer:size=40"], device="cpu").spec.split == "train"
+
+
+# --- a run is a model -----------------------------------------------------------------------------
+
+
+def test_a_run_leaves_curves_facts_and_a_model(bert: Run) -> None:
+    curves = bert.tables["curves"]
+    assert curves["step"].iloc[-1] == 30
+    assert curves["loss"].iloc[-1] < curves["loss"].iloc[0] - 0.1
+    facts = bert.tables["facts"].set_index("fact")["value"]
+    assert facts["family"] == "bert"
+    assert set(bert.figures) == {"loss", "pace"}
+    assert bert.warnings == [ALLOWED]
+    assert (bert.path / "model" / "config.json").is_file()
+    assert not (bert.path / "checkpoint").exists()
+
+
+def test_its_name_and_how_it_begins_are_references(bert: Run) -> None:
+    model = wb.load(bert.name, device="cpu")
+    assert model.name == bert.name
+    for ref in (bert.name, bert.name[:12], str(bert.path / "model")):
+        assert wb.load(ref, device="cpu").content_hash == model.content_hash
+        (asked,) = ask("profile", [ref], device="cpu").spec.models
+        assert (asked.name, asked.hash) == (bert.name, model.content_hash)
+    assert trained_by(bert.path / "model") == bert.name
+    assert folder_of(bert.name) == bert.path / "model"
+    fresh = ask("profile", [f"{bert.name}@random"], device="cpu").spec.models[0]
+    assert fresh.name == f"{bert.name}@random"
+    assert fresh.hash != model.content_hash
+
+
+def test_a_run_of_another_name_trained_nothing(place: Path) -> None:
+    with pytest.raises(WorkbenchError, match="no runs that trained"):
+        located("train-00ff")
+    assert located("bert-base-uncased") == "bert-base-uncased"
+
+
+def test_a_profile_of_it_is_answered_by_another_process(bert: Run, place: Path) -> None:
+    found = wb.run("profile", model=bert.name, corpus=place / "text.txt", device="cpu", limit=50)
+    losses = found.tables["losses"].set_index("metric")["value"]
+    assert losses["masked_perplexity"] < 200
+
+
+def test_a_run_without_its_model_is_asked_anew(bert: Run) -> None:
+    model = bert.path / "model"
+    aside = model.rename(bert.path / "aside")
+    assert not is_whole(bert.path)
+    aside.rename(model)
+    assert is_whole(bert.path)
+
+
+def test_a_model_is_gone_on_with_and_taught(bert: Run, place: Path) -> None:
+    corpus = read(place / "text.txt")  # an object: computed here
+    on = wb.run(
+        "train", model=bert.name, corpus=corpus, device="cpu", family="bert", steps=5, **SMALL
+    )
+    before, after = bert.tables["curves"], on.tables["curves"]
+    assert after["loss"].iloc[0] < before["loss"].iloc[0] - 0.1
+    taught = wb.run(
+        "train", model=bert.name, corpus=corpus, device="cpu", family="distilbert", steps=2, **SMALL
+    )
+    assert wb.load(taught.name, device="cpu").family == "distilbert"
+
+
+def test_another_familys_model_is_refused_before_the_text_is_read(bert: Run, place: Path) -> None:
+    with pytest.raises(WorkbenchError, match="gpt does not go on with"):
+        wb.run("train", model=bert.name, corpus=place / "text.txt", family="gpt", steps=1)
+    assert known(bert.name).facts["family"] == "bert"
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("", {}, "no text"),
+        ("\n\n \n", {}, "no text"),
+        ("word", {}, "fewer than one sequence|too few|alphabet"),
+        (None, {"heads": 5}, "heads do not part"),
+        (None, {"length": 30_000}, "fewer than one sequence"),
+        (None, {"objective": "guessing"}, "does not learn by"),
+        (None, {"family": "distilbert"}, "teacher"),
+        (None, {"rate": 1e6, "clip": 0, "warmup": 0, "steps": 200}, "astray"),
+    ],
+)
+def test_what_cannot_be_trained_says_why(
+    text: str | None, more: dict[str, Any], message: str, place: Path, tmp_path: Path
+) -> None:
+    path = place / "text.txt"
+    if text is not None:
+        path = tmp_path / "text.txt"
+        path.write_text(text)
+    given = {"family": "gpt", "steps": 2, **SMALL, **more}
+    with pytest.raises(WorkbenchError, match=message) as caught:
+        wb.run("train", corpus=read(path), device="cpu", **given)
+    assert caught.value.remedy
+
+
+def test_a_vocabulary_larger_than_the_text_allows_is_a_warning(place: Path) -> None:
+    given = {"family": "gpt", "steps": 1, **SMALL, "vocabulary": 5_000}
+    run = wb.run("train", corpus=read(place / "text.txt"), device="cpu", **given)
+    assert any("5,000" in warning or "5000" in warning for warning in run.warnings)
+
+
+def test_a_cancelled_training_goes_on_and_ends_as_one_left_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.runs.api import answered, begun
+    from workbench.runs.launch import follow
+
+    given = {"family": "gpt", "steps": 400, **SMALL, "checkpoint": 0.2}
+
+    def question() -> Any:
+        return ask("train", [], [place / "text.txt"], given, device="cpu")
+
+    run = begun(question())
+    for event in follow(run):
+        if event["kind"] == "progress" and event["doing"] == "steps" and event["done"] > 40:
+            cancel(run)
+    assert run.status.state == "cancelled"
+    assert not (run.path / "model").exists()
+    resumed = answered(question())
+    assert any("Going on from step" in str(line) for line in _logged(resumed))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(place / "left-alone"))
+    alone = answered(question())
+    one, other = (load_file(each.path / "model" / "model.safetensors") for each in (resumed, alone))
+    assert all((one[name] == other[name]).all() for name in one)
+    assert open_run(alone.name).path != resumed.path
+
+
+def _logged(run: Run) -> list[str]:
+    from workbench.runs import events
+
+    return [event["text"] for event in events.read(run.path)[0] if event["kind"] == "log"]
+
+
+def test_it_is_among_the_experiments() -> None:
+    assert EXPERIMENTS["train"] is EXPERIMENT

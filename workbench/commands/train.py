@@ -1,0 +1,176 @@
+"""`workbench train FAMILY`: a training as a run; and `workbench train mini`, four of them."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands.options import (
+    Device,
+    Json,
+    Language,
+    Pipeline,
+    Seed,
+    Split,
+    Text,
+    UnitOption,
+    corpus_refs,
+    reading,
+)
+from workbench.commands.run import asked_settings
+from workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
+
+MINI = "mini"
+
+
+def families(incomplete: str) -> list[str]:
+    """Families that begin so."""
+    from typing import get_args
+
+    from workbench.training.experiment import FamilyName
+
+    return [name for name in (*get_args(FamilyName), MINI) if name.startswith(incomplete)]
+
+
+def train(
+    context: typer.Context,
+    family: Annotated[
+        str,
+        typer.Argument(
+            metavar="FAMILY",
+            help="gpt, bert, elmo, t5 or a variant; mini: all four, small.",
+            autocompletion=families,
+        ),
+    ],
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="What to train on: a text file, a folder, primer.", autocompletion=corpus_refs
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model to go on with; distilbert's teacher.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE …", help="Settings; or write --KEY VALUE."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Copy the trained model into a folder of this name.")
+    ] = None,
+    seed: Seed = 0,
+    split: Split = None,
+    device: Device = None,
+    unit: UnitOption = "sentence",
+    pipeline: Pipeline = None,
+    language: Language = "en",
+    text: Text = None,
+    scheduler: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="A Dask cluster to compute on: tcp://…")
+    ] = "",
+    share: Annotated[
+        bool, typer.Option("--share", help="Do not wait for other jobs on the device.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Start it and do not wait.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a model as a run; the run's name is then a model's, for --model.
+
+    `workbench experiments show train` tells all settings, such as --budget 10m and --size small.
+    """
+    from workbench import terminal
+    from workbench.commands import shown
+    from workbench.runs.api import begun
+    from workbench.runs.asking import ask
+
+    settings = asked_settings("train", "train", set_, context.args)
+    if family == MINI:
+        _mini(settings, corpus, model, out, seed, device, json)
+        return
+    if corpus is None:
+        raise WorkbenchError(
+            "a training needs a text.", remedy="Say --corpus novels.txt, or --corpus primer."
+        )
+    if out is not None and (detach or scheduler):
+        raise WorkbenchError("--out needs the training's end.", remedy="Leave --detach out.")
+    _require_new(out)
+    with terminal.progress("reading the question"):
+        question = ask(
+            "train",
+            [model] if model else [],
+            [corpus],
+            {**settings, "family": family},
+            split=split,
+            seed=seed,
+            device=device,
+            reading=reading(unit, pipeline, language, text),
+        )
+        found = begun(question, share=share, scheduler=scheduler)
+    if detach:
+        shown.started(found, json)
+        return
+    shown.followed(found)
+    shown.answer(found, json)
+    folder = copied(found, out)
+    if not json:
+        print(f"Model: {folder}\nLook inside: workbench run profile --model {found.name}")
+
+
+def copied(run: "Run", out: Path | None) -> Path:
+    """The folder of a run's model, or its copy, whole or not at all."""
+    from workbench.models.references import TRAINED
+
+    folder = run.path / TRAINED
+    if out is None:
+        return folder
+    draft = out.with_name(f".{out.name}.draft")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(folder, draft)
+        draft.rename(out)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise WorkbenchError(
+            f"cannot be written: {error.strerror or error}.",
+            where=str(out),
+            remedy=f"Copy {folder} where there is room.",
+        ) from None
+    return out
+
+
+def _require_new(out: Path | None) -> None:
+    if out is not None and out.exists():
+        raise WorkbenchError("there is one already.", where=str(out), remedy="Name a new folder.")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise WorkbenchError(
+            "there is no such folder.", where=str(out.parent), remedy="Make it first."
+        )
+
+
+def _mini(
+    settings: dict[str, str],
+    corpus: str | None,
+    model: str | None,
+    out: Path | None,
+    seed: int,
+    device: str | None,
+    json: bool,
+) -> None:
+    from workbench.quartet import make
+
+    if corpus or model:
+        raise WorkbenchError(
+            "the mini quartet has its own text and starts from nothing.",
+            remedy="Leave --corpus and --model out, or train one family.",
+        )
+    if unknown := settings.keys() - {"budget"}:
+        raise WorkbenchError(
+            f"train mini does not take {sorted(unknown)[0]}.",
+            remedy="It takes --budget, --seed, --device and --out; the rest is its recipe.",
+        )
+    _require_new(out)
+    make(settings.get("budget"), out, seed, device, json)

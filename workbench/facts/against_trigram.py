@@ -1,0 +1,206 @@
+"""How much better a model predicts than a trigram model of the same pieces, the least it must beat.
+
+The trigrams are counted on the corpus' training split, in the model's own pieces (ELMo's words),
+and asked the same questions: the next piece; each piece hidden in turn, with what stands on both
+sides; or the pieces of hidden spans, one after another, with what has been written and what is
+known behind. Costs a pass over the training split by the tokenizer alone, and of the model what
+`workbench.models.scoring` says of its objective.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from workbench.corpora.encode import encode
+from workbench.engine.batch import Batch
+from workbench.engine.model import Model
+from workbench.engine.passes import PIECES
+from workbench.errors import WorkbenchError
+from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.facts.pairs import HEAD
+from workbench.facts.trigram import Floats, Trigram, counted
+from workbench.models.bilm import BiLM
+from workbench.models.huggingface import HuggingFace
+from workbench.models.masking import candidates, hidden_spans
+from workbench.models.objectives import symbols
+from workbench.models.scoring import PSEUDO, losses_of
+from workbench.models.word_likelihood import score_words
+from workbench.models.words import WordModel, words_of
+
+CHUNK = 100  # documents between two looks at the clock
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class _Sums:
+    """What one of the two made of all pieces."""
+
+    nats: float = 0.0
+    right: int = 0
+    pieces: int = 0
+
+    def add(self, log_chances: Floats, gold: int) -> None:
+        """One piece more, by the log-chances of all.  # [vocabulary], up to a constant"""
+        highest = float(log_chances.max())
+        total = highest + math.log(float(np.exp(log_chances - highest).sum()))
+        self.nats += total - float(log_chances[gold])
+        self.right += int(log_chances.argmax() == gold)
+        self.pieces += 1
+
+
+class _Both(NamedTuple):
+    model: _Sums
+    trigram: _Sums
+
+
+def run(inputs: Inputs, settings: Settings, progress: Progress) -> Result:
+    """Count, then ask both."""
+    model = inputs.model
+    if "train" not in inputs.corpus.splits:
+        raise WorkbenchError(
+            "trigrams are counted on a training split, and the corpus has none.",
+            where=inputs.corpus.name,
+            remedy="Name a corpus with train and test splits, such as primer.",
+        )
+    progress(0, None, "counting trigrams")
+    trained = encode(inputs.corpus.docs("train"))
+    batch = encode(inputs.docs())
+    found = _Both(_Sums(), _Sums())
+    ask = _asking(model, trained, inputs.seed)
+    for start in range(0, len(batch), CHUNK):
+        ask(batch, range(start, min(start + CHUNK, len(batch))), found)
+        progress(min(start + CHUNK, len(batch)), len(batch), "documents")
+    if not found.model.pieces:
+        raise WorkbenchError("there is nothing to predict.", remedy="Give a text with words.")
+    columns = ["measure", "model", "trigram", "n"]
+    table = pd.DataFrame(_rows(found), columns=columns)
+    return Result({"scores": table}, caveats=(Caveat(_HOW[model.objective], ("scores",)),))
+
+
+def _rows(found: _Both) -> Iterator[tuple[str, float, float, int]]:
+    n = found.model.pieces
+    yield "accuracy", found.model.right / n, found.trigram.right / n, n
+    model, trigram = (math.exp(min(each.nats / n, 700)) for each in found)
+    yield "perplexity", model, trigram, n
+
+
+# --- one question after another -------------------------------------------------------------------
+
+Ask = Callable[[Batch, Sequence[int], _Both], None]
+Places = Iterator[tuple[int, int]]  # a piece of a text, and how many behind it are known
+
+
+def _asking(model: Model, trained: Batch, seed: int) -> Ask:
+    """What asks both about some documents."""
+    if isinstance(model, WordModel):
+        assert model.bilm is not None, "a model of words with an objective has a softmax"
+        return _of_words(model.bilm, trained)
+    rows = _pieces(model, trained, range(len(trained)))
+    trigram = counted(rows, max(max(row, default=0) for row in rows) + 1)
+    known = symbols(model.tokenizer) if isinstance(model, HuggingFace) else None
+    in_spans = model.objective == "seq2seq" and known is not None and bool(known.sentinels)
+    pseudo = model.objective in PSEUDO and not in_spans
+
+    def ask(batch: Batch, documents: Sequence[int], found: _Both) -> None:
+        first = _unscored(model, batch)
+        for losses in losses_of(model, batch, documents, pseudo=pseudo, seed=seed):
+            asked = losses.scored & ~losses.text.special if in_spans else losses.scored
+            found.model.nats += math.fsum(losses.nats[asked].tolist())
+            found.model.right += int(losses.right[asked].sum())
+            found.model.pieces += int(asked.sum())
+        for order, row in zip(documents, _pieces(model, batch, documents), strict=True):
+            if in_spans and known is not None:
+                places = _in_spans(*hidden_spans(len(row), order, known, seed))
+            elif pseudo:
+                places = ((at, 2) for at in range(len(row)))
+            else:
+                places = ((at, 0) for at in range(first, len(row)))
+            _ask_trigram(trigram, row, places, found.trigram)
+
+    return ask
+
+
+def _ask_trigram(trigram: Trigram, row: Sequence[int], places: Places, sums: _Sums) -> None:
+    whole = [trigram.begin, trigram.begin, *row, trigram.end]
+    for at, behind in places:
+        known = whole[at + 3 : at + 3 + behind]
+        sums.add(trigram.filling(whole[at : at + 2], known), whole[at + 2])
+
+
+def _in_spans(begins: Ints, ends: Ints) -> Places:
+    """The pieces of hidden spans; only the last of a span knows what is behind it."""
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        for at in range(begin, end):
+            yield at, 2 if at == end - 1 else 0
+
+
+def _unscored(model: Model, batch: Batch) -> int:
+    """Pieces at the beginning of a text that a causal model has no context for: none, or one."""
+    return int(not model.encode(batch, [0]).special[0, 0])
+
+
+def _pieces(model: Model, batch: Batch, documents: Sequence[int]) -> list[list[int]]:
+    """Each document's own pieces, without special ones."""
+    rows = []
+    for start in range(0, len(documents), CHUNK):
+        text = model.encode(batch, documents[start : start + CHUNK])
+        own = candidates(text)
+        rows += [ids[mask].tolist() for ids, mask in zip(text.ids, own, strict=True)]
+    return rows
+
+
+def _of_words(net: BiLM, trained: Batch) -> Ask:
+    """Both directions of whole words, each with the boundary that ends it."""
+    numbers = {word: number for number, word in enumerate(net.words.words[: len(net.bias)])}
+
+    def numbered(words: Sequence[str]) -> list[int]:
+        return [numbers.get(word, net.words.unknown) for word in words]
+
+    rows = [numbered(words_of(trained, document)) for document in range(len(trained))]
+    trigrams = [counted(some, len(numbers)) for some in (rows, [row[::-1] for row in rows])]
+
+    def ask(batch: Batch, documents: Sequence[int], found: _Both) -> None:
+        sentences = [words_of(batch, document) for document in documents]
+        scored = score_words(net, sentences, PIECES["cpu"])
+        found.model.nats += 2 * math.fsum(scored.nats.tolist())
+        found.model.right += int(scored.right.sum())
+        found.model.pieces += 2 * int(scored.predictions.sum())
+        for row in map(numbered, sentences):
+            for trigram, ordered in zip(trigrams, (row, row[::-1]), strict=True):
+                places = ((at, 0) for at in range(len(row) + 1))
+                _ask_trigram(trigram, [*ordered, trigram.end], places, found.trigram)
+
+    return ask
+
+
+# --- what to know ---------------------------------------------------------------------------------
+
+_HOW = {
+    "causal": "Each piece is predicted from those before it.",
+    "bidirectional": "Each word, and the end of a sentence, is predicted from those before it and, "
+    "by a second model of trigrams, from those behind it; measures are of both together.",
+    "masked": "Each piece is hidden in turn; the trigram model fills it from two on either side.",
+    "seq2seq": "Pieces of hidden spans (where the model has no sentinels, each piece in turn); the "
+    "trigram model sees what is written before, and behind a span's last piece two more.",
+}
+
+EXPERIMENT = Experiment(
+    name="trigram",
+    about="How much better a model predicts a corpus than trigrams of its training split.",
+    settings=Settings,
+    run=run,
+    tables={
+        "scores": Table(
+            "What the model and a trigram model make of the same pieces; `n` is their number.",
+            ("measure",),
+        )
+    },
+    needs=(HEAD,),
+    split="held-out",
+    figures="workbench.view.trigram:FIGURES",
+)

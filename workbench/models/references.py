@@ -1,0 +1,78 @@
+"""Models of this project's own, by name: the mini quartet, and what a run has trained.
+
+    mini:bert            built in; see `workbench train mini`
+    train-0123456789ab   a run that trained a model, or how its name begins
+
+Both stand for a folder, which opens as any other does. Costs a look at the folder of runs.
+"""
+
+import re
+from pathlib import Path
+
+from workbench import places
+from workbench.errors import WorkbenchError, did_you_mean
+
+MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
+TRAINED = "model"  # where a run keeps what it trained
+RANDOM = "@random"
+_RUN = re.compile(r"train-[0-9a-f]{0,16}")
+
+
+def located(ref: str) -> str:
+    """The folder that one of our names stands for, @random kept; any other reference as it is."""
+    source = ref.removesuffix(RANDOM)
+    suffix = ref[len(source) :]
+    if source.startswith("mini:"):
+        return f"{_mini(source)}{suffix}"
+    if not _RUN.fullmatch(source):
+        return ref
+    return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
+
+
+def trained_by(folder: Path) -> str:
+    """The name of the run whose model a folder is; "" where it is no run's."""
+    run = folder.parent.name
+    return run if folder.name == TRAINED and _RUN.fullmatch(run) else ""
+
+
+def folder_of(ref: str) -> Path | None:
+    """The folder on this machine that a model is read from; None where it is not one folder."""
+    source = located(ref)
+    if source.endswith(RANDOM):
+        return None
+    folder = Path(source.removeprefix("vectors:")).expanduser()
+    return folder if folder.is_dir() else cached(source)
+
+
+def cached(source: str) -> Path | None:
+    """The folder of a hub id in the cache; None where it has yet to be fetched."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(source, "config.json")
+    except HFValidationError:
+        return None
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def _mini(name: str) -> Path:
+    if name not in MINI:
+        raise WorkbenchError(
+            f"there is no built-in model {name!r}.", remedy=did_you_mean(name, MINI)
+        )
+    return Path(__file__).parent / "mini" / name.removeprefix("mini:")
+
+
+def _trained(name: str) -> Path:
+    folder = places.runs()
+    runs = folder.glob(f"{name}*") if folder.is_dir() else ()
+    models = [run / TRAINED for run in runs if not run.is_symlink()]
+    found = [model for model in models if model.is_dir() and not model.is_symlink()]
+    if len(found) == 1:
+        return found[0]
+    raise WorkbenchError(
+        f"{len(found) or 'no'} runs that trained a model have names that start so.",
+        where=name,
+        remedy="See workbench runs list; workbench train makes such runs.",
+    )
