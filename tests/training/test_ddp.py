@@ -1,5 +1,6 @@
 """Two processes learn what one does with the same batch, and end with the same weights."""
 
+import json
 import os
 import subprocess
 import sys
@@ -29,19 +30,25 @@ training.train("bert", lesson(), out / "two", own, home=out / "tokens", device="
 """
 
 
-def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    command += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-    root = str(Path(__file__).parents[2])
+def two_processes(*command: str, **environment: str) -> str:
+    """What `torchrun` starts twice; its standard output."""
+    twice = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    twice += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    more = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, str(program), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+        [*twice, *command],
+        env={**os.environ, **more, **environment},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    two_processes(str(program), str(tmp_path))
     ranks = [(tmp_path / f"rank-{rank}").read_text() for rank in range(2)]
     assert ranks[0] == ranks[1]
     own = settings(12, at_once=4, evaluations=1)
@@ -50,3 +57,25 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     for name, tensor in load_file(one.folder / "model.safetensors").items():
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=2e-5, msg=name)
     assert not (tmp_path / "two" / ".training").exists()
+
+
+def test_the_command_is_the_same_with_torchrun_before_it(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n".join(lesson()) + "\n")
+    train_gpt = "train gpt --corpus text.txt --device cpu --steps 12 --batch 16 --size tiny"
+    command = [*train_gpt.replace("text.txt", str(tmp_path / "text.txt")).split(), "--json"]
+    command += ["--length", "32"]
+    models = {}
+    for name in ("one", "two"):
+        environment = {"WORKBENCH_HOME": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / name)}
+        if name == "two":
+            said = two_processes("-m", "workbench", *command, **environment)
+            again = two_processes("-m", "workbench", *command, **environment)
+            assert json.loads(again)["run"] == json.loads(said)["run"]
+        else:
+            alone = [sys.executable, "-m", "workbench", *command]
+            more = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+            said = subprocess.check_output(alone, env={**os.environ, **more, **environment})
+        assert json.loads(said)["status"] == "done"
+        models[name] = load_file(Path(json.loads(said)["path"]) / "model" / "model.safetensors")
+    for name, tensor in models["one"].items():
+        torch.testing.assert_close(models["two"][name], tensor, rtol=0, atol=2e-5, msg=name)

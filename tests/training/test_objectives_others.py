@@ -170,7 +170,8 @@ def test_distillation_matches_a_computation_by_hand() -> None:
 
 def test_every_objective_by_its_name() -> None:
     for name, objective in OBJECTIVES.items():
-        layout = "t5" if name in T5 else "roberta" if name not in ("masked-next",) else "bert"
+        pairs = name in ("masked-next", "masked-order")
+        layout = "t5" if name in T5 else "bert" if pairs else "roberta"
         tokens, special, sentences, vocabulary = batch(6, 50, layout)
         told = {"sentences": sentences} if name in BY_SENTENCE else {}
         out = objective(tokens, special, Generator().manual_seed(0), vocabulary, **told)

@@ -66,6 +66,32 @@ def test_killed_and_resumed_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "model" / SCRATCH).exists()
 
 
+class Ended(Told):
+    """Progress that ends a run of twelve steps after its eighth."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+        super().__call__(done, total, doing)
+        if total == 12 and done > 8:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("family", "objective"),
+    [("spanbert", "masked-spans"), ("albert", "masked-order"), ("bert", "hybrid")],
+)
+def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_path: Path) -> None:
+    """Ended between two checkpoints, whatever the model has beside what is saved of it."""
+    own = settings(12, objective=objective, checkpoint_steps=4, rows=12, dropout=0.1, at_once=4)
+    home = tmp_path / "tokens"
+    alone = train(family, lesson(), tmp_path / "alone", own, home=home)
+    with pytest.raises(KeyboardInterrupt):
+        train(family, lesson(), tmp_path / "ended", own, Ended(), home=home)
+    told = Told()
+    again = train(family, lesson(), tmp_path / "ended", own, told, home=home)
+    assert told.logs[0] == "Going on from step 8."
+    assert weights(again.folder) == weights(alone.folder)
+
+
 def test_the_same_call_twice_trains_once_and_another_is_refused(tmp_path: Path) -> None:
     def call(steps: int) -> Told:
         told = Told()

@@ -83,8 +83,45 @@ def test_a_bert_without_a_next_sentence_head_goes_on_by_masks_alone(
     assert "BertForMaskedLM" in (on.folder / "config.json").read_text()
 
 
+@pytest.mark.parametrize("name", ["albert", "spanbert", "roberta"])
+def test_a_published_masked_model_goes_on(name: str, tmp_path: Path, home: Path) -> None:
+    """ALBERT without its order by masks alone; SpanBERT with a boundary head drawn anew."""
+    folder = tmp_path / "published"
+    own = settings(3, objective="hybrid" if name == "roberta" else "masked")
+    train(name, lesson(), folder, own, home=home)
+    goes_on = settings(2, rate=1e-9, objective="hybrid" if name == "roberta" else "")
+    on, again = (
+        train(name, lesson(), tmp_path / out, goes_on, continue_from=folder, home=home)
+        for out in ("on", "again")
+    )
+    expected = {"albert": "masked", "spanbert": "masked-spans", "roberta": "hybrid"}[name]
+    assert on.recipe["objective"] == expected
+    before = load_file(folder / "model.safetensors")
+    after = load_file(on.folder / "model.safetensors")
+    assert before.keys() == after.keys()
+    for key, tensor in after.items():
+        torch.testing.assert_close(tensor, before[key], atol=1e-6, rtol=0)
+    assert [row.loss for row in on.rows] == [row.loss for row in again.rows], "heads by the seed"
+
+
+def test_an_albert_with_its_order_goes_on_with_it_or_without(tmp_path: Path, home: Path) -> None:
+    first = train("albert", lesson(), tmp_path / "first", settings(3), home=home)
+    assert first.recipe["objective"] == "masked-order"
+    for asked, saved in (("", "AlbertForPreTraining"), ("masked", "AlbertForMaskedLM")):
+        out = tmp_path / f"on-{asked}"
+        own = settings(2, objective=asked)
+        on = train("albert", lesson(), out, own, continue_from=first.folder, home=home)
+        assert on.recipe["objective"] == (asked or "masked-order")
+        assert json.loads((out / "config.json").read_text())["architectures"] == [saved]
+
+
 def test_another_objective_and_static_masks(tmp_path: Path, home: Path) -> None:
-    for name, objective, static in [("t5", "prefix", False), ("bert", "masked", True)]:
+    for name, objective, static in [
+        ("t5", "prefix", False),
+        ("bert", "masked", True),
+        ("spanbert", "masked", True),
+        ("bert", "hybrid", False),
+    ]:
         own = settings(4, objective=objective, static=static)
         out = tmp_path / f"{name}-{objective}"
         assert train(name, lesson(), out, own, home=home).recipe["objective"] == objective

@@ -86,6 +86,7 @@ def train(
     from workbench.commands import shown
     from workbench.runs.api import begun
     from workbench.runs.asking import ask
+    from workbench.runs.together import end_with_the_others, is_another, join
 
     settings = asked_settings("train", "train", set_, context.args)
     if family == MINI:
@@ -109,6 +110,10 @@ def train(
             device=device,
             reading=reading(unit, pipeline, language, text),
         )
+        if is_another():
+            join(question)
+            return
+        end_with_the_others()
         found = begun(question, share=share, scheduler=scheduler)
     if detach:
         shown.started(found, json)

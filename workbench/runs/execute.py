@@ -24,7 +24,7 @@ import numpy as np
 
 from workbench import __version__
 from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs, Result, misfits
+from workbench.experiment import EXPERIMENTS, Inputs, Progress, Result, misfits
 from workbench.files import written_whole
 from workbench.models.references import TRAINED, folder_of
 from workbench.runs import events, queue, results, spec, status
@@ -185,20 +185,7 @@ def _compute(
     for reason in misfits(experiment, settings, facts, corpora):
         raise reason
     _seed(asked.seed, bool(models))
-    scratch = unlinked(told.folder / SCRATCH)
-    scratch.mkdir(exist_ok=True)
-    inputs = Inputs(
-        models,
-        corpora,
-        asked.split,
-        asked.seed,
-        device,
-        models[0].precision if models else "",
-        settings.limit,
-        scratch,
-        told.folder / TRAINED,
-        tuple(folder_of(model.ref) if model.ref else None for model in asked.models),
-    )
+    inputs = inputs_of(told.folder, asked, models, corpora)
     result = experiment.run(inputs, settings, told)
     _require_unchanged(asked, corpora)
     return result, {
@@ -210,7 +197,27 @@ def _compute(
     }
 
 
-def open_again(asked: spec.Spec, told: Journal) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
+def inputs_of(
+    folder: Path, asked: spec.Spec, models: "tuple[Model, ...]", corpora: "tuple[Corpus, ...]"
+) -> Inputs:
+    """What an experiment is handed, with its places in the run's folder."""
+    scratch = unlinked(folder / SCRATCH)
+    scratch.mkdir(exist_ok=True)
+    return Inputs(
+        models,
+        corpora,
+        asked.split,
+        asked.seed,
+        asked.device,
+        models[0].precision if models else "",
+        asked.settings.get("limit"),
+        scratch,
+        folder / TRAINED,
+        tuple(folder_of(model.ref) if model.ref else None for model in asked.models),
+    )
+
+
+def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
     """Open what a question names; it must be what it was when the question was asked."""
     corpora = []
     for wanted in asked.corpora:
@@ -222,7 +229,7 @@ def open_again(asked: spec.Spec, told: Journal) -> "tuple[tuple[Model, ...], tup
         corpus = read(wanted.ref, **wanted.options)
         if content_hash(corpus) != wanted.hash:
             raise _changed("corpus", wanted.name)
-        for note in corpus.notes:
+        for note in () if EXPERIMENTS[asked.experiment].trains else corpus.notes:
             told.log(note)
         corpora.append(replace(corpus, name=wanted.name))
     models = []

@@ -13,6 +13,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from workbench.training.electra import Electra
+from workbench.training.spanbert import SpanBert
 
 GELU = "gelu_pytorch_tanh"  # GPT-2's and ALBERT's gelu_new as one kernel: the same function
 
@@ -69,9 +70,14 @@ def bert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     return hf.BertForPreTraining(hf.BertConfig(**_shape(size, tokenizer)))
 
 
-def spanbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+def masked_bert(size: Size, tokenizer: PreTrainedTokenizerBase) -> hf.BertForMaskedLM:
     """BERT with a head for masked pieces alone."""
     return hf.BertForMaskedLM(hf.BertConfig(**_shape(size, tokenizer)))
+
+
+def spanbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """The same, with a second head for spans' boundaries."""
+    return SpanBert(masked_bert(size, tokenizer))
 
 
 def roberta(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
@@ -83,14 +89,24 @@ def roberta(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
 
 
 def albert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
-    """ALBERT: narrow embeddings, and one layer's weights for all."""
+    """ALBERT: narrow embeddings, one layer's weights for all, and heads for masks and order."""
+    return hf.AlbertForPreTraining(_albert(size, tokenizer))
+
+
+def masked_albert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """ALBERT with a head for masked pieces alone."""
+    return hf.AlbertForMaskedLM(_albert(size, tokenizer))
+
+
+def _albert(size: Size, tokenizer: PreTrainedTokenizerBase) -> hf.AlbertConfig:
     narrow = max(16, size.width // 4)
     shape = _shape(size, tokenizer) | {
         "hidden_act": GELU,
         "bos_token_id": tokenizer.cls_token_id,
         "eos_token_id": tokenizer.sep_token_id,
+        "classifier_dropout_prob": size.dropout,
     }
-    return hf.AlbertForMaskedLM(hf.AlbertConfig(**shape, embedding_size=narrow))
+    return hf.AlbertConfig(**shape, embedding_size=narrow)
 
 
 def distilbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:

@@ -76,6 +76,9 @@ class Training(Settings):
     rows: Literal["packed", "sentences"] = Field(
         "packed", description="Sequences packed full, or of one sentence each."
     )
+    hidden: float | None = Field(
+        None, gt=0, lt=1, description="Share of pieces hidden in training; else the objective's."
+    )
     static: bool = Field(False, description="Mask a sequence alike each time, in ten copies.")
     lowercase: bool = Field(False, description="A tokenizer without capitals.")
     batch: int = Field(32, ge=1, description="Sequences a step.")
@@ -245,5 +248,6 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     models=(0, 1),
     split="train",
+    trains=True,
     figures="workbench.view.training:FIGURES",
 )

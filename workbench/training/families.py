@@ -38,6 +38,7 @@ class Family:
     algorithm: Algorithm = "wordpiece"
     layout: Layout = "bert"
     others: tuple[str, ...] = ()  # what it can learn by instead
+    alone: Build | None = None  # what is built for the others, where that has fewer heads
     unit: str = ""  # what is masked, where it is not single pieces
     reads: Literal["pieces", "words"] = "pieces"
     types: tuple[str, ...] = ()  # transformers' names of models that can be gone on with
@@ -74,7 +75,7 @@ def build(
     row = family_of(name)
     if row.build is None:
         raise WorkbenchError(f"{name} is not built from a tokenizer.", remedy="Use train.")
-    builder = make.spanbert if (name, objective) == ("bert", "masked") else row.build
+    builder = row.alone if row.alone and objective in row.others else row.build
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return builder(size, tokenizer)
@@ -112,7 +113,8 @@ FAMILIES: Mapping[str, Family] = {
         "Masked pieces and next sentences, as BERT.",
         "masked-next",
         make.bert,
-        others=("masked",),
+        others=("masked", "hybrid"),
+        alone=make.masked_bert,
         types=("bert",),
     ),
     "elmo": Family(
@@ -148,13 +150,16 @@ FAMILIES: Mapping[str, Family] = {
         make.roberta,
         "bpe",
         "roberta",
+        others=("hybrid",),
         types=("roberta",),
     ),
     "albert": Family(
-        "Masked pieces, one layer's weights for all, as ALBERT.",
-        "masked",
+        "Masked pieces and the order of sentences, one layer's weights for all, as ALBERT.",
+        "masked-order",
         make.albert,
         "unigram",
+        others=("masked",),
+        alone=make.masked_albert,
         types=("albert",),
     ),
     "distilbert": Family(
@@ -164,9 +169,11 @@ FAMILIES: Mapping[str, Family] = {
         types=("distilbert",),
     ),
     "spanbert": Family(
-        "Masked spans of whole words, as SpanBERT without its boundary objective.",
-        "masked",
+        "Masked spans of whole words, also from the words around them, as SpanBERT.",
+        "masked-spans",
         make.spanbert,
+        others=("masked",),
+        alone=make.masked_bert,
         unit="span",
         types=("bert",),
     ),

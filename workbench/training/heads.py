@@ -30,7 +30,7 @@ _BEGINNINGS = (
 )
 
 
-def nats_at(net: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Any]:
+def nats_at(net: nn.Module, inputs: Mapping[str, Tensor], **more: Any) -> tuple[Tensor, Any]:
     """The summed loss at the places wanted, and what else the model's forward pass gives.
 
     `inputs` are the model's own, and `at` [targets], flat places of [batch, length], and `gold`
@@ -39,7 +39,7 @@ def nats_at(net: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Any]:
     own = {name: tensor for name, tensor in inputs.items() if name not in ("at", "gold")}
     output = output_map(net)
     with _taken(beginning(net), inputs["at"]), _kept(output) as states:
-        answer = net(**own, **no_cache(net))
+        answer = net(**own, **no_cache(net), **more)
     return linear_nats(states[0], output.weight, output.bias, inputs["gold"]), answer
 
 

@@ -15,24 +15,30 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError, listed
+from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo_options import ElmoOptions
 from workbench.models.vectors import read_vectors
+from workbench.models.vocabulary_files import Words
 from workbench.training.architectures import Size
 from workbench.training.distil import Distilled, begin_as
 from workbench.training.electra import open_electra
-from workbench.training.elmo import BiLM, load_trained
 from workbench.training.families import build, family_of
 from workbench.training.quiet import quietly
 from workbench.training.skipgram import SkipGram
+from workbench.training.spanbert import SpanBert
 from workbench.training.task import Progress
-from workbench.training.words import Words
 
 _AUTO: Mapping[str, Any] = {
     "causal": hf.AutoModelForCausalLM,
     "masked": hf.AutoModelForMaskedLM,
     "distilled": hf.AutoModelForMaskedLM,
     "masked-next": hf.AutoModelForPreTraining,
+    "masked-order": hf.AutoModelForPreTraining,
+    "masked-spans": hf.AutoModelForMaskedLM,
+    "hybrid": hf.AutoModelForMaskedLM,
 }
+# What a model is saved as that has a head for pairs of texts.
+_WITH_PAIRS = {"masked-next": "BertForPreTraining", "masked-order": "AlbertForPreTraining"}
 
 
 def new_elmo(size: Size, words: Words, seed: int) -> BiLM:
@@ -52,8 +58,16 @@ def new_elmo(size: Size, words: Words, seed: int) -> BiLM:
     return BiLM.fresh(options, words, size.vocabulary, seed)
 
 
-def gone_on(name: str, objective: str, folder: Path, progress: Progress) -> nn.Module:
-    """A model of a family that reads pieces, from a folder with its weights."""
+def gone_on(
+    name: str, objective: str, folder: Path, progress: Progress, seed: int = 0
+) -> nn.Module:
+    """A model of a family that reads pieces, from a folder; heads it lacks follow from the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _gone_on(name, objective, folder, progress)
+
+
+def _gone_on(name: str, objective: str, folder: Path, progress: Progress) -> nn.Module:
     types = family_of(name).types
     config = _config(folder)
     if config.model_type not in types:
@@ -70,13 +84,19 @@ def gone_on(name: str, objective: str, folder: Path, progress: Progress) -> nn.M
     if told["missing_keys"]:
         lacking = listed(sorted(told["missing_keys"]))
         progress.warn(f"{folder} lacks {lacking}: drawn anew, to be learnt.")
+    if objective == "masked-spans":
+        progress.warn(f"{folder} keeps no head for spans' boundaries: drawn anew, to be learnt.")
+        return SpanBert(net.float())
     found: nn.Module = net.float()
     return found
 
 
-def has_next(folder: Path) -> bool:
-    """Whether a folder's model was saved with a head for next sentences."""
-    return "BertForPreTraining" in (_config(folder).architectures or ())
+def own_objective(name: str, folder: Path) -> str:
+    """The family's own; masks alone for a model that was saved without a head for pairs."""
+    own = family_of(name).objective
+    saved_as = _WITH_PAIRS.get(own)
+    lacks = saved_as is not None and saved_as not in (_config(folder).architectures or ())
+    return "masked" if lacks else own
 
 
 def longest(net: nn.Module) -> int | None:

@@ -5,13 +5,14 @@ it. Costs reading the weights of folders that a training starts from.
 """
 
 import hashlib
+import inspect
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError, did_you_mean
-from workbench.training.objectives import BY_SENTENCE
+from workbench.training.objectives import BY_SENTENCE, OBJECTIVES
 from workbench.training.task import Plan
 
 FORMAT = "workbench-training-1"
@@ -31,6 +32,7 @@ class Settings:
     length: int | None = None
     dropout: float | None = None
     objective: str = ""  # another than the family's own
+    hidden: float | None = None  # share of pieces, where not the objective's own
     static: bool = False  # the same masks whenever a sequence comes, in ten copies
     lowercase: bool = False
     rows: str = "packed"  # or "sentences", one a row
@@ -62,6 +64,8 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
             f"{objective}.",
             remedy="Leave static out, or set the objective to masked.",
         )
+    if settings.hidden is not None:
+        _require_hidden(settings.hidden, objective)
     if settings.rows not in ROWS:
         raise WorkbenchError(
             f"there are no rows {settings.rows!r}.", remedy=did_you_mean(settings.rows, ROWS)
@@ -80,6 +84,14 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
             raise WorkbenchError(
                 "there is no such folder.", where=str(folder), remedy="Check the path."
             )
+
+
+def _require_hidden(share: float, objective: str) -> None:
+    if not 0 < share < 1:
+        raise WorkbenchError(f"hidden is {share}.", remedy="It is a share: give 0.15, or to 0.5.")
+    found = OBJECTIVES.get({"distilled": "masked"}.get(objective, objective))
+    if found is None or "rate" not in inspect.signature(found).parameters:
+        raise WorkbenchError(f"{objective} hides no share of pieces.", remedy="Leave hidden out.")
 
 
 def key_of(family: str, settings: Settings, sources: Sources, digest: str) -> str:

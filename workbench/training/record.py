@@ -37,7 +37,7 @@ class Record:
     def __post_init__(self) -> None:
         self._waiting: list[Tensor] = []  # [2] each, loss and norm
         self._at = 0.0  # progress at the step before
-        self._share = 1.0  # of tokens that have a target
+        self._share = 1.0  # of tokens that get logits
         self.begin(self.reached)
 
     def begin(self, reached: Reached) -> None:
@@ -63,7 +63,7 @@ class Record:
         """A step was made; a row is added to the curves where one is due."""
         at = self.progress_at(now)
         self._waiting.append(loss)
-        self._share = float(counts[0]) / max(tokens, 1)
+        self._share = float(counts[: self.task.mapped].sum()) / max(tokens, 1)
         step, seen = self.reached.step + 1, self.reached.tokens + tokens
         self.reached = replace(self.reached, step=step, tokens=seen, seconds=now)
         last = step == self.plan.steps
@@ -119,7 +119,10 @@ class Record:
         self.reached = replace(
             self.reached, rows=(*rows[:-1], replace(rows[-1], held_out=held_out))
         )
-        self.progress.log(f"Step {rows[-1].step:,}: held-out loss {held_out:.4f}.")
+        last = rows[-1]
+        self.progress.log(
+            f"Step {last.step:,}: loss {last.loss:.4f}, held-out loss {held_out:.4f}."
+        )
 
     def _progress(self, step: int, now: float) -> float:
         return schedule.progress_at(step, now, self.plan.steps, self.plan.seconds)
@@ -140,10 +143,10 @@ class Record:
         course = Course(course.first, course.mean, course.seen)
         self.reached = replace(reached, course=course, rows=(*reached.rows, row))
         if plan.steps is not None:
-            self.progress(reached.step, plan.steps, f"steps, loss {mean:.3f}")
+            self.progress(reached.step, plan.steps, "steps")
         else:
             total = round(plan.seconds or 0)
-            self.progress(min(int(now), total), total, f"seconds, loss {mean:.3f}")
+            self.progress(min(int(now), total), total, "seconds")
 
     def _astray(self, loss: float, finite: bool) -> WorkbenchError:
         what = f"the loss is {loss:.3g}" if finite else "the gradient is no finite number"

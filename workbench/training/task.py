@@ -45,6 +45,7 @@ class Task:
     held_out: Callable[[], Sequence[Micro]] | None = None  # the same whenever it is asked
     work: Work | None = None  # what a token costs
     length: int = 0  # of a sequence
+    mapped: int = 1  # so many of the terms, the first, are of logits over the vocabulary
 
 
 class Progress(Protocol):

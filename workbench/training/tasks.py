@@ -2,7 +2,8 @@
 
 Sequences come in the packing's order, chance from (seed, step, micro-batch). A share at the
 end of the text, no more than 64,000 tokens, is held out, and corrupted the same way whenever it is
-scored. Costs what the objective costs on the CPU: some milliseconds a micro-batch.
+scored; what learns by causal and masked rows is scored by masks alone. Costs what the objective
+costs on the CPU: some milliseconds a micro-batch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from workbench.training import distil, electra
+from workbench.training import distil, electra, hybrid, spanbert
 from workbench.training.curves import Work
 from workbench.training.feed import seed_of
 from workbench.training.heads import nats_at, output_map
-from workbench.training.objectives import BY_SENTENCE, IGNORED, OBJECTIVES
+from workbench.training.micros import OF_PAIRS, micro
+from workbench.training.objectives import BY_SENTENCE, OBJECTIVES
 from workbench.training.objectives.masked import masked_statically
 from workbench.training.packing import Packing, Sequences
 from workbench.training.task import Losses, Micro, Plan, Task
@@ -62,11 +64,16 @@ def task_of(
     *,
     unit: str = "",
     static: bool = False,
+    hidden: float | None = None,
 ) -> Task:
-    """The task of a model that reads pieces."""
+    """The task of a model that reads pieces.
+
+    A share `hidden` of them is hidden in training; of what is held out it is the objective's own.
+    """
     vocabulary = packing.vocabulary
     size = plan.batch // plan.micros(world)
-    corrupt = _corruption(objective, vocabulary, plan.seed, unit, static)
+    corrupt = _corruption(objective, vocabulary, plan.seed, unit, static, hidden)
+    scored = _corruption(objective, vocabulary, plan.seed, unit, static, scored=True)
     losses, terms, weights = _losses(objective, vocabulary)
 
     def draw(step: int, number: int) -> Micro:
@@ -81,7 +88,7 @@ def task_of(
         for first in range(0, len(held), size):
             generator = Generator().manual_seed(seed_of(plan.seed, _HELD_OUT_STEP, first))
             sequences = packing.sequences(held[first : first + size])
-            micros.append(micro(corrupt(sequences, generator, 0), objective))
+            micros.append(micro(scored(sequences, generator, 0), objective))
         return micros
 
     return Task(
@@ -92,37 +99,25 @@ def task_of(
         held_out if len(held) else None,
         work_of(net),
         packing.length,
+        len(terms) if objective in ("hybrid", "masked-spans") else 1,
     )
 
 
-def micro(batch: Mapping[str, Tensor], objective: str) -> Micro:
-    """From an objective's batch: labels become the places wanted and what stands there."""
-    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
-    labels = batch["labels"]
-    if objective == "causal":  # what is predicted stands one place on
-        labels = functional.pad(labels[:, 1:], (0, 1), value=IGNORED)
-    inputs["at"] = (labels.flatten() != IGNORED).nonzero()[:, 0]  # [targets]
-    inputs["gold"] = labels.flatten()[inputs["at"]]  # [targets]
-    counts = [len(inputs["gold"])]
-    tokens = int(inputs["attention_mask"].sum())
-    if objective == "masked-next":
-        counts.append(len(labels))
-    if objective == "replaced":
-        counts.append(tokens)
-    if objective == "distilled":
-        counts += [counts[0], tokens]
-    if "decoder_input_ids" in inputs:
-        tokens += len(inputs["gold"])
-    if bool(inputs["attention_mask"].all()):  # attention is faster without a mask
-        del inputs["attention_mask"]
-    return Micro(inputs, torch.tensor(counts), tokens)
-
-
 def _corruption(
-    objective: str, vocabulary: Vocabulary, seed: int, unit: str, static: bool
+    objective: str,
+    vocabulary: Vocabulary,
+    seed: int,
+    unit: str,
+    static: bool,
+    hidden: float | None = None,
+    scored: bool = False,
 ) -> Corrupt:
     name = {"distilled": "masked"}.get(objective, objective)
-    more: dict[str, Any] = {"unit": unit} if unit else {}
+    more: dict[str, Any] = {"unit": unit} if unit and objective == "masked" else {}
+    if hidden is not None:
+        more["rate"] = hidden
+    if scored and objective == "hybrid":
+        more["share"] = 0.0
 
     def corrupt(found: Sequences, generator: Generator, epoch: int) -> Mapping[str, Tensor]:
         if static:
@@ -140,8 +135,13 @@ def _corruption(
 def _losses(
     objective: str, vocabulary: Vocabulary
 ) -> tuple[Losses, tuple[str, ...], tuple[float, ...]]:
-    if objective == "masked-next":
-        return _with_next, ("masked", "next"), (1.0, 1.0)
+    if objective in OF_PAIRS:
+        of_pairs = partial(_of_pairs, asked=OF_PAIRS[objective])
+        return of_pairs, tuple(objective.split("-")), (1.0, 1.0)
+    if objective == "masked-spans":
+        return spanbert.spanbert_losses, spanbert.TERMS, spanbert.WEIGHTS
+    if objective == "hybrid":
+        return hybrid.hybrid_losses, hybrid.TERMS, hybrid.WEIGHTS
     if objective == "replaced":
         losses = partial(electra.electra_losses, vocabulary=vocabulary)
         return losses, electra.TERMS, electra.WEIGHTS
@@ -154,12 +154,11 @@ def _predicted(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
     return nats_at(net, inputs)[0][None]
 
 
-def _with_next(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    own = {name: tensor for name, tensor in inputs.items() if name != "next_sentence_label"}
-    nats, answer = nats_at(net, own)
-    follows = answer["seq_relationship_logits"].float()  # [batch, 2]
-    told = functional.cross_entropy(follows, inputs["next_sentence_label"], reduction="sum")
-    return torch.stack([nats, told])
+def _of_pairs(net: nn.Module, inputs: Mapping[str, Tensor], asked: tuple[str, str]) -> Tensor:
+    label, logits = asked
+    nats, answer = nats_at(net, {name: tensor for name, tensor in inputs.items() if name != label})
+    found = answer[logits].float()  # [batch, 2]
+    return torch.stack([nats, functional.cross_entropy(found, inputs[label], reduction="sum")])
 
 
 def work_of(net: nn.Module) -> Work | None:
@@ -170,6 +169,8 @@ def work_of(net: nn.Module) -> Work | None:
     """
     if isinstance(net, (electra.Electra, distil.Distilled)) or not hasattr(net, "config"):
         return None
+    if isinstance(net, spanbert.SpanBert):  # its second head is small
+        net = net.bert
     config: Any = net.config
     output = output_map(net)
     tables = {id(m.weight) for m in net.modules() if isinstance(m, nn.Embedding)}

@@ -156,6 +156,7 @@ class _Training:
             self.place.world,
             unit=family_of(self.family).unit,
             static=self.settings.static,
+            hidden=self.settings.hidden,
         )
         return net, task
 

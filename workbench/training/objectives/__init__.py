@@ -12,8 +12,10 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from workbench.training.objectives import bart, nsp, t5
+from workbench.training.objectives import bart, nsp, order, t5
+from workbench.training.objectives.boundary import spans
 from workbench.training.objectives.causal import IGNORED, bidirectional, causal
+from workbench.training.objectives.hybrid import hybrid
 from workbench.training.objectives.masked import masked
 from workbench.training.objectives.replaced import to_generate
 
@@ -25,6 +27,9 @@ OBJECTIVES: dict[str, Objective] = {
     "bidirectional": bidirectional,
     "masked": masked,
     "masked-next": nsp.bert,
+    "masked-order": order.albert,
+    "masked-spans": spans,
+    "hybrid": hybrid,
     "replaced": to_generate,  # the generator's half; see `replaced.detect`
     "prefix": t5.prefix_lm,
     "bert-style": t5.bert_style,
@@ -40,4 +45,4 @@ OBJECTIVES: dict[str, Objective] = {
     "document-rotation": bart.document_rotation,
     "bart": bart.bart,
 }
-BY_SENTENCE = {"masked-next", "sentence-permutation", "bart"}
+BY_SENTENCE = {"masked-next", "masked-order", "sentence-permutation", "bart"}

@@ -1,0 +1,5 @@
+"""`python -m workbench`: the `workbench` command, as torchrun starts it."""
+
+from workbench.cli import main
+
+main()
