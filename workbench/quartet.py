@@ -78,10 +78,11 @@ def _seconds_each(budget: float, device: str | None) -> dict[str, float]:
 def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
     """Which are trained one after the other: two cores train two small models sooner."""
     from workbench.models.loading import chosen_device
+    from workbench.training.mini import LANES
 
     if chosen_device(device).type == "cpu" and (os.cpu_count() or 1) > 1:
-        return (("bert", "gpt"), ("t5", "elmo"))
-    return (("bert", "gpt", "t5", "elmo"),)
+        return LANES
+    return (tuple(name for lane in LANES for name in lane),)
 
 
 # --- training -------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Every family trains, its loss falls, and what it saved is the same model in another process."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,26 @@ save_file(found, root / "answers.safetensors")
 """
 
 
+PROFILES = """
+import json, sys
+from pathlib import Path
+from tests.facts.test_pairs import Quiet
+from workbench.corpora import read
+from workbench.experiment import Inputs
+from workbench.facts.profile import Profile, run
+from workbench.models.loading import load
+def profiled(folder):
+    model = load(folder, device="cpu")
+    result = run(Inputs((model,), (read("primer:size=200"),), "test", limit=10), Profile(), Quiet())
+    tables = {name: table.to_dict("records") for name, table in result.tables.items()}
+    return {"hash": model.content_hash, "losses": tables.get("losses"), "facts": tables["facts"]}
+if __name__ == "__main__":
+    root = Path(sys.argv[1])
+    found = {name: profiled(root / name) for name in sys.argv[2:]}
+    (root / "profiles.json").write_text(json.dumps(found))
+"""
+
+
 @pytest.fixture(scope="module")
 def trained(
     tmp_path_factory: pytest.TempPathFactory,
@@ -79,6 +100,27 @@ def elsewhere(trained: Any) -> dict[str, Tensor]:
     root = trained[0]
     subprocess.run([sys.executable, "-c", OTHER_PROCESS, str(root), SENTENCE], check=True)
     return load_file(root / "answers.safetensors")
+
+
+@pytest.fixture(scope="module")
+def profiles(trained: Any) -> dict[str, Any]:
+    """What `profile` tells of each in a process that has only the folders."""
+    root = trained[0]
+    subprocess.run([sys.executable, "-c", PROFILES, str(root), *FAMILIES], check=True)
+    found: dict[str, Any] = json.loads((root / "profiles.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_runs_through_profile_alike_in_two_processes(
+    name: str, trained: Any, profiles: Any
+) -> None:
+    here: dict[str, Any] = {}
+    exec(PROFILES, here)
+    own = here["profiled"](trained[0] / name)
+    assert json.loads(json.dumps(own)) == profiles[name]
+    has_no_loss = name in ("electra", "vectors")  # a discriminator predicts no words
+    assert (own["losses"] is None) == has_no_loss
 
 
 @pytest.mark.parametrize("name", FAMILIES)

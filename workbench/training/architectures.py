@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from workbench.training.electra import Electra
 from workbench.training.spanbert import SpanBert
 
+DISTANCES = 5.0  # nats, the spread of T5's biases of attention by distance
 GELU = "gelu_pytorch_tanh"  # GPT-2's and ALBERT's gelu_new as one kernel: the same function
 
 
@@ -145,7 +146,7 @@ def electra(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
 def t5(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     """T5: an encoder and a decoder with relative positions."""
     more: dict[str, Any] = {"decoder_start_token_id": tokenizer.pad_token_id}
-    return hf.T5ForConditionalGeneration(
+    net = hf.T5ForConditionalGeneration(
         hf.T5Config(
             vocab_size=len(tokenizer),
             d_model=size.width,
@@ -160,6 +161,19 @@ def t5(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
             **more,
         )
     )
+    _sharpened(net)
+    return net
+
+
+def _sharpened(net: nn.Module) -> None:
+    """Draw T5's distances so that heads tell near from far at once.
+
+    They are added to logits as they are. T5's own optimiser takes steps in proportion to a weight;
+    AdamW's steps are of the learning rate, and it would take thousands of them to get so far.
+    """
+    for module in net.modules():
+        if isinstance(table := getattr(module, "relative_attention_bias", None), nn.Embedding):
+            nn.init.normal_(table.weight, std=DISTANCES)
 
 
 def bart(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:

@@ -100,6 +100,7 @@ _TO_SEQUENCES = (
     "replace-spans",
     "drop-tokens",
     "random-spans",
+    "denoisers",
     "token-masking",
     "token-deletion",
     "infilling",

@@ -112,7 +112,8 @@ def _corruption(
     hidden: float | None = None,
     scored: bool = False,
 ) -> Corrupt:
-    name = {"distilled": "masked"}.get(objective, objective)
+    alike = {"distilled": "masked"} | ({"denoisers": "random-spans"} if scored else {})
+    name = alike.get(objective, objective)
     more: dict[str, Any] = {"unit": unit} if unit and objective == "masked" else {}
     if hidden is not None:
         more["rate"] = hidden

@@ -38,6 +38,7 @@ OBJECTIVES: dict[str, Objective] = {
     "replace-spans": t5.replace_spans,
     "drop-tokens": t5.drop_tokens,
     "random-spans": t5.random_spans,
+    "denoisers": t5.denoisers,
     "token-masking": bart.token_masking,
     "token-deletion": bart.token_deletion,
     "infilling": bart.infilling,

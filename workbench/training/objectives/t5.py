@@ -25,6 +25,7 @@ from workbench.training.objectives.translate import translation
 from workbench.training.vocabulary import Vocabulary, need
 
 RATE, MEAN_SPAN = 0.15, 3.0
+HALF = 0.5  # of a text
 BERT_STYLE = 0.9  # masked of those that are corrupted; the others are swapped
 
 
@@ -131,6 +132,23 @@ def random_spans(
     spans = partition(wanted, parts, generator)
     chosen = units.tokens(place(spans, units.number, generator).inside)
     return _by_sentinels(tokens, chosen, vocabulary)
+
+
+def denoisers(
+    tokens: Tensor,
+    special: Tensor,
+    generator: Generator,
+    vocabulary: Vocabulary,
+) -> dict[str, Tensor]:
+    """Spans as above, spans of half the text, or the text's second half: one for all rows.
+
+    After the mixture of denoisers of UL2 (Tay and others 2022), without its signs of which it is.
+    """
+    which = int(torch.randint(3, (), generator=generator))
+    if which == 2:
+        return prefix_lm(tokens, special, generator, vocabulary)
+    rate = HALF if which else RATE
+    return random_spans(tokens, special, generator, vocabulary, rate=rate)
 
 
 def _single(special: Tensor, rate: float, generator: Generator) -> Tensor:
