@@ -1,22 +1,18 @@
-"""The tour: every experiment there is on the built-in corpus and a tiny model, offline.
+"""The tour: every experiment there is on the built-in corpus and models, offline.
 
 Each stop is a run like any other, so the tour can be interrupted, goes on where it stopped, and
 costs nothing the second time; at its end stands one report of them all. A new analysis adds its
 line to `STOPS`. Costs the sum of its runs, on a laptop about half a minute.
 """
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from workbench import places, terminal
 from workbench.commands import shown
 from workbench.runs.run import Run
-
-TINY = "tiny"  # stands for the tiny model, which is made when the tour begins
+from workbench.training.mini import CORPUS
 
 
 @dataclass(frozen=True)
@@ -32,13 +28,29 @@ class Stop:
 
 STOPS = (
     Stop("What the built-in corpus holds", "describe"),
-    Stop("A tiny model: its facts, and how well it predicts", "profile", (TINY,)),
+    Stop(
+        "BERT, small and built in: its facts, and how well it predicts", "profile", ("mini:bert",)
+    ),
     Stop(
         "Which of two sentences it finds likelier",
         "minimal-pairs",
-        (TINY,),
+        ("mini:bert",),
         ("primer/acceptability",),
         {"limit": 200},
+    ),
+    Stop(
+        "GPT beside trigrams of the text it learnt from",
+        "trigram",
+        ("mini:gpt",),
+        (CORPUS,),
+        {"limit": 300},
+    ),
+    Stop(
+        "A tiny GPT of one's own, in a few seconds",
+        "train",
+        (),
+        ("primer:size=2000",),
+        {"family": "gpt", "size": "tiny", "rows": "sentences", "steps": 200},
     ),
 )
 
@@ -74,24 +86,4 @@ def _made(stop: Stop) -> Run:
         from workbench.runs.api import begun
         from workbench.runs.asking import ask
 
-        models = [str(tiny_model()) if name == TINY else name for name in stop.models]
-        return begun(ask(stop.experiment, models, stop.corpora, dict(stop.settings)))
-
-
-def tiny_model() -> Path:
-    """A tiny random BERT over the built-in corpus' words, made once and kept in the cache."""
-    folder = places.home() / "demo" / "tiny-bert"
-    if (folder / "config.json").is_file():
-        return folder
-    from workbench.corpora import read
-    from workbench.models.tiny import tiny_bert
-
-    words = (token.text for doc in read("primer").docs("dev") for token in doc)
-    draft = folder.with_name(f".{folder.name}-{os.getpid()}")
-    for part in tiny_bert(words):
-        part.save_pretrained(draft)
-    try:
-        draft.rename(folder)
-    except OSError:  # made by another meanwhile
-        shutil.rmtree(draft)
-    return folder
+        return begun(ask(stop.experiment, stop.models, stop.corpora, dict(stop.settings)))

@@ -8,7 +8,9 @@ from hypothesis import given
 from torch import Generator
 
 from tests.training.batches import Drawn, batch, batches, real
+from tests.training.texts import tokenizer
 from workbench.errors import WorkbenchError
+from workbench.training.families import build, size_of
 from workbench.training.objectives import Objective, t5
 
 BY_SENTINELS = pytest.mark.parametrize("objective", [t5.replace_spans, t5.random_spans])
@@ -136,3 +138,27 @@ def test_too_few_sentinels_are_said_at_once() -> None:
     without = batch(2, 20, "bert")
     with pytest.raises(WorkbenchError, match="the tokenizer has 0"):
         t5.bert_style(*without[:2], Generator(), without.vocabulary)
+
+
+def test_denoisers_are_short_spans_long_spans_and_prefixes_in_equal_parts() -> None:
+    drawn = batch(8, 40, "t5", algorithm="unigram", ends=0.0, padding=False)
+    text = int((~drawn.special[0]).sum())
+    kinds = Counter[str]()
+    for seed in range(300):
+        out = t5.denoisers(*drawn[:2], Generator().manual_seed(seed), drawn.vocabulary)
+        first = real(out["labels"][0], drawn)
+        if first[0] not in drawn.vocabulary.sentinels:
+            kinds["prefix"] += 1
+            continue
+        signs = set(drawn.vocabulary.sentinels) | {drawn.vocabulary.end}
+        hidden = sum(token not in signs for token in first)
+        assert min(abs(hidden - rate * text) for rate in (0.15, 0.5)) <= 1
+        kinds["long" if hidden > 0.3 * text else "short"] += 1
+    assert all(70 < kinds[kind] < 130 for kind in ("prefix", "short", "long"))
+
+
+def test_distances_begin_sharp_in_each_stack() -> None:
+    net = build("t5", size_of("mini", heads=4), tokenizer("unigram", "t5"), seed=0)
+    tables = [weight for name, weight in net.named_parameters() if "relative_attention" in name]
+    assert len(tables) == 2  # the encoder's and the decoder's
+    assert all(4 < float(table.detach().std()) < 6 for table in tables)

@@ -81,7 +81,7 @@ class Ended(Told):
 )
 def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_path: Path) -> None:
     """Ended between two checkpoints, whatever the model has beside what is saved of it."""
-    own = settings(12, objective=objective, checkpoint_steps=4, rows=12, dropout=0.1, at_once=4)
+    own = settings(12, objective=objective, checkpoint_steps=4, points=12, dropout=0.1, at_once=4)
     home = tmp_path / "tokens"
     alone = train(family, lesson(), tmp_path / "alone", own, home=home)
     with pytest.raises(KeyboardInterrupt):

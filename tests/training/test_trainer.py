@@ -168,7 +168,7 @@ def test_only_matrices_decay_and_the_optimiser_is_fused() -> None:
 
 def test_a_budget_of_seconds_is_kept() -> None:
     told = Told()
-    rows = fit(Line(), line_task(4), Plan(steps=None, seconds=0.5, rows=5), told, place=CPU)
+    rows = fit(Line(), line_task(4), Plan(steps=None, seconds=0.5, points=5), told, place=CPU)
     assert 0.4 < rows[-1].seconds < 1.5
     assert 4 <= len(rows) <= 7
     assert rows[-1].rate < rows[1].rate

@@ -36,6 +36,14 @@ def corpus_refs(incomplete: str) -> list[str]:
     return [name for name in [*BUILT_IN, *tasks] if name.startswith(incomplete)]
 
 
+def model_refs(incomplete: str) -> list[str]:
+    """Built-in models and runs that trained one that begin so."""
+    from workbench.models.references import MINI
+
+    trained = [name for name in run_names(incomplete) if name.startswith("train-")]
+    return [name for name in MINI if name.startswith(incomplete)] + trained
+
+
 def experiment_names(incomplete: str) -> list[str]:
     """Experiments that begin so."""
     from workbench.experiment import EXPERIMENTS

@@ -20,6 +20,7 @@ from workbench.commands.options import (
     corpus_refs,
     experiment_names,
     has_command,
+    model_refs,
     reading,
 )
 from workbench.errors import WorkbenchError
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 Models = Annotated[
-    list[str] | None, typer.Option("--model", help="A model: folder, hub id, elmo:… or vectors:…")
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="A model: mini:bert, a run that trained one, a folder, hub id, elmo:…, vectors:…",
+        autocompletion=model_refs,
+    ),
 ]
 Corpora = Annotated[
     list[str] | None,

@@ -44,6 +44,9 @@ FAMILIES = (
     Family("vectors", "encoder", "static word vectors", "no attention; fp32 only"),
 )
 REFERENCES = {
+    "mini:bert, mini:gpt, mini:elmo, mini:t5": "built in: a million parameters each, trained on "
+    "primer",
+    "RUN": "a run that trained a model, such as train-0123456789ab, or how its name begins",
     "FOLDER": "config.json, model.safetensors and the tokenizer's files, or an ELMo or vectors as "
     "training writes them; nothing is fetched",
     "HUB-ID": "such as bert-base-uncased; from the cache, else from the hub",

@@ -69,7 +69,7 @@ class Record:
         last = step == self.plan.steps
         if len(self._waiting) >= (1 if self.place.device.type == "cpu" else WAITING):
             self.check()
-        if due := last or _passes(self._at, at, self.plan.rows):
+        if due := last or _passes(self._at, at, self.plan.points):
             self._add_row(at)
         self.evaluation_is_due = bool(
             due and self.task.held_out and _passes(self._at, at, self.plan.evaluations)

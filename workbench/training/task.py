@@ -98,7 +98,7 @@ class Plan:
     clip: float = 1.0  # the norm of a step's gradient, at most; 0 for no limit
     seed: int = 0
     evaluations: int = 10  # of the held-out text in the course of a run
-    rows: int = 200  # of the curves
+    points: int = 200  # of the curves
     checkpoint_seconds: float = 300.0
     checkpoint_steps: int = 0  # also after each so many; 0 for by the clock alone
 
