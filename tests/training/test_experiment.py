@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from safetensors.torch import load_file
@@ -17,7 +17,8 @@ from workbench.runs.asking import ask, checked_settings
 from workbench.runs.known import known
 from workbench.runs.launch import cancel
 from workbench.runs.run import Run, is_whole, open_run
-from workbench.training.experiment import EXPERIMENT, recipe_of, text_of
+from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, text_of
+from workbench.training.families import FAMILIES
 
 SMALL: dict[str, Any] = {"size": "tiny", "length": 32, "vocabulary": 360, "batch": 16}
 ALLOWED = "the text allows a vocabulary of 152 tokens, not 360: there is nothing left to merge."
@@ -87,6 +88,16 @@ def test_every_setting_of_the_library_can_be_set() -> None:
     renamed = {"seconds", "checkpoint_seconds", "seed"}  # budget, checkpoint, and the run's own
     library = {*Settings.__dataclass_fields__, *Plan.__dataclass_fields__}
     assert library - fixed - renamed <= set(EXPERIMENT.settings.model_fields)
+
+
+def test_every_family_can_be_named() -> None:
+    assert get_args(FamilyName) == tuple(FAMILIES)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_no_setting_is_endless(value: float) -> None:
+    with pytest.raises(WorkbenchError, match="finite"):
+        settings(budget=value)
 
 
 # --- text -----------------------------------------------------------------------------------------

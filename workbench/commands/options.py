@@ -24,6 +24,15 @@ EdgeLayer = Annotated[str | None, typer.Option(help="Name for the layer of an ed
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by itself the GPU.")]
 Precision = Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")]
 Seed = Annotated[int, typer.Option(help="Of all that is drawn, and of the weights of REF@random.")]
+Scheduler = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="A Dask cluster to compute on: tcp://…")
+]
+Share = Annotated[bool, typer.Option("--share", help="Do not wait for other jobs on the device.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Start it and do not wait.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE …", help="Settings; or write --KEY VALUE."),
+]
 Pickled = Annotated[bool, typer.Option("--pickled", help="Read weights that are not safetensors.")]
 
 

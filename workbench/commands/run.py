@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.commands.options import (
+    Detach,
     Device,
     EdgeLayer,
     Json,
@@ -13,7 +14,10 @@ from workbench.commands.options import (
     Pickled,
     Pipeline,
     Precision,
+    Scheduler,
     Seed,
+    Set,
+    Share,
     Split,
     Text,
     UnitOption,
@@ -54,10 +58,7 @@ def run(
     experiment: Name,
     model: Models = None,
     corpus: Corpora = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE …", help="Settings; or write --KEY VALUE."),
-    ] = None,
+    set_: Set = None,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,13 +77,9 @@ def run(
     text: Text = None,
     label: Label = None,
     edge_layer: EdgeLayer = None,
-    scheduler: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="A Dask cluster to compute on: tcp://…")
-    ] = "",
-    share: Annotated[
-        bool, typer.Option("--share", help="Do not wait for other jobs on the device.")
-    ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Start it and do not wait.")] = False,
+    scheduler: Scheduler = "",
+    share: Share = False,
+    detach: Detach = False,
     json: Json = False,
 ) -> None:
     """Run an experiment; the same question asked again is answered from disk.

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands.options import Json, RunName, RunNames, has_command
+from workbench.commands.options import (
+    Detach,
+    Json,
+    RunName,
+    RunNames,
+    Scheduler,
+    Share,
+    has_command,
+)
 from workbench.errors import WorkbenchError
 
 app = typer.Typer(
@@ -71,13 +79,9 @@ def cancel(runs: RunNames) -> None:
 @app.command()
 def resume(
     runs: RunNames,
-    scheduler: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="A Dask cluster to compute on: tcp://…")
-    ] = "",
-    share: Annotated[
-        bool, typer.Option("--share", help="Do not wait for other jobs on the device.")
-    ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Start and do not wait.")] = False,
+    scheduler: Scheduler = "",
+    share: Share = False,
+    detach: Detach = False,
     json: Json = False,
 ) -> None:
     """Go on with runs that failed, died or were cancelled, from their last checkpoint."""

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.commands.options import (
+    Detach,
     Device,
     Json,
     Language,
     Pipeline,
+    Scheduler,
     Seed,
+    Set,
+    Share,
     Split,
     Text,
     UnitOption,
@@ -19,7 +23,7 @@ from workbench.commands.options import (
     reading,
 )
 from workbench.commands.run import asked_settings
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, did_you_mean
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -55,10 +59,14 @@ def train(
     model: Annotated[
         str | None, typer.Option(help="A model to go on with; distilbert's teacher.")
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE …", help="Settings; or write --KEY VALUE."),
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long: 90s, 5m, 2h; 5m by itself.")
     ] = None,
+    steps: Annotated[str | None, typer.Option(help="How many steps, instead of a time.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="tiny, mini, small or base; mini by itself.")
+    ] = None,
+    set_: Set = None,
     out: Annotated[
         Path | None, typer.Option(help="Copy the trained model into a folder of this name.")
     ] = None,
@@ -69,18 +77,14 @@ def train(
     pipeline: Pipeline = None,
     language: Language = "en",
     text: Text = None,
-    scheduler: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="A Dask cluster to compute on: tcp://…")
-    ] = "",
-    share: Annotated[
-        bool, typer.Option("--share", help="Do not wait for other jobs on the device.")
-    ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Start it and do not wait.")] = False,
+    scheduler: Scheduler = "",
+    share: Share = False,
+    detach: Detach = False,
     json: Json = False,
 ) -> None:
     """Train a model as a run; the run's name is then a model's, for --model.
 
-    `workbench experiments show train` tells all settings, such as --budget 10m and --size small.
+    `workbench experiments show train` tells its other settings, such as --rate 5e-4.
     """
     from workbench import terminal
     from workbench.commands import shown
@@ -89,6 +93,9 @@ def train(
     from workbench.runs.together import end_with_the_others, is_another, join
 
     settings = asked_settings("train", "train", set_, context.args)
+    for name, value in (("budget", budget), ("steps", steps), ("size", size)):
+        if value is not None and settings.setdefault(name, value) != value:
+            raise WorkbenchError(f"{name} is set twice.", remedy="Set it once.")
     if family == MINI:
         _mini(settings, corpus, model, out, seed, device, json)
         return
@@ -98,6 +105,8 @@ def train(
         )
     if out is not None and (detach or scheduler):
         raise WorkbenchError("--out needs the training's end.", remedy="Leave --detach out.")
+    if family not in (known := families("")):
+        raise WorkbenchError(f"there is no family {family!r}.", remedy=did_you_mean(family, known))
     _require_new(out)
     with terminal.progress("reading the question"):
         question = ask(

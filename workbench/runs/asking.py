@@ -125,10 +125,14 @@ def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> S
         found: Settings = experiment.settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "the settings"
-        about = experiment.settings.model_fields.get(str(first["loc"][0]) if first["loc"] else "")
+        said = first["msg"].removeprefix("Value error, ")
+        said = f"{said[0].lower()}{said[1:]}"
+        if not first["loc"]:  # of several settings together
+            raise WorkbenchError(f"{said}.", where=experiment.name) from None
+        name = ".".join(map(str, first["loc"]))
+        about = experiment.settings.model_fields.get(str(first["loc"][0]))
         raise WorkbenchError(
-            f"{name} is {first['input']!r:.60}: {first['msg'][0].lower()}{first['msg'][1:]}.",
+            f"{name} is {first['input']!r:.60}: {said}.",
             where=experiment.name,
             remedy=f"{name}: {about.description}" if about and about.description else "",
         ) from None

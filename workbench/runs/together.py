@@ -35,19 +35,10 @@ def end_with_the_others() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-class _Silent:
-    """Progress, which the first process tells."""
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
-
-    def log(self, text: str) -> None: ...
-
-    def warn(self, text: str) -> None: ...
-
-
 def join(question: Question) -> None:
     """Train beside the first process; return at once where the answer is there already."""
     from workbench.runs.execute import inputs_of, open_again
+    from workbench.training.task import Quiet
 
     asked = question.spec
     if not EXPERIMENTS[asked.experiment].trains:
@@ -59,6 +50,6 @@ def join(question: Question) -> None:
         if found is not None and found.state == "done" and is_whole(run.path):
             return
         time.sleep(EVERY)
-    models, corpora = open_again(asked, _Silent())
+    models, corpora = open_again(asked, Quiet())
     inputs = inputs_of(run.path, asked, models, corpora)
-    question.experiment.run(inputs, question.settings, _Silent())
+    question.experiment.run(inputs, question.settings, Quiet())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
@@ -56,6 +56,8 @@ Time = Annotated[float, BeforeValidator(seconds)]
 class Training(Settings):
     """What to train, how large, how long and how."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     family: FamilyName = Field("bert", description="What to train.")
     budget: Time | None = Field(
         None, gt=0, description="Time to train, such as 90s, 5m or 2h; 5m where no steps are set."
@@ -84,8 +86,9 @@ class Training(Settings):
     batch: int = Field(32, ge=1, description="Sequences a step.")
     at_once: int = Field(0, ge=0, description="Of them, those that go through at once; 0 for all.")
     rate: float = Field(1e-3, gt=0, description="The highest learning rate.")
-    schedule: Literal["linear", "cosine", "constant"] = Field(
-        "linear", description="How the rate falls after the warm-up."
+    schedule: Literal["linear", "cosine", "constant", "wsd"] = Field(
+        "linear",
+        description="How the rate falls after the warm-up; wsd: in the last fifth alone.",
     )
     warmup: float = Field(0.05, ge=0, lt=1, description="Share of the run in which the rate rises.")
     decay: float = Field(0.01, ge=0, description="Weight decay.")
@@ -98,7 +101,7 @@ class Training(Settings):
     @model_validator(mode="after")
     def _one_end(self) -> "Training":
         if self.budget is not None and self.steps is not None:
-            raise ValueError("a training has a budget or steps, not both")
+            raise ValueError("a training has a budget or steps, not both: leave one out")
         return self
 
 

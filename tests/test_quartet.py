@@ -1,0 +1,186 @@
+"""The mini quartet keeps what it promises, and the command that made it makes it anew."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import safe_open
+
+import workbench as wb
+from workbench import quartet
+from workbench.cli import main
+from workbench.corpora import encode, read
+from workbench.corpora.identity import content_hash
+from workbench.corpora.pairs import minimal_pairs
+from workbench.errors import WorkbenchError
+from workbench.facts.arcs import arcs, beaten
+from workbench.models.references import MINI, folder_of, located
+from workbench.models.scoring import PSEUDO, score
+from workbench.runs.asking import checked_settings
+from workbench.training import mini
+from workbench.training.experiment import EXPERIMENT
+
+HOME = Path(located("mini:bert")).parent
+SCORES: dict[str, Any] = json.loads((HOME / quartet.SCORES).read_text())
+NAMES = [ref.removeprefix("mini:") for ref in MINI]
+RELATIONS = {"bert": 4, "gpt": 2}
+CLEAR = 1.1  # times as good as trigrams
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    return {name: wb.load(f"mini:{name}", device="cpu") for name in NAMES}
+
+
+def test_they_are_small_and_in_half_precision() -> None:
+    assert sorted(path.name for path in HOME.iterdir() if path.is_dir()) == sorted(NAMES)
+    sizes = {name: sum(path.stat().st_size for path in (HOME / name).iterdir()) for name in NAMES}
+    assert max(sizes.values()) <= 3_000_000
+    assert sum(path.stat().st_size for path in HOME.rglob("*") if path.is_file()) <= 12_000_000
+    for name in NAMES:
+        with safe_open(HOME / name / "model.safetensors", framework="pt") as file:
+            kinds = {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118
+        assert kinds == {"F16"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_says_how_it_was_made(name: str) -> None:
+    recipe = json.loads((HOME / name / "training.json").read_text())
+    asked = checked_settings(EXPERIMENT, mini.SETTINGS[name])
+    told = recipe["settings"]
+    for key in mini.SETTINGS[name]:
+        assert told.get(key, told["plan"].get(key)) == getattr(asked, key), key
+    assert recipe["family"] == name
+    assert told["plan"]["seed"] == SCORES[name]["seed"] == 0
+    assert SCORES[name]["corpus"] == mini.CORPUS
+    assert 0.9e6 < SCORES[name]["parameters"] < 1.6e6
+
+
+def test_the_corpus_is_still_the_one_they_learnt_from() -> None:
+    assert {scores["corpus_hash"] for scores in SCORES.values()} == {
+        content_hash(read(mini.CORPUS))
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_clearly_better_than_trigrams(name: str) -> None:
+    measure = quartet.MEASURE[name]
+    found = SCORES[name]["scores"][measure]
+    better = found["model"] / found["trigram"]
+    assert found["n"] > 400
+    assert (1 / better if measure == "perplexity" else better) >= CLEAR
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_those_of_the_models_as_they_are_shipped(name: str, models: Any) -> None:
+    model = models[name]
+    told = SCORES[name]["scores"]
+    found = score(
+        model,
+        encode(read("primer").docs("test", quartet.SCORED)),
+        pseudo=name == "bert",
+    )
+    if name == "t5":  # its sentinels count here, and not there
+        assert found.right.sum() / found.pieces.sum() > told["accuracy"]["model"]
+        return
+    perplexity = math.exp(found.nats.sum() / found.pieces.sum())
+    assert perplexity == pytest.approx(told["perplexity"]["model"], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_most_agreement_pairs_are_kept_right(name: str, models: Any) -> None:
+    pairs = [
+        pair
+        for pair in minimal_pairs(read("primer/acceptability").docs("test"))
+        if pair.phenomenon == "agreement"
+    ][:100]
+    model = models[name]
+    good, bad = (
+        score(model, encode(docs), pseudo=model.objective in PSEUDO).nats
+        for docs in ([pair.good for pair in pairs], [pair.bad for pair in pairs])
+    )
+    assert (good < bad).mean() > 0.6
+    assert SCORES[name]["pairs"]["agreement"] > 0.6
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_heads_follow_relations(name: str, models: Any) -> None:
+    found = beaten(arcs(models[name], list(read("primer").docs("test", quartet.SCORED))))
+    assert len(found) >= RELATIONS[name]
+    assert found == sorted(SCORES[name]["relations"])
+
+
+def test_a_built_in_model_is_a_folder_like_any_other() -> None:
+    assert folder_of("mini:bert") == HOME / "bert"
+    fresh = wb.load("mini:bert@random", device="cpu", seed=1)
+    own = wb.load("mini:bert", device="cpu")
+    assert (fresh.name, own.name) == ("mini:bert@random", "mini:bert")
+    assert fresh.content_hash != own.content_hash
+    with pytest.raises(WorkbenchError, match="no built-in model") as caught:
+        wb.load("mini:brt")
+    assert "mini:bert" in caught.value.remedy
+
+
+# --- making them ----------------------------------------------------------------------------------
+
+
+def test_the_same_command_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(mini, "CORPUS", "primer:size=500")
+    monkeypatch.setattr(quartet, "SCORED", 30)
+    command = ["workbench", "train", "mini", "--budget", "4s", "--device", "cpu"]
+
+    def run(*more: str) -> str:
+        monkeypatch.setattr(sys, "argv", [*command, *more])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code in (0, None), capsys.readouterr().err
+        return capsys.readouterr().out
+
+    said = run("--out", "minis")
+    assert all(f"minis/{name}" in said for name in NAMES)
+    made = json.loads((tmp_path / "minis" / quartet.SCORES).read_text())
+    assert made.keys() == SCORES.keys()
+    for name in NAMES:
+        assert made[name].keys() == SCORES[name].keys()
+        assert wb.load(tmp_path / "minis" / name, device="cpu").objective
+    told = json.loads(run("--json"))  # trained already
+    assert {name: model["run"] for name, model in told["models"].items()} == {
+        name: model["run"] for name, model in made.items()
+    }
+    assert not list(tmp_path.glob(".minis*"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--budget", "soon"], "budget"),
+        (["--budget", "0"], "budget"),
+        (["--budget", "-5m"], "budget"),
+        (["--steps", "5"], "does not take steps"),
+        (["--corpus", "primer"], "own text"),
+        (["--model", "mini:bert"], "own text"),
+        (["--out", "."], "there is one already"),
+        (["--out", "no/such/place"], "no such folder"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_once(
+    more: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["workbench", "train", "mini", *more])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
