@@ -184,3 +184,35 @@ def test_what_makes_no_sense_is_refused_at_once(
     assert end.value.code == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+# --- the README -----------------------------------------------------------------------------------
+
+
+def shown() -> str:
+    """The table of the README, from the scores."""
+    lines = [
+        "| model | parameters | measure | model's | trigrams' | pairs right | of agreement "
+        "| relations |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in NAMES:
+        found, measure = SCORES[name], quartet.MEASURE[name]
+        form = ".1%" if measure == "accuracy" else ".2f"
+        scores = found["scores"][measure]
+        cells = [
+            f"`mini:{name}`",
+            f"{found['parameters']:,}",
+            measure,
+            format(scores["model"], form),
+            format(scores["trigram"], form),
+            f"{found['pairs']['all']:.1%}",
+            f"{found['pairs']['agreement']:.1%}",
+            str(len(found["relations"])) if "relations" in found else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_readme_has_their_scores() -> None:
+    assert shown() in (Path(__file__).parents[1] / "README.md").read_text()

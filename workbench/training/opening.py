@@ -131,7 +131,7 @@ def _teacher(folder: Path) -> PreTrainedModel:
         net: PreTrainedModel = hf.AutoModelForMaskedLM.from_pretrained(
             folder, local_files_only=True
         )
-    return net
+    return net.float()
 
 
 def teachers_size(teacher: Path, size: Size) -> Size:

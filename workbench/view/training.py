@@ -6,6 +6,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.view.theme import EITHER
+
 Tables = Mapping[str, pd.DataFrame]
 
 
@@ -37,7 +39,8 @@ def pace(tables: Tables) -> go.Figure:
     figure = make_subplots(len(panels), 1, shared_xaxes=True, vertical_spacing=0.08)
     for row, (column, title, shown) in enumerate(panels, start=1):
         hover = f"{shown} at step %{{customdata:,}}"
-        figure.add_trace(_line(table, column, title, hover), row, 1)
+        line = _line(table, column, title, hover)
+        figure.add_trace(line.update(line={"dash": "solid", "color": EITHER}), row, 1)
         figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
     figure.update_xaxes(title="tokens", row=len(panels), col=1)
     figure.update_layout(height=80 + 180 * len(panels), showlegend=False)
