@@ -1,7 +1,6 @@
 """Six layers of BERT and of GPT on real novels, within a time: the loss falls the whole way."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -10,23 +9,23 @@ import pytest
 
 from workbench.cli import main
 
-NOVELS = Path(os.environ.get("WORKBENCH_DATA", "")) / "text" / "novels.txt.xz"
 SECONDS = 120
 
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.skipif(not NOVELS.is_file(), reason="WORKBENCH_DATA names no folder with the novels")
 @pytest.mark.parametrize("family", ["bert", "gpt"])
 def test_the_loss_falls_the_whole_way(
     family: str,
+    data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    command = f"workbench train {family} --corpus {NOVELS} --layers 6 --length 64 --batch 16"
+    novels = data / "text" / "novels.txt.xz"
+    command = f"workbench train {family} --corpus {novels} --layers 6 --length 64 --batch 16"
     objective = ["--objective", "masked"] if family == "bert" else []
     budget = ["--budget", f"{SECONDS}s", "--device", "cpu", "--json"]
     monkeypatch.setattr(sys, "argv", [*command.split(), *objective, *budget])

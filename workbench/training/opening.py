@@ -128,10 +128,9 @@ def with_teacher(student: nn.Module, teacher: Path) -> Distilled:
 
 def _teacher(folder: Path) -> PreTrainedModel:
     with quietly():
-        net: PreTrainedModel = hf.AutoModelForMaskedLM.from_pretrained(
-            folder, local_files_only=True
-        )
-    return net.float()
+        net: Any = hf.AutoModelForMaskedLM.from_pretrained(folder, local_files_only=True)
+    found: PreTrainedModel = net.float()
+    return found
 
 
 def teachers_size(teacher: Path, size: Size) -> Size:
