@@ -8,16 +8,15 @@ import pytest
 from safetensors.torch import load_file
 
 import workbench as wb
-from tests.training.lessons import lesson
+from tests.training.lessons import Told, lesson
 from workbench.corpora import read
 from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.references import folder_of, located, trained_by
 from workbench.runs.asking import ask, checked_settings
-from workbench.runs.known import known
 from workbench.runs.launch import cancel
 from workbench.runs.run import Run, is_whole, open_run
-from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, text_of
+from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, run, text_of
 from workbench.training.families import FAMILIES
 
 SMALL: dict[str, Any] = {"size": "tiny", "length": 32, "vocabulary": 360, "batch": 16}
@@ -46,6 +45,20 @@ def bert(place: Path) -> Run:
         objective="masked",
         **SMALL,
     )
+
+
+def here(folder: Path, text: Path, model: str = "", **given: Any) -> tuple[Result, Told]:
+    """A training in this process, as a run does it in its own; what it told."""
+    told = Told()
+    inputs = Inputs(
+        models=(wb.load(model, device="cpu"),) if model else (),
+        corpora=(read(text),),
+        device="cpu",
+        keep=folder / "model",
+        scratch=folder / "checkpoint",
+        folders=(folder_of(model),) if model else (),
+    )
+    return run(inputs, settings(**SMALL | given), told), told
 
 
 def settings(**given: Any) -> Any:
@@ -173,23 +186,21 @@ def test_a_run_without_its_model_is_asked_anew(bert: Run) -> None:
     assert is_whole(bert.path)
 
 
-def test_a_model_is_gone_on_with_and_taught(bert: Run, place: Path) -> None:
-    corpus = read(place / "text.txt")  # an object: computed here
-    on = wb.run(
-        "train", model=bert.name, corpus=corpus, device="cpu", family="bert", steps=5, **SMALL
-    )
+def test_a_model_is_gone_on_with_and_taught(bert: Run, place: Path, tmp_path: Path) -> None:
+    text = place / "text.txt"
+    on, _ = here(tmp_path / "on", text, bert.name, family="bert", steps=5)
     before, after = bert.tables["curves"], on.tables["curves"]
     assert after["loss"].iloc[0] < before["loss"].iloc[0] - 0.1
-    taught = wb.run(
-        "train", model=bert.name, corpus=corpus, device="cpu", family="distilbert", steps=2, **SMALL
-    )
-    assert wb.load(taught.name, device="cpu").family == "distilbert"
+    here(tmp_path / "taught", text, bert.name, family="distilbert", steps=2)
+    assert wb.load(tmp_path / "taught" / "model", device="cpu").family == "distilbert"
 
 
-def test_another_familys_model_is_refused_before_the_text_is_read(bert: Run, place: Path) -> None:
+def test_another_familys_model_is_refused_before_the_text_is_read(
+    bert: Run, place: Path, tmp_path: Path
+) -> None:
     with pytest.raises(WorkbenchError, match="gpt does not go on with"):
-        wb.run("train", model=bert.name, corpus=place / "text.txt", family="gpt", steps=1)
-    assert known(bert.name).facts["family"] == "bert"
+        here(tmp_path, place / "text.txt", bert.name, family="gpt", steps=1)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -212,16 +223,15 @@ def test_what_cannot_be_trained_says_why(
     if text is not None:
         path = tmp_path / "text.txt"
         path.write_text(text)
-    given = {"family": "gpt", "steps": 2, **SMALL, **more}
     with pytest.raises(WorkbenchError, match=message) as caught:
-        wb.run("train", corpus=read(path), device="cpu", **given)
+        here(tmp_path, path, **{"family": "gpt", "steps": 2, **more})
     assert caught.value.remedy
+    assert not (tmp_path / "model" / "training.json").exists()
 
 
-def test_a_vocabulary_larger_than_the_text_allows_is_a_warning(place: Path) -> None:
-    given = {"family": "gpt", "steps": 1, **SMALL, "vocabulary": 5_000}
-    run = wb.run("train", corpus=read(place / "text.txt"), device="cpu", **given)
-    assert any("5,000" in warning or "5000" in warning for warning in run.warnings)
+def test_a_vocabulary_larger_than_the_text_allows_is_a_warning(place: Path, tmp_path: Path) -> None:
+    _, told = here(tmp_path, place / "text.txt", family="gpt", steps=1, vocabulary=5_000)
+    assert any("not 5,000" in warning for warning in told.warnings)
 
 
 def test_a_cancelled_training_goes_on_and_ends_as_one_left_alone(
@@ -235,12 +245,12 @@ def test_a_cancelled_training_goes_on_and_ends_as_one_left_alone(
     def question() -> Any:
         return ask("train", [], [place / "text.txt"], given, device="cpu")
 
-    run = begun(question())
-    for event in follow(run):
+    first = begun(question())
+    for event in follow(first):
         if event["kind"] == "progress" and event["doing"] == "steps" and event["done"] > 40:
-            cancel(run)
-    assert run.status.state == "cancelled"
-    assert not (run.path / "model").exists()
+            cancel(first)
+    assert first.status.state == "cancelled"
+    assert not (first.path / "model").exists()
     resumed = answered(question())
     assert any("Going on from step" in str(line) for line in _logged(resumed))
     monkeypatch.setenv("WORKBENCH_RUNS", str(place / "left-alone"))

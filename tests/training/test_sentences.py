@@ -93,14 +93,3 @@ def test_families_learn_from_sentences(family: str, tmp_path: Path) -> None:
     assert found.rows[-1].loss < found.rows[0].loss - 0.3
     assert found.rows[-1].tokens < told.rows[-1].tokens  # sentences are shorter
     assert found.recipe["key"] != told.recipe["key"]
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
-def test_a_share_of_hidden_pieces_is_a_share(share: float, tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="hidden is"):
-        train("roberta", lesson(), tmp_path / "out", settings(hidden=share))
-
-
-def test_what_hides_no_share_refuses_one(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="causal hides no share"):
-        train("gpt", lesson(), tmp_path / "out", settings(hidden=0.3))

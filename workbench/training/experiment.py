@@ -78,6 +78,9 @@ class Training(Settings):
     rows: Literal["packed", "sentences"] = Field(
         "packed", description="Sequences packed full, or of one sentence each."
     )
+    unit: Literal["", "piece", "word", "span"] = Field(
+        "", description="What is masked, where not the family's own: pieces, whole words or spans."
+    )
     hidden: float | None = Field(
         None, gt=0, lt=1, description="Share of pieces hidden in training; else the objective's."
     )

@@ -5,14 +5,14 @@ it. Costs reading the weights of folders that a training starts from.
 """
 
 import hashlib
-import inspect
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from workbench.errors import WorkbenchError, did_you_mean
-from workbench.training.objectives import BY_SENTENCE, OBJECTIVES
+from workbench.training.objectives import BY_SENTENCE, takes
+from workbench.training.objectives.masked import Unit
 from workbench.training.task import Plan
 
 FORMAT = "workbench-training-1"
@@ -32,6 +32,7 @@ class Settings:
     length: int | None = None
     dropout: float | None = None
     objective: str = ""  # another than the family's own
+    unit: str = ""  # what is masked, where not the family's own: piece, word or span
     hidden: float | None = None  # share of pieces, where not the objective's own
     static: bool = False  # the same masks whenever a sequence comes, in ten copies
     lowercase: bool = False
@@ -65,7 +66,17 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
             remedy="Leave static out, or set the objective to masked.",
         )
     if settings.hidden is not None:
-        _require_hidden(settings.hidden, objective)
+        if not 0 < settings.hidden < 1:
+            raise WorkbenchError(
+                f"hidden is {settings.hidden}.", remedy="It is a share: give 0.15, or up to 0.5."
+            )
+        _require_taken("rate", "a share of pieces", "hidden", objective)
+    if settings.unit:
+        if settings.unit not in (units := get_args(Unit)):
+            raise WorkbenchError(
+                f"there is no unit {settings.unit!r}.", remedy=did_you_mean(settings.unit, units)
+            )
+        _require_taken("unit", "units of a kind", "unit", objective)
     if settings.rows not in ROWS:
         raise WorkbenchError(
             f"there are no rows {settings.rows!r}.", remedy=did_you_mean(settings.rows, ROWS)
@@ -86,12 +97,12 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
             )
 
 
-def _require_hidden(share: float, objective: str) -> None:
-    if not 0 < share < 1:
-        raise WorkbenchError(f"hidden is {share}.", remedy="It is a share: give 0.15, or to 0.5.")
-    found = OBJECTIVES.get({"distilled": "masked"}.get(objective, objective))
-    if found is None or "rate" not in inspect.signature(found).parameters:
-        raise WorkbenchError(f"{objective} hides no share of pieces.", remedy="Leave hidden out.")
+def _require_taken(parameter: str, what: str, setting: str, objective: str) -> None:
+    if not takes(objective, parameter):
+        raise WorkbenchError(
+            f"{objective} does not hide {what}.",
+            remedy=f"Leave {setting} out, or learn by masked.",
+        )
 
 
 def key_of(family: str, settings: Settings, sources: Sources, digest: str) -> str:

@@ -22,7 +22,7 @@ from workbench.training.curves import Work
 from workbench.training.feed import seed_of
 from workbench.training.heads import nats_at, output_map
 from workbench.training.micros import OF_PAIRS, micro
-from workbench.training.objectives import BY_SENTENCE, OBJECTIVES
+from workbench.training.objectives import BY_SENTENCE, OBJECTIVES, takes
 from workbench.training.objectives.masked import masked_statically
 from workbench.training.packing import Packing, Sequences
 from workbench.training.task import Losses, Micro, Plan, Task
@@ -114,7 +114,7 @@ def _corruption(
 ) -> Corrupt:
     alike = {"distilled": "masked"} | ({"denoisers": "random-spans"} if scored else {})
     name = alike.get(objective, objective)
-    more: dict[str, Any] = {"unit": unit} if unit and objective == "masked" else {}
+    more: dict[str, Any] = {"unit": unit} if unit and takes(name, "unit") else {}
     if hidden is not None:
         more["rate"] = hidden
     if scored and objective == "hybrid":

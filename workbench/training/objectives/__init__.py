@@ -8,6 +8,7 @@ all chance comes from the generator. Names follow transformers' models: `input_i
 `BY_SENTENCE` are also told where sentences begin, `sentences=`.
 """
 
+import inspect
 from collections.abc import Callable
 
 from torch import Tensor
@@ -19,7 +20,7 @@ from workbench.training.objectives.hybrid import hybrid
 from workbench.training.objectives.masked import masked
 from workbench.training.objectives.replaced import to_generate
 
-__all__ = ["BY_SENTENCE", "IGNORED", "OBJECTIVES", "Objective"]
+__all__ = ["BY_SENTENCE", "IGNORED", "OBJECTIVES", "Objective", "takes"]
 
 Objective = Callable[..., dict[str, Tensor]]
 OBJECTIVES: dict[str, Objective] = {
@@ -47,3 +48,9 @@ OBJECTIVES: dict[str, Objective] = {
     "bart": bart.bart,
 }
 BY_SENTENCE = {"masked-next", "masked-order", "sentence-permutation", "bart"}
+
+
+def takes(objective: str, setting: str) -> bool:
+    """Whether an objective has this setting; the distilled one is masked."""
+    found = OBJECTIVES.get({"distilled": "masked"}.get(objective, objective))
+    return found is not None and setting in inspect.signature(found).parameters
