@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -72,6 +72,13 @@ def watched(asked: Spec, right: dict[str, bytes], place: Path, tmp_path: Path) -
     reader.join()
 
 
+def seconds_alone(undisturbed: Callable[[], object]) -> float:
+    """How long it takes here and now, for kills to come at every moment of it."""
+    began = time.monotonic()
+    undisturbed()
+    return time.monotonic() - began
+
+
 def test_the_worker_killed_40_times(asked: Spec, right: dict[str, bytes], watched: Reader) -> None:
     kill_workers(asked, right, 40, random.Random(1))
     assert watched.looks and not watched.wrong
@@ -79,11 +86,12 @@ def test_the_worker_killed_40_times(asked: Spec, right: dict[str, bytes], watche
 
 def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.Random) -> None:
     kills = died = resumed = 0
+    longest = 1.3 * seconds_alone(lambda: remove(done(asked)))
     while kills < times:
         run = start(asked)
         process = launch._started[-1]
         try:
-            process.wait(draw.uniform(0, 0.95))
+            process.wait(draw.uniform(0, longest))
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
@@ -137,9 +145,12 @@ def test_the_command_line_killed_10_times(
     """Whoever waits may go: the run goes on, and who asks next is answered."""
     draw = random.Random(3)
     went_on = 0
+    command = [sys.executable, "-c", CLI]
+    longest = seconds_alone(lambda: subprocess.run(command, stderr=subprocess.DEVNULL, check=True))
+    remove(Run(watched.run_.path))
     for _ in range(10):
-        with subprocess.Popen([sys.executable, "-c", CLI], stderr=subprocess.DEVNULL) as process:
-            time.sleep(draw.uniform(0.2, 1.0))
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            time.sleep(draw.uniform(longest / 4, longest))
             process.kill()
         run = Run(watched.run_.path)
         if run.path.exists() and run.status.under_way:
