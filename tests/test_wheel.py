@@ -62,3 +62,11 @@ def test_every_module_is_installed_and_nothing_else(installed: Path) -> None:
 
 def test_checkout_finds_its_own_app() -> None:
     assert app_file() == ROOT / "streamlit_app.py"
+
+
+def test_built_in_models_are_installed(installed: Path) -> None:
+    here = Path("workbench", "models", "mini")
+    shipped = {path.relative_to(ROOT / here) for path in (ROOT / here).rglob("*") if path.is_file()}
+    there = {path.relative_to(installed / here) for path in (installed / here).rglob("*.*")}
+    assert there == shipped
+    assert sum(path.suffix == ".safetensors" for path in there) == 4

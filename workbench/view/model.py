@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.view.harmless import escaped
+
 Tables = Mapping[str, pd.DataFrame]
-NO_LOSSES = "No losses: no corpus was named, or the model has no language-model head."
 
 
 def modules(tables: Tables) -> go.Figure:
@@ -31,23 +32,19 @@ def modules(tables: Tables) -> go.Figure:
 
 def losses(tables: Tables) -> go.Figure:
     """Every measure as a number, named by what it is of."""
-    table = tables.get("losses")
+    table = tables["losses"]
     figure = go.Figure()
-    if table is None or table.empty:
-        figure.add_annotation(text=NO_LOSSES, showarrow=False)
-        figure.update_xaxes(visible=False)
-        figure.update_yaxes(visible=False)
-        return figure
     columns = min(len(table), 3)
     for place, row in enumerate(table.to_dict("records")):
-        metric, value = str(row["metric"]).replace("_", " "), float(row["value"])
+        metric = escaped(row["metric"]).replace("_", " ")
+        split, value = escaped(row["split"]), float(row["value"])
         figure.add_trace(
             go.Indicator(
                 mode="number",
                 value=None if math.isnan(value) else value,
                 number={"valueformat": ".4~g", "font": {"size": 32}},
                 title={
-                    "text": f"{metric}<br>{row['split']}, n = {row['n']:,}",
+                    "text": f"{metric}<br>{split}, n = {row['n']:,}",
                     "font": {"size": 14},
                 },
                 domain={"row": place // columns, "column": place % columns},
