@@ -110,7 +110,7 @@ def test_most_agreement_pairs_are_kept_right(name: str, models: Any) -> None:
 def test_heads_follow_relations(name: str, models: Any) -> None:
     found = beaten(arcs(models[name], list(read("primer").docs("test", quartet.SCORED))))
     assert len(found) >= RELATIONS[name]
-    assert found == sorted(SCORES[name]["relations"])
+    assert set(found) >= set(SCORES[name]["relations"])
 
 
 def test_a_built_in_model_is_a_folder_like_any_other() -> None:
