@@ -35,9 +35,15 @@ def with_head(kind: str, architecture: str, tmp: Path, uniform: bool = False) ->
     return headed.opened(headed.saved(body, architecture, tmp / "head", uniform=uniform))
 
 
-def pieces(model: Model, split: str, limit: int | None = None) -> list[list[int]]:
-    text = model.encode(encode(CORPUS.docs(split, limit)))
-    return [ids[mask].tolist() for ids, mask in zip(text.ids, candidates(text), strict=True)]
+def pieces(model: Model, corpus: Corpus = CORPUS) -> tuple[list[list[int]], list[list[int]], int]:
+    """Training and test split in pieces numbered as they first come, and how many kinds."""
+    numbers: dict[int, int] = {}
+    found = []
+    for docs in (corpus.docs("train"), corpus.docs("test", LIMIT)):
+        text = model.encode(encode(docs))
+        rows = [ids[mask].tolist() for ids, mask in zip(text.ids, candidates(text), strict=True)]
+        found.append([[numbers.setdefault(p, len(numbers)) for p in row] for row in rows])
+    return found[0], found[1], len(numbers)
 
 
 def test_a_causal_model_and_trigrams_predict_the_same_pieces(tmp_path: Path) -> None:
@@ -46,9 +52,8 @@ def test_a_causal_model_and_trigrams_predict_the_same_pieces(tmp_path: Path) -> 
     own = score(model, encode(CORPUS.docs("test", LIMIT)))
     assert found["n"] == own.pieces.sum()
     assert found["model"] == pytest.approx(math.exp(own.nats.sum() / own.pieces.sum()), rel=1e-5)
-    rows = pieces(model, "train")
-    trigram = counted(rows, max(map(max, rows)) + 1)
-    held = pieces(model, "test", LIMIT)
+    rows, held, kinds = pieces(model)
+    trigram = counted(rows, kinds)
     first = int(sum(map(len, held)) != found["n"])  # GPT-2 puts nothing before a text
     assert first == 1
     told = np.concatenate([nats(trigram, row)[first:-1] for row in held])
@@ -69,8 +74,8 @@ def test_each_piece_of_a_masked_model_is_hidden_in_turn(tmp_path: Path) -> None:
     own = score(model, encode(CORPUS.docs("test", LIMIT)), pseudo=True)
     assert found["accuracy"]["n"] == own.pieces.sum()
     assert found["accuracy"]["model"] == pytest.approx(own.right.sum() / own.pieces.sum())
-    rows, held = pieces(model, "train"), pieces(model, "test", LIMIT)
-    trigram = counted(rows, max(map(max, rows)) + 1)
+    rows, held, kinds = pieces(model)
+    trigram = counted(rows, kinds)
     right = total = 0
     for row in held:
         whole = [trigram.begin, trigram.begin, *row, trigram.end]
@@ -83,7 +88,7 @@ def test_each_piece_of_a_masked_model_is_hidden_in_turn(tmp_path: Path) -> None:
 def test_what_t5_must_write_counts_without_its_sentinels(tmp_path: Path) -> None:
     model = with_head("t5", "T5ForConditionalGeneration", tmp_path, uniform=True)
     found = asked(model)
-    lengths = [len(row) for row in pieces(model, "test", LIMIT)]
+    lengths = [len(row) for row in pieces(model)[1]]
     hidden = [max(round(0.15 * length), 1) for length in lengths if length > 1]
     assert found["accuracy"]["n"] == sum(hidden)
     assert found["perplexity"]["model"] == pytest.approx(model.net.config.vocab_size, rel=1e-4)
@@ -118,3 +123,13 @@ def test_a_corpus_without_a_training_split_says_so(tmp_path: Path) -> None:
     bare = Corpus("bare", {"test": CORPUS.splits["test"]})
     with pytest.raises(WorkbenchError, match="training split"):
         run(Inputs((model,), (bare,), "test"), EXPERIMENT.settings(), Quiet())
+
+
+def test_a_piece_that_was_never_seen_is_asked_for_too(tmp_path: Path) -> None:
+    model = with_head("gpt2", "GPT2LMHeadModel", tmp_path, uniform=True)
+    few = Corpus("few", {"train": lambda: CORPUS.docs("train", 3), "test": CORPUS.splits["test"]})
+    rows, held, kinds = pieces(model, few)
+    assert kinds > len({piece for row in rows for piece in row})
+    found = asked(model, few)["perplexity"]
+    told = np.concatenate([nats(counted(rows, kinds), row)[1:-1] for row in held])
+    assert found["trigram"] == pytest.approx(math.exp(told.mean()), rel=1e-6)

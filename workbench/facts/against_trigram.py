@@ -10,6 +10,7 @@ known behind. Costs a pass over the training split by the tokenizer alone, and o
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -71,9 +72,9 @@ def run(inputs: Inputs, settings: Settings, progress: Progress) -> Result:
     trained = encode(inputs.corpus.docs("train"))
     batch = encode(inputs.docs())
     found = _Both(_Sums(), _Sums())
-    ask = _asking(model, trained, inputs.seed)
+    ask = _asking(model, trained, batch, inputs.seed)
     for start in range(0, len(batch), CHUNK):
-        ask(batch, range(start, min(start + CHUNK, len(batch))), found)
+        ask(range(start, min(start + CHUNK, len(batch))), found)
         progress(min(start + CHUNK, len(batch)), len(batch), "documents")
     if not found.model.pieces:
         raise WorkbenchError("there is nothing to predict.", remedy="Give a text with words.")
@@ -91,29 +92,30 @@ def _rows(found: _Both) -> Iterator[tuple[str, float, float, int]]:
 
 # --- one question after another -------------------------------------------------------------------
 
-Ask = Callable[[Batch, Sequence[int], _Both], None]
+Ask = Callable[[Sequence[int], _Both], None]
 Places = Iterator[tuple[int, int]]  # a piece of a text, and how many behind it are known
 
 
-def _asking(model: Model, trained: Batch, seed: int) -> Ask:
-    """What asks both about some documents."""
+def _asking(model: Model, trained: Batch, batch: Batch, seed: int) -> Ask:
+    """What asks both about some documents of a batch."""
     if isinstance(model, WordModel):
         assert model.bilm is not None, "a model of words with an objective has a softmax"
-        return _of_words(model.bilm, trained)
-    rows = _pieces(model, trained, range(len(trained)))
-    trigram = counted(rows, max(max(row, default=0) for row in rows) + 1)
+        return _of_words(model.bilm, trained, batch)
+    seen, asked = _numbered(*(_pieces(model, each) for each in (trained, batch)))
+    trigram = counted(seen, len(set(chain(*seen, *asked))))
     known = symbols(model.tokenizer) if isinstance(model, HuggingFace) else None
     in_spans = model.objective == "seq2seq" and known is not None and bool(known.sentinels)
     pseudo = model.objective in PSEUDO and not in_spans
 
-    def ask(batch: Batch, documents: Sequence[int], found: _Both) -> None:
+    def ask(documents: Sequence[int], found: _Both) -> None:
         first = _unscored(model, batch)
         for losses in losses_of(model, batch, documents, pseudo=pseudo, seed=seed):
-            asked = losses.scored & ~losses.text.special if in_spans else losses.scored
-            found.model.nats += math.fsum(losses.nats[asked].tolist())
-            found.model.right += int(losses.right[asked].sum())
-            found.model.pieces += int(asked.sum())
-        for order, row in zip(documents, _pieces(model, batch, documents), strict=True):
+            scored = losses.scored & ~losses.text.special if in_spans else losses.scored
+            found.model.nats += math.fsum(losses.nats[scored].tolist())
+            found.model.right += int(losses.right[scored].sum())
+            found.model.pieces += int(scored.sum())
+        for order in documents:
+            row = asked[order]
             if in_spans and known is not None:
                 places = _in_spans(*hidden_spans(len(row), order, known, seed))
             elif pseudo:
@@ -144,17 +146,26 @@ def _unscored(model: Model, batch: Batch) -> int:
     return int(not model.encode(batch, [0]).special[0, 0])
 
 
-def _pieces(model: Model, batch: Batch, documents: Sequence[int]) -> list[list[int]]:
+def _numbered(*parts: list[list[int]]) -> list[list[list[int]]]:
+    """The same with pieces counted from 0, those alone that occur: a large vocabulary is mostly
+    of pieces that do not."""
+    numbers = {
+        piece: n for n, piece in enumerate(sorted({p for rows in parts for p in chain(*rows)}))
+    }
+    return [[[numbers[piece] for piece in row] for row in rows] for rows in parts]
+
+
+def _pieces(model: Model, batch: Batch) -> list[list[int]]:
     """Each document's own pieces, without special ones."""
-    rows = []
-    for start in range(0, len(documents), CHUNK):
-        text = model.encode(batch, documents[start : start + CHUNK])
+    rows: list[list[int]] = []
+    for start in range(0, len(batch), CHUNK):
+        text = model.encode(batch, range(start, min(start + CHUNK, len(batch))))
         own = candidates(text)
         rows += [ids[mask].tolist() for ids, mask in zip(text.ids, own, strict=True)]
     return rows
 
 
-def _of_words(net: BiLM, trained: Batch) -> Ask:
+def _of_words(net: BiLM, trained: Batch, batch: Batch) -> Ask:
     """Both directions of whole words, each with the boundary that ends it."""
     numbers = {word: number for number, word in enumerate(net.words.words[: len(net.bias)])}
 
@@ -164,7 +175,7 @@ def _of_words(net: BiLM, trained: Batch) -> Ask:
     rows = [numbered(words_of(trained, document)) for document in range(len(trained))]
     trigrams = [counted(some, len(numbers)) for some in (rows, [row[::-1] for row in rows])]
 
-    def ask(batch: Batch, documents: Sequence[int], found: _Both) -> None:
+    def ask(documents: Sequence[int], found: _Both) -> None:
         sentences = [words_of(batch, document) for document in documents]
         scored = score_words(net, sentences, PIECES["cpu"])
         found.model.nats += 2 * math.fsum(scored.nats.tolist())
