@@ -37,6 +37,11 @@ def written_whole(target: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def drafted(folder: Path) -> Path:
+    """Where a folder is filled before it gets its name: beside it, on the same disk."""
+    return folder.with_name(f".{folder.name}.draft")
+
+
 def user_path(path: str | os.PathLike[str]) -> Path:
     """A path as a user gives it, `~` and all; what can be no path is the user's error."""
     try:

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from workbench import terminal
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import drafted, written_whole
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -53,7 +53,7 @@ def make(
     refs = {name: runs[name].name for name in SETTINGS}
     draft = None
     if out is not None:
-        draft = out.with_name(f".{out.name}.draft")
+        draft = drafted(out)
         shutil.rmtree(draft, ignore_errors=True)
         refs = {name: str(_shipped(runs[name], draft / name)) for name in SETTINGS}
     found = {name: _scored(name, refs[name], runs[name], seed) for name in SETTINGS}

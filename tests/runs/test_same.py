@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import plotly.io
 import pytest
 
 from tests.models import headed, zoo
@@ -151,6 +152,7 @@ def test_a_process_of_its_own_and_this_one_leave_the_same_bytes(
     its_own = api.run("profile", model="tiny", corpus=corpus, limit=3)
     before = contents(its_own)
     remove(its_own)
+    monkeypatch.setattr(plotly.io.templates, "default", "ggplot2")  # as a program around may have
     here = api.run("profile", model=load("tiny"), corpus=read(corpus), limit=3)
     assert here.path == its_own.path and here.status.guest
     assert contents(here) == before and "tables/losses.parquet" in before

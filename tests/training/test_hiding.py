@@ -75,9 +75,9 @@ def test_what_hides_no_share_refuses_one(tmp_path: Path) -> None:
 
 
 def test_a_unit_is_one_there_is_and_one_that_is_hidden(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="no unit 'wrod'"):
-        train("roberta", lesson(), tmp_path / "out", settings(unit="wrod"))
-    with pytest.raises(WorkbenchError, match="causal does not hide units"):
-        train("gpt", lesson(), tmp_path / "out", settings(unit="word"))
-    found = train("roberta", lesson(), tmp_path / "out", settings(2, unit="word"), device="cpu")
-    assert found.recipe["settings"]["unit"] == "word"
+    with pytest.raises(WorkbenchError, match="nothing is masked by 'wrod'"):
+        train("roberta", lesson(), tmp_path / "out", settings(mask_by="wrod"))
+    with pytest.raises(WorkbenchError, match="causal does not hide pieces, words"):
+        train("gpt", lesson(), tmp_path / "out", settings(mask_by="word"))
+    found = train("roberta", lesson(), tmp_path / "out", settings(2, mask_by="word"), device="cpu")
+    assert found.recipe["settings"]["mask_by"] == "word"

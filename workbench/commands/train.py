@@ -24,6 +24,7 @@ from workbench.commands.options import (
 )
 from workbench.commands.run import asked_settings
 from workbench.errors import WorkbenchError, did_you_mean
+from workbench.files import drafted
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -141,28 +142,38 @@ def copied(run: "Run", out: Path | None) -> Path:
     folder = run.path / TRAINED
     if out is None:
         return folder
-    draft = out.with_name(f".{out.name}.draft")
+    draft = drafted(out)
     try:
         shutil.rmtree(draft, ignore_errors=True)
         shutil.copytree(folder, draft)
         draft.rename(out)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
-        raise WorkbenchError(
-            f"cannot be written: {error.strerror or error}.",
-            where=str(out),
-            remedy=f"Copy {folder} where there is room.",
-        ) from None
+        raise _unwritable(out, error, f"Copy {folder} where there is room.") from None
     return out
+
+
+def _unwritable(out: Path, error: OSError, remedy: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"cannot be written: {error.strerror or error}.", where=str(out), remedy=remedy
+    )
 
 
 def _require_new(out: Path | None) -> None:
     if out is not None and out.exists():
         raise WorkbenchError("there is one already.", where=str(out), remedy="Name a new folder.")
-    if out is not None and not out.absolute().parent.is_dir():
+    if out is None:
+        return
+    if not out.absolute().parent.is_dir():
         raise WorkbenchError(
             "there is no such folder.", where=str(out.parent), remedy="Make it first."
         )
+    draft = drafted(out)
+    try:
+        draft.mkdir(exist_ok=True)
+        draft.rmdir()
+    except OSError as error:
+        raise _unwritable(out, error, "Name a folder where you may write.") from None
 
 
 def _mini(

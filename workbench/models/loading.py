@@ -137,7 +137,8 @@ def _check_hub_id(name: str) -> None:
             "this is neither a folder nor a hub id.",
             where=name or "model",
             remedy="Name a folder with config.json, model.safetensors and the tokenizer's files, a "
-            "hub id such as bert-base-uncased, elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
+            "run that trained a model, mini:bert, a hub id such as bert-base-uncased, "
+            "elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
         )
 
 

@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 
 from workbench import places
-from workbench.errors import WorkbenchError, did_you_mean
+from workbench.errors import WorkbenchError
 
 MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # where a run keeps what it trained
 RANDOM = "@random"
-_RUN = re.compile(r"train-[0-9a-f]{0,16}")
+_RUN = re.compile(r"train-\w*")
 
 
 def located(ref: str) -> str:
@@ -59,7 +59,7 @@ def cached(source: str) -> Path | None:
 def _mini(name: str) -> Path:
     if name not in MINI:
         raise WorkbenchError(
-            f"there is no built-in model {name!r}.", remedy=did_you_mean(name, MINI)
+            f"there is no built-in model {name!r}.", remedy=f"There are {', '.join(MINI)}."
         )
     return Path(__file__).parent / "mini" / name.removeprefix("mini:")
 

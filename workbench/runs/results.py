@@ -89,7 +89,9 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
         return written
     for name, draw in drawings.items():
         try:
-            drawn = draw(tables).to_json()
+            figure = draw(tables)
+            figure.layout.template = None  # the process' own: who shows the figure has one
+            drawn = figure.to_json()
         except KeyError as error:
             if str(error.args[0]) in tables:
                 progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")

@@ -78,7 +78,7 @@ class Training(Settings):
     rows: Literal["packed", "sentences"] = Field(
         "packed", description="Sequences packed full, or of one sentence each."
     )
-    unit: Literal["", "piece", "word", "span"] = Field(
+    mask_by: Literal["", "piece", "word", "span"] = Field(
         "", description="What is masked, where not the family's own: pieces, whole words or spans."
     )
     hidden: float | None = Field(
@@ -99,12 +99,23 @@ class Training(Settings):
     held_out: float = Field(
         0.02, ge=0, lt=1, description="Share of the text, at its end, that is not trained on."
     )
-    checkpoint: Time = Field(300.0, gt=0, description="Time between checkpoints, such as 5m.")
+    checkpoint: Time = Field(60.0, gt=0, description="Time between checkpoints, such as 5m.")
 
     @model_validator(mode="after")
     def _one_end(self) -> "Training":
         if self.budget is not None and self.steps is not None:
             raise ValueError("a training has a budget or steps, not both: leave one out")
+        return self
+
+    @model_validator(mode="after")
+    def _to_be_learnt_by(self) -> "Training":
+        if self.objective or self.hidden or self.mask_by or self.static or self.rows != "packed":
+            from workbench.training.families import objective_for
+            from workbench.training.recipe import require_known
+
+            require_known(
+                self.family, recipe_of(self, 0), objective_for(self.family, self.objective)
+            )
         return self
 
 

@@ -32,7 +32,7 @@ class Settings:
     length: int | None = None
     dropout: float | None = None
     objective: str = ""  # another than the family's own
-    unit: str = ""  # what is masked, where not the family's own: piece, word or span
+    mask_by: str = ""  # what is masked, where not the family's own: piece, word or span
     hidden: float | None = None  # share of pieces, where not the objective's own
     static: bool = False  # the same masks whenever a sequence comes, in ten copies
     lowercase: bool = False
@@ -59,6 +59,16 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
         )
     if family != "distilbert" and sources.teacher is not None:
         raise WorkbenchError(f"{family} has no teacher.", remedy="Leave it out, or use distilbert.")
+    require_known(family, settings, objective)
+    for folder in (sources.tokenizer, sources.model, sources.teacher):
+        if folder is not None and not folder.is_dir():
+            raise WorkbenchError(
+                "there is no such folder.", where=str(folder), remedy="Check the path."
+            )
+
+
+def require_known(family: str, settings: Settings, objective: str) -> None:
+    """Refuse settings that an objective does not have."""
     if settings.static and objective != "masked":
         raise WorkbenchError(
             f"masks can be static where pieces are masked and nothing else; {family} learns by "
@@ -71,12 +81,13 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
                 f"hidden is {settings.hidden}.", remedy="It is a share: give 0.15, or up to 0.5."
             )
         _require_taken("rate", "a share of pieces", "hidden", objective)
-    if settings.unit:
-        if settings.unit not in (units := get_args(Unit)):
+    if settings.mask_by:
+        if settings.mask_by not in (units := get_args(Unit)):
             raise WorkbenchError(
-                f"there is no unit {settings.unit!r}.", remedy=did_you_mean(settings.unit, units)
+                f"nothing is masked by {settings.mask_by!r}.",
+                remedy=did_you_mean(settings.mask_by, units),
             )
-        _require_taken("unit", "units of a kind", "unit", objective)
+        _require_taken("unit", "pieces, words or spans by choice", "mask_by", objective)
     if settings.rows not in ROWS:
         raise WorkbenchError(
             f"there are no rows {settings.rows!r}.", remedy=did_you_mean(settings.rows, ROWS)
@@ -90,11 +101,6 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
         raise WorkbenchError(
             f"held_out is {settings.held_out}.", remedy="It is a share: give 0 to 0.5."
         )
-    for folder in (sources.tokenizer, sources.model, sources.teacher):
-        if folder is not None and not folder.is_dir():
-            raise WorkbenchError(
-                "there is no such folder.", where=str(folder), remedy="Check the path."
-            )
 
 
 def _require_taken(parameter: str, what: str, setting: str, objective: str) -> None:

@@ -99,7 +99,7 @@ class Plan:
     seed: int = 0
     evaluations: int = 10  # of the held-out text in the course of a run
     points: int = 200  # of the curves
-    checkpoint_seconds: float = 300.0
+    checkpoint_seconds: float = 60.0
     checkpoint_steps: int = 0  # also after each so many; 0 for by the clock alone
 
     def __post_init__(self) -> None:

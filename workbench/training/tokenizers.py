@@ -34,6 +34,8 @@ from workbench.files import written_whole
 Algorithm = Literal["bpe", "wordpiece", "unigram"]
 Layout = Literal["gpt", "bert", "roberta", "t5"]
 SENTINELS = 100
+LONGEST = 1_000  # characters of a word that a tokenizer is trained on in one
+_LONG = re.compile(rf"\S{{{LONGEST}}}")
 T = TypeVar("T")
 _DIGITS = 5  # of Unigram's scores: what lies below is the order in which numbers were added
 _PENALTY = 1e-4  # between the scores that Unigram gives to characters too rare for one
@@ -114,7 +116,9 @@ def train_tokenizer(
     if room <= len(names):
         raise _too_small(size, len(names) + marks.sentinels + 1, "its special tokens alone")
     seen = _Seen()
-    trained = build(seen.of(lines, names), names, marks.tokens["unk_token"], room, lowercase)
+    trained = build(
+        seen.of(map(_cut, lines), names), names, marks.tokens["unk_token"], room, lowercase
+    )
     if not seen.anything:
         raise WorkbenchError(
             "there is no text to train a tokenizer on.",
@@ -129,6 +133,11 @@ def train_tokenizer(
             stacklevel=2,
         )
     return _dressed(trained, marks, names, max_length, algorithm)
+
+
+def _cut(line: str) -> str:
+    """A line with what is too long for a word cut: algorithms take its length squared."""
+    return _LONG.sub(lambda run: f"{run[0]} ", line) if len(line) > LONGEST else line
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -154,7 +154,7 @@ class _Training:
             held,
             self.settings.plan,
             self.place.world,
-            unit=self.settings.unit or family_of(self.family).unit,
+            unit=self.settings.mask_by or family_of(self.family).unit,
             static=self.settings.static,
             hidden=self.settings.hidden,
         )
