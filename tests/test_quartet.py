@@ -49,7 +49,7 @@ def test_they_are_small_and_in_half_precision() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_says_how_it_was_made(name: str) -> None:
     recipe = json.loads((HOME / name / "training.json").read_text())
-    asked = checked_settings(EXPERIMENT, mini.SETTINGS[name])
+    asked = checked_settings(EXPERIMENT, {**mini.SETTINGS[name], "family": name})
     told = recipe["settings"]
     for key in mini.SETTINGS[name]:
         assert told.get(key, told["plan"].get(key)) == getattr(asked, key), key
