@@ -160,10 +160,11 @@ def _unwritable(out: Path, error: OSError, remedy: str) -> WorkbenchError:
 
 
 def _require_new(out: Path | None) -> None:
-    if out is not None and out.exists():
-        raise WorkbenchError("there is one already.", where=str(out), remedy="Name a new folder.")
+    """Refuse to begin what could not be written at the end."""
     if out is None:
         return
+    if out.exists():
+        raise WorkbenchError("there is one already.", where=str(out), remedy="Name a new folder.")
     if not out.absolute().parent.is_dir():
         raise WorkbenchError(
             "there is no such folder.", where=str(out.parent), remedy="Make it first."

@@ -107,8 +107,9 @@ def _asking(model: Model, trained: Batch, batch: Batch, seed: int) -> Ask:
     in_spans = model.objective == "seq2seq" and known is not None and bool(known.sentinels)
     pseudo = model.objective in PSEUDO and not in_spans
 
+    first = _unscored(model, trained)
+
     def ask(documents: Sequence[int], found: _Both) -> None:
-        first = _unscored(model, batch)
         for losses in losses_of(model, batch, documents, pseudo=pseudo, seed=seed):
             scored = losses.scored & ~losses.text.special if in_spans else losses.scored
             found.model.nats += math.fsum(losses.nats[scored].tolist())
