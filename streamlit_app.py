@@ -1,9 +1,24 @@
 """The app: its pages, along the top. A page reads a choice, calls one function, shows the answer.
 
-Run it with `workbench app`, or with `streamlit run streamlit_app.py`.
+Run it with `workbench app`, or with `streamlit run streamlit_app.py`. The model and the corpus are
+chosen here, beside every page, and so kept from page to page and in the address.
 """
 
 import streamlit as st
 
+from workbench.view.parts import chosen
+
+PAGES = (
+    ("start", "Start"),
+    ("models", "Models"),
+    ("corpora", "Corpora"),
+    ("attention", "Attention"),
+    ("runs", "Runs"),
+    ("doctor", "Doctor"),
+)
+
 st.set_page_config(page_title="Workbench", layout="wide")
-st.navigation([st.Page("pages/start.py", title="Start", default=True)], position="top").run()
+pages = [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in PAGES]
+page = st.navigation(pages, position="top")
+chosen.choose()
+page.run()

@@ -1,0 +1,5 @@
+"""The page attention."""
+
+import streamlit as st
+
+st.title("Attention")

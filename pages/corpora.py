@@ -1,0 +1,5 @@
+"""The page corpora."""
+
+import streamlit as st
+
+st.title("Corpora")

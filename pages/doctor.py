@@ -1,0 +1,5 @@
+"""The page doctor."""
+
+import streamlit as st
+
+st.title("Doctor")

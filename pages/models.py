@@ -1,0 +1,5 @@
+"""The page models."""
+
+import streamlit as st
+
+st.title("Models")

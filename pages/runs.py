@@ -1,0 +1,5 @@
+"""The page runs."""
+
+import streamlit as st
+
+st.title("Runs")

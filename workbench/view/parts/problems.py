@@ -1,0 +1,25 @@
+"""Errors on a page: what was wrong and what to do, in a box; never a traceback. Costs nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+from workbench.errors import WorkbenchError
+
+
+@contextmanager
+def told(stop: bool = False) -> Iterator[None]:
+    """Tell a `WorkbenchError` of the block on the page; with `stop` the page ends there."""
+    try:
+        yield
+    except WorkbenchError as error:
+        tell(error)
+        if stop:
+            st.stop()
+
+
+def tell(error: WorkbenchError) -> None:
+    """One error as text: nothing in it is read as markup."""
+    st.error("This did not work.", icon=":material/error:")
+    st.code(str(error), language=None, wrap_lines=True)
