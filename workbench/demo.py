@@ -39,6 +39,12 @@ STOPS = (
         {"limit": 200},
     ),
     Stop(
+        "Where its heads look, by offset and by part of speech",
+        "attention-averages",
+        ("mini:bert",),
+        settings={"limit": 300},
+    ),
+    Stop(
         "GPT beside trigrams of the text it learnt from",
         "trigram",
         ("mini:gpt",),

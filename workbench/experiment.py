@@ -222,6 +222,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
     "experiment",
     "workbench.experiments",
     {
+        "attention-averages": "workbench.maps.averages:EXPERIMENT",
         "describe": "workbench.facts.describe:EXPERIMENT",
         "minimal-pairs": "workbench.facts.pairs:EXPERIMENT",
         "profile": "workbench.facts.profile:EXPERIMENT",

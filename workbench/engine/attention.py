@@ -14,7 +14,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from workbench.engine.taps import current
+from workbench.engine.taps import Vectors, current
 from workbench.errors import WorkbenchError
 
 NAME = "workbench"
@@ -64,7 +64,9 @@ def attention(
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         scores = _scores(query, key, scaling, attention_mask, position_bias, bool(causal))
         probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        running.show(site, probabilities, value)
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        vectors = Vectors(query, key, scale, position_bias)
+        running.show(site, probabilities, value, vectors)
         kept = nn.functional.dropout(probabilities.to(value.dtype), dropout, module.training)
         output = (kept @ _repeated(value, query)).transpose(1, 2)
     gates = running.gate(site, query.shape[0]) if running and site else None

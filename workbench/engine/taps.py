@@ -51,6 +51,17 @@ class View:
     value: Tensor | None  # [batch, groups, keys, width of a head]
     queries: Pieces | None  # of the text whose pieces attend
     keys: Pieces | None  # of the text attended to
+    vectors: "Vectors | None" = None  # what the scores were made of, where the route shows it
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What goes into the softmax: `scale * query . key + bias`, queries and keys as compared."""
+
+    query: Tensor  # [batch, heads, queries, width of a head], after rotation
+    key: Tensor  # [batch, groups, keys, width of a head]
+    scale: float
+    bias: Tensor | None  # [1 or batch, heads, queries, keys], of positions
 
 
 class Tap(Protocol):
@@ -183,14 +194,20 @@ class Session:
         """The taps that want this site's probabilities."""
         return [t for t in self.taps if t.needs_probabilities and t.wants(site)]  # type: ignore[misc]
 
-    def show(self, site: Site, probabilities: Tensor, value: Tensor | None) -> None:
+    def show(
+        self,
+        site: Site,
+        probabilities: Tensor,
+        value: Tensor | None,
+        vectors: Vectors | None = None,
+    ) -> None:
         """Let every tap that asked see this site."""
         takers = self.looking(site)
         if not takers:
             return
         keys: StackName = "encoder" if site.kind == "cross" else site.stack
         texts = self.texts.get(site.stack), self.texts.get(keys)
-        view = View(site, probabilities, value, *texts)
+        view = View(site, probabilities, value, *texts, vectors)
         for tap in takers:
             tap.see(view)
 

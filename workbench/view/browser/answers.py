@@ -1,0 +1,313 @@
+"""What the browser asks for, answered as frames: overview, one map, exact values, query and key.
+
+    overview_of(scene, state)            the first message
+    answered(scene, request)             one request; what is wrong in it is told, never raised
+
+The form of the messages is told in `MESSAGES.md` beside this file. Nothing here runs a model. An
+answer costs a pass over one map.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import WorkbenchError
+from workbench.maps.grids import Grid
+from workbench.maps.items import Items
+from workbench.maps.look import Floats, passes
+from workbench.maps.overlays import drawn, placed
+from workbench.maps.overview import bytes_of, measured
+from workbench.view import theme
+from workbench.view.browser import exports
+from workbench.view.browser.frame import framed
+from workbench.view.browser.scene import Scene, Side
+
+KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
+Request = Mapping[str, Any]
+State = Mapping[str, Any]
+
+
+def overview_of(scene: Scene, state: State | None = None, offline: bool = False) -> bytes:
+    """The grid at a glance, and all that is needed to draw it."""
+    first = scene.sides[0].grid
+    head = {
+        "kind": "overview",
+        "view": scene.id,
+        "title": _title(scene),
+        "note": _note(scene),
+        "value": _value(first.options.weigh, first.options.together),
+        "passes": passes(),
+        "palette": {kind: _palette(kind) for kind in ("light", "dark")},
+        "sides": [_side(side) for side in scene.sides],
+        "difference": None
+        if len(scene.sides) < 2
+        else {"possible": not scene.apart, "why": scene.apart},
+        "state": dict(state or {"cell": None, "pin": None, "look": "map"}),
+        "neurons": True if (why := _no_neurons(first)) == "" else why,
+        "offline": offline,
+    }
+    pictures = {f"thumbs{place}": side.overview.pictures for place, side in enumerate(scene.sides)}
+    return framed(head, pictures)
+
+
+def answered(scene: Scene, request: Request) -> bytes:
+    """The answer to one request."""
+    given = request.get("id")
+    number: int = given if isinstance(given, int) else 0
+    try:
+        what = request.get("what")
+        if what == "overview":
+            return overview_of(scene, state_in(scene, request))
+        if what == "state":
+            return framed({"kind": "ok", "id": number, "view": scene.id})
+        if what == "export":
+            return _file(scene, request, number)
+        row, column = _place(scene, request)
+        asked = {"id": number, "view": scene.id, "row": row, "column": column}
+        if what == "cell":
+            return cell_of(scene, row, column, number)
+        i, j = _pair(scene, request)
+        if what == "exact":
+            return _exact(scene, asked, i, j)
+        if what == "neurons":
+            return _neurons(scene, asked, i, j)
+        raise WorkbenchError(f"the browser asked for {str(what)!r:.40}, which is nothing known.")
+    except WorkbenchError as error:
+        return framed({"kind": "problem", "id": number, "view": scene.id, "text": str(error)})
+
+
+def cell_of(scene: Scene, row: int, column: int, number: int = 0) -> bytes:
+    """One map of each side, in bytes."""
+    told, arrays = [], {}
+    for place, side in enumerate(scene.sides):
+        shown = side.grid.map(row, column)  # [rows, columns]
+        arrays[f"map{place}"], top = bytes_of(shown)
+        facts = [
+            f"{name} {value:.2f}"
+            for name, value in measured(side.grid, shown).items()
+            if value is not None
+        ]
+        found = {overlay.name: drawn(overlay, side.grid.sides, shown) for overlay in side.overlays}
+        told.append(
+            {
+                "top": top,
+                "facts": ", ".join(facts),
+                "drawn": {name: vars(counts) for name, counts in found.items()},
+            }
+        )
+    head = {"kind": "cell", "id": number, "view": scene.id, "row": row, "column": column}
+    return framed({**head, "sides": told}, arrays)
+
+
+def state_in(scene: Scene, request: Request) -> dict[str, Any]:
+    """The state that a request or an address carries, as far as this scene has such a place."""
+    given = request.get("state")
+    state: dict[str, Any] = {"cell": None, "pin": None, "look": "map"}
+    if not isinstance(given, Mapping):
+        return state
+    if given.get("look") in ("map", "lines"):
+        state["look"] = given["look"]
+    cell, pin = given.get("cell"), given.get("pin")
+    if cell is not None and _are_numbers(cell, (scene.rows, scene.columns)):
+        state["cell"] = list(cell)
+        if isinstance(pin, Mapping) and _are_numbers([pin.get("i"), pin.get("j")], _size(scene)):
+            axis = "column" if pin.get("axis") == "column" else "row"
+            state["pin"] = {"i": pin["i"], "j": pin["j"], "axis": axis}
+    return state
+
+
+# --- the parts of an overview ---------------------------------------------------------------------
+
+
+def _side(side: Side) -> dict[str, Any]:
+    grid = side.grid
+    together = grid.options.together
+    return {
+        "name": grid.look.model,
+        "caption": side.caption,
+        "rows": _items(grid.sides.rows),
+        "columns": _items(grid.sides.columns),
+        "same": grid.group[1] != "cross",
+        "causal": grid.group[1] == "causal",
+        "grid": {
+            "rows": list(grid.rows),
+            "columns": list(grid.columns),
+            "row_word": "layers" if not grid.rows[0].isdigit() else "layer",
+            "column_word": "head" if together == "each head" or "layers" in together else "",
+        },
+        "missing": [
+            [row, column]
+            for row, tops in enumerate(side.overview.tops)
+            for column, top in enumerate(tops)
+            if top is None
+        ],
+        "tops": [list(tops) for tops in side.overview.tops],
+        "scores": [
+            {
+                "name": s.name,
+                "about": s.about,
+                "kind": s.kind,
+                "values": [list(v) for v in s.values],
+            }
+            for s in side.scores
+        ],
+        "overlays": [
+            {
+                "name": overlay.name,
+                "about": overlay.about,
+                "pairs": [list(pair) for pair in overlay.pairs],
+                "spans": [list(span) for span in overlay.spans],
+            }
+            for overlay in (placed(each, grid.sides.rows) for each in side.overlays)
+        ],
+    }
+
+
+def _items(side: Items) -> list[dict[str, Any]]:
+    return [
+        {"t": name, "special": special, "word": word, "i": place}
+        for name, special, word, place in zip(
+            side.names, side.special, side.words, side.places, strict=True
+        )
+    ]
+
+
+def _title(scene: Scene) -> str:
+    grid = scene.sides[0].grid
+    stack, kind = grid.group
+    names = " and ".join(dict.fromkeys(side.grid.look.model for side in scene.sides))
+    how = "" if grid.options.together == "each head" else f", {grid.options.together}"
+    return f"{names}: {stack} {KIND[kind]} by {grid.options.unit}{how}"
+
+
+def _note(scene: Scene) -> str:
+    """What was done to the numbers, in full."""
+    options = scene.sides[0].grid.options
+    texts = []
+    if options.unit == "words":
+        texts.append("Summed over the pieces of a word looked at, averaged over those that look.")
+    if options.special == "hidden":
+        texts.append(
+            "Special tokens are hidden; rows are not renormalised, and sum to less than 1."
+        )
+    elif options.special == "renormalised":
+        texts.append("Special tokens are hidden; rows are renormalised to sum to 1.")
+    else:
+        texts.append("Special tokens are shown.")
+    if options.weigh == "norms":
+        texts.append("Weights times the norm of what each head writes for the token looked at.")
+    if options.together == "rollout":
+        texts.append("Rollout: layers multiplied from the lowest up, half of each passed on.")
+    elif options.together != "each head":
+        texts.append(f"Each map is the {options.together.replace('both', 'layers and heads')}.")
+    for side in scene.sides:
+        look = side.grid.look
+        if look.cut:
+            texts.append(f"{look.cut} words beyond the length of {look.model} are not there.")
+        if look.unaligned:
+            texts.append(f"{look.unaligned} words have no piece of their own in {look.model}.")
+    return " ".join(texts)
+
+
+def _value(weigh: str, together: str) -> str:
+    if together == "rollout":
+        return "rollout"
+    return "attention" if weigh == "attention" else "attention x norm"
+
+
+def _palette(kind: theme.Kind) -> dict[str, Any]:
+    return {
+        "scale": list(theme.SCALE[kind]),
+        "around": list(theme.AROUND_ZERO[kind]),
+        "paper": theme.PAPER[kind],
+        "ink": theme.INK[kind],
+        "faint": theme.FAINT[kind],
+        "lines": theme.LINES[kind],
+        "accent": theme.COLOURS[kind][1],
+    }
+
+
+# --- one request ----------------------------------------------------------------------------------
+
+
+def _exact(scene: Scene, asked: dict[str, Any], i: int, j: int) -> bytes:
+    arrays = {}
+    for place, side in enumerate(scene.sides):
+        shown = side.grid.map(asked["row"], asked["column"])
+        if i < shown.shape[0] and j < shown.shape[1]:
+            arrays[f"row{place}"] = np.ascontiguousarray(shown[i])
+            arrays[f"column{place}"] = np.ascontiguousarray(shown[:, j])
+    return framed({"kind": "exact", **asked, "i": i, "j": j}, arrays)
+
+
+def _neurons(scene: Scene, asked: dict[str, Any], i: int, j: int) -> bytes:
+    told: list[dict[str, Any]] = []
+    arrays: dict[str, Floats] = {}
+    for place, side in enumerate(scene.sides):
+        grid, why = side.grid, _no_neurons(side.grid)
+        where = grid.site(asked["row"], asked["column"])
+        if why or where is None or i >= len(grid.sides.rows) or j >= len(grid.sides.columns):
+            told.append({"why": why or "There is no such pair here."})
+            continue
+        site, head = where
+        at, to = grid.sides.rows.places[i], grid.sides.columns.places[j]
+        made = grid.look.scores[site]
+        query = made.query[head, at]
+        key = made.key[head // (site.heads // site.groups), to]
+        rest = 0.0 if made.bias is None else float(made.bias[min(head, len(made.bias) - 1), at, to])
+        score = made.scale * float(query.astype(np.float64) @ key) + rest
+        weight = float(grid.look.maps[site][head, at, to])
+        told.append(
+            {"score": score, "scale": made.scale, "rest": rest, "weight": weight, "why": ""}
+        )
+        arrays |= {f"query{place}": query, f"key{place}": key}
+    return framed({"kind": "neurons", **asked, "i": i, "j": j, "sides": told}, arrays)
+
+
+def _no_neurons(grid: Grid) -> str:
+    """Why query and key cannot be shown; "" where they can."""
+    if grid.options.together != "each head":
+        return "Query and key belong to one head: show each head to see them."
+    if grid.options.unit == "words":
+        return "Query and key belong to pieces: show pieces to see them."
+    if grid.group not in {(site.stack, site.kind) for site in grid.look.scores}:
+        return f"{grid.look.model} does not show its queries and keys."
+    return ""
+
+
+def _file(scene: Scene, request: Request, number: int) -> bytes:
+    cell = None
+    if request.get("row") is not None or request.get("column") is not None:
+        cell = _place(scene, request)
+    made = exports.made(scene, str(request.get("form")), cell, state_in(scene, request))
+    head = {"kind": "file", "id": number, "view": scene.id, "name": made.name, "type": made.type}
+    return framed(head, {"file": np.frombuffer(made.content, dtype=np.uint8)})
+
+
+def _place(scene: Scene, request: Request) -> tuple[int, int]:
+    found = [request.get("row"), request.get("column")]
+    if not _are_numbers(found, (scene.rows, scene.columns)):
+        raise WorkbenchError(f"there is no map {str(found)!r:.40} here.")
+    return int(found[0]), int(found[1])  # type: ignore[arg-type]
+
+
+def _pair(scene: Scene, request: Request) -> tuple[int, int]:
+    found = [request.get("i"), request.get("j")]
+    if not _are_numbers(found, _size(scene)):
+        raise WorkbenchError(f"there is no pair {str(found)!r:.40} here.")
+    return int(found[0]), int(found[1])  # type: ignore[arg-type]
+
+
+def _size(scene: Scene) -> tuple[int, int]:
+    grids = [side.grid.sides for side in scene.sides]
+    return max(len(g.rows) for g in grids), max(len(g.columns) for g in grids)
+
+
+def _are_numbers(found: Any, bounds: tuple[int, int]) -> bool:
+    """Two whole numbers, each from 0 to below its bound."""
+    return (
+        isinstance(found, list | tuple)
+        and len(found) == 2
+        and all(type(n) is int and 0 <= n < most for n, most in zip(found, bounds, strict=True))
+    )

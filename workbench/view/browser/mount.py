@@ -1,0 +1,61 @@
+"""The attention browser on a page: mounted once, fed by its own requests, its place in the address.
+
+Moving from head to head runs only the fragment here, never the page and never the model. Costs an
+overview when the page asks for another view, and a map an answer.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from workbench.view.browser.answers import answered, overview_of, state_in
+from workbench.view.browser.assets import script, style
+from workbench.view.browser.scene import Scene
+
+KEY = "attention-browser"
+CELL, PIN, LOOK = "cell", "pin", "look"  # in the address
+_component = st.components.v2.component("workbench.attention", css=style(), js=script())
+
+
+@st.fragment
+def attention_browser(scene: Scene) -> None:
+    """Draw a scene, and answer what is asked of it."""
+    asked = (st.session_state.get(KEY) or {}).get("ask")
+    if isinstance(asked, Mapping) and asked.get("view") == scene.id:
+        _to_address(state_in(scene, asked))
+        message = answered(scene, asked)
+    else:
+        message = overview_of(scene, state_in(scene, {"state": _from_address()}))
+    _component(key=KEY, data=message, on_ask_change=lambda: None)
+
+
+def _to_address(state: Mapping[str, Any]) -> None:
+    cell, pin = state["cell"], state["pin"]
+    told = {
+        CELL: cell and f"{cell[0]}.{cell[1]}",
+        PIN: pin and f"{pin['i']}.{pin['j']}.{pin['axis']}",
+        LOOK: "" if state["look"] == "map" else state["look"],
+    }
+    for name, value in told.items():
+        if value:
+            st.query_params[name] = value
+        elif name in st.query_params:
+            del st.query_params[name]
+
+
+def _from_address() -> dict[str, Any]:
+    """The state an address tells; what is no such thing is looked over by `state_in`."""
+    pin = st.query_params.get(PIN, "").split(".")
+    pair: list[Any] = list(_numbers(pin[:2]) or (None, None))
+    return {
+        "cell": _numbers(st.query_params.get(CELL, "").split(".")),
+        "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
+        "look": st.query_params.get(LOOK, "map"),
+    }
+
+
+def _numbers(parts: list[str]) -> list[int] | None:
+    """Whole numbers as an address has them; None where one is none."""
+    are = all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts)
+    return [int(part) for part in parts] if are else None
