@@ -7,12 +7,14 @@ chosen here, beside every page, and so kept from page to page and in the address
 import streamlit as st
 
 from workbench.view.parts import chosen
+from workbench.view.parts.problems import guarded
 
 PAGES = (
     ("start", "Start"),
     ("models", "Models"),
     ("corpora", "Corpora"),
     ("attention", "Attention"),
+    ("experiments", "Experiments"),
     ("runs", "Runs"),
     ("doctor", "Doctor"),
 )
@@ -21,4 +23,5 @@ st.set_page_config(page_title="Workbench", layout="wide")
 pages = [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in PAGES]
 page = st.navigation(pages, position="top")
 chosen.choose()
-page.run()
+with guarded():
+    page.run()

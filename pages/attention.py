@@ -21,11 +21,12 @@ with told(stop=True):
     from workbench.view.browser.mount import attention_browser
     from workbench.view.browser.scene import scene_of, side_of
 
-    doc = looking.text(chosen.corpus())
+    with looking.row():
+        doc, other = looking.text(), looking.beside()
     written = looking.target(doc) if len(model.stacks) > 1 else None
     with st.spinner("Looking …"):
         seen = look(model, doc, written)
     kind, options, tables = looking.shown(seen)
     first = side_of(seen, kind, options, doc if kind[0] == "encoder" else written or doc, tables)
-    second = looking.second(ref, doc, written, kind, options, tables)
+    second = looking.second(other, ref, doc, written, kind, options, tables)
     attention_browser(scene_of([first, *second]))

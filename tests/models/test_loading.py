@@ -206,3 +206,13 @@ def test_a_model_without_its_tokenizer_is_refused(zoo_folder: Folder, tmp_path: 
         (tmp_path / name).write_bytes((zoo_folder("bert") / name).read_bytes())
     with pytest.raises(WorkbenchError, match="no tokenizer"):
         load(tmp_path, "cpu")
+
+
+def test_models_are_opened_by_several_threads_at_once(zoo_folder: Folder) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    folders = [zoo_folder(name) for name in ("bert", "gpt2", "t5", "bart")]
+    alone = [load(folder, device="cpu").content_hash for folder in folders]
+    with ThreadPoolExecutor(8) as threads:
+        opened = threads.map(lambda folder: load(folder, device="cpu").content_hash, 4 * folders)
+    assert list(opened) == 4 * alone

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -181,7 +180,7 @@ class _Everything:
         self.maps: dict[Site, Floats] = {}
         self.norms: dict[Site, Floats] = {}
         self.scores: dict[Site, Scores] = {}
-        self._biases: dict[tuple[Any, ...], Floats] = {}  # T5's layers share one
+        self._biases: list[tuple[Tensor, Floats]] = []  # T5's layers share one
 
     def wants(self, site: Site) -> bool:
         return True
@@ -203,10 +202,11 @@ class _Everything:
     def _bias(self, bias: Tensor | None) -> Floats | None:
         if bias is None:
             return None
-        name = (bias.data_ptr(), tuple(bias.shape), tuple(bias.stride()))
-        if name not in self._biases:
-            self._biases[name] = _floats(bias[0])
-        return self._biases[name]
+        for seen, kept in self._biases:
+            if seen is bias or (seen.shape == bias.shape and torch.equal(seen, bias)):
+                return kept
+        self._biases.append((bias, _floats(bias[0])))
+        return self._biases[-1][1]
 
 
 def _floats(tensor: Tensor) -> Floats:

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar
 
 import torch
@@ -32,6 +33,7 @@ from workbench.models.words import (
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 T = TypeVar("T")
+_alone = RLock()  # transformers makes models on a device that it sets for all threads
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HEADS = ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
@@ -51,7 +53,8 @@ def load(
     weights be read that are not safetensors. `seed` draws the weights of a `@random` one.
     """
     name = os.fspath(ref)
-    found = _opened(located(name), device, precision, seed, pickled)
+    with _alone:
+        found = _opened(located(name), device, precision, seed, pickled)
     found.name = name
     return found
 

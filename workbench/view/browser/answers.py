@@ -174,11 +174,18 @@ def _items(side: Items) -> list[dict[str, Any]]:
 
 
 def _title(scene: Scene) -> str:
-    grid = scene.sides[0].grid
-    stack, kind = grid.group
-    names = " and ".join(dict.fromkeys(side.grid.look.model for side in scene.sides))
-    how = "" if grid.options.together == "each head" else f", {grid.options.together}"
-    return f"{names}: {stack} {KIND[kind]} by {grid.options.unit}{how}"
+    options = scene.sides[0].grid.options
+    named = [
+        (side.grid.look.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}")
+        for side in scene.sides
+    ]
+    how = "" if options.together == "each head" else f", {options.together}"
+    kinds = {kind for _, kind in named}
+    if len(kinds) > 1:
+        said = " and ".join(f"{name}, {kind}" for name, kind in named)
+    else:
+        said = f"{' and '.join(dict.fromkeys(name for name, _ in named))}: {kinds.pop()}"
+    return f"{said}, by {options.unit}{how}"
 
 
 def _note(scene: Scene) -> str:

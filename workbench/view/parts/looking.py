@@ -13,6 +13,7 @@ from workbench.view.parts import chosen, sources
 if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
+    from streamlit.delta_generator import DeltaGenerator
 
     from workbench.engine.model import Model
     from workbench.maps.grids import Group, Options
@@ -34,10 +35,15 @@ RUNS = 100  # of the newest, whose tables are offered
 Beside = Literal["nothing", "another model", "another text"]
 
 
-def text(corpus: str, which: str = "") -> "Doc":
+def row() -> "DeltaGenerator":
+    """Boxes side by side, as many as fit."""
+    return st.container(horizontal=True, vertical_alignment="bottom")
+
+
+def text(which: str = "") -> "Doc":
     """The text that is looked at; `which` tells a second one's boxes apart."""
-    row = st.container(horizontal=True, vertical_alignment="bottom")
-    source = row.segmented_control(
+    corpus = chosen.corpus()
+    source = st.segmented_control(
         f"Text {which}".strip(),
         [CORPUS, OWN],
         default=CORPUS,
@@ -46,7 +52,7 @@ def text(corpus: str, which: str = "") -> "Doc":
         bind="query-params",
     )
     if source == OWN:
-        said = row.text_area(
+        said = st.text_area(
             "What to read",
             value=EXAMPLE,
             key=f"text{which}",
@@ -58,14 +64,14 @@ def text(corpus: str, which: str = "") -> "Doc":
         )
         return sources.typed(said or "")
     splits = list(sources.corpus(corpus).splits)
-    split = row.selectbox("Split", splits, key=f"split{which}", bind="query-params", width=140)
-    number = row.number_input(
+    split = st.selectbox("Split", splits, key=f"split{which}", bind="query-params", width=120)
+    number = st.number_input(
         "Sentence",
         min_value=0,
         step=1,
         key=f"sentence{which}",
         bind="query-params",
-        width=150,
+        width=130,
         help="Counted from 0. The page Corpora finds sentences by their words.",
     )
     return sources.sentence(corpus, split, int(number or 0))
@@ -90,7 +96,7 @@ def shown(look: "Look") -> "tuple[Group, Options, Tables]":
     from workbench.maps.grids import TOGETHER, Options, Weigh, numbers
     from workbench.maps.items import Special, Unit
 
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with row():
         kind = _group(look)
         unit: Unit = st.segmented_control(
             "By",
@@ -179,7 +185,7 @@ def beside() -> Beside:
         get_args(Beside),
         key="beside",
         bind="query-params",
-        width=190,
+        width=165,
         help="A second model or checkpoint on the same text, or the same model on another text: "
         "in step, with the difference where the words align.",
     )
@@ -225,6 +231,7 @@ def _tables_of_heads(wanted: frozenset[str]) -> dict[str, tuple[str, str]]:
 
 
 def second(
+    what: Beside,
     ref: str,
     doc: "Doc",
     written: "Doc | None",
@@ -237,7 +244,6 @@ def second(
     from workbench.maps.look import look
     from workbench.view.browser.scene import side_of
 
-    what = beside()
     if what == "nothing":
         return []
     if what == "another model":
@@ -248,7 +254,8 @@ def second(
         written = doc if written is None and len(model.stacks) > 1 else written
     else:
         model = sources.model(ref)
-        doc = text(chosen.corpus(), "2")
+        with row():
+            doc = text("2")
         written = doc if written is not None else None
     with st.spinner("Looking …"):
         seen = look(model, doc, written if len(model.stacks) > 1 else None)
@@ -268,6 +275,7 @@ def _other() -> str:
             key="model2",
             bind="query-params",
             accept_new_options=True,
+            width=420,
             help="As in the sidebar: a built-in model, a run, a folder, a hub id.",
         )
     )

@@ -1,5 +1,6 @@
 """Errors on a page: what was wrong and what to do, in a box; never a traceback. Costs nothing."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,23 @@ def told(stop: bool = False) -> Iterator[None]:
         tell(error)
         if stop:
             st.stop()
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """The last resort round a whole page: what nobody foresaw goes to the log, not to the user."""
+    with told():
+        try:
+            yield
+        except WorkbenchError:
+            raise
+        except Exception as error:
+            logging.getLogger("workbench").exception("a page failed")
+            raise WorkbenchError(
+                f"something went wrong inside Workbench ({type(error).__name__}).",
+                remedy="Load the page again. If it stays, the details are where the app was "
+                "started from: please report them.",
+            ) from None
 
 
 def tell(error: WorkbenchError) -> None:
