@@ -1,0 +1,82 @@
+// Asking the host: one request in flight, the newest of a kind counts, a lost answer is asked anew.
+
+const URGENT = ["overview", "cell", "exact", "neurons", "file", "state"];
+const PATIENCE = 3000; // ms without an answer until a request is sent again
+const AGAIN = 3;
+const SLOW = { file: 10 }; // a file may be long in the making
+
+/**
+ * `told()` gives view and state of the moment. `ask` promises an answer, null where a newer request
+ * took its place, or {kind: "lost"} where none came.
+ */
+function asker(host, told) {
+  const waiting = new Map();
+  let flying = null;
+  let count = Math.floor(Math.random() * 1e9);
+
+  function ask(slot, request) {
+    waiting.get(slot)?.answer(null);
+    if (flying?.slot === slot) flying.old = true;
+    return new Promise((answer) => {
+      waiting.set(slot, { slot, request, answer, old: false });
+      next();
+    });
+  }
+
+  async function next() {
+    const slot = URGENT.find((name) => waiting.has(name));
+    if (flying || !slot) return;
+    const mine = waiting.get(slot);
+    waiting.delete(slot);
+    flying = mine;
+    const answer = await sent(mine);
+    if (flying !== mine) return; // everything was dropped meanwhile
+    flying = null;
+    mine.answer(answer);
+    next();
+  }
+
+  async function sent(mine) {
+    const request = { id: (count += 1), ...told(), ...mine.request };
+    const patience = (host.patience || PATIENCE) * (SLOW[mine.slot] || 1);
+    const tries = [];
+    for (let time = 0; time <= AGAIN; time += 1) {
+      if (flying !== mine || (time && mine.old)) return null;
+      tries.push(host.ask(request));
+      const answer = await Promise.race([...tries, pause(patience)]);
+      if (answer) return answer;
+    }
+    return { kind: "lost" };
+  }
+
+  function drop() {
+    waiting.forEach((entry) => entry.answer(null));
+    waiting.clear();
+    flying?.answer(null);
+    flying = null;
+  }
+
+  return { ask, drop };
+}
+
+function pause(time) {
+  return new Promise((go) => setTimeout(go, time, null));
+}
+
+/** A map that forgets what was not used for longest. */
+function remembering(most) {
+  const kept = new Map();
+  return {
+    get(key) {
+      const value = kept.get(key);
+      if (value !== undefined) kept.delete(key), kept.set(key, value);
+      return value;
+    },
+    set(key, value) {
+      kept.delete(key);
+      kept.set(key, value);
+      if (kept.size > most) kept.delete(kept.keys().next().value);
+    },
+    clear: () => kept.clear(),
+  };
+}

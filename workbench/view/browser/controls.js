@@ -1,0 +1,141 @@
+// Controls: each has a label, is made once, and follows what it stands for by `sync`.
+
+/** A select. `options` are [value, words]; `get` and `set` reach what it stands for. */
+function choiceOf(label, options, get, set) {
+  const select = make("select", { "aria-label": label, onchange: () => set(select.value) },
+    ...options.map(([value, words]) => make("option", { value, text: words })));
+  return { node: make("label", { class: "field" }, make("span", { text: label }), select),
+    sync: () => (select.value = get()) };
+}
+
+/** A few buttons of which one is pressed. */
+function segmentOf(label, options, get, set) {
+  const buttons = options.map(([value, words]) =>
+    make("button", { type: "button", text: words, onclick: () => set(value) }));
+  return { node: make("span", { class: "segment", role: "group", "aria-label": label }, ...buttons),
+    sync: () => options.forEach(([value], k) => buttons[k].setAttribute("aria-pressed", get() === value)) };
+}
+
+function checkOf(words, get, set, mark = null) {
+  const box = make("input", { type: "checkbox", onchange: () => set(box.checked) });
+  return { node: make("label", { class: "check" }, box, mark, make("span", { text: words })),
+    sync: () => (box.checked = get()) };
+}
+
+/** A number that may be left out: null then. */
+function numberOf(label, get, set, traits = {}) {
+  const box = make("input", { type: "number", step: "any", "aria-label": label, ...traits,
+    oninput: () => set(box.value === "" ? null : Number(box.value)) });
+  return { node: make("label", { class: "field" }, make("span", { text: label }), box),
+    sync: () => {
+      const now = get();
+      if ((box.value === "" ? null : Number(box.value)) !== now) box.value = now ?? "";
+    } };
+}
+
+function buttonOf(words, act, traits = {}) {
+  return make("button", { type: "button", text: words, onclick: act, ...traits });
+}
+
+/** A row of controls that wraps; `sync` brings all of them up to date. */
+function toolbar(label, ...parts) {
+  const controls = parts.filter(Boolean);
+  return { node: make("div", { class: "tools", role: "toolbar", "aria-label": label },
+    ...controls.map((part) => part.node || part)), sync: () => controls.forEach((part) => part.sync?.()) };
+}
+
+/** Shown only where `when` holds. */
+function shownWhen(when, control) {
+  return { node: control.node, sync: () => (control.sync?.(), (control.node.hidden = !when())) };
+}
+
+/** What stands over the overview: score, order, filter, side. */
+function overviewTools(browser) {
+  const side = browser.message.sides[0];
+  const { choice } = browser;
+  const score = () => scoreOf(side, choice.score);
+  const changed = (change) => () => (Object.assign(choice, change), browser.refresh());
+  const scores = [["", "none"], ...side.scores.map(({ name }) => [name, name])];
+  const number = () => score()?.kind === "number";
+  const text = () => score()?.kind === "text";
+  const names = message => message.sides.map((one, s) => [String(s), one.name]);
+  return toolbar("heads",
+    side.scores.length ? choiceOf("Score", scores, () => choice.score, (name) =>
+      changed({ score: name, least: null, most: null, values: null, order: "grid" })()) : null,
+    shownWhen(number, choiceOf("Order", [["grid", "as in the model"], ["down", "largest first"], ["up", "smallest first"]],
+      () => choice.order, (order) => changed({ order })())),
+    shownWhen(text, choiceOf("Order", [["grid", "as in the model"], ["up", "by value"]],
+      () => choice.order, (order) => changed({ order })())),
+    shownWhen(number, numberOf("at least", () => choice.least, (least) => changed({ least })())),
+    shownWhen(number, numberOf("at most", () => choice.most, (most) => changed({ most })())),
+    ...side.scores.filter(({ kind }) => kind === "text").map((one) =>
+      shownWhen(() => score() === one, valuesOf(browser, one))),
+    browser.message.sides.length > 1 ? segmentOf("Side", [...names(browser.message), ["both", "both"]],
+      () => browser.shownSide, (which) => ((browser.shownSide = which), browser.refresh())) : null,
+    saveTools(browser),
+  );
+}
+
+/** Which values of a text score pass. */
+function valuesOf(browser, score) {
+  const values = [...new Set(score.values.flat().filter((v) => v !== null))].sort();
+  const picked = () => browser.choice.values || new Set(values);
+  const checks = values.map((value) => checkOf(visible(value), () => picked().has(value), (on) => {
+    const now = new Set(picked());
+    on ? now.add(value) : now.delete(value);
+    browser.choice.values = now.size === values.length ? null : now;
+    browser.refresh();
+  }));
+  const menu = make("details", { class: "menu" }, make("summary", { text: `Filter by ${score.name}` }),
+    make("div", { class: "values" }, ...checks.map(({ node }) => node)));
+  return { node: menu, sync: () => checks.forEach((check) => check.sync()) };
+}
+
+const SIZES = [["fit", "fit"], ["0.25", "¼x"], ["0.5", "½x"], ["1", "1x"], ["2", "2x"], ["3", "3x"]];
+
+/** What stands over an opened cell: the way back, layer and head, the look and its options. */
+function cellTools(browser) {
+  const { grid } = browser.message.sides[0];
+  const { lines } = browser;
+  const is = (look) => () => browser.state.look === look;
+  const at = (k) => () => String(browser.state.cell?.[k] ?? 0);
+  const names = (list) => list.map((name, k) => [String(k), name]);
+  const { rows, columns } = commonGrid(browser.message).grid;
+  const relined = (change) => (Object.assign(lines, change), browser.refresh());
+  const word = (text, otherwise) => (text || otherwise).replace(/^./, (first) => first.toUpperCase());
+  const kinds = [...new Set(browser.message.sides.flatMap((side) => side.overlays.map(({ name }) => name)))];
+  return toolbar("cell",
+    buttonOf("← All heads", () => browser.close(), { class: "back" }),
+    choiceOf(word(grid.row_word, "row"), names(rows), at(0), (r) => browser.open([+r, browser.state.cell[1]])),
+    choiceOf(word(grid.column_word, "column"), names(columns), at(1), (c) => browser.open([browser.state.cell[0], +c])),
+    segmentOf("Look", [["map", "Map"], ["lines", "Lines"]], () => browser.state.look, (look) => browser.change({ look })),
+    choiceOf("Size", SIZES, () => browser.zoom, (zoom) => ((browser.zoom = zoom), browser.refresh())),
+    shownWhen(is("lines"), choiceOf("Lines", [["top", "largest per token"], ["least", "from a threshold"]],
+      () => lines.by, (by) => relined({ by }))),
+    shownWhen(() => is("lines")() && lines.by === "top", choiceOf("How many", ["1", "2", "3", "5", "10"].map((k) => [k, k]),
+      () => String(lines.count), (count) => relined({ count: +count }))),
+    shownWhen(() => is("lines")() && lines.by === "least", numberOf("threshold", () => lines.least,
+      (least) => relined({ least: least ?? 0 }), { min: 0, step: 0.01 })),
+    ...kinds.map((name) => overlayCheck(browser, name)),
+    saveTools(browser),
+  );
+}
+
+function overlayCheck(browser, name) {
+  const every = browser.message.sides.flatMap((side) => side.overlays.map((overlay, k) => [overlay, k]));
+  const [overlay, k] = every.find(([one]) => one.name === name);
+  const mark = draw("svg", { width: 18, height: 10, "aria-hidden": "true" }, draw("path", { d: "M0 5H18",
+    stroke: "var(--accent)", "stroke-width": 2, "stroke-dasharray": OUTLINES[k % OUTLINES.length] }));
+  const check = checkOf(name, () => browser.overlays.has(name), (on) => {
+    on ? browser.overlays.add(name) : browser.overlays.delete(name);
+    browser.refresh();
+  }, mark);
+  check.node.title = overlay.about || "";
+  return check;
+}
+
+function saveTools(browser) {
+  const forms = browser.message.offline ? ["SVG", "PNG", "CSV"] : ["SVG", "PNG", "CSV", "NPZ", "HTML"];
+  return { node: make("span", { class: "save", role: "group", "aria-label": "Save" }, make("span", { text: "Save" }),
+    ...forms.map((form) => buttonOf(form, () => browser.save(form.toLowerCase()), { "aria-label": `Save as ${form}` }))) };
+}

@@ -1,0 +1,105 @@
+// The overview: every head of a side as a thumbnail, with a keyboard's way through them.
+
+const WAYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** The grid of side `s`; `browser` keeps focus and choices, for both sides alike. */
+function headGrid(browser, s) {
+  const canvas = make("canvas", { tabindex: "0", role: "application", class: "heads" });
+  const box = make("div", { class: "scroll" }, canvas);
+  const title = make("div", { class: "name" });
+  const node = make("section", { class: "side" }, title, box);
+  let atlas = null;
+  let now = null; // what was painted last
+  const side = () => browser.message.sides[s];
+
+  function recolour() {
+    atlas = atlasOf(side(), browser.message.arrays[`thumbs${s}`], browser.colours);
+  }
+
+  function paint(room) {
+    if (!atlas) recolour();
+    const order = arranged(side(), browser.choice);
+    const layout = thumbLayout(side(), order, room, atlas);
+    const score = scoreOf(side(), browser.choice.score);
+    now = { side: side(), atlas, order, layout, score };
+    title.textContent = browser.message.sides.length > 1 ? side().name : "";
+    const { rows, columns, row_word: row, column_word: column } = side().grid;
+    canvas.setAttribute("aria-label",
+      `${side().name}: ${order.shown} of ${order.total} heads; ${rows.length} rows (${row}), ` +
+        `${columns.length} columns (${column}). Arrow keys move, Enter opens.`);
+    mark();
+    return order;
+  }
+
+  function mark() {
+    const focused = canvas.matches(":focus");
+    paintThumbs(canvas, { ...now, focus: browser.focus, focused, colours: browser.colours });
+  }
+
+  function headAt(event) {
+    const { left, top } = canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    const { places, wide, tall } = now.layout;
+    const at = places.find((p) => x >= p.x && x < p.x + wide && y >= p.y && y < p.y + tall);
+    return at ? [at.r, at.c] : null;
+  }
+
+  /** The head that an arrow key leads to: along the grid, or along the order. */
+  function towards(way) {
+    const { order, layout } = now;
+    if (!order.flow) return neighbour(side(), browser.focus, way);
+    const at = order.heads.findIndex((head) => String(head) === String(browser.focus));
+    const to = at < 0 ? 0 : at + way[1] + way[0] * layout.inLine;
+    return order.heads[to] || browser.focus;
+  }
+
+  function onKey(event) {
+    if (!WAYS[event.key]) return;
+    browser.focus = towards(WAYS[event.key]);
+    browser.grids.forEach((grid) => grid.mark());
+    reveal();
+    browser.say(told(browser.focus));
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Scrolls the box, and no more than the box, to the focused head. */
+  function reveal() {
+    const at = now.layout.places.find(({ r, c }) => String([r, c]) === String(browser.focus));
+    if (!at) return;
+    box.scrollLeft = bounded(box.scrollLeft, at.x + now.layout.wide + 8 - box.clientWidth, at.x - now.layout.left);
+    canvas.dataset.focus = `${at.r},${at.c}`;
+  }
+
+  function told(head) {
+    const value = now.score?.values[head[0]]?.[head[1]];
+    const score = now.score ? `, ${now.score.name} ${badge(now.score, value)}` : "";
+    return `${cellName(side().grid, head)}${score}`;
+  }
+
+  function hover(event) {
+    const head = headAt(event);
+    canvas.style.cursor = head ? "pointer" : "";
+    if (!head) return browser.tip(null);
+    const top = side().tops[head[0]]?.[head[1]];
+    browser.tip(event, [
+      cellName(side().grid, head),
+      ...(top === null || top === undefined ? [] : [`largest ${browser.message.value}: ${plainly(top)}`]),
+      ...side().scores.map((score) => {
+        const value = score.values[head[0]]?.[head[1]] ?? null;
+        return `${score.name}: ${typeof value === "number" ? plainly(value) : visible(value ?? "–")}`;
+      }),
+    ]);
+  }
+
+  canvas.addEventListener("keydown", onKey);
+  canvas.addEventListener("focus", () => now && (mark(), browser.say(told(browser.focus))));
+  canvas.addEventListener("blur", () => now && mark());
+  canvas.addEventListener("pointermove", hover);
+  canvas.addEventListener("pointerleave", () => browser.tip(null));
+  canvas.addEventListener("click", (event) => {
+    const head = headAt(event);
+    if (head) browser.open(head);
+  });
+  return { node, canvas, paint, mark, recolour, reveal, layout: () => now };
+}

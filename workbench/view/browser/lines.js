@@ -1,0 +1,131 @@
+// The line view: tokens that look on the left, tokens looked at on the right, lines by weight.
+
+const MOST_LINES = 1500; // on the page, all panels together
+const PAD = 4;
+
+/** The lines to draw: {lines: [[i, j, value]], share, wanted}, strongest first. */
+function strongest(sheet, { by, count, least }, most) {
+  let whole = 0;
+  let lines = [];
+  for (let i = 0; i < sheet.height; i += 1) {
+    const row = [];
+    for (let j = 0; j < sheet.width; j += 1) {
+      if (sheet.masked(i, j)) continue;
+      const value = sheet.value(i, j);
+      if (value === 0) continue;
+      whole += Math.abs(value);
+      if (by === "least") {
+        if (Math.abs(value) >= least) lines.push([i, j, value]);
+      } else keepLargest(row, [i, j, value], count);
+    }
+    lines.push(...row);
+  }
+  const wanted = lines.length;
+  lines.sort((one, other) => Math.abs(other[2]) - Math.abs(one[2]));
+  lines = lines.slice(0, most);
+  const drawn = lines.reduce((sum, line) => sum + Math.abs(line[2]), 0);
+  return { lines, wanted, share: whole ? drawn / whole : 0 };
+}
+
+function keepLargest(row, line, count) {
+  const weight = Math.abs(line[2]);
+  if (row.length === count && Math.abs(row[count - 1][2]) >= weight) return;
+  let at = row.length;
+  while (at > 0 && Math.abs(row[at - 1][2]) < weight) at -= 1;
+  row.splice(at, 0, line);
+  if (row.length > count) row.pop();
+}
+
+/** "The lines carry 83 % of the attention." and what was left out. */
+function shareInWords(sheet, found, value) {
+  const cut = found.wanted > found.lines.length
+    ? ` ${thousands(found.lines.length)} of ${thousands(found.wanted)} lines are drawn, the strongest.` : "";
+  const of = sheet.signed ? "absolute difference" : value;
+  return `The lines carry ${percent(found.share)} of the ${of}.${cut}`;
+}
+
+/** The whole drawing, with the nodes of its lines in the order of `found.lines`. */
+function linesDrawn(sheet, found, { cell, width, left, right, colours, overlays, share }) {
+  const y = (k) => (k + 0.5) * cell + PAD;
+  const [from, to] = [left, width - right];
+  const strokes = found.lines.map(([i, j, value]) =>
+    draw("line", { x1: from, y1: y(i), x2: to, y2: y(j), "stroke-width": 1.5,
+      stroke: !sheet.signed ? colours.scale[3] : colours.around[value < 0 ? 0 : 4],
+      "stroke-opacity": (0.08 + 0.92 * Math.abs(value) / (sheet.top || 1)).toFixed(3) }));
+  const most = MOST_LABELS / share / 2;
+  const place = { cell, colours, most };
+  const rows = axisLabels(sheet.rows, "y", { ...place, room: left });
+  const columns = axisLabels(sheet.columns, "y", { ...place, room: right });
+  columns.forEach((text) => {
+    text.setAttribute("x", to + 8);
+    text.setAttribute("text-anchor", "start");
+  });
+  const shift = { transform: `translate(0 ${PAD})` };
+  const spans = [
+    draw("g", shift, ...(sheet.side.same ? spanBars(overlays, "y", cell, from - 2, colours) : [])),
+    draw("g", shift, ...spanBars(overlays, "y", cell, to + 2, colours)),
+  ];
+  const nodes = [draw("g", {}, ...strokes), ...curved(overlays, { y, left: from, right: to }, colours),
+    draw("g", shift, ...rows), draw("g", shift, ...columns), ...spans];
+  return { nodes, strokes, height: Math.max(sheet.height, sheet.width) * cell + 2 * PAD };
+}
+
+/** One panel's lines; `events` are token(side, index, event), leave() and click(axis, index). */
+function lineView(events) {
+  const inner = draw("g");
+  const cursor = draw("g", { "pointer-events": "none" });
+  const picture = draw("svg", { role: "img" }, cursor, inner);
+  const pane = make("div", { class: "pane" }, picture);
+  const words = make("p", { class: "share" });
+  const node = make("div", { class: "lineview" }, words, pane);
+  let [sheet, look, found, strokes, pin] = [null, null, null, [], null];
+
+  function show(newSheet, newLook) {
+    [sheet, look] = [newSheet, newLook];
+    found = strongest(sheet, look.lines, Math.floor(MOST_LINES / look.share));
+    const drawing = linesDrawn(sheet, found, look);
+    strokes = drawing.strokes;
+    inner.replaceChildren(...drawing.nodes);
+    picture.setAttribute("width", look.width);
+    picture.setAttribute("height", drawing.height);
+    picture.setAttribute("aria-label", look.label);
+    pane.style.maxHeight = `${Math.max(look.tall, 160)}px`;
+    words.textContent = shareInWords(sheet, found, look.value);
+    mark(null, pin);
+  }
+
+  /** Leaves only the lines of a token: what is hovered, else what is pinned. */
+  function mark(token, newPin) {
+    pin = newPin;
+    const kept = token || (pin && { axis: pin.axis, index: pin.axis === "row" ? pin.i : pin.j });
+    strokes.forEach((stroke, k) => {
+      const [i, j] = found.lines[k];
+      const on = !kept || (kept.axis === "row" ? i : j) === kept.index;
+      stroke.setAttribute("visibility", on ? "visible" : "hidden");
+    });
+    cursor.replaceChildren(...(kept ? [draw("rect", { x: kept.axis === "row" ? 0 : look.width - look.right + 3,
+      y: kept.index * look.cell + PAD, width: (kept.axis === "row" ? look.left : look.right) - 3,
+      height: Math.max(look.cell, 3), rx: 3, fill: look.colours.accent, "fill-opacity": 0.18 })] : []));
+  }
+
+  function tokenAt(event) {
+    const { left, top } = picture.getBoundingClientRect();
+    const axis = event.clientX - left < look.width / 2 ? "row" : "column";
+    const index = Math.floor((event.clientY - top - PAD) / look.cell);
+    return index >= 0 && index < (axis === "row" ? sheet.height : sheet.width) ? { axis, index } : null;
+  }
+
+  /** The lines drawn from or to a token. */
+  const linesOf = ({ axis, index }) => found.lines.filter((line) => line[axis === "row" ? 0 : 1] === index);
+
+  picture.addEventListener("pointermove", (event) => {
+    const token = tokenAt(event);
+    if (token) events.token(sheet, token, linesOf(token), event);
+  });
+  picture.addEventListener("pointerleave", events.leave);
+  picture.addEventListener("click", (event) => {
+    const token = tokenAt(event);
+    if (token) events.click(sheet, token);
+  });
+  return { node, show, mark, reveal: () => {} };
+}

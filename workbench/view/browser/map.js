@@ -1,0 +1,158 @@
+// The heatmap of one sheet: cells as one image, token labels that stay in sight, hover and pin.
+
+const LINE = 12; // px a label needs
+const MOST_LABELS = 1100;
+
+/** The sheet's cells as one image; masked cells stay clear. */
+function imageOf(sheet, colours) {
+  const canvas = canvasOf(sheet.width, sheet.height);
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const colour = sheet.signed ? colours.aroundTable : colours.scaleTable;
+  for (let i = 0, k = 0; i < sheet.height; i += 1) {
+    for (let j = 0; j < sheet.width; j += 1, k += 1) {
+      if (!sheet.masked(i, j)) pixels[k] = colour[sheet.tone(k)];
+    }
+  }
+  pen.putImageData(image, 0, 0);
+  return canvas.toDataURL();
+}
+
+/** Faint slanted lines: there is nothing here. */
+function hatching(id, colours) {
+  return draw("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    draw("rect", { width: 1, height: 6, fill: colours.lines }));
+}
+
+/** Everything between the axes, at so many pixels a cell. */
+function cellsDrawn(sheet, { cell, colours, overlays }) {
+  const [width, height] = [sheet.width * cell, sheet.height * cell];
+  const id = freshId("hatch");
+  return [
+    ...(sheet.side.causal ? [draw("defs", {}, hatching(id, colours)),
+      draw("rect", { width, height, fill: `url(#${id})` })] : []),
+    draw("image", { class: "cells", href: imageOf(sheet, colours), width, height, preserveAspectRatio: "none",
+      style: "image-rendering:pixelated" }),
+    draw("rect", { width, height, fill: "none", stroke: colours.lines }),
+    ...outlined(overlays, cell, colours),
+  ];
+}
+
+/** Labels of the items from one index to another, along x (turned) or y; `thin` leaves some out. */
+function axisLabels(items, along, { cell, room, colours, from = 0, to = items.length, most = Infinity, marked }) {
+  const step = Math.max(1, Math.ceil(LINE / cell), Math.ceil(items.length / most));
+  const labels = [];
+  for (let k = from - (from % step); k < Math.min(to, items.length); k += step) {
+    const place = Math.max((k + 0.5) * cell + 4, 10); // the first is not cut where cells are small
+    if (k && k - step <= 0 && place < 10 + LINE) continue;
+    const item = items[k];
+    labels.push(draw("text", {
+      ...(along === "x" ? { transform: `translate(${place} ${room - 8}) rotate(-90)` }
+        : { x: room - 8, y: place, "text-anchor": "end" }),
+      fill: item.special ? colours.faint : colours.ink,
+      "font-size": 11, "font-family": FONT, "font-weight": marked === k ? 700 : null,
+      "font-style": item.special ? "italic" : null,
+      text: fitted(item.t, room - 12),
+    }));
+  }
+  return labels;
+}
+
+/** Room for the labels of an axis: what the longest needs, within bounds. */
+function labelRoom(items, most) {
+  let longest = 24;
+  for (const item of items) longest = Math.max(longest, textWidth(fitted(item.t, most - 12)));
+  return Math.min(most, Math.ceil(longest) + 14);
+}
+
+/** One panel's map; `events` are hover(i, j, event), leave() and click(i, j). */
+function heatmap(events) {
+  const inner = draw("g");
+  const cursor = draw("g", { "pointer-events": "none" });
+  const cells = draw("svg", { role: "img" }, inner, cursor);
+  const pane = make("div", { class: "pane" }, cells);
+  const above = draw("svg", { class: "above", "aria-hidden": "true" });
+  const beside = draw("svg", { class: "beside", "aria-hidden": "true" });
+  const node = make("div", { class: "map" }, make("span"), above, beside, pane);
+  let sheet = null;
+  let look = null;
+  let [point, pin] = [null, null];
+
+  function show(newSheet, newLook) {
+    [sheet, look] = [newSheet, newLook];
+    const [width, height] = [sheet.width * look.cell, sheet.height * look.cell];
+    cells.setAttribute("width", width);
+    cells.setAttribute("height", height);
+    cells.setAttribute("aria-label", look.label);
+    inner.replaceChildren(...cellsDrawn(sheet, look));
+    node.style.gridTemplateColumns = `${look.left}px minmax(0, ${Math.ceil(width) + 1}px)`;
+    node.style.gridTemplateRows = `${look.top}px auto`;
+    pane.style.maxHeight = `${Math.max(look.tall, 120)}px`;
+    axes();
+    point = null;
+    mark(null, pin);
+  }
+
+  const axes = () => {
+    const { cell, left, top, colours } = look;
+    const [x, y] = [pane.scrollLeft, pane.scrollTop];
+    const seen = (from, size, items) => ({
+      from: Math.floor(from / cell), to: Math.ceil((from + (size || 2000)) / cell), most: MOST_LABELS / look.share });
+    above.setAttribute("height", top);
+    above.replaceChildren(draw("g", { transform: `translate(${-x} 0)` },
+      ...axisLabels(sheet.columns, "x", { cell, room: top, colours, marked: point?.[1], ...seen(x, pane.clientWidth) }),
+      ...spanBars(look.overlays, "x", cell, top - 2.5, colours)));
+    beside.setAttribute("width", left);
+    beside.replaceChildren(draw("g", { transform: `translate(0 ${-y})` },
+      ...axisLabels(sheet.rows, "y", { cell, room: left, colours, marked: point?.[0], ...seen(y, pane.clientHeight) }),
+      ...(sheet.side.same ? spanBars(look.overlays, "y", cell, left - 2.5, colours) : [])));
+  };
+
+  /** Draws the crossing of what is hovered, and the row or column that is pinned. */
+  function mark(newPoint, newPin) {
+    [point, pin] = [newPoint, newPin];
+    const { cell, colours } = look;
+    const [width, height] = [sheet.width * cell, sheet.height * cell];
+    const least = Math.max(cell, 2);
+    const band = (axis, k, traits) => draw("rect", axis === "row"
+      ? { x: 0, y: k * cell, width, height: least, ...traits } : { x: k * cell, y: 0, width: least, height, ...traits });
+    const thin = { fill: "none", stroke: colours.faint, "stroke-opacity": 0.6 };
+    cursor.replaceChildren(
+      ...(point ? [band("row", point[0], thin), band("column", point[1], thin)] : []),
+      ...(pin ? [
+        band(pin.axis, pin.axis === "row" ? pin.i : pin.j, { class: "pinned", fill: "none", stroke: colours.ink }),
+        draw("rect", { class: "pin", x: pin.j * cell - 1, y: pin.i * cell - 1, width: least + 2, height: least + 2,
+          fill: "none", stroke: colours.ink, "stroke-width": 2.5 }),
+      ] : []),
+    );
+  }
+
+  /** Scrolls the pane to where the pin is. */
+  function reveal({ i, j }) {
+    const { cell } = look;
+    pane.scrollLeft = bounded(pane.scrollLeft, (j + 2) * cell - pane.clientWidth, (j - 1) * cell);
+    pane.scrollTop = bounded(pane.scrollTop, (i + 2) * cell - pane.clientHeight, (i - 1) * cell);
+  }
+
+  function cellAt(event) {
+    const { left, top } = cells.getBoundingClientRect();
+    const i = Math.floor((event.clientY - top) / look.cell);
+    const j = Math.floor((event.clientX - left) / look.cell);
+    return i >= 0 && j >= 0 && i < sheet.height && j < sheet.width ? [i, j] : null;
+  }
+
+  const again = perFrame(() => sheet && axes());
+  pane.addEventListener("scroll", again);
+  cells.addEventListener("pointermove", (event) => {
+    const at = cellAt(event);
+    if (at) events.hover(sheet, at[0], at[1], event);
+    again();
+  });
+  cells.addEventListener("pointerleave", () => (events.leave(), again()));
+  cells.addEventListener("click", (event) => {
+    const at = cellAt(event);
+    if (at) events.click(sheet, at[0], at[1]);
+  });
+  return { node, show, mark, reveal, axes };
+}

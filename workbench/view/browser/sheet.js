@@ -1,0 +1,96 @@
+// Sheets: the maps of one opened cell, a side each, and what is between two sides.
+
+/** What is to be drawn of an answer: one sheet a side, and the difference where there is one. */
+function sheetsOf(message, answer) {
+  const sheets = message.sides.map((side, s) => sheetOfSide(side, s, answer)).filter(Boolean);
+  if (sheets.length === 2 && message.difference?.possible) sheets.push(differenceOf(...sheets));
+  return sheets;
+}
+
+function sheetOfSide(side, s, answer) {
+  const map = answer.arrays[`map${s}`];
+  if (!map) return null;
+  const told = answer.sides[s];
+  const [height, width] = map.shape;
+  const step = told.top / 255;
+  return {
+    key: s,
+    name: side.name,
+    short: side.name,
+    side,
+    rows: side.rows,
+    columns: side.columns,
+    height,
+    width,
+    signed: false,
+    top: told.top,
+    step,
+    facts: told.facts || "",
+    drawn: told.drawn || {},
+    tone: (k) => map.data[k],
+    value: (i, j) => map.data[i * width + j] * step,
+    masked: maskOf(side),
+  };
+}
+
+/** A causal model cannot look ahead: such cells are not there, which is not the same as zero. */
+function maskOf(side) {
+  if (!side.causal) return () => false;
+  return (i, j) => side.columns[j].i > side.rows[i].i;
+}
+
+function differenceOf(one, other) {
+  const { width, height } = one;
+  const values = new Float32Array(width * height);
+  let top = 0;
+  for (let i = 0; i < height; i += 1) {
+    for (let j = 0; j < width; j += 1) {
+      if (one.masked(i, j)) continue;
+      const value = one.value(i, j) - other.value(i, j);
+      values[i * width + j] = value;
+      top = Math.max(top, Math.abs(value));
+    }
+  }
+  return {
+    ...one,
+    key: "difference",
+    short: "difference",
+    name: `Difference: ${one.name} minus ${other.name}`,
+    signed: true,
+    top,
+    step: one.step + other.step,
+    facts: "",
+    drawn: {},
+    tone: (k) => (top ? Math.round((values[k] / top + 1) * 127.5) : 128),
+    value: (i, j) => values[i * width + j],
+  };
+}
+
+/** Whether rows and columns of all sides are as many, so that a pin means the same in each. */
+function inStep(message) {
+  const [one, ...others] = message.sides;
+  return others.every(
+    (side) => side.rows.length === one.rows.length && side.columns.length === one.columns.length,
+  );
+}
+
+/** Row i or column j of a sheet: exact where the answer has it, else from the map. */
+function partners(sheet, pin, exact) {
+  const across = pin.axis === "row";
+  const from = (s) => exact?.arrays[`${pin.axis}${s}`]?.data;
+  let known = sheet.key === "difference" ? null : from(sheet.key);
+  if (sheet.key === "difference" && from(0) && from(1)) known = from(0).map((v, k) => v - from(1)[k]);
+  const found = [];
+  for (let k = 0; k < (across ? sheet.width : sheet.height); k += 1) {
+    const [i, j] = across ? [pin.i, k] : [k, pin.j];
+    if (sheet.masked(i, j)) continue;
+    found.push({ i, j, item: across ? sheet.columns[j] : sheet.rows[i], sure: Boolean(known),
+      value: known ? known[k] : sheet.value(i, j) });
+  }
+  return found;
+}
+
+function shownValue(sheet, { value, sure }) {
+  const text = sure ? exactly(value) : roughly(value, sheet.top);
+  return sheet.signed && value > 0 ? `+${text}` : text;
+}

@@ -1,0 +1,134 @@
+// Thumbnails: all heads of a side on one canvas, and where on it each head lies.
+
+const GAP = 6;
+const SMALLEST = 36; // px of a thumbnail's longer side; below that the box scrolls
+const LARGEST = 104;
+const MOST_PIXELS = 8e6; // of a canvas on screen
+
+/** Every map of a side, head beside head, in one canvas; `missing` and masked pixels stay clear. */
+function atlasOf(side, array, colours) {
+  const [rows, columns, height, width] = array.shape;
+  const canvas = canvasOf(columns * width, rows * height);
+  const pen = canvas.getContext("2d");
+  const clear = clearOf(side, height, width);
+  const gone = new Set(side.missing.map(String));
+  const image = pen.createImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let r = 0; r < rows; r += 1) {
+    for (let c = 0; c < columns; c += 1) {
+      if (gone.has(`${r},${c}`)) continue;
+      const from = (r * columns + c) * height * width;
+      for (let k = 0; k < pixels.length; k += 1) {
+        pixels[k] = clear?.[k] ? 0 : colours.scaleTable[array.data[from + k]];
+      }
+      pen.putImageData(image, c * width, r * height);
+    }
+  }
+  return { canvas, width, height };
+}
+
+/** Which pixels of a thumbnail hold masked cells only, or null where there is no mask. */
+function clearOf(side, height, width) {
+  if (!side.causal) return null;
+  const first = (k, parts, whole) => Math.floor((k * whole) / parts);
+  const last = (k, parts, whole) => Math.max(first(k, parts, whole), Math.ceil(((k + 1) * whole) / parts) - 1);
+  return Uint8Array.from({ length: height * width }, (_, k) => {
+    const i = last(Math.floor(k / width), height, side.rows.length);
+    const j = first(k % width, width, side.columns.length);
+    return side.columns[j].i > side.rows[i].i ? 1 : 0;
+  });
+}
+
+/** Where each head lies in a box of that width: {places, width, height, wide, tall, …} */
+function thumbLayout(side, order, room, shape) {
+  const { rows, columns } = side.grid;
+  const left = order.flow ? 2 : 10 + Math.max(...rows.map((name) => textWidth(name, 12)));
+  const top = order.flow ? 2 : 20;
+  const above = order.flow ? 16 : 0;
+  const fits = (room - left) / columns.length - GAP;
+  const long = order.flow ? bounded(fits, 56, 84) : bounded(fits, SMALLEST, LARGEST);
+  const scale = Math.floor(long) / Math.max(shape.width, shape.height);
+  const wide = Math.max(12, Math.round(shape.width * scale));
+  const tall = Math.max(12, Math.round(shape.height * scale));
+  const [stepX, stepY] = [wide + GAP, tall + GAP + above];
+  const inLine = order.flow ? Math.max(1, Math.floor((room - left) / stepX)) : columns.length;
+  const places = order.heads.map(([r, c], k) => {
+    const [row, column] = order.flow ? [Math.floor(k / inLine), k % inLine] : [r, c];
+    return { r, c, x: left + column * stepX, y: top + row * stepY + above };
+  });
+  const lines = order.flow ? Math.ceil(places.length / inLine) : rows.length;
+  return { places, wide, tall, above, left, top, inLine, stepX, stepY,
+    width: left + Math.min(inLine, order.flow ? places.length || 1 : inLine) * stepX,
+    height: top + Math.max(1, lines) * stepY };
+}
+
+/** Paints heads, labels, badges and the mark of the focused head. */
+function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused, colours }) {
+  const most = Math.sqrt(MOST_PIXELS / (layout.width * layout.height));
+  const ratio = Math.min(window.devicePixelRatio || 1, most);
+  canvas.width = Math.round(layout.width * ratio);
+  canvas.height = Math.round(layout.height * ratio);
+  canvas.style.width = `${layout.width}px`;
+  canvas.style.height = `${layout.height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  paintHeads(pen, atlas, order, layout, ratio);
+  for (const { text, x, y, anchor, faint } of thumbLabels(side, order, layout)) {
+    pen.font = `${order.flow ? 11 : 12}px ${FONT}`;
+    pen.fillStyle = faint ? colours.faint : colours.ink;
+    pen.textAlign = anchor === "end" ? "right" : anchor === "middle" ? "center" : "left";
+    pen.fillText(text, x, y);
+  }
+  for (const mark of thumbBadges(score, order, layout)) {
+    pen.globalAlpha = 0.88;
+    pen.fillStyle = colours.paper;
+    pen.beginPath();
+    pen.roundRect(mark.x, mark.y, mark.width, 14, 3);
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.fillStyle = colours.ink;
+    pen.font = `10px ${FONT}`;
+    pen.textAlign = "left";
+    pen.fillText(mark.text, mark.x + 3, mark.y + 10.5);
+  }
+  const at = layout.places.find(({ r, c }) => focus && r === focus[0] && c === focus[1]);
+  if (at) {
+    pen.lineWidth = focused ? 2.5 : 1.5;
+    pen.strokeStyle = focused ? colours.accent : colours.faint;
+    pen.strokeRect(at.x - 2, at.y - 2, layout.wide + 4, layout.tall + 4);
+  }
+}
+
+function paintHeads(pen, atlas, order, layout, ratio = 1) {
+  const { wide, tall } = layout;
+  pen.imageSmoothingEnabled = wide * ratio < atlas.width;
+  for (const { r, c, x, y } of layout.places) {
+    pen.globalAlpha = order.kept([r, c]) ? 1 : 0.12;
+    const [fromX, fromY] = [c * atlas.width, r * atlas.height];
+    pen.drawImage(atlas.canvas, fromX, fromY, atlas.width, atlas.height, x, y, wide, tall);
+  }
+  pen.globalAlpha = 1;
+}
+
+/** The numbers of layers and heads, or a name above each head where they are sorted. */
+function thumbLabels(side, order, layout) {
+  const { rows, columns } = side.grid;
+  if (order.flow) {
+    return layout.places.map(({ r, c, x, y }) => ({ text: cellMark(side.grid, [r, c]), x, y: y - 4 }));
+  }
+  const { left, top, wide, tall, stepX, stepY } = layout;
+  return [
+    ...columns.map((name, c) => ({ text: name, x: left + c * stepX + wide / 2, y: top - 7, anchor: "middle", faint: true })),
+    ...rows.map((name, r) => ({ text: name, x: left - 7, y: top + r * stepY + tall / 2 + 4, anchor: "end", faint: true })),
+  ];
+}
+
+function thumbBadges(score, order, layout) {
+  if (!score) return [];
+  const kept = layout.places.filter(({ r, c }) => order.kept([r, c]));
+  return kept.map(({ r, c, x, y }) => {
+    const text = fitted(badge(score, score.values[r]?.[c]), layout.wide - 8, 10);
+    const width = textWidth(text, 10) + 6;
+    return { text, width, x: x + layout.wide - width - 1, y: y + layout.tall - 15 };
+  });
+}

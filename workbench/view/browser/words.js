@@ -1,0 +1,104 @@
+// Tokens, cells and numbers as words: what cannot be seen is given a sign, what is long is cut.
+
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const SIGNS = { "\n": "↵", "\r": "␍", "\t": "⇥" };
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff]/g;
+const graphemes = Intl.Segmenter ? new Intl.Segmenter() : null;
+const measuring = document.createElement("canvas").getContext("2d");
+const fittedBefore = new Map();
+
+/** The whole token, with signs for what would not be seen. */
+function visible(token) {
+  if (token === "") return "∅";
+  return token
+    .replace(UNSEEN, (sign) => SIGNS[sign] || `⟨U+${code(sign)}⟩`)
+    .replace(/^\s+$/, (blanks) => "␣".repeat(blanks.length));
+}
+
+function code(sign) {
+  return sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+}
+
+function textWidth(text, size = 11) {
+  measuring.font = `${size}px ${FONT}`;
+  return measuring.measureText(text).width;
+}
+
+/** The token cut to so many pixels. */
+function fitted(token, room, size = 11) {
+  const key = `${size}|${Math.round(room)}|${token}`;
+  if (!fittedBefore.has(key)) {
+    if (fittedBefore.size > 20000) fittedBefore.clear();
+    fittedBefore.set(key, cut(visible(token), room, size));
+  }
+  return fittedBefore.get(key);
+}
+
+function cut(text, room, size) {
+  if (text.length < 80 && textWidth(text, size) <= room) return text;
+  const start = text.slice(0, 80);
+  const parts = graphemes ? [...graphemes.segment(start)].map((p) => p.segment) : [...start];
+  while (parts.length > 1 && textWidth(`${parts.join("")}…`, size) > room) parts.pop();
+  return `${parts.join("")}…`;
+}
+
+/** A token in a sentence: quoted, kept apart from the direction of what is around it. */
+function quoted(item) {
+  return `“\u2068${visible(item.t)}\u2069” (${item.i})`;
+}
+
+/** A value that is known to 1/255 of the top. */
+function roughly(value, top) {
+  const decimals = top > 0 ? bounded(3 - Math.ceil(Math.log10(top)), 0, 9) : 3;
+  return value.toFixed(decimals).replace("-", "−");
+}
+
+/** Six significant digits. */
+function exactly(value) {
+  return value.toPrecision(6).replace("-", "−");
+}
+
+/** Four significant digits at most, without needless zeros. */
+function plainly(value) {
+  return String(Number(value.toPrecision(4))).replace("-", "−");
+}
+
+function percent(share) {
+  return `${(100 * share).toFixed(share > 0.9995 || share === 0 ? 0 : 1).replace(/\.0$/, "")} %`;
+}
+
+function thousands(count) {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** A score on a thumbnail. */
+function badge(score, value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  const size = Math.abs(value);
+  if (size >= 1000) return value.toExponential(0);
+  return value.toFixed(size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : 2);
+}
+
+function numbered(word, name) {
+  return word && /^\d/.test(name) ? `${word} ${name}` : name;
+}
+
+/** "layer 3, head 5" */
+function cellName(grid, [r, c]) {
+  return `${numbered(grid.row_word, grid.rows[r])}, ${numbered(grid.column_word, grid.columns[c])}`;
+}
+
+/** "L3 H5" */
+function cellMark(grid, [r, c]) {
+  const mark = (word, name) => (word && /^\d/.test(name) ? word[0].toUpperCase() + name : name);
+  return `${mark(grid.row_word, grid.rows[r])} ${mark(grid.column_word, grid.columns[c])}`;
+}
+
+/** A file's name out of the title and the cell. */
+function fileName(message, cell, ending) {
+  const grid = message.sides[0].grid;
+  const place = cell ? ` ${cellMark(grid, cell)}` : "";
+  const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  return `${plain(`attention ${message.title}`).slice(0, 60)}${place && `-${plain(place)}`}.${ending}`;
+}
