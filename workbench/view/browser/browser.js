@@ -104,7 +104,10 @@ function attentionBrowser(root, host, message) {
     const exact = pin && exacts.get(key(open, pin.i, pin.j));
     const neuron = pin && browser.neuronsOpen && neuronAnswers.get(key(open, pin.i, pin.j));
     cell.show(answer, exact, neuron || (pin && browser.neuronsOpen ? "…" : null));
-    if (answer) root.dataset.cell = key(open);
+    if (answer) {
+      root.dataset.cell = key(open);
+      root.dataset.painted ||= performance.now();
+    }
     if (!answer) want("cell", answers, key(open), {});
     if (pin && !exact && !browser.message.offline) want("exact", exacts, key(open, pin.i, pin.j), { i: pin.i, j: pin.j });
     if (pin && browser.neuronsOpen && !neuron) want("neurons", neuronAnswers, key(open, pin.i, pin.j), { i: pin.i, j: pin.j });

@@ -55,6 +55,12 @@ function overviewTools(browser) {
   const { choice } = browser;
   const score = () => scoreOf(side, choice.score);
   const changed = (change) => () => (Object.assign(choice, change), browser.refresh());
+  /** In another order, the first of it is the one that Enter opens. */
+  function ordered(order) {
+    changed({ order })();
+    browser.focus = browser.grids[0].first() || browser.focus;
+    browser.grids.forEach((grid) => grid.mark());
+  }
   const scores = [["", "none"], ...side.scores.map(({ name }) => [name, name])];
   const number = () => score()?.kind === "number";
   const text = () => score()?.kind === "text";
@@ -63,9 +69,9 @@ function overviewTools(browser) {
     side.scores.length ? choiceOf("Score", scores, () => choice.score, (name) =>
       changed({ score: name, least: null, most: null, values: null, order: "grid" })()) : null,
     shownWhen(number, choiceOf("Order", [["grid", "as in the model"], ["down", "largest first"], ["up", "smallest first"]],
-      () => choice.order, (order) => changed({ order })())),
+      () => choice.order, ordered)),
     shownWhen(text, choiceOf("Order", [["grid", "as in the model"], ["up", "by value"]],
-      () => choice.order, (order) => changed({ order })())),
+      () => choice.order, ordered)),
     shownWhen(number, numberOf("at least", () => choice.least, (least) => changed({ least })())),
     shownWhen(number, numberOf("at most", () => choice.most, (most) => changed({ most })())),
     ...side.scores.filter(({ kind }) => kind === "text").map((one) =>

@@ -101,5 +101,6 @@ function headGrid(browser, s) {
     const head = headAt(event);
     if (head) browser.open(head);
   });
-  return { node, canvas, paint, mark, recolour, reveal, layout: () => now };
+  const first = () => (now?.order.flow ? now.order.heads[0] : null);
+  return { node, canvas, paint, mark, recolour, reveal, first, layout: () => now };
 }

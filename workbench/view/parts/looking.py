@@ -292,10 +292,10 @@ def without_heads(model: "Model") -> None:
         "another, and there is nothing to draw here. It has one layer"
     )
     st.info("This model has no attention.", icon=":material/visibility_off:")
-    st.text(f"{model.name}: {why}, which experiments look into.")
+    st.text(f"{why}, which experiments look into.")
     with st.container(horizontal=True):
         st.page_link("pages/experiments.py", label="Run an experiment on its layers")
         st.page_link("pages/models.py", label="What the model is")
-        st.page_link(
-            "pages/attention.py", label="Look at mini:bert", query_params={"model": "mini:bert"}
+        st.button(
+            "Look at mini:bert", on_click=chosen.choose_model, args=("mini:bert",), type="tertiary"
         )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import streamlit as st
 
 from workbench.errors import WorkbenchError
+from workbench.view.parts.words import plain
 
 
 @contextmanager
@@ -39,5 +40,5 @@ def guarded() -> Iterator[None]:
 
 def tell(error: WorkbenchError) -> None:
     """One error as text: nothing in it is read as markup."""
-    st.error("This did not work.", icon=":material/error:")
-    st.code(str(error), language=None, wrap_lines=True)
+    lines = (plain(line.strip()) for line in str(error).splitlines())
+    st.error("\n\n".join(["This did not work.", *lines]), icon=":material/error:")

@@ -1,0 +1,193 @@
+"""The attention page, driven as a person would: look, move, pin, compare, save, come back."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import workbench as wb
+from workbench.maps.look import look
+from workbench.runs.run import Run
+
+pytestmark = pytest.mark.browser
+
+
+def opened(page: Page, app_url: str, query: str = "") -> Locator:
+    """The attention browser, painted."""
+    page.goto(f"{app_url}/attention?{query}")
+    browser = page.locator("[data-painted]")
+    expect(browser).to_be_visible()
+    return browser
+
+
+def overview(browser: Locator) -> Locator:
+    return browser.locator("canvas").first
+
+
+def passes(browser: Locator) -> int:
+    return int(browser.get_attribute("data-passes") or 0)
+
+
+def test_heads_are_walked_by_keys_and_the_model_runs_once(page: Page, app_url: str) -> None:
+    browser = opened(page, app_url, "split=test&sentence=3")
+    before = passes(browser)
+    assert before >= 1
+    overview(browser).focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(browser.get_by_role("heading", name="Layer 1, head 1")).to_be_visible()
+    expect(page).to_have_url(re.compile("cell=1[.]1"))
+    for key, name in (
+        ("ArrowRight", "Layer 1, head 2"),
+        ("ArrowDown", "Layer 2, head 2"),
+        ("ArrowLeft", "Layer 2, head 1"),
+        ("ArrowUp", "Layer 1, head 1"),
+    ):
+        page.keyboard.press(key)
+        expect(browser.get_by_role("heading", name=name)).to_be_visible()
+        expect(browser.locator("svg image").first).to_be_visible()
+    assert passes(browser) == before
+    page.keyboard.press("Escape")
+    expect(overview(browser)).to_be_visible()
+    expect(page).not_to_have_url(re.compile("cell="))
+
+
+def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> None:
+    query = "model=mini:gpt&split=dev&sentence=2&unit=words&cell=2.1&pin=3.1.row&look=map"
+    here = opened(page, app_url, query)
+    expect(here.get_by_role("heading", name="Layer 2, head 1")).to_be_visible()
+    doc = list(wb.read("primer").docs("dev", 3))[2]
+    expect(here.get_by_text(doc.text).first).to_be_visible()
+    exact = re.compile(r"[(]1[)]: [\d.]{7,}")
+    expect(here.get_by_text(exact)).to_be_visible()
+    context = browser.new_context()
+    there = opened(context.new_page(), app_url, page.url.partition("?")[2])
+    expect(there.get_by_role("heading", name="Layer 2, head 1")).to_be_visible()
+    expect(there.get_by_text(exact)).to_be_visible()
+    assert there.inner_text() == here.inner_text()
+    context.close()
+
+
+def test_a_pinned_cell_has_the_exact_value(page: Page, app_url: str) -> None:
+    browser = opened(page, app_url, "split=test&sentence=0&cell=1.2&pin=3.2.row")
+    doc = next(iter(wb.read("primer").docs("test")))
+    found = look(wb.load("mini:bert", device="cpu"), doc)
+    value = next(m for s, m in found.maps.items() if s.layer == 1)[2, 3, 2]
+    expect(browser.get_by_text(re.compile(r"[(]2[)]: [\d.]{7,}"))).to_be_visible()
+    said = re.search(r"\(3\) → .* \(2\): ([\d.e-]+)", browser.inner_text())
+    assert said and float(said[1]) == pytest.approx(float(value), rel=2e-5)
+
+
+def test_what_one_types_is_looked_at(page: Page, app_url: str) -> None:
+    browser = opened(page, app_url, "from=Your+own+text")
+    box = page.get_by_role("textbox", name="What to read")
+    box.fill("Mary saw <img src=x onerror=alert(1)> the dog.")
+    box.press("Control+Enter")
+    expect(browser.get_by_text("onerror=alert(1)").first).to_be_visible()
+    assert page.locator("img[src=x]").count() == 0
+    box.fill("   ")
+    box.press("Control+Enter")
+    expect(page.get_by_text("there is no text")).to_be_visible()
+
+
+def test_encoder_decoder_and_cross_attention(page: Page, app_url: str) -> None:
+    browser = opened(page, app_url, "model=mini:t5&split=test")
+    for name, title in (
+        ("decoder causal attention", "decoder causal self-attention"),
+        ("decoder cross-attention", "decoder cross-attention"),
+        ("encoder self-attention", "encoder self-attention"),
+    ):
+        page.get_by_role("radio", name=name).or_(page.get_by_role("button", name=name)).click()
+        expect(browser.get_by_text(title).first).to_be_visible()
+
+
+def test_elmo_has_no_attention_and_the_page_leads_on(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/attention?model=mini:elmo")
+    expect(page.get_by_text("This model has no attention")).to_be_visible()
+    expect(page.get_by_text("bi-LSTM")).to_be_visible()
+    page.get_by_role("button", name="Look at mini:bert").click()
+    expect(page.locator("[data-painted]")).to_be_visible()
+
+
+def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> None:
+    query = "beside=another+model&model2=mini:gpt&unit=words&special=hidden&split=test&cell=1.1"
+    browser = opened(page, app_url, query)
+    expect(browser.get_by_text("Difference: mini:bert minus mini:gpt").first).to_be_visible()
+    assert browser.locator("svg image").count() == 3
+    browser = opened(page, app_url, query.replace("unit=words", "unit=pieces&special=shown"))
+    expect(browser.get_by_text("do not align").first).to_be_visible()
+
+
+def test_saving_what_is_seen(page: Page, app_url: str, tmp_path: Path) -> None:
+    browser = opened(page, app_url, "split=test&sentence=0&cell=0.1")
+    expect(browser.locator("svg image").first).to_be_visible()
+    saved = {}
+    for form in ("SVG", "PNG", "CSV", "NPZ", "HTML"):
+        with page.expect_download() as download:
+            browser.get_by_role("button", name=re.compile(form)).click()
+        path = tmp_path / download.value.suggested_filename
+        download.value.save_as(path)
+        saved[form] = path
+    doc = next(iter(wb.read("primer").docs("test")))
+    found = look(wb.load("mini:bert", device="cpu"), doc)
+    exact = next(iter(found.maps.values()))[1]
+    np.testing.assert_allclose(np.load(saved["NPZ"])["map"], exact, atol=1e-6)
+    values = pd.read_csv(saved["CSV"])["value"].to_numpy().reshape(exact.shape)
+    np.testing.assert_allclose(values, exact, atol=1e-6)
+    assert saved["PNG"].read_bytes().startswith(b"\x89PNG")
+    assert "[CLS]" in saved["SVG"].read_text()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(saved["HTML"].as_uri())
+    expect(page.locator("[data-painted]")).to_be_visible()
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_heads_are_sorted_by_the_table_of_a_run(
+    page: Page, app_url: str, runs: Callable[..., Run]
+) -> None:
+    done = wb.run("attention-averages", model="mini:bert", corpus="primer", limit=20)
+    browser = opened(page, app_url, f"badges={done.name}:+heads")
+    choice = browser.get_by_label("Score", exact=True)
+    name = f"best_offset_attention ({done.name}: heads)"
+    choice.select_option(label=name)
+    browser.get_by_label("Order").filter(visible=True).select_option(index=1)
+    table = done.tables["heads"].sort_values("best_offset_attention", ascending=False)
+    first = table.iloc[0]
+    overview(browser).focus()
+    page.keyboard.press("Enter")
+    heading = f"Layer {first['layer']}, head {first['head']}"
+    expect(browser.get_by_role("heading", name=heading)).to_be_visible()
+
+
+def test_nonsense_in_the_address_leaves_a_page_that_works(page: Page, app_url: str) -> None:
+    query = "cell=99.99&pin=a.b.c&unit=zzz&together=nothing&sentence=-4&look=x&layers=77&beside=9"
+    browser = opened(page, app_url, query)
+    expect(overview(browser)).to_be_visible()
+    page.goto(f"{app_url}/attention?sentence=99999999")
+    expect(page.get_by_text("there is no sentence 99999999")).to_be_visible()
+    page.goto(f"{app_url}/attention?model=../../etc")
+    expect(page.get_by_text("This did not work")).to_be_visible()
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_two_browsers_do_not_see_one_anothers_choices(browser: Browser, app_url: str) -> None:
+    contexts = [browser.new_context() for _ in range(2)]
+    pages = [context.new_page() for context in contexts]
+    for page, ref in zip(pages, ("mini:bert", "mini:gpt"), strict=True):
+        page.goto(f"{app_url}/attention?model={ref}&split=test")
+    found = [page.locator("[data-painted]") for page in pages]
+    expect(found[0].get_by_text("mini:bert: encoder self-attention").first).to_be_visible()
+    expect(found[1].get_by_text("mini:gpt: decoder causal self-attention").first).to_be_visible()
+    overview(found[0]).focus()
+    pages[0].keyboard.press("Enter")
+    expect(found[0].get_by_role("heading", name="Layer 0, head 0")).to_be_visible()
+    assert "cell=" not in pages[1].url
+    expect(overview(found[1])).to_be_visible()
+    for context in contexts:
+        context.close()
