@@ -1,6 +1,8 @@
 """A look holds what the model did, once: against eager attention, and with its own arithmetic."""
 
+import resource
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,3 +173,36 @@ def test_pieces_are_written_as_people_read_them(model: Models) -> None:
             if not special
         )
         assert "Ġ" not in shown and "Ã" not in shown, shown
+
+
+def test_a_hundred_texts_leave_the_process_as_large_as_thirty(
+    model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks and overviews as the page makes them, 120 words each: what is let go of is freed."""
+    from workbench.maps.grids import Options
+    from workbench.view.browser import scene
+
+    monkeypatch.setattr(KEPT, "most", 4 << 20)
+    monkeypatch.setattr(scene.KEPT, "most", 1 << 20)
+
+    def held() -> int:  # bytes
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    sizes = []
+    for number in range(100):
+        text = Doc(vocabulary("en"), words=[f"w{number}", "sees", "the", "dog"] * 30)
+        seen = look(model("bert"), text)
+        scene.side_of(seen, ("encoder", "self"), Options(), text)
+        sizes.append(held())
+    assert KEPT.size <= 4 << 20
+    assert max(sizes[30:]) - sizes[30] < 16 << 20
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_hundred_texts_leave_the_gpu_as_it_was(model: Models) -> None:
+    on_gpu = load(model("bert").name, device="cuda")
+    look(on_gpu, Doc(vocabulary("en"), words=["dog"] * 60))
+    before = torch.cuda.memory_allocated()
+    for number in range(100):
+        look(on_gpu, Doc(vocabulary("en"), words=[f"w{number}", "sees", "the", "dog"] * 15))
+    assert torch.cuda.memory_allocated() == before
