@@ -1,5 +1,18 @@
-"""The page runs."""
+"""All runs: find them, open one, lay several side by side, save reports, remove and bring back.
+
+What is opened is in the address. Reads the runs' folders; costs a look at each.
+"""
 
 import streamlit as st
 
-st.title("Runs")
+from workbench.view.parts import listing, opened
+
+st.title("Runs", anchor=False)
+opened.undo()
+runs = listing.standing()
+if runs:
+    listing.draw(runs)
+else:
+    listing.nothing()
+opened.show(listing.opened())
+opened.removed()

@@ -1,4 +1,4 @@
-"""The first page: what Workbench is, what it runs on here, and how the built-in corpus looks.
+"""The first page: what Workbench is, four ways on, a tour with one click, the newest runs.
 
 The greeting stands before anything heavy is imported, so that it is there at once.
 """
@@ -10,7 +10,13 @@ import streamlit as st
 if TYPE_CHECKING:
     from workbench.doctor import Facts
 
-EXAMPLES = 3
+NEWEST = 5
+WAYS = (
+    ("attention", "Look at attention", "visibility", "What each head of a model attends to."),
+    ("experiments", "Run an experiment", "science", "Ask one question of a model and a corpus."),
+    ("corpora", "Browse a corpus", "menu_book", "Sentences with their words, trees and entities."),
+    ("models", "Open a model", "deployed_code", "Its layers, heads, tokenizer and predictions."),
+)
 
 
 @st.cache_resource(show_spinner="Looking around …")
@@ -21,35 +27,42 @@ def machine() -> "Facts":
     return facts()
 
 
-@st.cache_data(show_spinner="Reading the built-in corpus …")
-def examples() -> list[str]:
-    """A few sentences of the built-in corpus, drawn as text."""
-    from workbench.corpora import read
-    from workbench.corpora.show import shown
-
-    return [shown(doc) for doc in read("primer").docs("dev", limit=EXAMPLES)]
-
-
-st.title("Workbench")
+st.title("Workbench", anchor=False)
 st.markdown(
     "Workbench trains or loads language models and shows what is inside them: what each layer "
-    "knows, what each attention head does, what can be removed, and what fine-tuning changes."
+    "knows, what each attention head does, what can be removed, and what fine-tuning changes. "
+    "Everything runs on this machine, and every result becomes a report that opens anywhere."
 )
+columns = [*st.columns(2), *st.columns(2)]
+for place, (name, label, icon, about) in zip(columns, WAYS, strict=True):
+    with place.container(border=True, height="stretch"):
+        st.page_link(f"pages/{name}.py", label=f"**{label}**", icon=f":material/{icon}:")
+        st.caption(about)
 
-corpus, computer = st.columns([3, 2], gap="large")
-with corpus:
-    st.header("The built-in corpus")
-    st.markdown("`primer` is made up, small, and comes with exact gold for every layer.")
-    for example in examples():
-        st.code(example, language=None, wrap_lines=True)
-with computer:
-    st.header("This machine")
-    here = machine()
-    runs_on = " + ".join(here.device.names) or here.device.kind.upper()
-    st.markdown(f"**{runs_on}**, {here.device.cores} processor cores")
-    st.markdown(f"Workbench {here.workbench}, Python {here.python}")
-    with st.expander("Packages"):
-        st.table({package.name: package.installed or "none" for package in here.packages})
-    for missing in here.missing:
-        st.markdown(f"Missing: {missing.what}, for {missing.why}")
-        st.code(missing.command, language="bash")
+st.header("A tour", anchor=False)
+st.markdown(
+    "Every experiment there is, on a corpus and models that are built in. No network is needed; "
+    "it takes a minute or two."
+)
+from workbench.view.parts import listing, tour  # noqa: E402  the greeting comes first
+
+tour.offer()
+
+st.header("The newest runs", anchor=False)
+listing.newest(NEWEST, busy=tour.is_under_way())
+
+st.header("This machine", anchor=False)
+here = machine()
+runs_on = " + ".join(here.device.names) or {"mps": "Apple GPU"}.get(here.device.kind, "processor")
+st.markdown(
+    f"Workbench {here.workbench} on Python {here.python}; models run on the {runs_on}, with "
+    f"{here.device.cores} processor cores."
+)
+if here.missing:
+    st.page_link(
+        "pages/doctor.py",
+        label=f"{len(here.missing)} things are missing that you may want"
+        if len(here.missing) > 1
+        else f"One thing is missing that you may want: {here.missing[0].what}",
+        icon=":material/build:",
+    )

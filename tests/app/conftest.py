@@ -1,38 +1,90 @@
 """The app as a user has it: `workbench app` in a process of its own, and Chromium to look at it."""
 
+import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.runs.conftest import forget_experiments, installed
+from workbench.runs.asking import ask
+from workbench.runs.launch import cancel, start
+from workbench.runs.run import Run, all_runs
+
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 START = 60  # seconds the app may take to answer on a busy machine
 
 
 @pytest.fixture(scope="session")
-def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the running app, started from a folder that is not the checkout."""
+def app_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the app is started: not the checkout; its runs and its cache lie here."""
+    folder = tmp_path_factory.mktemp("app")
+    installed(folder / "site")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def app_url(app_folder: Path) -> Iterator[str]:
+    """The address of the running app."""
+    with served(app_folder) as url:
+        yield url
+
+
+@pytest.fixture
+def runs(
+    app_folder: Path, app_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Run]]:
+    """Make a run of the experiment `steps` where the app sees it; what is under way is ended."""
+    for name, value in _environment(app_folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.syspath_prepend(str(app_folder / "site"))
+    forget_experiments()
+
+    def made(seed: int = 0, **settings: Any) -> Run:
+        asked = ask("steps", settings=settings, seed=seed).spec
+        return start(asked, opened=lambda asked, told: ((), ()))
+
+    yield made
+    for run, now in all_runs():
+        if now.under_way:
+            cancel(run)
+    forget_experiments()
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The app in a process of its own, just started."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("app")
     command = [sys.executable, "-m", "workbench.cli", "app", "--headless", "--port", str(port)]
+    env = {**os.environ, **_environment(folder)}
     with (folder / "log").open("w") as log:
-        app = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        app = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=env)
     try:
         _wait(f"http://localhost:{port}/_stcore/health", app, folder / "log")
         yield f"http://localhost:{port}"
     finally:
         app.terminate()
         app.wait(timeout=20)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        "WORKBENCH_RUNS": str(folder / "runs"),
+        "WORKBENCH_HOME": str(folder / "home"),
+        "PYTHONPATH": str(folder / "site"),
+    }
 
 
 def _wait(address: str, app: subprocess.Popen[bytes], log: Path) -> None:

@@ -2,24 +2,51 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.app.conftest import served
+from workbench.runs.run import Run
+
 pytestmark = pytest.mark.browser
 
 
-def test_first_page_greets_and_shows_the_machine_and_the_corpus(page: Page, app_url: str) -> None:
+def test_first_page_greets_shows_ways_on_and_the_machine(page: Page, app_url: str) -> None:
     page.goto(app_url)
     expect(page.get_by_role("heading", name="Workbench", exact=True)).to_be_visible()
-    expect(page.get_by_role("heading", name="The built-in corpus")).to_be_visible()
-    expect(page.locator("code", has_text=re.compile(r"VERB +root")).first).to_be_visible()
+    for way in ("Look at attention", "Run an experiment", "Browse a corpus", "Open a model"):
+        expect(page.get_by_role("link", name=way)).to_be_visible()
     expect(page.get_by_text(re.compile("Python 3[.]"))).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
     if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "start.png", full_page=True)
+    page.get_by_role("link", name="Run an experiment").click()
+    expect(page.get_by_role("heading", name="Run an experiment")).to_be_visible()
+
+
+def test_the_newest_runs_are_links(page: Page, app_url: str, runs: Callable[..., Run]) -> None:
+    run = runs(seed=9)
+    page.goto(app_url)
+    page.get_by_role("link", name="steps", exact=True).first.click()
+    expect(page.get_by_role("heading", name="Table: sums")).to_be_visible()
+    assert run.name in page.url
+
+
+def test_the_tour_outlives_the_page_and_can_be_ended(
+    page: Page, app_url: str, runs: Callable[..., Run], app_folder: Path
+) -> None:
+    page.goto(app_url)
+    page.get_by_role("button", name="Take the tour").click()
+    expect(page.get_by_text(re.compile("1 of [0-9]+: "))).to_be_visible()
+    page.reload()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Take the tour")).to_be_visible()
+    expect(page.get_by_text("The last tour did not come to its end")).to_be_visible()
+    assert not (app_folder / "runs" / "demo.html").exists()
 
 
 def test_no_request_leaves_the_machine(page: Page, app_url: str) -> None:
@@ -27,7 +54,15 @@ def test_no_request_leaves_the_machine(page: Page, app_url: str) -> None:
     page.on("request", lambda request: asked.add(urlsplit(request.url).hostname))
     page.on("websocket", lambda socket: asked.add(urlsplit(socket.url).hostname))
     page.goto(app_url)
-    expect(page.get_by_role("heading", name="Workbench", exact=True)).to_be_visible()
-    expect(page.locator("code").first).to_be_visible()
+    expect(page.get_by_role("heading", name="This machine")).to_be_visible()
     page.wait_for_load_state("networkidle")
     assert asked - {None} == {"localhost"}  # None: pictures inside the page itself
+
+
+def test_an_app_just_started_knows_its_pages_by_their_addresses(page: Page, tmp_path: Path) -> None:
+    """The frame is around the page, and no menu of files, though the first page was never seen."""
+    with served(tmp_path) as url:
+        page.goto(f"{url}/runs")
+        expect(page.get_by_text("There are no runs yet.")).to_be_visible()
+        expect(page.get_by_role("link", name="Attention")).to_be_visible()
+        expect(page.get_by_text("streamlit app")).to_have_count(0)

@@ -7,6 +7,7 @@
 Of two that ask for the same run one computes and the other follows. Costs a process.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -25,13 +26,16 @@ from workbench.errors import WorkbenchError
 from workbench.runs import events, locks, spec, status
 from workbench.runs.execute import SCRATCH, Open, execute
 from workbench.runs.journal import Journal
-from workbench.runs.names import unlinked
+from workbench.runs.names import checked, no_link, unlinked
 from workbench.runs.run import Run, is_whole
 from workbench.runs.status import CANCEL, LOCK, LOG, Failure, Status
 
 EVERY = 0.1  # seconds between looks at a run
 GRACE = 10.0  # seconds a cancelled process has to end by itself
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+BIN = ".bin"  # in the folder of runs, where no run is looked for
+KEPT = 7 * 86_400.0  # seconds that a run stays in the bin
+_MOMENT = re.compile(r"[0-9]{13,14}")  # of the day, in milliseconds
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # what `written_whole` leaves when it is killed
 _started: list[subprocess.Popen[bytes]] = []  # kept only so that the system's records are cleared
 
@@ -160,6 +164,56 @@ def _parts(run: Run) -> list[Run]:
 
 def remove(run: Run) -> None:
     """Remove a run that is not under way; half a removal is never seen as a run."""
+    _move(run, run.path.with_name(f".{run.name}.removed-{os.getpid()}"))
+    _clear(run.path.parent)
+
+
+def set_aside(run: Run) -> str:
+    """Put a run that is not under way into the bin; the name under which it can be brought back.
+
+    Nothing of it is lost for `KEPT` seconds; after that a later removal may clear it away.
+    """
+    entry = f"{run.name}.{time.time_ns() // 1_000_000}"
+    _move(run, run.path.parent / BIN / entry)
+    _clear(run.path.parent)
+    return entry
+
+
+def bring_back(entry: str) -> Run:
+    """Put a run out of the bin where it was; refused where a run of its name is there again."""
+    name, _ = _removed(entry)
+    run = Run(places.runs() / name)
+    try:
+        no_link(no_link(run.path.parent / BIN) / entry).rename(run.path)
+    except FileNotFoundError:
+        raise WorkbenchError(
+            "it is not among the removed runs any more.",
+            where=name,
+            remedy="Ask the same question again.",
+        ) from None
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise WorkbenchError(
+                "there is a run of this name again.",
+                where=name,
+                remedy="Remove that one first; both answer the same question.",
+            ) from None
+        raise _unwritable(run.path, error) from None
+    return run
+
+
+def in_bin() -> list[tuple[str, str, float]]:
+    """What can be brought back, the last removed first: its entry, its name, seconds left."""
+    found = []
+    for entry, name, removed in _entries(places.runs()):
+        left = removed + KEPT - time.time()
+        if left > 0:
+            found.append((entry, name, left))
+    return sorted(found, key=lambda one: one[2], reverse=True)
+
+
+def _move(run: Run, target: Path) -> None:
+    """Take a run away that is not under way."""
     try:
         lock, deadline = None, time.monotonic() + GRACE
         while not run.status.under_way and lock is None and time.monotonic() < deadline:
@@ -172,13 +226,40 @@ def remove(run: Run) -> None:
                 remedy=f"First: workbench runs cancel {run.name}",
             )
         try:
-            run.path.rename(run.path.with_name(f".{run.name}.removed-{os.getpid()}"))
+            no_link(target.parent).mkdir(exist_ok=True)
+            run.path.rename(target)
         finally:
             os.close(lock)
     except OSError as error:
         raise _unwritable(run.path, error) from None
-    for grave in run.path.parent.glob(".*.removed-*"):  # and those of a remover that was killed
+
+
+def _clear(runs: Path) -> None:
+    """Delete what was removed for good, and what has been in the bin long enough."""
+    for entry, _, removed in _entries(runs):
+        if removed + KEPT < time.time():
+            with suppress(OSError):  # first out of the bin: half of it cannot be brought back
+                (runs / BIN / entry).rename(runs / f".{entry}.removed-{os.getpid()}")
+    for grave in runs.glob(".*.removed-*"):  # and those of a remover that was killed
         shutil.rmtree(grave, ignore_errors=True)
+
+
+def _entries(runs: Path) -> Iterator[tuple[str, str, float]]:
+    """What is in the bin: each entry, the run's name, and the time at which it was removed."""
+    place = runs / BIN
+    for path in place.iterdir() if place.is_dir() and not place.is_symlink() else ():
+        with suppress(WorkbenchError):
+            if path.is_dir() and not path.is_symlink():
+                yield path.name, *_removed(path.name)
+
+
+def _removed(entry: str) -> tuple[str, float]:
+    """A run's name, and the time at which it was removed, out of its name in the bin."""
+    name, _, moment = entry.rpartition(".")
+    checked(name, "removed run")
+    if not _MOMENT.fullmatch(moment):
+        checked("", "removed run")
+    return name, int(moment) / 1000
 
 
 def _take(folder: Path) -> int | None:

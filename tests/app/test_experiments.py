@@ -1,0 +1,85 @@
+"""Running an experiment from its form in a real browser: as one would, and as one would not."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from workbench.runs.run import Run
+
+pytestmark = pytest.mark.browser
+Making = Callable[..., Run]
+
+
+def typed(page: Page, label: str, value: str) -> None:
+    box = page.get_by_label(label, exact=True)
+    box.fill(value)
+    box.press("Enter")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+
+
+def keep(page: Page, name: str) -> None:
+    if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
+    page: Page, browser: Browser, app_url: str, runs: Making
+) -> None:
+    page.goto(f"{app_url}/experiments?experiment=steps")
+    expect(page.get_by_text("Draws numbers, step by step.")).to_be_visible()
+    typed(page, "steps", "100")
+    typed(page, "pause", "0.1")
+    page.get_by_text("The same from the command line").click()
+    expect(page.get_by_text("--set=pause=0.1")).to_be_visible()
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text(re.compile("steps: [0-9]+ of 100"))).to_be_visible()
+    assert "run=steps-" in page.url
+    keep(page, "experiments")
+
+    other = browser.new_page()
+    other.goto(page.url)
+    expect(other.get_by_role("button", name="Cancel")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("pause", exact=True)).to_have_value("0.1")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    expect(other.get_by_role("button", name="Resume")).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("heading", name="The answer")).to_be_visible()
+    expect(page.get_by_role("heading", name="Table: sums")).to_be_visible()
+    expect(page.get_by_text("Numbers are drawn.").first).to_be_visible()
+    other.close()
+
+    page.get_by_role("button", name="Show the answer").click()
+    expect(page.get_by_text("the answer comes from disk")).to_be_visible()
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/experiments?experiment=attention-averages")
+    expect(page.get_by_text("It fits")).to_be_visible()
+    page.goto(f"{app_url}/experiments?experiment=attention-averages&model=mini:elmo")
+    expect(page.get_by_text("attention-averages needs attention heads")).to_be_visible()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("experiment=zzz", "There is no experiment of the name in the address"),
+        ("experiment=steps&run=../../etc", "can be no name of a run"),
+        ("experiment=steps&run=steps-zzz", "there is no run"),
+        ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
+        ("experiment=describe&corpus=../../etc/zzz", "zzz"),
+        ("experiment=profile&model=%00", "This did not work"),
+        ("experiment=profile&model=**x**:red[y]", "**x**:red[y]"),
+    ],
+)
+def test_a_bad_address_is_told_in_words(page: Page, app_url: str, address: str, said: str) -> None:
+    page.goto(f"{app_url}/experiments?{address}")
+    expect(page.get_by_text(said).first).to_be_visible()
+    expect(page.get_by_test_id("stException")).to_have_count(0)

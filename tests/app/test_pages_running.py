@@ -1,0 +1,140 @@
+"""The pages that run things, without a browser: no exception, and what they say."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.runs.conftest import forget_experiments, installed
+from workbench.experiment import EXPERIMENTS
+from workbench.places import app_file
+from workbench.runs.asking import ask
+from workbench.runs.launch import start
+from workbench.runs.run import Run
+
+
+@pytest.fixture(autouse=True)
+def place(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """An empty folder of runs, and an experiment that needs nothing."""
+    site = installed(tmp_path_factory.mktemp("site"))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.syspath_prepend(str(site))
+    forget_experiments()
+    yield tmp_path / "runs"
+    forget_experiments()
+
+
+def opened(name: str, **address: str | list[str]) -> AppTest:
+    app = AppTest.from_file(str(app_file()), default_timeout=60)
+    for key, value in address.items():
+        app.query_params[key] = value
+    app.switch_page(f"pages/{name}.py")
+    app.run()
+    assert not app.exception
+    return app
+
+
+def texts(app: AppTest) -> str:
+    parts = [*app.title, *app.header, *app.markdown, *app.text, *app.caption, *app.code]
+    said = "\n".join(str(part.value) for part in [*parts, *app.error])
+    return re.sub(r"\\(.)", r"\1", said)  # what is data is escaped
+
+
+def made(seed: int = 0, **settings: Any) -> Run:
+    asked = ask("steps", settings=settings, seed=seed).spec
+    return start(asked, opened=lambda asked, told: ((), ()))
+
+
+def test_start() -> None:
+    said = texts(opened("start"))
+    assert "what each attention head does" in said and "None yet." in said and "Python 3." in said
+
+
+def test_runs_of_which_there_are_none() -> None:
+    assert "There are no runs yet." in texts(opened("runs"))
+
+
+def test_doctor() -> None:
+    said = texts(opened("doctor"))
+    assert "localhost" in said and "WORKBENCH_RUNS" in said and "[auth]" in said
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS.own)
+def test_the_form_of_every_experiment(name: str) -> None:
+    """Each has its form; whether it fits is said, and nothing is run."""
+    app = opened("experiments", experiment=name)
+    assert app.selectbox(key="experiment").value == name
+    assert EXPERIMENTS[name].about in texts(app)
+    assert any(button.label == "Run" for button in app.button)
+
+
+def test_every_kind_of_setting_reaches_the_question() -> None:
+    app = opened("experiments", experiment="steps")
+    app.number_input(key="set steps steps").set_value(7)
+    app.number_input(key="set steps pause").set_value(0.25)
+    app.selectbox(key="set steps mood").set_value("warns")
+    app.text_input(key="set steps layers").set_value("1, 2")
+    app.text_input(key="set steps pattern").set_value("a b'c")
+    app.checkbox(key="set steps loud").set_value(True)
+    app.text_input(key="set steps depth").set_value("all")
+    app.run()
+    assert not app.exception
+    said = texts(app)
+    for setting in ("steps=7", "pause=0.25", "mood=warns", "layers=1,2", "loud=true", "depth=all"):
+        assert f"--set={setting}" in said
+    assert "'--set=pattern=a b'\"'\"'c'" in said, "quoted for a shell"
+
+
+def test_a_setting_that_is_wrong_is_told_in_words() -> None:
+    app = opened("experiments", experiment="steps")
+    app.text_input(key="set steps layers").set_value("one, two")
+    app.run()
+    assert not app.exception
+    assert "layers.0 is 'one'" in texts(app)
+    assert next(button for button in app.button if button.label == "Run").disabled
+
+
+def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
+    run, other = made(mood="raises"), made()
+    assert (run.status.state, other.status.state) == ("failed", "done")
+    app = opened("runs", run=run.name)
+    assert "the third drawer is empty" in texts(app)
+    assert any(button.label == "Resume" for button in app.button)
+    assert "2 runs start with" in texts(opened("runs", run="steps-"))
+
+
+def test_a_list_is_filtered(place: Path) -> None:
+    for seed in range(3):
+        made(seed)
+    app = opened("runs")
+    assert "3 runs." in texts(app)
+    app.text_input(key="find runs").set_value("no such words")
+    app.run()
+    assert any("None of the 3 runs" in info.value for info in app.info)
+    app.text_input(key="find runs").set_value("STEPS done")
+    app.run()
+    assert "3 runs." in texts(app) and not app.exception
+
+
+def test_of_several_runs_differences_have_signs() -> None:
+    names = [made(seed, rows=2).name for seed in (0, 1)]
+    app = opened("runs", run=names)
+    assert "2 runs side by side" in texts(app)
+    columns = [list(frame.value.columns) for frame in app.dataframe]
+    assert any("B − A value" in found for found in columns)
+
+
+def test_ten_thousand_runs_are_listed_a_page_at_a_time(place: Path) -> None:
+    for number in range(2_000):  # as many as a test may make; the time does not grow by the page
+        folder = place / f"steps-{number:016x}"
+        folder.mkdir(parents=True)
+        (folder / "status.json").write_text('{"state": "done", "experiment": "steps"}')
+    app = opened("runs")
+    assert "1 to 50 of 2,000 runs" in texts(app)
+    assert len(app.dataframe[0].value) == 50

@@ -1,0 +1,248 @@
+"""The parts of asking a question on a page: which experiment, of what, how; and what it comes to.
+
+What a question comes to is worked out before it is started, by the function that the command line
+uses. Costs reading the bytes of models and corpora, once a minute for the same question.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.errors import WorkbenchError
+from workbench.experiment import EXPERIMENTS, Experiment
+from workbench.models.references import MINI
+from workbench.view.parts import chosen, listing
+from workbench.view.parts.problems import tell
+from workbench.view.parts.words import plain
+
+if TYPE_CHECKING:
+    from workbench.runs.asking import Question
+    from workbench.runs.run import Run
+
+EXPERIMENT = "experiment"  # in the address
+FRESH = "runs that were started in this session"
+WAIT = 60  # seconds that a question is remembered
+SPLITS = ("train", "dev", "test")
+DEVICES = ("cpu", "cuda", "mps")
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a question comes to: the run's name, the command, and why it cannot be asked."""
+
+    name: str = ""
+    command: str = ""
+    answered: bool = False
+    problems: tuple[WorkbenchError, ...] = ()
+
+
+def experiment() -> Experiment[Any]:
+    """The experiment that is chosen, by the address or the box."""
+    names = list(EXPERIMENTS)
+    asked = st.query_params.get(EXPERIMENT)
+    if asked is not None and asked not in names:
+        st.warning("There is no experiment of the name in the address; choose one here.")
+    name = st.selectbox(
+        "Experiment",
+        names,
+        key=EXPERIMENT,
+        bind="query-params",
+        on_change=_forget,
+    )
+    return EXPERIMENTS[name if name in names else names[0]]
+
+
+def _forget() -> None:
+    """Another experiment is looked at: the run before is not its."""
+    st.query_params.pop(listing.OPENED, None)
+
+
+def needs(kind: Experiment[Any]) -> None:
+    """What models and corpora must have."""
+    wanted = [need.what for need in kind.needs]
+    if wanted:
+        st.text(f"It needs a model with {', '.join(wanted)}.")
+
+
+def opened(kind: Experiment[Any]) -> "Run | None":
+    """The run in the address, where it is one of this experiment."""
+    names = listing.opened()
+    if not names:
+        return None
+    try:
+        run = listing.open_named(names[0])
+        same: bool = run.spec.experiment == kind.name and not run.spec.sweep
+    except WorkbenchError as error:
+        tell(error)
+        return None
+    return run if same else None
+
+
+def inputs(
+    kind: Experiment[Any], model: str, corpus: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The models and corpora that are looked at: those beside the page, and further ones."""
+    both = kind.models[1] != 0 and kind.corpora[1] != 0
+    left, right = (
+        st.columns(2, vertical_alignment="center") if both else (st.container(), st.container())
+    )
+    with left:
+        models = _inputs(kind, "model", kind.models, model, MINI)
+    with right:
+        corpora = _inputs(kind, "corpus", kind.corpora, corpus, chosen.CORPORA)
+    return models, corpora
+
+
+def _inputs(
+    kind: Experiment[Any],
+    what: str,
+    number: tuple[int, int | None],
+    first: str,
+    known: Sequence[str],
+) -> tuple[str, ...]:
+    least, most = number
+    many = {"model": "models", "corpus": "corpora"}[what]
+    if most == 0:
+        return ()
+    if least:
+        st.markdown(f"{what.capitalize()}: **{plain(first)}**, as chosen beside the page")
+    elif not st.checkbox(
+        f"With the {what} chosen beside the page: {plain(first)}",
+        key=f"use {kind.name} {what}",
+        help=f"It works without a {what}, too.",
+        wrap=True,
+        persist_state="session",
+    ):
+        return ()
+    if most == 1:
+        return (first,)
+    further = st.multiselect(
+        f"Further {many}",
+        [one for one in known if one != first],
+        key=f"further {kind.name} {what}",
+        accept_new_options=True,
+        max_selections=None if most is None else most - 1,
+        help=f"{least} to {most} {many}." if most else f"{least} or more {many}.",
+        persist_state="session",
+    )
+    return (first, *further)
+
+
+def options(kind: Experiment[Any]) -> Mapping[str, Any]:
+    """Seed, split, device and precision."""
+    with st.expander("Seed, split, device, precision"):
+        places = st.columns(4)
+        seed = places[0].number_input(
+            "Seed",
+            0,
+            2**32 - 1,
+            0,
+            help="What is drawn by chance is drawn the same way under the same number.",
+            persist_state="session",
+            key=f"seed {kind.name}",
+        )
+        split = places[1].selectbox(
+            "Split",
+            SPLITS,
+            None,
+            key=f"split {kind.name}",
+            placeholder="the usual one",
+            accept_new_options=True,
+            help="The part of the corpus that is looked at, such as train, dev or test.",
+            persist_state="session",
+        )
+        device = places[2].selectbox(
+            "Device",
+            DEVICES,
+            None,
+            key="device",
+            placeholder="the best there is",
+            accept_new_options=True,
+            help="What the model runs on; cuda is an NVIDIA GPU, mps one of Apple.",
+            persist_state="session",
+        )
+        precision = places[3].selectbox(
+            "Precision",
+            PRECISIONS,
+            key="precision",
+            help="How exactly numbers are kept; auto is bf16 on a GPU, fp32 elsewhere.",
+            persist_state="session",
+        )
+    return {"seed": int(seed), "split": split, "device": device, "precision": precision}
+
+
+def preview(
+    experiment: str,
+    models: Sequence[str],
+    corpora: Sequence[str],
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Preview:
+    """What this question comes to."""
+    from workbench.report.question import command
+    from workbench.runs.run import Run
+
+    try:
+        name, asked, problems = _looked(
+            experiment, tuple(models), tuple(corpora), dict(settings), dict(options)
+        )
+    except WorkbenchError as error:
+        return Preview(problems=(error,))
+    from workbench import places
+
+    folder = places.runs() / name
+    answered = folder.is_dir() and Run(folder).status.state == "done"
+    return Preview(name, command(asked), answered, () if answered else problems)
+
+
+@st.cache_data(ttl=WAIT, max_entries=32, show_spinner="Looking whether it fits …")
+def _looked(
+    experiment: str,
+    models: tuple[str, ...],
+    corpora: tuple[str, ...],
+    settings: dict[str, Any],
+    options: dict[str, Any],
+) -> tuple[str, Any, tuple[WorkbenchError, ...]]:
+    question = _question(experiment, models, corpora, settings, options)
+    return question.spec.name, question.spec, tuple(question.misfits())
+
+
+def _question(
+    experiment: str,
+    models: Sequence[str],
+    corpora: Sequence[str],
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> "Question":
+    from workbench.runs.asking import ask
+
+    return ask(experiment, models, corpora, settings, **options)
+
+
+def begin(
+    experiment: str,
+    models: Sequence[str],
+    corpora: Sequence[str],
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Start the run, or find its answer; its name goes into the address."""
+    from workbench import places
+    from workbench.runs.api import begun
+    from workbench.runs.run import Run
+
+    question = _question(experiment, models, corpora, settings, options)
+    there = Run(places.runs() / question.spec.name)
+    is_there = there.path.is_dir() and there.status.state == "done"
+    run = begun(question)
+    st.session_state[FRESH] = {**st.session_state.get(FRESH, {}), run.name: is_there}
+    st.query_params[listing.OPENED] = run.name
+
+
+def answered(run: "Run") -> None:
+    """Say so where nothing was computed."""
+    if st.session_state.get(FRESH, {}).get(run.name):
+        st.info("This was asked before: the answer comes from disk.", icon=":material/save:")
