@@ -30,3 +30,4 @@ with told(stop=True):
     first = side_of(seen, kind, options, doc if kind[0] == "encoder" else written or doc, tables)
     second = looking.second(other, ref, doc, written, kind, options, tables)
     attention_browser(scene_of([first, *second]))
+    looking.onwards()

@@ -15,7 +15,7 @@ WAYS = (
     ("attention", "Look at attention", "visibility", "What each head of a model attends to."),
     ("experiments", "Run an experiment", "science", "Ask one question of a model and a corpus."),
     ("corpora", "Browse a corpus", "menu_book", "Sentences with their words, trees and entities."),
-    ("models", "Open a model", "deployed_code", "Its layers, heads, tokenizer and predictions."),
+    ("models", "Open a model", "deployed_code", "Its stacks, heads and parameters."),
 )
 
 

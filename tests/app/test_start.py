@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -47,16 +46,6 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     expect(page.get_by_role("button", name="Take the tour")).to_be_visible()
     expect(page.get_by_text("The last tour did not come to its end")).to_be_visible()
     assert not (app_folder / "runs" / "demo.html").exists()
-
-
-def test_no_request_leaves_the_machine(page: Page, app_url: str) -> None:
-    asked: set[str | None] = set()
-    page.on("request", lambda request: asked.add(urlsplit(request.url).hostname))
-    page.on("websocket", lambda socket: asked.add(urlsplit(socket.url).hostname))
-    page.goto(app_url)
-    expect(page.get_by_role("heading", name="This machine")).to_be_visible()
-    page.wait_for_load_state("networkidle")
-    assert asked - {None} == {"localhost"}  # None: pictures inside the page itself
 
 
 def test_an_app_just_started_knows_its_pages_by_their_addresses(page: Page, tmp_path: Path) -> None:

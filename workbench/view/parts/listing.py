@@ -161,13 +161,11 @@ def draw(runs: Sequence[Standing]) -> None:
         first = (st.pagination(-(-len(found) // LISTED), key="page of runs") - 1) * LISTED
     shown = found[first : first + LISTED]
     _refreshed(shown)
-    which = f" of {len(runs):,}" if len(found) < len(runs) else ""
-    st.caption(
-        f"{first + 1:,} to {first + len(shown):,} of {len(found):,} runs{which}. Tick one to open "
-        "it, two or more to compare them."
-        if len(found) > LISTED
-        else f"{len(found):,} runs{which}. Tick one to open it, two or more to compare them."
-    )
+    runs_of = "run" if len(found) == 1 else "runs"
+    which = f"{len(found):,} {runs_of}{f' of {len(runs):,}' if len(found) < len(runs) else ''}"
+    if len(found) > LISTED:
+        which = f"{first + 1:,} to {first + len(shown):,} of {which}"
+    st.caption(f"{which}. Tick one to open it, two or more to compare them.")
     names = [name for name, _ in shown]
     key = f"runs {hash((*names, *opened()))}"
     st.dataframe(

@@ -281,6 +281,18 @@ def _other() -> str:
     )
 
 
+def onwards() -> None:
+    """From one text to a whole corpus."""
+    st.page_link(
+        "pages/experiments.py",
+        label="Average every head over the whole corpus",
+        icon=":material/functions:",
+        query_params={**chosen.in_url(), "experiment": "attention-averages"},
+        help="A run: attention by relative offset and by pairs of tags. Its table of heads can "
+        "then be chosen under More, as badges.",
+    )
+
+
 def without_heads(model: "Model") -> None:
     """What a model without attention has instead, and where to look at it."""
     layers = model.stacks[0].layers

@@ -1,0 +1,58 @@
+"""The README's pictures, taken from the running app: python -m tests.app.take_pictures
+
+Small ones: a palette of 64 colours, and no more than what is talked about.
+"""
+
+import io
+import shutil
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.app.conftest import ARGUMENTS, served
+
+FOLDER = Path(__file__).parent / "pictures"
+SIZE = {"width": 1180, "height": 760}
+
+
+def picture(page: Page, name: str, height: int = SIZE["height"]) -> None:
+    page.wait_for_timeout(1500)
+    shot = page.screenshot(clip={"x": 0, "y": 0, "width": SIZE["width"], "height": height})
+    colours = Image.open(io.BytesIO(shot)).convert("RGB").quantize(64)
+    colours.save(FOLDER / f"{name}.png", optimize=True)
+
+
+def opened(browser: Browser, address: str, scheme: str = "light") -> Page:
+    page = browser.new_page(viewport={**SIZE, "height": 1400}, color_scheme=scheme)
+    page.goto(address)
+    return page
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(Path(folder)) as home,
+        sync_playwright() as playwright,
+    ):
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        page = opened(browser, f"{home}/attention?split=train&sentence=0&unit=words")
+        page.locator("[data-painted]").wait_for()
+        picture(page, "attention", 900)
+        page = opened(
+            browser, f"{home}/attention?split=train&sentence=0&unit=words&cell=1.3&pin=9.10.row"
+        )
+        page.get_by_text("looks at").wait_for()
+        page.get_by_label("dependencies").check()
+        picture(page, "head", 960)
+        page = opened(browser, f"{home}/corpora?split=train&sentence=1", "dark")
+        page.get_by_text("Dependencies").wait_for()
+        picture(page, "corpus", 1100)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Every page: nothing leaves the machine, nothing fails, nothing is wider than a phone."""
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+pytestmark = pytest.mark.browser
+
+PAGES = {  # by address: what is there when it is drawn
+    "": "This machine",
+    "models": "Where the parameters are",
+    "corpora?split=test&sentence=1": "Dependencies",
+    "attention?split=test&cell=1.1&pin=2.1.row": "looks at",
+    "experiments?experiment=profile": "It fits",
+    "runs": "There are no runs yet|Tick one to open it",
+    "doctor": "How to move them",
+}
+VIEWS = ((1280, "light"), (390, "dark"))
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_stays_on_the_machine_and_within_the_screen(
+    browser: Browser, app_url: str, address: str, width: int, scheme: str
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    page = context.new_page()
+    asked: set[str | None] = set()
+    wrong: list[str] = []
+    page.on("request", lambda request: asked.add(urlsplit(request.url).hostname))
+    page.on("websocket", lambda socket: asked.add(urlsplit(socket.url).hostname))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(f"{app_url}/{address}")
+    expect(page.get_by_text(re.compile(PAGES[address])).first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert asked - {None} == {"localhost"}  # None: pictures inside the page itself
+    assert not wrong
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    for part in ("html", "[data-testid=stMain]"):
+        wide, room = page.eval_on_selector(part, "node => [node.scrollWidth, node.clientWidth]")
+        assert wide <= room + 1, part
+    if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
+        name = f"{address.partition('?')[0] or 'start'}-{width}-{scheme}.png"
+        page.screenshot(path=Path(folder) / name, full_page=True)
+    context.close()
