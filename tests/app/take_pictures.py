@@ -14,18 +14,19 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.app.conftest import ARGUMENTS, served
 
 FOLDER = Path(__file__).parent / "pictures"
-SIZE = {"width": 1180, "height": 760}
+WIDTH, LEFT = 1280, 300  # of a page, and where it begins beside the choices
+HEAD = "split=test&sentence=36&unit=words&special=hidden&cell=1.1&pin=7.2.row"
 
 
-def picture(page: Page, name: str, height: int = SIZE["height"]) -> None:
+def picture(page: Page, name: str, height: int, top: int = 0) -> None:
     page.wait_for_timeout(1500)
-    shot = page.screenshot(clip={"x": 0, "y": 0, "width": SIZE["width"], "height": height})
+    shot = page.screenshot(clip={"x": LEFT, "y": top, "width": WIDTH - LEFT, "height": height})
     colours = Image.open(io.BytesIO(shot)).convert("RGB").quantize(64)
     colours.save(FOLDER / f"{name}.png", optimize=True)
 
 
 def opened(browser: Browser, address: str, scheme: str = "light") -> Page:
-    page = browser.new_page(viewport={**SIZE, "height": 1400}, color_scheme=scheme)
+    page = browser.new_page(viewport={"width": WIDTH, "height": 1600}, color_scheme=scheme)
     page.goto(address)
     return page
 
@@ -39,15 +40,15 @@ def main() -> None:
     ):
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        page = opened(browser, f"{home}/attention?split=train&sentence=0&unit=words")
+        page = opened(browser, f"{home}/attention?split=test&sentence=36")
         page.locator("[data-painted]").wait_for()
-        picture(page, "attention", 900)
-        page = opened(
-            browser, f"{home}/attention?split=train&sentence=0&unit=words&cell=1.3&pin=9.10.row"
-        )
+        picture(page, "attention", 1000)
+        page = opened(browser, f"{home}/attention?{HEAD}")
         page.get_by_text("looks at").wait_for()
         page.get_by_label("dependencies").check()
-        picture(page, "head", 960)
+        part = page.locator("[data-painted]").bounding_box()
+        assert part is not None
+        picture(page, "head", int(part["height"]) + 16, int(part["y"]) - 8)
         page = opened(browser, f"{home}/corpora?split=train&sentence=1", "dark")
         page.get_by_text("Dependencies").wait_for()
         picture(page, "corpus", 1100)
