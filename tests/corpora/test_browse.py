@@ -1,0 +1,49 @@
+"""A long corpus is looked at in parts, and says where it was not read to its end."""
+
+from pathlib import Path
+
+from workbench.corpora import read
+from workbench.corpora.browse import PASSAGE, find, passage, sizes, stamp
+
+
+def test_sizes_are_exact_or_say_that_there_is_more() -> None:
+    corpus = read("primer:size=300")
+    whole = {size.split: size for size in sizes(corpus)}
+    assert whole["train"].docs == 300 and whole["train"].whole
+    assert whole["dev"].words == sum(len(doc) for doc in corpus.docs("dev"))
+    part = {size.split: size for size in sizes(corpus, 100)}
+    assert part["train"].docs == 100 and not part["train"].whole
+    assert part["dev"].docs == 30 and part["dev"].whole
+    assert sizes(corpus, 300)[0].whole
+    assert sizes(corpus, None) == sizes(corpus)
+
+
+def test_passages_follow_one_another() -> None:
+    corpus = read("primer:size=450")
+    texts = [doc.text for number in range(4) for doc in passage(corpus, "train", number)]
+    assert texts == [doc.text for doc in corpus.docs("train")]
+    assert len(passage(corpus, "train", 0)) == PASSAGE
+
+
+def test_words_are_found_whole_and_phrases_as_they_stand() -> None:
+    corpus = read("primer:size=200")
+    docs = list(corpus.docs("train"))
+    found = find(corpus, "train", "THE")
+    assert found.whole and found.looked == 200
+    expected = [i for i, doc in enumerate(docs) if any(t.lower_ == "the" for t in doc)]
+    assert list(found.numbers) == expected
+    pair = " ".join(token.text for token in docs[7][1:3])
+    if pair in docs[7].text:
+        assert 7 in find(corpus, "train", f" {pair.upper()} ").numbers
+    assert find(corpus, "train", "zzzz").numbers == ()
+    near = find(corpus, "train", "zzzz", reach=50)
+    assert near.looked == 50 and not near.whole
+
+
+def test_a_stamp_changes_with_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("One.")
+    before = stamp(str(path))
+    path.write_text("One. Two.")
+    assert before != stamp(str(path)) != ""
+    assert stamp("primer") == stamp("a\0b") == stamp("no such corpus") == ""
