@@ -6,7 +6,7 @@ each way of showing them.
 
 import streamlit as st
 
-from workbench.view.parts import chosen, looking, sources
+from workbench.view.parts import attention, chosen, sources
 from workbench.view.parts.problems import told
 
 st.title("Attention")
@@ -14,20 +14,20 @@ with told(stop=True):
     ref = chosen.model()
     model = sources.model(ref)
     if not model.sites:
-        looking.without_heads(model)
+        attention.without_heads(model)
         st.stop()
 
     from workbench.maps.look import look
     from workbench.view.browser.mount import attention_browser
     from workbench.view.browser.scene import scene_of, side_of
 
-    with looking.row():
-        doc, other = looking.text(), looking.beside()
-    written = looking.target(doc) if len(model.stacks) > 1 else None
+    with attention.row():
+        doc, other = attention.text(), attention.beside()
+    written = attention.target(doc) if len(model.stacks) > 1 else None
     with st.spinner("Looking …"):
         seen = look(model, doc, written)
-    kind, options, tables = looking.shown(seen)
+    kind, options, tables = attention.shown(seen)
     first = side_of(seen, kind, options, doc if kind[0] == "encoder" else written or doc, tables)
-    second = looking.second(other, ref, doc, written, kind, options, tables)
+    second = attention.second(other, ref, doc, written, kind, options, tables)
     attention_browser(scene_of([first, *second]))
-    looking.onwards()
+    attention.onwards()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.view.parts import chosen, looks, problems, uploads
+from workbench.view.parts import chosen, problems, sources, uploads
 from workbench.view.parts.plain import plain
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ LAYERS = {
 def draw_chosen(ref: str) -> "Sequence[Size]":
     """What the chosen corpus is; a corpus that cannot be read ends here."""
     with st.spinner("Opening the corpus …"):
-        corpus = looks.corpus(ref)
-        found = looks.sizes(ref, bool(st.session_state.get(f"count {ref}")))
-        known = looks.layers(ref)
+        corpus = sources.corpus(ref)
+        found = sources.sizes(ref, bool(st.session_state.get(f"count {ref}")))
+        known = sources.layers(ref)
     st.table(
         [
             {
@@ -127,7 +127,7 @@ def draw_sentences(ref: str, split: str, size: "Size", number: int) -> None:
         st.button(f"Go to sentence {last:,}", on_click=go, args=(last,))
         return
     first = number // PAGE * PAGE
-    docs = looks.sentences(ref, split, first, PAGE)
+    docs = sources.sentences(ref, split, first, PAGE)
     if number - first >= len(docs):
         st.warning(f"There is no sentence {number:,} in {plain(split)}.")
         st.button("Go to the first", on_click=go, args=(0,))
@@ -177,7 +177,7 @@ def draw_row(ref: str, split: str, number: int, text: str, opened: bool) -> None
         st.markdown(f"{number:,}\u2002**{plain(text.strip() or '(no text)', 4000)}**")
         from workbench.view.parts.trees import draw
 
-        doc = looks.sentences(ref, split, number, 1)[0]
+        doc = sources.sentences(ref, split, number, 1)[0]
         if doc._.document:
             name = doc._.sent_ids[0] if len(doc._.sent_ids) == 1 else ""
             told = f"From {plain(doc._.document, 80)}"
@@ -196,7 +196,7 @@ def draw_found(ref: str, split: str, wanted: str, number: int) -> None:
     from workbench.corpora.browse import REACH
 
     reach = int(st.session_state.get("reach", REACH))
-    found = looks.found(ref, split, wanted, reach)
+    found = sources.found(ref, split, wanted, reach)
     if found.whole:
         where = f"all {found.looked:,} sentences"
     else:
@@ -320,7 +320,7 @@ st.title("Corpora")
 uploads.draw_news("corpus-news")
 st.subheader(plain(chosen.named(chosen.corpus(), "corpora"), 120))
 with st.spinner("Starting spaCy …"):
-    looks.ready()
+    sources.ready()
 top = st.container()  # filled last, for it may take seconds
 
 st.header("Bring another")
@@ -340,7 +340,7 @@ uploads.draw_list("corpora")
 
 with top, problems.told():
     ref = chosen.corpus()
-    if looks.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
+    if sources.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
         draw_fetch(ref)
     else:
         draw_all(ref)

@@ -7,11 +7,13 @@ it again. Costs what asking costs: the bytes of the model and the corpus are rea
 import streamlit as st
 
 from workbench.errors import WorkbenchError
-from workbench.view.parts import asking, chosen, forms, jobs, listing, words
+from workbench.view.parts import asking, chosen, forms, jobs, listing, sources, words
 from workbench.view.parts.problems import tell, told
 
 st.title("Run an experiment", anchor=False)
 with told(stop=True):
+    with st.spinner("Getting ready …"):
+        sources.ready()
     kind = asking.experiment()
 st.text(kind.about)
 asking.needs(kind)

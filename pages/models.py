@@ -7,7 +7,7 @@ import streamlit as st
 
 from workbench.errors import WorkbenchError
 from workbench.models.catalogue import catalogue
-from workbench.view.parts import chosen, looks, problems, uploads
+from workbench.view.parts import chosen, problems, sources, uploads
 from workbench.view.parts.plain import amount, plain
 
 OBJECTIVES = {
@@ -109,8 +109,10 @@ def draw_parts(parts: Mapping[str, int]) -> None:
 def draw_chosen(ref: str) -> None:
     """All that is known of the chosen model."""
     st.subheader(plain(chosen.named(ref, "models"), 120))
-    fetch = looks.is_remote_model(ref) and "fetched" in st.session_state.get("hub", {}).get(ref, "")
-    if looks.is_remote_model(ref) and not fetch:
+    fetch = sources.is_remote_model(ref) and "fetched" in st.session_state.get("hub", {}).get(
+        ref, ""
+    )
+    if sources.is_remote_model(ref) and not fetch:
         st.warning("This is no model on this machine. If it is a hub id, it can be fetched.")
         st.button(
             "Fetch it from the hub",
@@ -124,7 +126,7 @@ def draw_chosen(ref: str) -> None:
         waiting = "Fetching it from the hub …" if fetch else "Opening the model, once …"
         with st.spinner(waiting):
             try:
-                facts = looks.facts(ref, fetch)
+                facts = sources.facts(ref, fetch)
             except WorkbenchError:
                 st.session_state.get("hub", {}).pop(ref, None)
                 raise
@@ -132,7 +134,7 @@ def draw_chosen(ref: str) -> None:
         draw_stacks(facts)
         st.subheader("Where the parameters are")
         with st.spinner("Counting its parameters …"):
-            parts = looks.parts(ref)
+            parts = sources.parts(ref)
         draw_parts(parts)
 
 

@@ -5,14 +5,14 @@ What is opened is in the address. Reads the runs' folders; costs a look at each.
 
 import streamlit as st
 
-from workbench.view.parts import listing, opened
+from workbench.view.parts import listing, opened_runs
 
 st.title("Runs", anchor=False)
-opened.undo()
+opened_runs.undo()
 runs = listing.standing()
 if runs:
     listing.draw(runs)
 else:
     listing.nothing()
-opened.show(listing.opened())
-opened.removed()
+opened_runs.show(listing.opened())
+opened_runs.removed()

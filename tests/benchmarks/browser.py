@@ -33,8 +33,8 @@ from playwright.sync_api import Browser, CDPSession, Error, Page, Playwright, Ro
 import workbench as wb
 from tests.maps.test_grids import made
 from workbench.maps.grids import Options
-from workbench.view.browser.answers import cell_of, overview_of
 from workbench.view.browser.assets import standalone
+from workbench.view.browser.drawing import cell_of, overview_of
 from workbench.view.browser.scene import scene_of, side_of
 
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]

@@ -15,7 +15,8 @@ import workbench as wb
 from workbench.errors import WorkbenchError
 from workbench.maps.grids import Options
 from workbench.maps.look import KEPT, Look, look, passes
-from workbench.view.browser.answers import answered, overview_of, state_in
+from workbench.view.browser.answers import answered, state_in
+from workbench.view.browser.drawing import overview_of
 from workbench.view.browser.frame import framed, unframed
 from workbench.view.browser.scene import Scene, scene_of, scores_of, side_of
 

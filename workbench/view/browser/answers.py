@@ -1,10 +1,9 @@
-"""What the browser asks for, answered as frames: overview, one map, exact values, query and key.
+"""What the browser asks for, answered as frames: a map, exact values, query and key, a file.
 
-    overview_of(scene, state)            the first message
-    answered(scene, request)             one request; what is wrong in it is told, never raised
+    answered(scene, request)             what is wrong in a request is told, never raised
 
 The form of the messages is told in `MESSAGES.md` beside this file. Nothing here runs a model. An
-answer costs a pass over one map.
+answer costs a pass over one map, a file over those in it.
 """
 
 from collections.abc import Mapping
@@ -13,42 +12,13 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import WorkbenchError
-from workbench.maps.grids import Grid
-from workbench.maps.items import Items
-from workbench.maps.look import Floats, passes
-from workbench.maps.overlays import drawn, placed
-from workbench.maps.overview import bytes_of, measured
-from workbench.view import theme
+from workbench.maps.look import Floats
 from workbench.view.browser import exports
+from workbench.view.browser.drawing import cell_of, no_neurons, overview_of
 from workbench.view.browser.frame import framed
-from workbench.view.browser.scene import Scene, Side
+from workbench.view.browser.scene import Scene
 
-KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
 Request = Mapping[str, Any]
-State = Mapping[str, Any]
-
-
-def overview_of(scene: Scene, state: State | None = None, offline: bool = False) -> bytes:
-    """The grid at a glance, and all that is needed to draw it."""
-    first = scene.sides[0].grid
-    head = {
-        "kind": "overview",
-        "view": scene.id,
-        "title": _title(scene),
-        "note": _note(scene),
-        "value": _value(first.options.weigh, first.options.together),
-        "passes": passes(),
-        "palette": {kind: _palette(kind) for kind in ("light", "dark")},
-        "sides": [_side(side) for side in scene.sides],
-        "difference": None
-        if len(scene.sides) < 2
-        else {"possible": not scene.apart, "why": scene.apart},
-        "state": dict(state or {"cell": None, "pin": None, "look": "map"}),
-        "neurons": True if (why := _no_neurons(first)) == "" else why,
-        "offline": offline,
-    }
-    pictures = {f"thumbs{place}": side.overview.pictures for place, side in enumerate(scene.sides)}
-    return framed(head, pictures)
 
 
 def answered(scene: Scene, request: Request) -> bytes:
@@ -77,29 +47,6 @@ def answered(scene: Scene, request: Request) -> bytes:
         return framed({"kind": "problem", "id": number, "view": scene.id, "text": str(error)})
 
 
-def cell_of(scene: Scene, row: int, column: int, number: int = 0) -> bytes:
-    """One map of each side, in bytes."""
-    told, arrays = [], {}
-    for place, side in enumerate(scene.sides):
-        shown = side.grid.map(row, column)  # [rows, columns]
-        arrays[f"map{place}"], top = bytes_of(shown)
-        facts = [
-            f"{name} {value:.2f}"
-            for name, value in measured(side.grid, shown).items()
-            if value is not None
-        ]
-        found = {overlay.name: drawn(overlay, side.grid.sides, shown) for overlay in side.overlays}
-        told.append(
-            {
-                "top": top,
-                "facts": ", ".join(facts),
-                "drawn": {name: vars(counts) for name, counts in found.items()},
-            }
-        )
-    head = {"kind": "cell", "id": number, "view": scene.id, "row": row, "column": column}
-    return framed({**head, "sides": told}, arrays)
-
-
 def state_in(scene: Scene, request: Request) -> dict[str, Any]:
     """The state that a request or an address carries, as far as this scene has such a place."""
     given = request.get("state")
@@ -115,124 +62,6 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
             axis = "column" if pin.get("axis") == "column" else "row"
             state["pin"] = {"i": pin["i"], "j": pin["j"], "axis": axis}
     return state
-
-
-# --- the parts of an overview ---------------------------------------------------------------------
-
-
-def _side(side: Side) -> dict[str, Any]:
-    grid = side.grid
-    together = grid.options.together
-    return {
-        "name": grid.look.model,
-        "caption": side.caption,
-        "rows": _items(grid.sides.rows),
-        "columns": _items(grid.sides.columns),
-        "same": grid.group[1] != "cross",
-        "causal": grid.group[1] == "causal",
-        "grid": {
-            "rows": list(grid.rows),
-            "columns": list(grid.columns),
-            "row_word": "layers" if not grid.rows[0].isdigit() else "layer",
-            "column_word": "head" if together == "each head" or "layers" in together else "",
-        },
-        "missing": [
-            [row, column]
-            for row, tops in enumerate(side.overview.tops)
-            for column, top in enumerate(tops)
-            if top is None
-        ],
-        "tops": [list(tops) for tops in side.overview.tops],
-        "scores": [
-            {
-                "name": s.name,
-                "about": s.about,
-                "kind": s.kind,
-                "values": [list(v) for v in s.values],
-            }
-            for s in side.scores
-        ],
-        "overlays": [
-            {
-                "name": overlay.name,
-                "about": overlay.about,
-                "pairs": [list(pair) for pair in overlay.pairs],
-                "spans": [list(span) for span in overlay.spans],
-            }
-            for overlay in (placed(each, grid.sides.rows) for each in side.overlays)
-        ],
-    }
-
-
-def _items(side: Items) -> list[dict[str, Any]]:
-    return [
-        {"t": name, "special": special, "word": word, "i": place}
-        for name, special, word, place in zip(
-            side.names, side.special, side.words, side.places, strict=True
-        )
-    ]
-
-
-def _title(scene: Scene) -> str:
-    options = scene.sides[0].grid.options
-    named = [
-        (side.grid.look.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}")
-        for side in scene.sides
-    ]
-    how = "" if options.together == "each head" else f", {options.together}"
-    kinds = {kind for _, kind in named}
-    if len(kinds) > 1:
-        said = " and ".join(f"{name}, {kind}" for name, kind in named)
-    else:
-        said = f"{' and '.join(dict.fromkeys(name for name, _ in named))}: {kinds.pop()}"
-    return f"{said}, by {options.unit}{how}"
-
-
-def _note(scene: Scene) -> str:
-    """What was done to the numbers, in full."""
-    options = scene.sides[0].grid.options
-    texts = []
-    if options.unit == "words":
-        texts.append("Summed over the pieces of a word looked at, averaged over those that look.")
-    if options.special == "hidden":
-        texts.append(
-            "Special tokens are hidden; rows are not renormalised, and sum to less than 1."
-        )
-    elif options.special == "renormalised":
-        texts.append("Special tokens are hidden; rows are renormalised to sum to 1.")
-    else:
-        texts.append("Special tokens are shown.")
-    if options.weigh == "norms":
-        texts.append("Weights times the norm of what each head writes for the token looked at.")
-    if options.together == "rollout":
-        texts.append("Rollout: layers multiplied from the lowest up, half of each passed on.")
-    elif options.together != "each head":
-        texts.append(f"Each map is the {options.together.replace('both', 'layers and heads')}.")
-    for side in scene.sides:
-        look = side.grid.look
-        if look.cut:
-            texts.append(f"{look.cut} words beyond the length of {look.model} are not there.")
-        if look.unaligned:
-            texts.append(f"{look.unaligned} words have no piece of their own in {look.model}.")
-    return " ".join(texts)
-
-
-def _value(weigh: str, together: str) -> str:
-    if together == "rollout":
-        return "rollout"
-    return "attention" if weigh == "attention" else "attention x norm"
-
-
-def _palette(kind: theme.Kind) -> dict[str, Any]:
-    return {
-        "scale": list(theme.SCALE[kind]),
-        "around": list(theme.AROUND_ZERO[kind]),
-        "paper": theme.PAPER[kind],
-        "ink": theme.INK[kind],
-        "faint": theme.FAINT[kind],
-        "lines": theme.LINES[kind],
-        "accent": theme.COLOURS[kind][1],
-    }
 
 
 # --- one request ----------------------------------------------------------------------------------
@@ -252,7 +81,7 @@ def _neurons(scene: Scene, asked: dict[str, Any], i: int, j: int) -> bytes:
     told: list[dict[str, Any]] = []
     arrays: dict[str, Floats] = {}
     for place, side in enumerate(scene.sides):
-        grid, why = side.grid, _no_neurons(side.grid)
+        grid, why = side.grid, no_neurons(side.grid)
         where = grid.site(asked["row"], asked["column"])
         if why or where is None or i >= len(grid.sides.rows) or j >= len(grid.sides.columns):
             told.append({"why": why or "There is no such pair here."})
@@ -270,17 +99,6 @@ def _neurons(scene: Scene, asked: dict[str, Any], i: int, j: int) -> bytes:
         )
         arrays |= {f"query{place}": query, f"key{place}": key}
     return framed({"kind": "neurons", **asked, "i": i, "j": j, "sides": told}, arrays)
-
-
-def _no_neurons(grid: Grid) -> str:
-    """Why query and key cannot be shown; "" where they can."""
-    if grid.options.together != "each head":
-        return "Query and key belong to one head: show each head to see them."
-    if grid.options.unit == "words":
-        return "Query and key belong to pieces: show pieces to see them."
-    if grid.group not in {(site.stack, site.kind) for site in grid.look.scores}:
-        return f"{grid.look.model} does not show its queries and keys."
-    return ""
 
 
 def _file(scene: Scene, request: Request, number: int) -> bytes:

@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import WorkbenchError, did_you_mean
+from workbench.view.browser.assets import standalone
+from workbench.view.browser.drawing import cell_of, overview_of
 from workbench.view.browser.scene import Scene, Side
 
 MOST = 100 << 20  # bytes of maps in one file
@@ -120,9 +122,6 @@ def _arrays(scene: Scene, cell: Cell) -> bytes:
 
 
 def _page(scene: Scene, cell: Cell, state: dict[str, Any]) -> bytes:
-    from workbench.view.browser.answers import cell_of, overview_of
-    from workbench.view.browser.assets import standalone
-
     frames, size = [overview_of(scene, state, offline=True)], 0
     for row, column in _nearest_first(scene, cell):
         if any(side.overview.tops[row][column] is None for side in scene.sides):

@@ -9,8 +9,9 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.view.browser.answers import answered, overview_of, state_in
+from workbench.view.browser.answers import answered, state_in
 from workbench.view.browser.assets import script, style
+from workbench.view.browser.drawing import overview_of
 from workbench.view.browser.scene import Scene
 
 KEY = "attention-browser"

@@ -14,8 +14,8 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Experiment
 from workbench.models.references import MINI
 from workbench.view.parts import chosen, listing
+from workbench.view.parts.plain import plain
 from workbench.view.parts.problems import tell
-from workbench.view.parts.words import plain
 
 if TYPE_CHECKING:
     from workbench.runs.asking import Question

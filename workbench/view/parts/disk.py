@@ -7,7 +7,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from workbench.view.parts.words import facts, size
+from workbench.view.parts.plain import size
+from workbench.view.parts.words import facts
 
 SECONDS = 3.0  # for each folder
 REMEMBERED = 300  # seconds

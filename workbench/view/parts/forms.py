@@ -13,7 +13,7 @@ import streamlit as st
 from pydantic.fields import FieldInfo
 
 from workbench.experiment import Experiment
-from workbench.view.parts.words import plain
+from workbench.view.parts.plain import plain
 
 AT_ONCE = 6  # settings in view; the rest behind a fold
 COLUMNS = 3

@@ -223,7 +223,8 @@ def newest(number: int, busy: bool = False) -> None:
 
 
 def _newest(number: int) -> None:
-    from workbench.view.parts.words import ago, plain, state, subject
+    from workbench.view.parts.plain import plain
+    from workbench.view.parts.words import ago, state, subject
 
     runs = standing()[:number]
     if not runs:

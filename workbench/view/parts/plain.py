@@ -37,9 +37,9 @@ def amount(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def weight(size: int) -> str:
+def size(number: float) -> str:
     """Bytes as one says them."""
-    for power, word in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= power:
-            return f"{size / power:.3g} {word}"
-    return f"{size} bytes"
+    for power, word in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if number >= 2**power:
+            return f"{number / 2**power:,.1f} {word}"
+    return f"{number:,.0f} bytes"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import streamlit as st
 
 from workbench.errors import WorkbenchError
-from workbench.view.parts.words import plain
+from workbench.view.parts.plain import plain
 
 
 @contextmanager

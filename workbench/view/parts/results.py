@@ -99,6 +99,6 @@ def _note(text: str) -> None:
 
 
 def _title(name: str) -> str:
-    from workbench.view.parts.words import plain
+    from workbench.view.parts.plain import plain
 
     return plain(name.replace("_", " "))

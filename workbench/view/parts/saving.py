@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from workbench.view.parts.plain import plain, size
 from workbench.view.parts.problems import told
-from workbench.view.parts.words import plain, size
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run

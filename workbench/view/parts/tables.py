@@ -62,7 +62,7 @@ def draw_grid(grid: "Grid", key: str) -> None:
 
 
 def _column(name: str) -> Any:
-    from workbench.view.parts.words import plain
+    from workbench.view.parts.plain import plain
 
     if _DIFFERENCE.match(name):
         return st.column_config.NumberColumn(plain(name), format="%+.4g")

@@ -13,7 +13,7 @@ import streamlit as st
 from workbench.errors import WorkbenchError
 from workbench.uploads.store import Kind, Upload, receive, remove, safe_name, uploads
 from workbench.view.parts import chosen
-from workbench.view.parts.plain import plain, weight
+from workbench.view.parts.plain import plain, size
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -38,7 +38,7 @@ def limit() -> int:
 
 def receive_model(file: "UploadedFile") -> Upload:
     """Unpack a zip and keep it if it is a model."""
-    from workbench.runs.looking import look
+    from workbench.runs.apart import look
     from workbench.uploads.archives import unpack
 
     def fill(draft: Path) -> None:
@@ -123,7 +123,7 @@ def draw_list(kind: Kind) -> None:
     for upload in found:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             st.markdown(
-                f"**{plain(upload.name)}**  \n{weight(upload.size)}, `{upload.hash[:8]}`",
+                f"**{plain(upload.name)}**  \n{size(upload.size)}, `{upload.hash[:8]}`",
                 width="stretch",
             )
             used = now == str(upload.path)

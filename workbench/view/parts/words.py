@@ -1,7 +1,6 @@
 """Data as text on a page: facts, states, times; nothing of it is read as markup. Costs nothing."""
 
 import html
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -16,7 +15,6 @@ STATES = {
     "failed": ("error", "red"),
     "cancelled": ("cancel", "orange"),
 }
-_MARKUP = re.compile(r"[!-/:-@\[-`{-~]")
 _FACTS = (
     "<style>dl.facts {display: grid; grid-template-columns: minmax(6rem, max-content) 1fr;"
     " gap: 0.25rem 1.25rem; margin: 0 0 1rem; padding: 0} dl.facts dt {opacity: 0.72}"
@@ -64,18 +62,5 @@ def ago(moment: str) -> str:
     return "just now"
 
 
-def size(number: float) -> str:
-    """Bytes in words."""
-    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if number >= 2**power:
-            return f"{number / 2**power:,.1f} {unit}"
-    return f"{number:,.0f} bytes"
-
-
 def _escaped(text: str) -> str:
     return html.escape(visible(str(text), lines=True))
-
-
-def plain(text: str) -> str:
-    """Data for a label, which is read as Markdown: what looks like markup shows as text."""
-    return _MARKUP.sub(r"\\\g<0>", visible(text))

@@ -10,6 +10,7 @@ import streamlit as st
 
 from workbench.errors import WorkbenchError
 from workbench.view.parts import jobs, listing, results, saving, tables, words
+from workbench.view.parts.plain import plain
 from workbench.view.parts.problems import tell, told
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def show(names: Sequence[str]) -> None:
 def _one(run: "Run") -> None:
     now = run.status
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.header(words.plain(results.title(run)), anchor=False, width="content")
+        st.header(plain(results.title(run)), anchor=False, width="content")
         if now.state == "done":
             words.state(now.state)
     words.facts([("run", run.name), ("asked", words.ago(now.created)), ("took", _took(run))])
@@ -152,14 +153,14 @@ def _several(runs: Sequence["Run"]) -> None:
 def _compared(one: "Comparison") -> None:
     from workbench.runs.compare import compared
 
-    st.subheader(words.plain(one.experiment), anchor=False)
+    st.subheader(plain(one.experiment), anchor=False)
     words.facts((letter, f"{run.name}: {results.title(run)}") for letter, run in one.runs.items())
     if one.asked.total:
         st.markdown("**What was asked differently**")
         tables.draw_grid(one.asked, f"asked {one.experiment}")
     for grid in one.tables:
         ((_, table),) = compared([{grid.name: run.tables[grid.name]} for run in one.runs.values()])
-        st.markdown(f"**Table: {words.plain(grid.name)}**")
+        st.markdown(f"**Table: {plain(grid.name)}**")
         if grid.about:
             st.text(grid.about)
         tables.draw(table, f"compared {one.experiment} {grid.name}")

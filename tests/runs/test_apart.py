@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import WorkbenchError
-from workbench.runs import looking
-from workbench.runs.looking import look
+from workbench.runs import apart
+from workbench.runs.apart import look
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +38,6 @@ def test_a_process_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pa
     dies = tmp_path / "dies"
     dies.write_text("#!/bin/sh\nkill -9 $$\n")
     dies.chmod(0o755)
-    monkeypatch.setattr(looking.sys, "executable", str(dies))
+    monkeypatch.setattr(apart.sys, "executable", str(dies))
     with pytest.raises(WorkbenchError, match="signal 9"):
         look("mini:bert", "facts")
