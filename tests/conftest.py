@@ -8,10 +8,15 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no terminal
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser, sync_playwright
+
+CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 # The same examples each time, and no deadline: a check must not fail for a busy machine.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -27,3 +32,15 @@ def data() -> Path:
     folder = Path(named)
     assert folder.is_dir(), f"WORKBENCH_DATA names no folder: {folder}"
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, one for all tests of a process; or a skip that says how to have it."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("no Chromium; on Debian: apt-get install chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=CHROMIUM)
+        yield opened
+        opened.close()

@@ -1,7 +1,6 @@
 """The app as a user has it: `workbench app` in a process of its own, and Chromium to look at it."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,15 +13,15 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.runs.conftest import forget_experiments, installed
 from workbench.runs.asking import ask
 from workbench.runs.launch import cancel, start
 from workbench.runs.run import Run, all_runs
 
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 START = 60  # seconds the app may take to answer on a busy machine
+expect.set_options(timeout=1000 * START)
 
 
 @pytest.fixture(scope="session")
@@ -97,19 +96,6 @@ def _wait(address: str, app: subprocess.Popen[bytes], log: Path) -> None:
         else:
             return
     pytest.fail(f"the app did not answer:\n{log.read_text()}")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium, or a skip that says how to have it."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no Chromium; on Debian: apt-get install chromium")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        expect.set_options(timeout=1000 * START)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.app.conftest import ARGUMENTS, served
+from tests.app.conftest import served
+from tests.conftest import CHROMIUM
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH, LEFT = 1280, 300  # of a page, and where it begins beside the choices
@@ -39,7 +40,7 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
         page = opened(browser, f"{home}/attention?split=test&sentence=36")
         page.locator("[data-painted]").wait_for()
         picture(page, "attention", 1000)

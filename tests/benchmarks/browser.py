@@ -9,6 +9,10 @@ paint, bytes of the page, memory of the tab's process, nodes of the document; of
 opening of one head. BertViz draws a line for every weight; a page that is not painted after
 `--patience` seconds, or whose tab dies, is told as such. BertViz loads three libraries from the
 network: here npm provides the same ones, and they are answered locally.
+
+Then the app itself, with a random model of BERT-base's shape and a text of 510 words: a new text
+(with its forward pass), another way of showing it, a head opened, the next head, each from the key
+pressed to what is painted, with the bytes that came.
 """
 
 import argparse
@@ -20,24 +24,25 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from playwright.sync_api import Browser, CDPSession, Error, Page, Playwright, Route, sync_playwright
 
 import workbench as wb
+from tests.conftest import CHROMIUM
 from tests.maps.test_grids import made
 from workbench.maps.grids import Options
 from workbench.view.browser.assets import standalone
 from workbench.view.browser.drawing import cell_of, overview_of
 from workbench.view.browser.scene import scene_of, side_of
 
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 LENGTHS = (32, 128, 512)
 ROUNDS = 3
 LIBRARIES = {  # what BertViz asks the network for: the npm package, and the file in it
@@ -102,7 +107,7 @@ def memory(session: CDPSession) -> int:
 
 def opened(playwright: Playwright) -> Browser:
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
-    return playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+    return playwright.chromium.launch(executable_path=executable, args=CHROMIUM)
 
 
 @contextmanager
@@ -241,12 +246,98 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
+def in_app(steps: int = 5) -> dict[str, Any]:
+    """Seconds from a key to what is painted, in the app, and the bytes that came for it."""
+    from tests.app.conftest import served as app_served
+
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        app_served(Path(temporary)) as home,
+        sync_playwright() as playwright,
+    ):
+        words = _base_shaped(Path(temporary) / "model")
+        browser = opened(playwright)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(180_000)
+        received: list[int] = []
+        page.on(
+            "websocket",
+            lambda socket: socket.on("framereceived", lambda data: received.append(len(data))),
+        )
+        text = " ".join(words[number % len(words)] for number in range(509))
+        model = quote(str(Path(temporary) / "model"))
+        page.goto(f"{home}/attention?model={model}&from=Your+own+text&text={quote(text)}")
+        root = page.locator("[data-painted]")
+        root.wait_for()
+        box = page.get_by_role("textbox", name="What to read")
+        told: dict[str, list[tuple[float, int]]] = {}
+
+        def timed(name: str, act: Callable[[], object], done: Callable[[], object]) -> None:
+            received.clear()
+            started = time.perf_counter()
+            act()
+            done()
+            page.evaluate(_FRAME)
+            told.setdefault(name, []).append((time.perf_counter() - started, max(received)))
+
+        def another_view(before: str | None) -> Callable[[], object]:
+            changed = "([node, view]) => node.dataset.view !== view"
+            return lambda: page.wait_for_function(changed, arg=[root.element_handle(), before])
+
+        for step in range(steps):
+            box.fill(f"{text} {words[step]}")
+            view = root.get_attribute("data-view")
+            timed("a new text", lambda: box.press("Control+Enter"), another_view(view))
+        for name in ("words", "pieces") * 2:
+            view = root.get_attribute("data-view")
+            button = page.get_by_role("radio", name=name).or_(page.get_by_role("button", name=name))
+            timed("by words or pieces", button.click, another_view(view))
+        page.locator("canvas").first.focus()
+        image = root.locator("svg image").first
+        timed("a head", lambda: page.keyboard.press("Enter"), image.wait_for)
+        for step in range(steps):
+            cell = f"0,{step + 1}"
+            arrived = f"(node) => node.dataset.cell === '{cell}'"
+            timed(
+                "the next head",
+                lambda: page.keyboard.press("ArrowRight"),
+                lambda arrived=arrived: page.wait_for_function(arrived, arg=root.element_handle()),
+            )
+        browser.close()
+    return {
+        name: {
+            "seconds": statistics.median(second for second, _ in found),
+            "rounds": [second for second, _ in found],
+            "bytes": max(size for _, size in found),
+        }
+        for name, found in told.items()
+    }
+
+
+def _base_shaped(folder: Path) -> list[str]:
+    """A random model of BERT-base's shape in a folder, and words that are a piece each."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    from workbench.models.tiny import _tokenizer
+
+    words = sorted({t.text for doc in wb.read("primer").docs("test") for t in doc if t.is_alpha})
+    torch.manual_seed(0)
+    tokenizer = _tokenizer(words)
+    tokenizer.save_pretrained(folder)
+    BertModel(BertConfig(vocab_size=len(tokenizer))).save_pretrained(folder)
+    return words
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--patience", type=float, default=120.0, help="seconds to wait for paint")
     parser.add_argument("--write", type=Path, help="a JSON file for the figures")
     options = parser.parse_args()
-    found = rows(options.patience)
+    found = {"pages": rows(options.patience), "app": in_app()}
+    for name, step in found["app"].items():
+        spread = f"{min(step['rounds']):.2f}-{max(step['rounds']):.2f}"
+        print(f"app: {name}: {step['seconds']:.2f} s ({spread}), {step['bytes'] / 1e3:.0f} kB")
     if options.write:
         options.write.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -1,5 +1,7 @@
 """Does a head draw the arcs? On maps that do, that half do, and that cannot."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from spacy.tokens import Doc
@@ -124,3 +126,12 @@ def test_two_grids_align_or_say_why() -> None:
     assert "3 rows here and 2 there" in why and "'c' is in the first alone" in why
     why = apart(grid(["a", "b", "c"]), grid(["a", "b", "c"], layers=2))
     assert "1 x 1 maps here" in why
+
+
+def test_attention_and_attention_by_norms_have_no_difference() -> None:
+    maps = np.full((1, 1, 2, 2), 0.5, dtype=np.float32)
+    found = made(maps, [0, 1], [False] * 2, ["a", "b"])
+    site = next(iter(found.maps))
+    normed = replace(found, norms={site: np.ones((1, 2), dtype=np.float32)})
+    plain, weighted = (grid_of(normed, GROUP, Options(weigh=w)) for w in ("attention", "norms"))
+    assert "not in one unit" in apart(plain, weighted)

@@ -12,6 +12,11 @@ from workbench.maps.items import Items
 
 def apart(one: Grid, other: Grid) -> str:
     """Why no difference can be taken, as a sentence; "" where one can."""
+    if one.options.weigh != other.options.weigh:
+        return (
+            "One side is attention, the other attention times the norm of what is written: "
+            "they are not in one unit, so there is no difference to take."
+        )
     for what, mine, yours in (
         ("row", one.sides.rows, other.sides.rows),
         ("column", one.sides.columns, other.sides.columns),

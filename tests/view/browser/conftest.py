@@ -2,19 +2,16 @@
 
 import base64
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.view.browser.making import World
 from workbench.view.browser import assets
-
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 # A stand-in for Streamlit: a shadow root, triggers that reach Python, answers as new data.
 PAGE = """<!doctype html><meta charset="utf-8"><title>harness</title>
@@ -114,21 +111,9 @@ Show = Callable[..., Shown]
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """Chromium, or a skip that says how to have it."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.skip("no Chromium; on Debian: apt-get install chromium")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="session")
-def stage(chromium: Browser) -> Iterator[tuple[Page, list[Shown]]]:
+def stage(browser: Browser) -> Iterator[tuple[Page, list[Shown]]]:
     """One page for all tests, for opening one takes longest; the last of the list is on it."""
-    page = chromium.new_context(accept_downloads=True).new_page()
+    page = browser.new_context(accept_downloads=True).new_page()
     page.set_default_timeout(15_000)
     shown: list[Shown] = []
 

@@ -104,6 +104,7 @@ class Side:
             ]  # fmt: skip
         return {
             "name": self.name,
+            "value": "attention",
             "caption": " ".join(self.rows)[:200],
             "rows": self._items(self.rows),
             "columns": self._items(columns),

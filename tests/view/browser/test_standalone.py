@@ -34,8 +34,8 @@ def file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def opened(chromium: Browser, file: Path, **how: Any) -> tuple[Page, list[str], list[str]]:
-    page = chromium.new_context(accept_downloads=True, **how).new_page()
+def opened(browser: Browser, file: Path, **how: Any) -> tuple[Page, list[str], list[str]]:
+    page = browser.new_context(accept_downloads=True, **how).new_page()
     said: list[str] = []
     requests: list[str] = []
     page.on("console", lambda message: said.append(message.text))
@@ -49,9 +49,9 @@ def opened(chromium: Browser, file: Path, **how: Any) -> tuple[Page, list[str], 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_it_works_from_disk_alone(chromium: Browser, file: Path, scheme: Any, width: int) -> None:
+def test_it_works_from_disk_alone(browser: Browser, file: Path, scheme: Any, width: int) -> None:
     page, said, requests = opened(
-        chromium, file, color_scheme=scheme, viewport={"width": width, "height": 900}
+        browser, file, color_scheme=scheme, viewport={"width": width, "height": 900}
     )
     assert page.title() == TITLE
     assert page.locator(".attention").get_attribute("data-scheme") == scheme
@@ -73,8 +73,8 @@ def test_it_works_from_disk_alone(chromium: Browser, file: Path, scheme: Any, wi
     page.context.close()
 
 
-def test_its_table_is_made_on_the_spot(chromium: Browser, file: Path, world: World) -> None:
-    page, said, _ = opened(chromium, file)
+def test_its_table_is_made_on_the_spot(browser: Browser, file: Path, world: World) -> None:
+    page, said, _ = opened(browser, file)
     assert page.get_by_label("Save as NPZ").count() == 0
     assert page.get_by_label("Save as HTML").count() == 0
     page.locator("canvas.heads").focus()

@@ -66,7 +66,7 @@ function cellView(browser) {
       map.node.hidden = !isMap;
       lines.node.hidden = isMap;
       (isMap ? map : lines).show(sheet, look);
-      legend.replaceChildren(legendOf(sheet, browser.message.value, browser.colours));
+      legend.replaceChildren(legendOf(sheet, sheet.side.value, browser.colours));
       const drawn = drawnInWords(sheet.drawn, browser.overlays);
       told.textContent = [sheet.facts, ...drawn].filter(Boolean).join(" · ");
       key = sheet;
@@ -148,9 +148,9 @@ function lookOf(browser, sheet, { room, count }) {
   const most = room < 420 ? 84 : 130;
   const [left, top] = [labelRoom(sheet.rows, most), labelRoom(sheet.columns, most)];
   const tall = bounded(window.innerHeight * 0.62, 280, 640);
-  const words = `${cellName(sheet.side.grid, state.cell)}, ${sheet.name}: ${message.value}, ${sheet.height} by ` +
+  const words = `${cellName(sheet.side.grid, state.cell)}, ${sheet.name}: ${sheet.side.value}, ${sheet.height} by ` +
     `${sheet.width} tokens, largest ${roughly(sheet.top, sheet.top)}`;
-  const look = { left, top, tall, colours, label: words, value: message.value, share: count, room,
+  const look = { left, top, tall, colours, label: words, value: sheet.side.value, share: count, room,
     lines: browser.lines, overlays: overlaysOn(sheet.side, browser.overlays) };
   if (state.look === "map") {
     const fit = bounded(Math.min((room - left - 3) / sheet.width, tall / sheet.height), 0.2, 36);

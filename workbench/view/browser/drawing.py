@@ -27,7 +27,7 @@ def overview_of(scene: Scene, state: State | None = None, offline: bool = False)
         "view": scene.id,
         "title": _title(scene),
         "note": _note(scene),
-        "value": _value(first.options.weigh, first.options.together),
+        "value": " and ".join(dict.fromkeys(_value(side) for side in scene.sides)),
         "passes": passes(),
         "palette": {kind: _palette(kind) for kind in ("light", "dark")},
         "sides": [_side(side) for side in scene.sides],
@@ -83,7 +83,8 @@ def _side(side: Side) -> dict[str, Any]:
     grid = side.grid
     together = grid.options.together
     return {
-        "name": grid.look.model,
+        "name": _name(grid),
+        "value": _value(side),
         "caption": side.caption,
         "rows": _items(grid.sides.rows),
         "columns": _items(grid.sides.columns),
@@ -161,7 +162,7 @@ def _note(scene: Scene) -> str:
         texts.append("Special tokens are hidden; rows are renormalised to sum to 1.")
     else:
         texts.append("Special tokens are shown.")
-    if options.weigh == "norms":
+    if any(side.grid.options.weigh == "norms" for side in scene.sides):
         texts.append("Weights times the norm of what each head writes for the token looked at.")
     if options.together == "rollout":
         texts.append("Rollout: layers multiplied from the lowest up, half of each passed on.")
@@ -176,10 +177,17 @@ def _note(scene: Scene) -> str:
     return " ".join(texts)
 
 
-def _value(weigh: str, together: str) -> str:
-    if together == "rollout":
+def _name(grid: Grid) -> str:
+    by_norms = ", by norms" if grid.options.weigh == "norms" else ""
+    return f"{grid.look.model}{by_norms}"
+
+
+def _value(side: Side) -> str:
+    """What a number is."""
+    options = side.grid.options
+    if options.together == "rollout":
         return "rollout"
-    return "attention" if weigh == "attention" else "attention x norm"
+    return "attention" if options.weigh == "attention" else "attention x norm"
 
 
 def _palette(kind: theme.Kind) -> dict[str, Any]:

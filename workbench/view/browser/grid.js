@@ -84,7 +84,7 @@ function headGrid(browser, s) {
     const top = side().tops[head[0]]?.[head[1]];
     browser.tip(event, [
       cellName(side().grid, head),
-      ...(top === null || top === undefined ? [] : [`largest ${browser.message.value}: ${plainly(top)}`]),
+      ...(top === null || top === undefined ? [] : [`largest ${side().value}: ${plainly(top)}`]),
       ...side().scores.map((score) => {
         const value = score.values[head[0]]?.[head[1]] ?? null;
         return `${score.name}: ${typeof value === "number" ? plainly(value) : visible(value ?? "–")}`;

@@ -85,13 +85,13 @@ function sheetDrawn(browser, sheet, count) {
     draw("g", { transform: `translate(${left} ${top})` }, ...cellsDrawn(sheet, { ...look, cell })),
   ] : lines.nodes;
   const words = [sheet.facts, ...drawnInWords(sheet.drawn, browser.overlays),
-    isMap ? "" : shareInWords(sheet, found, browser.message.value)].filter(Boolean);
+    isMap ? "" : shareInWords(sheet, found, sheet.side.value)].filter(Boolean);
   const wide = Math.max(width, 330);
   const told = words.flatMap((line) => wrapped(line, wide, 12));
   return { width: wide, height: 22 + height + 14 + LEGEND + told.length * 17 + 8, nodes: [
     text(11, count > 1 ? sheet.name : "", colours.ink),
     draw("g", { transform: "translate(0 22)" }, ...nodes),
-    draw("g", { transform: `translate(0 ${36 + height})` }, ...legendDrawn(sheet, browser.message.value, colours)),
+    draw("g", { transform: `translate(0 ${36 + height})` }, ...legendDrawn(sheet, sheet.side.value, colours)),
     ...told.map((line, k) => text(36 + height + LEGEND + 14 + 17 * k, line, colours.faint)),
   ] };
 }

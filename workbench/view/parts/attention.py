@@ -4,6 +4,7 @@ Every choice is in the address. Boxes are drawn here; what they mean is worked o
 `workbench.maps`. Costs nothing but the look into the folder of runs that lists tables for badges.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import streamlit as st
@@ -32,7 +33,7 @@ SPECIAL = {
 }
 WEIGH = {"attention": "attention", "norms": "attention × value norm"}
 RUNS = 100  # of the newest, whose tables are offered
-Beside = Literal["nothing", "another model", "another text"]
+Beside = Literal["nothing", "value norms", "another model", "another text"]
 
 
 def row() -> "DeltaGenerator":
@@ -186,8 +187,9 @@ def beside() -> Beside:
         key="beside",
         bind="query-params",
         width=165,
-        help="A second model or checkpoint on the same text, or the same model on another text: "
-        "in step, with the difference where the words align.",
+        help="The same heads weighted by the norm of what they would write; a second model or "
+        "checkpoint on the same text; or the same model on another text. In step, with the "
+        "difference where the words align.",
     )
     return found
 
@@ -240,12 +242,17 @@ def second(
     tables: "Tables",
 ) -> "list[Side]":
     """The side beside it: another model on the same text, or the same on another; or none."""
-    from workbench.maps.grids import groups
+    from workbench.maps.grids import Weigh, groups
     from workbench.maps.look import look
     from workbench.view.browser.scene import side_of
 
     if what == "nothing":
         return []
+    if what == "value norms":
+        seen = look(sources.model(ref), doc, written)
+        other: Weigh = "attention" if options.weigh == "norms" else "norms"
+        read = doc if kind[0] == "encoder" or written is None else written
+        return [side_of(seen, kind, replace(options, weigh=other), read, tables)]
     if what == "another model":
         model = sources.model(_other())
         if not model.sites:
