@@ -127,6 +127,7 @@ def test_a_built_in_model_is_a_folder_like_any_other() -> None:
 # --- making them ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_same_command_makes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

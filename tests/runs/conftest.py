@@ -82,12 +82,12 @@ def done(asked: Spec, **how: Any) -> Run:
     return run
 
 
-def await_free(run: Run, seconds: float = 20) -> None:
+def await_free(run: Run, seconds: float = 60) -> None:
     """Until nobody does the run any more."""
     wait_until(lambda: not locks.is_held(run.path / status.LOCK), seconds)
 
 
-def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(true: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it never came"

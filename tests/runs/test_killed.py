@@ -1,4 +1,7 @@
-"""Killed without warning, a hundred times: nothing is lost, and nothing half-made is ever read."""
+"""Killed without warning, over and over: nothing is lost, and nothing half-made is ever read.
+
+A few dozen times each day, hundreds of times with `-m slow`.
+"""
 
 import os
 import random
@@ -79,8 +82,11 @@ def seconds_alone(undisturbed: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-def test_the_worker_killed_40_times(asked: Spec, right: dict[str, bytes], watched: Reader) -> None:
-    kill_workers(asked, right, 40, random.Random(1))
+@pytest.mark.parametrize("times", [12, pytest.param(300, marks=pytest.mark.slow)])
+def test_the_worker_killed(
+    asked: Spec, right: dict[str, bytes], watched: Reader, times: int
+) -> None:
+    kill_workers(asked, right, times, random.Random(1))
     assert watched.looks and not watched.wrong
 
 
@@ -111,13 +117,14 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     assert contents(done(asked)) == right
 
 
-def test_who_asks_killed_50_times_while_starting(
-    asked: Spec, right: dict[str, bytes], watched: Reader
+@pytest.mark.parametrize("times", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_who_asks_killed_while_starting(
+    asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
     """As an app whose process dies: a fork of this one, killed at some moment of `start`."""
     draw = random.Random(2)
     begun = 0
-    for _ in range(50):
+    for _ in range(times):
         child = os.fork()
         if child == 0:
             start(asked)
@@ -139,8 +146,9 @@ def test_who_asks_killed_50_times_while_starting(
     assert not watched.wrong
 
 
-def test_the_command_line_killed_10_times(
-    asked: Spec, right: dict[str, bytes], watched: Reader
+@pytest.mark.parametrize("times", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_the_command_line_killed(
+    asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
     """Whoever waits may go: the run goes on, and who asks next is answered."""
     draw = random.Random(3)
@@ -148,7 +156,7 @@ def test_the_command_line_killed_10_times(
     command = [sys.executable, "-c", CLI]
     longest = seconds_alone(lambda: subprocess.run(command, stderr=subprocess.DEVNULL, check=True))
     remove(Run(watched.run_.path))
-    for _ in range(10):
+    for _ in range(times):
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
             time.sleep(draw.uniform(longest / 4, longest))
             process.kill()
@@ -174,9 +182,3 @@ def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) ->
     assert now.failure.kind == "died" and "while the run was running" in now.failure.what
     assert "asleep" in now.failure.lines
     assert status.read(run.path) == now, "it is written down"
-
-
-@pytest.mark.slow
-def test_the_worker_killed_300_times(asked: Spec, right: dict[str, bytes], watched: Reader) -> None:
-    kill_workers(asked, right, 300, random.Random(4))
-    assert not watched.wrong

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -59,6 +60,7 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     assert not (tmp_path / "two" / ".training").exists()
 
 
+@pytest.mark.slow
 def test_the_command_is_the_same_with_torchrun_before_it(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(lesson()) + "\n")
     train_gpt = "train gpt --corpus text.txt --device cpu --steps 12 --batch 16 --size tiny"
