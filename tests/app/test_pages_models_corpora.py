@@ -2,73 +2,22 @@
 
 import io
 import re
-import shutil
-import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.app.pages import home, opened, said, well  # noqa: F401
 from workbench import places
 from workbench.uploads.store import uploads
 
+pytestmark = pytest.mark.usefixtures("home")
 MINI = Path(__file__).parents[2] / "workbench" / "models" / "mini"
-SECONDS = 120  # a model is opened in a process of its own
-
-
-APP = """
-import streamlit as st
-from workbench.view.parts import chosen
-
-pages = [st.Page(f"pages/{name}.py", default=name == "PAGE") for name in NAMES]
-page = st.navigation(pages, position="top")
-chosen.choose()
-page.run()
-"""  # as streamlit_app.py, but it starts with the page that is tested
-NAMES = ("models", "corpora", "attention")
-
-
-@pytest.fixture(autouse=True)
-def home(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """Nobody's uploads; and AppTest begins every run with the app, not with the page alone."""
-    known = tmp_path_factory.getbasetemp() / "known"  # of models' bytes, so it may be shared
-    known.mkdir(exist_ok=True)
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "known").symlink_to(known)
-    never = property(lambda app: "", lambda app, page: None)
-    monkeypatch.setattr(AppTest, "_finished_page_script_hash", never, raising=False)
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    return tmp_path
-
-
-def _opened(page: str, **query: str) -> AppTest:
-    folder = Path(tempfile.mkdtemp(dir=places.home().parent))
-    shutil.copytree(places.app_file().parent / "pages", folder / "pages")
-    app_file = folder / "streamlit_app.py"
-    app_file.write_text(APP.replace("PAGE", page).replace("NAMES", repr(NAMES)))
-    app = AppTest.from_file(str(app_file), default_timeout=SECONDS)
-    for key, value in query.items():
-        app.query_params[key] = value
-    return _well(app.run())
-
-
-def _well(app: AppTest) -> AppTest:
-    assert not app.exception, app.exception
-    return app
-
-
-def _said(app: AppTest) -> str:
-    """All that the page says in words."""
-    kinds = ("markdown", "caption", "error", "warning", "info", "success", "code", "text")
-    return "\n".join(str(element.value) for kind in kinds for element in app.get(kind))
 
 
 def _press(app: AppTest, label: str) -> AppTest:
-    return _well(next(button for button in app.button if button.label == label).click().run())
+    return well(next(button for button in app.button if button.label == label).click().run())
 
 
 def _chosen(app: AppTest, label: str) -> str:
@@ -91,41 +40,41 @@ def _bert() -> dict[str, bytes]:
 
 
 def test_a_model_without_attention_says_what_there_is() -> None:
-    app = _opened("models", model="mini:elmo")
+    app = opened("models", model="mini:elmo")
     assert [metric.value for metric in app.metric] == ["elmo", "1.46 M", "256", "no limit"]
-    assert "no attention" in _said(app)
+    assert "no attention" in said(app)
 
 
 @pytest.mark.parametrize(
     "ref", ["mini:nonsense", "/no/such/folder", "train-nope", "elmo:x", "a\0b"]
 )
 def test_a_model_that_is_none_is_an_error_with_a_remedy(ref: str) -> None:
-    app = _opened("models", model=ref)
-    assert "This did not work" in _said(app) and not app.metric
+    app = opened("models", model=ref)
+    assert "This did not work" in said(app) and not app.metric
     assert any(button.label == "Use this model" for button in app.button)
 
 
 def test_the_network_is_asked_on_a_click_only() -> None:
-    app = _opened("models", model="nobody/has-this-model")
-    assert "can be fetched" in _said(app) and "This did not work" not in _said(app)
+    app = opened("models", model="nobody/has-this-model")
+    assert "can be fetched" in said(app) and "This did not work" not in said(app)
     app = _press(app, "Fetch it from the hub")
-    assert "cannot be loaded" in _said(app)
+    assert "cannot be loaded" in said(app)
 
 
 def test_what_is_typed_becomes_the_choice_of_all_pages() -> None:
-    app = _opened("models")
+    app = opened("models")
     app.text_input(key="typed-model").input("mini:gpt").run()
     app = _press(app, "Use this model")
     assert _chosen(app, "Model") == "mini:gpt" and app.metric[0].value == "gpt2"
 
 
 def test_a_zip_of_a_model_is_kept_used_and_removed() -> None:
-    app = _opened("models")
+    app = opened("models")
     app.file_uploader[0].upload("my <b>bert.zip", _zip(_bert()), "application/zip").run()
     app = _press(app, "Unpack and open it")
     (kept,) = uploads("models")
     assert _chosen(app, "Model") == str(kept.path)
-    assert app.metric[0].value == "bert" and "was kept" in _said(app)
+    assert app.metric[0].value == "bert" and "was kept" in said(app)
     assert app.query_params["model"] == f"{kept.name} ({kept.hash[:8]})"
     app = _press(app, "Remove")
     assert uploads("models") == [] and _chosen(app, "Model") == "mini:bert"
@@ -144,10 +93,10 @@ def test_a_zip_of_a_model_is_kept_used_and_removed() -> None:
     ids=["path", "pickle", "text", "no tokenizer", "no json", "damaged"],
 )
 def test_what_is_no_model_is_refused_and_leaves_nothing(content: bytes, word: str) -> None:
-    app = _opened("models")
+    app = opened("models")
     app.file_uploader[0].upload("bad.zip", content, "application/zip").run()
     app = _press(app, "Unpack and open it")
-    assert word in _said(app) and ".draft" not in _said(app)
+    assert word in said(app) and ".draft" not in said(app)
     assert list((places.home() / "uploads" / "models").iterdir()) == []
     assert _chosen(app, "Model") == "mini:bert"
 
@@ -156,17 +105,17 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(content: bytes, word: st
 
 
 def test_sentences_are_browsed_found_and_opened() -> None:
-    app = _opened("corpora", corpus="primer:size=200", split="dev", sentence="12")
+    app = opened("corpora", corpus="primer:size=200", split="dev", sentence="12")
     assert app.number_input(key="sentence").value == 12
-    assert "Sentences 10 to 19 of 20" in _said(app)
+    assert "Sentences 10 to 19 of 20" in said(app)
     app = _press(app, "Previous")
     assert app.number_input(key="sentence").value == 0
-    app = _well(app.button(key="open-4").click().run())
+    app = well(app.button(key="open-4").click().run())
     assert app.number_input(key="sentence").value == 4
     app.text_input(key="find").input("zzzz").run()
-    assert "None found in all 20 sentences" in _said(app)
+    assert "None found in all 20 sentences" in said(app)
     app.text_input(key="find").input("the").run()
-    assert "found in all 20 sentences" in _said(_well(app))
+    assert "found in all 20 sentences" in said(well(app))
 
 
 @pytest.mark.parametrize(
@@ -183,20 +132,20 @@ def test_sentences_are_browsed_found_and_opened() -> None:
     ],
 )
 def test_bad_values_in_the_address_are_said(query: dict[str, str], word: str) -> None:
-    app = _opened("corpora", **{"corpus": "primer:size=200", **query})
-    assert word in _said(app).replace("\\", "")
+    app = opened("corpora", **{"corpus": "primer:size=200", **query})
+    assert word in said(app).replace("\\", "")
     assert any(button.label == "Use this corpus" for button in app.button)
 
 
 def test_a_hub_corpus_waits_for_a_click() -> None:
-    app = _opened("corpora", corpus="hub:nobody/nothing")
+    app = opened("corpora", corpus="hub:nobody/nothing")
     assert any(button.label == "Fetch it from the hub" for button in app.button)
 
 
 def _uploaded(name: str, content: str) -> AppTest:
-    app = _opened("corpora", corpus="primer:size=200")
+    app = opened("corpora", corpus="primer:size=200")
     app.file_uploader[0].upload(name, content.encode(), "text/plain").run()
-    return _well(app)
+    return well(app)
 
 
 def test_conllu_with_three_faults_lists_their_lines() -> None:
@@ -233,13 +182,13 @@ def test_every_format_is_kept_and_in_use(name: str, content: str, sentences: str
 def test_columns_that_are_not_known_are_asked_for() -> None:
     app = _uploaded("odd.csv", "words,mark\nfine words,good\nbad ones,bad\n")
     button = next(button for button in app.button if button.label == "Read and keep them")
-    assert button.disabled and "Which column is the text?" in _said(app)
+    assert button.disabled and "Which column is the text?" in said(app)
     app.multiselect[0].select("words").run()
     app.multiselect[1].select("mark").run()
     app = _press(app, "Read and keep them")
     (kept,) = uploads("corpora")
     assert [path.name for path in kept.path.iterdir()] == ["odd.spacy"]
-    assert "mark: **good**" in _said(app)
+    assert "mark: **good**" in said(app)
 
 
 def test_hostile_words_are_words() -> None:
@@ -247,9 +196,9 @@ def test_hostile_words_are_words() -> None:
     app = _press(_uploaded("a.txt", f"{evil}\n{evil} again\n"), "Read and keep them")
     labels = [button.label for button in app.button if str(button.key).startswith("open-")]
     assert labels and not any(re.search(r"(?<!\\)[!<\[$`]", label) for label in labels)
-    assert r"\<img\/src\=x\/onerror\=alert\(1\)\>" in "".join([_said(app), *labels])
+    assert r"\<img\/src\=x\/onerror\=alert\(1\)\>" in "".join([said(app), *labels])
 
 
 def test_two_visitors_do_not_see_each_others_choices() -> None:
-    one, two = _opened("corpora", corpus="primer:size=200"), _opened("corpora")
+    one, two = opened("corpora", corpus="primer:size=200"), opened("corpora")
     assert _chosen(one, "Corpus") == "primer:size=200" and _chosen(two, "Corpus") == "primer"

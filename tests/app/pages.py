@@ -1,0 +1,62 @@
+"""The app without a browser: a page as AppTest runs it, whatever the address says."""
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from workbench import places
+
+SECONDS = 120  # a model is opened in a process of its own
+NAMES = ("start", "models", "corpora", "attention", "experiments", "runs", "doctor")
+APP = """
+import streamlit as st
+from workbench.view.parts import chosen
+
+pages = [st.Page(f"pages/{name}.py", default=name == "PAGE") for name in NAMES]
+page = st.navigation(pages, position="top")
+chosen.choose()
+page.run()
+"""  # as streamlit_app.py, but it starts with the page that is tested
+
+
+@pytest.fixture
+def home(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Nobody's uploads; and AppTest begins every run with the app, not with the page alone."""
+    known = tmp_path_factory.getbasetemp() / "known"  # of models' bytes, so it may be shared
+    known.mkdir(exist_ok=True)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "known").symlink_to(known)
+    never = property(lambda app: "", lambda app, page: None)
+    monkeypatch.setattr(AppTest, "_finished_page_script_hash", never, raising=False)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    return tmp_path
+
+
+def opened(page: str, **query: str) -> AppTest:
+    folder = Path(tempfile.mkdtemp(dir=places.home().parent))
+    shutil.copytree(places.app_file().parent / "pages", folder / "pages")
+    app_file = folder / "streamlit_app.py"
+    app_file.write_text(APP.replace("PAGE", page).replace("NAMES", repr(NAMES)))
+    app = AppTest.from_file(str(app_file), default_timeout=SECONDS)
+    for key, value in query.items():
+        app.query_params[key] = value
+    return well(app.run())
+
+
+def well(app: AppTest) -> AppTest:
+    assert not app.exception, app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    """All that the page says in words."""
+    kinds = ("markdown", "caption", "error", "warning", "info", "success", "code", "text")
+    words = "\n".join(str(element.value) for kind in kinds for element in app.get(kind))
+    return re.sub(r"\\(.)", r"\1", words)  # what is data is escaped
