@@ -24,6 +24,12 @@ def script() -> str:
 
 
 @cache
+def carrier() -> str:
+    """The module that brings requests to Python, and answers back."""
+    return _text("carrier.js")
+
+
+@cache
 def style() -> str:
     """The style of the browser; it reaches no further than the browser's own element."""
     return _text("browser.css")

@@ -121,6 +121,7 @@ function attentionBrowser(root, host, message) {
     sent = JSON.stringify(told()); // every request carries the state
     const answer = await asking.ask(what, { what, row, column, ...more });
     if (wanted[what] === name) wanted[what] = null;
+    if (answer?.passes) root.dataset.passes = answer.passes;
     if (answer?.kind === what) {
       memory.set(name, answer);
       complain("");

@@ -19,8 +19,13 @@ KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "c
 State = Mapping[str, Any]
 
 
-def overview_of(scene: Scene, state: State | None = None, offline: bool = False) -> bytes:
-    """The grid at a glance, and all that is needed to draw it."""
+def overview_of(
+    scene: Scene, state: State | None = None, *, offline: bool = False, carried: bool = False
+) -> bytes:
+    """The grid at a glance, and all that is needed to draw it.
+
+    `offline` in a file of its own; `carried` where answers come through the carrier.
+    """
     first = scene.sides[0].grid
     head = {
         "kind": "overview",
@@ -37,6 +42,7 @@ def overview_of(scene: Scene, state: State | None = None, offline: bool = False)
         "state": dict(state or {"cell": None, "pin": None, "look": "map"}),
         "neurons": True if (why := no_neurons(first)) == "" else why,
         "offline": offline,
+        "carried": carried,
     }
     pictures = {f"thumbs{place}": side.overview.pictures for place, side in enumerate(scene.sides)}
     return framed(head, pictures)
@@ -62,7 +68,7 @@ def cell_of(scene: Scene, row: int, column: int, number: int = 0) -> bytes:
             }
         )
     head = {"kind": "cell", "id": number, "view": scene.id, "row": row, "column": column}
-    return framed({**head, "sides": told}, arrays)
+    return framed({**head, "passes": passes(), "sides": told}, arrays)
 
 
 def no_neurons(grid: Grid) -> str:

@@ -1,7 +1,8 @@
 """The attention browser on a page: mounted once, fed by its own requests, its place in the address.
 
-Moving from head to head runs only the fragment here, never the page and never the model. Costs an
-overview when the page asks for another view, and a map an answer.
+Moving from head to head runs only the fragment here, never the page and never the model. Answers
+come through a component of their own, without the browser's script. Costs an overview when the page
+asks for another view, and a map an answer.
 """
 
 from collections.abc import Mapping
@@ -10,25 +11,32 @@ from typing import Any
 import streamlit as st
 
 from workbench.view.browser.answers import answered, state_in
-from workbench.view.browser.assets import script, style
+from workbench.view.browser.assets import carrier, script, style
 from workbench.view.browser.drawing import overview_of
 from workbench.view.browser.scene import Scene
 
-KEY = "attention-browser"
+KEY = "attention-answers"
 CELL, PIN, LOOK = "cell", "pin", "look"  # in the address
-_component = st.components.v2.component("workbench.attention", css=style(), js=script())
+_browser = st.components.v2.component("workbench.attention", css=style(), js=script())
+_carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
+
+
+def attention_browser(scene: Scene) -> None:
+    """Draw a scene, and answer what is asked of it."""
+    state = state_in(scene, {"state": _from_address()})
+    _browser(key="attention-browser", data=overview_of(scene, state, carried=True))
+    _answers(scene)
 
 
 @st.fragment
-def attention_browser(scene: Scene) -> None:
-    """Draw a scene, and answer what is asked of it."""
+def _answers(scene: Scene) -> None:
+    """What was asked of this scene, if anything was."""
     asked = (st.session_state.get(KEY) or {}).get("ask")
+    message = None
     if isinstance(asked, Mapping) and asked.get("view") == scene.id:
         _to_address(state_in(scene, asked))
         message = answered(scene, asked)
-    else:
-        message = overview_of(scene, state_in(scene, {"state": _from_address()}))
-    _component(key=KEY, data=message, on_ask_change=lambda: None)
+    _carrier(key=KEY, data=message, on_ask_change=lambda: None)
 
 
 def _to_address(state: Mapping[str, Any]) -> None:

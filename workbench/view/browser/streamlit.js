@@ -1,4 +1,5 @@
-// The browser as a Streamlit component: requests leave as triggers, answers come as new data.
+// The browser as a Streamlit component. Its overviews come as new data; so do answers, where no
+// carrier (carrier.js) brings them.
 
 const mounted = new WeakMap(); // the component's shadow root to what is shown in it
 const KEPT = 2000; // ms a component that was cleared away may take to come back
@@ -8,10 +9,10 @@ export default function attention(component) {
   const { parentElement: place } = component;
   if (!mounted.has(place)) mounted.set(place, mount(place));
   const here = mounted.get(place);
-  here.send = (request) => component.setTriggerValue("ask", request);
+  here.trigger = (request) => component.setTriggerValue("ask", request);
   here.calls += 1;
   const call = here.calls;
-  if (component.data) here.read = here.read.then(() => unpacked(component.data)).then(here.take).catch(console.error);
+  if (component.data) here.read(component.data);
   return () => setTimeout(() => {
     if (here.calls !== call) return; // called again meanwhile: it is still in use
     here.end();
@@ -25,7 +26,19 @@ function mount(place) {
   const asked = new Map();
   let shown = null;
   let starting = 0;
-  const here = { calls: 0, send: null, read: Promise.resolve() };
+  const here = { calls: 0, trigger: null };
+  let reading = Promise.resolve(); // messages are taken in the order they came
+
+  here.read = (data) => {
+    reading = reading.then(() => unpacked(data)).then(here.take).catch(console.error);
+  };
+
+  /** Through the carrier, which may be mounted a moment later; else by the component itself. */
+  here.send = (request) => {
+    if (!here.line) return here.trigger(request);
+    here.line.waiting = here.line.send ? null : request;
+    here.line.send?.(request);
+  };
   const host = {
     ask: (request) => new Promise((answer) => {
       asked.clear(); // one request is in flight at a time
@@ -35,6 +48,10 @@ function mount(place) {
   };
 
   here.take = (message) => {
+    if (message.carried) {
+      here.line = window.workbenchAttention ||= {};
+      here.line.take = here.read;
+    }
     if (message.kind !== "overview") {
       asked.get(message.id)?.(message);
       asked.delete(message.id);
@@ -52,6 +69,7 @@ function mount(place) {
   }
 
   here.end = () => {
+    if (here.line?.take === here.read) here.line.take = null;
     clearTimeout(starting);
     shown?.close();
     root.remove();
