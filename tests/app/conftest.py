@@ -102,5 +102,7 @@ def _wait(address: str, app: subprocess.Popen[bytes], log: Path) -> None:
 def page(browser: Browser) -> Iterator[Page]:
     """A fresh page, with no memory of the others."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    yield context.new_page()
+    page = context.new_page()
+    page.set_default_timeout(1000 * START)
+    yield page
     context.close()

@@ -1,5 +1,7 @@
 """The attention page without a browser: its choices, and what it says of what cannot be shown."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.app.pages import home, opened, said  # noqa: F401
@@ -44,3 +46,19 @@ def test_cross_attention_has_no_rollout_and_says_so() -> None:
 )
 def test_what_cannot_be_shown_is_said(query: dict[str, str], words: str) -> None:
     assert words in said(opened("attention", **query))
+
+
+def test_choices_that_another_model_or_corpus_does_not_have_are_let_go(tmp_path: Path) -> None:
+    app = opened("attention", split="dev", corpus="primer:size=200")
+    app.button_group(key="layers").set_value(["3"]).run()
+    app.button_group(key="heads").set_value(["1", "3"]).run()
+    assert not app.exception and not app.error
+    app.sidebar.selectbox(key="model").set_value("mini:t5").run()
+    assert not app.exception and not app.error
+    app.button_group(key="attention").set_value("decoder cross-attention").run()
+    app.sidebar.selectbox(key="model").set_value("mini:gpt").run()
+    assert not app.exception and not app.error
+    (tmp_path / "one.txt").write_text("The dog barks.\n")  # it has no split named dev
+    app.session_state["next corpus"] = str(tmp_path / "one.txt")
+    app.run()
+    assert not app.exception and not app.error

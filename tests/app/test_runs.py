@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, expect
 
 from workbench.runs.run import Run
 
@@ -15,10 +16,20 @@ Making = Callable[..., Run]
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    still = page.get_by_test_id("stApp")
-    expect(still).to_have_attribute("data-test-script-state", "notRunning")
-    page.get_by_label(label, exact=True).click()
-    page.get_by_role("option", name=option, exact=True).click()
+    """As a person would: a list that closed because the page moved is opened again."""
+    for _ in range(5):
+        page.wait_for_timeout(300)
+        expect(page.get_by_test_id("stApp")).to_have_attribute(
+            "data-test-script-state", "notRunning"
+        )
+        page.get_by_label(label, exact=True).click()
+        try:
+            page.get_by_role("option", name=option, exact=True).click(timeout=4000)
+        except Error:
+            page.keyboard.press("Escape")
+        else:
+            return
+    pytest.fail(f"{option} could not be chosen")
 
 
 def save(page: Page, what: str, how: str) -> Path:
@@ -26,8 +37,9 @@ def save(page: Page, what: str, how: str) -> Path:
     choose(page, "What to save", what)
     choose(page, "As", how)
     page.get_by_role("button", name="Make the file").click()
+    ending = how.split(",")[0].lower()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save steps-").click()
+        page.get_by_role("button", name=re.compile(f"Save steps-.*[.]{ending}")).click()
     return Path(download.value.path())
 
 

@@ -44,7 +44,8 @@ def _unlike(what: str, mine: Items, yours: Items) -> str:
                 f"there; {longer.names[place]!r} is in {rest} alone."
             )
         if here[0] != there[0]:
-            hint = "" if mine.words[place] < 0 else _by_words(mine, yours)
+            special = (*mine.special[place : place + 1], *yours.special[place : place + 1])
+            hint = " Hide special tokens to compare." if any(special) else _by_words(mine, yours)
             return (
                 f"The texts do not align: {what} {place} is {here[0]!r} here and {there[0]!r} "
                 f"there.{hint}"

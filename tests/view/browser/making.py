@@ -124,7 +124,7 @@ class Side:
 
     def _items(self, tokens: list[str]) -> list[dict[str, Any]]:
         return [
-            {"t": t, "special": t.startswith("["), "word": k, "i": k + self.shift}
+            {"t": t, "special": t.startswith("["), "word": k + self.shift, "i": k + self.shift}
             for k, t in enumerate(tokens)
         ]
 

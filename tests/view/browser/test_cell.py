@@ -22,7 +22,7 @@ PIXELS = """async (image) => {
 }"""
 DEPENDENCIES = {
     "name": "dependencies", "about": "", "pairs": [[1, 0, "nsubj"], [5, 2, "obj"]],
-    "spans": [[2, 3, "PERSON"]],
+    "spans": [[2, 4, "PERSON"]],
 }  # fmt: skip
 
 
@@ -107,7 +107,14 @@ def test_a_pin_stays_through_layers_heads_and_looks(show: Show) -> None:
     page.keyboard.press("Escape")
     expect(page.locator("canvas.heads")).to_be_visible()
     page.wait_for_timeout(450)
-    assert shown.world.asked[-1]["state"] == {"cell": None, "pin": None, "look": "lines"}
+    assert shown.world.asked[-1]["state"] == {
+        "cell": None,
+        "pin": None,
+        "look": "lines",
+        "score": "confidence",
+        "order": "grid",
+        "over": [],
+    }
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])

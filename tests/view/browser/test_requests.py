@@ -15,6 +15,9 @@ def small(**more: object) -> World:
     return World([Side(softmaxed((4, 4), 6, 6), TOKENS)], **more)  # type: ignore[arg-type]
 
 
+BEGAN = {"look": "map", "score": "confidence", "order": "grid", "over": []}
+
+
 def test_requests_are_as_agreed(show: Show) -> None:
     shown = show(small())
     shown.open(1, 2)
@@ -23,11 +26,11 @@ def test_requests_are_as_agreed(show: Show) -> None:
     cell, exact = shown.asked("cell")[0], shown.asked("exact")[0]
     assert cell == {
         "id": cell["id"], "view": "v1", "what": "cell", "row": 1, "column": 2,
-        "state": {"cell": [1, 2], "pin": None, "look": "map"},
+        "state": {"cell": [1, 2], "pin": None, **BEGAN},
     }  # fmt: skip
     assert exact == {
         "id": cell["id"] + 1, "view": "v1", "what": "exact", "row": 1, "column": 2, "i": 3, "j": 4,
-        "state": {"cell": [1, 2], "pin": {"i": 3, "j": 4, "axis": "row"}, "look": "map"},
+        "state": {"cell": [1, 2], "pin": {"i": 3, "j": 4, "axis": "row"}, **BEGAN},
     }  # fmt: skip
 
 
@@ -89,6 +92,22 @@ def test_a_state_from_the_address_is_where_it_begins(show: Show) -> None:
     value = shown.world.sides[0].maps[2, 1, 1, 2]
     expect(shown.page.locator(".exact")).to_contain_text(f"{value:#.6g}")
     expect(shown.page.locator("aside h4")).to_contain_text("is looked at by")
+
+
+def test_a_pin_goes_with_its_tokens_when_special_ones_are_hidden(show: Show) -> None:
+    shown = show(small())
+    shown.open(1, 1)
+    shown.click(2, 3)
+    maps = softmaxed((2, 2), len(TOKENS) - 1, len(TOKENS) - 1)
+    shown.world.sides = [Side(maps, TOKENS[1:], shift=1)]  # [CLS] is hidden
+    shown.world.view = "v2"
+    shown.give(shown.world.overview())
+    shown.page.wait_for_selector(".attention[data-view=v2]")
+    expect(shown.page.locator("rect.pin")).to_have_count(1)
+    shown.cell(1, 1)
+    expect(shown.page.locator(".exact")).not_to_contain_text("±")
+    exact = shown.asked("exact")[-1]
+    assert (exact["i"], exact["j"]) == (1, 2)
 
 
 def test_a_new_view_keeps_the_cell_and_a_smaller_grid_lets_it_go(show: Show) -> None:

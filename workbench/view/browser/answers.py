@@ -50,11 +50,21 @@ def answered(scene: Scene, request: Request) -> bytes:
 def state_in(scene: Scene, request: Request) -> dict[str, Any]:
     """The state that a request or an address carries, as far as this scene has such a place."""
     given = request.get("state")
-    state: dict[str, Any] = {"cell": None, "pin": None, "look": "map"}
+    state: dict[str, Any] = {
+        "cell": None, "pin": None, "look": "map", "score": None, "order": "grid", "over": []
+    }  # fmt: skip
     if not isinstance(given, Mapping):
         return state
     if given.get("look") in ("map", "lines"):
         state["look"] = given["look"]
+    first = scene.sides[0]
+    if given.get("score") in [score.name for score in first.scores]:
+        state["score"] = given["score"]
+    if given.get("order") in ("up", "down"):
+        state["order"] = given["order"]
+    over = given.get("over")
+    if isinstance(over, list):
+        state["over"] = [each.name for each in first.overlays if each.name in over]
     cell, pin = given.get("cell"), given.get("pin")
     if cell is not None and _are_numbers(cell, (scene.rows, scene.columns)):
         state["cell"] = list(cell)

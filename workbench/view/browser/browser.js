@@ -16,7 +16,8 @@ function attentionBrowser(root, host, message) {
   const wanted = {}; // by kind, what was asked last and is on its way
   let [tools, cell, cellBar, retry, noted, sent] = [null, null, null, null, 0, ""];
 
-  const told = () => ({ cell: browser.state.cell, pin: browser.state.pin, look: browser.state.look });
+  const told = () => ({ cell: browser.state.cell, pin: browser.state.pin, look: browser.state.look,
+    score: browser.choice.score, order: browser.choice.order, over: [...browser.overlays] });
   const key = (...parts) => parts.flat().join(",");
 
   function pageOf() {
@@ -39,11 +40,13 @@ function attentionBrowser(root, host, message) {
     [answers, exacts, neuronAnswers].forEach((memory) => memory.clear());
     asking.drop();
     const start = before ? browser.state : newer.state;
-    browser.state = { cell: hasCell(commonGrid(newer), start.cell) ? start.cell : null, pin: start.pin, look: start.look || "map" };
+    const pin = before ? pinMoved(start.pin, before.sides[browser.pinSide], side) : start.pin;
+    browser.state = { cell: hasCell(commonGrid(newer), start.cell) ? start.cell : null, pin, look: start.look || "map" };
     browser.pinSide = newer.sides.findIndex((one) => pinFits(browser.state.pin, one));
     if (browser.pinSide < 0) browser.state.pin = null;
-    sent = JSON.stringify(newer.state && { cell: newer.state.cell, pin: newer.state.pin, look: newer.state.look });
     if (!before || !scoreOf(side, browser.choice.score)) browser.choice = firstChoice(side);
+    if (!before) restore(side, start);
+    sent = before ? sent : JSON.stringify(told());
     browser.focus = browser.state.cell || (hasCell(side, browser.focus) ? browser.focus : neighbour(side, [0, -1], [0, 1]));
     browser.colours = coloursFor(root, newer.palette);
     if (newer.sides.length < 2) browser.shownSide = "both";
@@ -60,7 +63,8 @@ function attentionBrowser(root, host, message) {
     browser.grids = browser.message.sides.map((_, s) => headGrid(browser, s));
     tools = overviewTools(browser);
     browser.count = make("p", { class: "count", role: "status" });
-    page.overview.replaceChildren(tools.node, browser.count,
+    browser.about = make("p", { class: "note" });
+    page.overview.replaceChildren(tools.node, browser.about, browser.count,
       make("div", { class: "grids" }, ...browser.grids.map((grid) => grid.node)));
     cell = cellView(browser);
     cellBar = cellTools(browser);
@@ -90,10 +94,14 @@ function attentionBrowser(root, host, message) {
     browser.grids.forEach((grid) => (grid.node.hidden = !shown.includes(grid)));
     shown.forEach((grid) => {
       const order = grid.paint(Math.floor((room - (across - 1) * 32) / across));
-      counts.push(`${order.shown} of ${order.total} heads shown`);
+      counts.push(`${order.shown} of ${order.total} ${grid.word()} shown`);
     });
     const named = new Set(counts).size > 1;
+    const { grid: { row_word: rowWord, column_word: columnWord } } = browser.message.sides[0];
+    const axes = columnWord ? `Rows are ${rowWord.replace(/s?$/, "s")}, columns ${columnWord}s, counted from 0.` : "";
+    const about = scoreOf(browser.message.sides[0], browser.choice.score)?.about;
     browser.count.textContent = named ? counts.map((words, s) => `${browser.message.sides[s].name}: ${words}`).join(" · ") : counts[0];
+    browser.about.textContent = `${axes}${about ? ` ${visible(browser.choice.score)}: ${visible(about)}` : ""}`;
     root.dataset.painted ||= performance.now();
   }
 
@@ -155,6 +163,26 @@ function attentionBrowser(root, host, message) {
       sent = now;
       asking.ask("state", { what: "state" });
     }, NOTED);
+  }
+
+  /** Score, order and overlays as an address has them. */
+  function restore(side, { score, order, over }) {
+    if (scoreOf(side, score)) browser.choice.score = score;
+    if (["up", "down"].includes(order)) browser.choice.order = order;
+    for (const name of over || []) browser.overlays.add(name);
+  }
+
+  /** The pin where its tokens are now: the same piece, else the word it belongs to; else none. */
+  function pinMoved(pin, before, now) {
+    if (!pin || !before) return null;
+    const moved = (items, at, others) => {
+      const old = items[at];
+      const same = old ? others.findIndex((one) => one.i === old.i && one.word === old.word) : -1;
+      return same >= 0 || !old || old.word < 0 ? same : others.findIndex((one) => one.word === old.word);
+    };
+    const i = moved(before.rows, pin.i, now.rows);
+    const j = moved(before.columns, pin.j, now.columns);
+    return i >= 0 && j >= 0 ? { ...pin, i, j } : null;
   }
 
   function pinFits(pin, side) {

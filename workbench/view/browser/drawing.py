@@ -89,7 +89,7 @@ def _side(side: Side) -> dict[str, Any]:
     grid = side.grid
     together = grid.options.together
     return {
-        "name": _name(grid),
+        "name": side.name,
         "value": _value(side),
         "caption": side.caption,
         "rows": _items(grid.sides.rows),
@@ -160,14 +160,20 @@ def _note(scene: Scene) -> str:
     texts = []
     if options.unit == "words":
         texts.append("Summed over the pieces of a word looked at, averaged over those that look.")
+    begins = scene.sides[0].grid.look.texts.get("decoder")
     if options.special == "hidden":
         texts.append(
             "Special tokens are hidden; rows are not renormalised, and sum to less than 1."
         )
     elif options.special == "renormalised":
-        texts.append("Special tokens are hidden; rows are renormalised to sum to 1.")
+        texts.append(
+            "Special tokens are hidden; rows are renormalised to sum to 1 "
+            "(query and key tell of the weights before that)."
+        )
     else:
         texts.append("Special tokens are shown.")
+        if begins and begins.special[0] and len(scene.sides[0].grid.look.texts) > 1:
+            texts.append(f"The decoder begins with {begins.pieces[0]}, its start symbol.")
     if any(side.grid.options.weigh == "norms" for side in scene.sides):
         texts.append("Weights times the norm of what each head writes for the token looked at.")
     if options.together == "rollout":
@@ -183,17 +189,12 @@ def _note(scene: Scene) -> str:
     return " ".join(texts)
 
 
-def _name(grid: Grid) -> str:
-    by_norms = ", by norms" if grid.options.weigh == "norms" else ""
-    return f"{grid.look.model}{by_norms}"
-
-
 def _value(side: Side) -> str:
     """What a number is."""
     options = side.grid.options
     if options.together == "rollout":
         return "rollout"
-    return "attention" if options.weigh == "attention" else "attention x norm"
+    return "attention" if options.weigh == "attention" else "attention × norm"
 
 
 def _palette(kind: theme.Kind) -> dict[str, Any]:

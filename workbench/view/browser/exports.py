@@ -59,9 +59,10 @@ def _values(scene: Scene, cell: tuple[int, int]) -> pd.DataFrame:
                 {
                     "model": side.grid.look.model,
                     **_where(side, *cell),
-                    "row": np.repeat(np.arange(high), wide),
+                    **_how(side),
+                    "row": np.repeat(np.array(rows.places), wide),
                     "row_token": np.repeat(np.array(rows.names, dtype=object), wide),
-                    "column": np.tile(np.arange(wide), high),
+                    "column": np.tile(np.array(columns.places), high),
                     "column_token": np.tile(np.array(columns.names, dtype=object), high),
                     "value": shown.ravel(),
                 }
@@ -92,6 +93,12 @@ def _where(side: Side, row: int, column: int) -> dict[str, str]:
     return {"stack": stack, "kind": kind, **places}
 
 
+def _how(side: Side) -> dict[str, str]:
+    """What the numbers are."""
+    options = side.grid.options
+    return {"by": options.unit, "special": options.special, "value_of": options.weigh}
+
+
 def _arrays(scene: Scene, cell: Cell) -> bytes:
     found: dict[str, Any] = {}
     for place, side in enumerate(scene.sides):
@@ -102,6 +109,8 @@ def _arrays(scene: Scene, cell: Cell) -> bytes:
         found[f"layers{end}"] = np.array(side.grid.rows)
         found[f"heads{end}"] = np.array(side.grid.columns)
         found[f"model{end}"] = np.array(side.grid.look.model)
+        found[f"text{end}"] = np.array(side.caption)
+        found |= {f"{name}{end}": np.array(told) for name, told in _how(side).items()}
         if cell is not None:
             found[f"map{end}"] = side.grid.map(*cell)  # [rows, columns]
             found[f"place{end}"] = np.array(cell)

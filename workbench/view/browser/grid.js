@@ -101,6 +101,7 @@ function headGrid(browser, s) {
     const head = headAt(event);
     if (head) browser.open(head);
   });
+  const word = () => (side().grid.column_word === "" ? "maps" : "heads");
   const first = () => (now?.order.flow ? now.order.heads[0] : null);
-  return { node, canvas, paint, mark, recolour, reveal, first, layout: () => now };
+  return { node, canvas, paint, mark, recolour, reveal, first, word, layout: () => now };
 }

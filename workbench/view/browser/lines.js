@@ -27,6 +27,18 @@ function strongest(sheet, { by, count, least }, most) {
   return { lines, wanted, share: whole ? drawn / whole : 0 };
 }
 
+/** How much of a row or a column the lines of it carry. */
+function shareOf(sheet, found, { axis, index }) {
+  const own = axis === "row" ? 0 : 1;
+  let whole = 0;
+  for (let k = 0; k < (own ? sheet.height : sheet.width); k += 1) {
+    const [i, j] = own ? [k, index] : [index, k];
+    if (!sheet.masked(i, j)) whole += Math.abs(sheet.value(i, j));
+  }
+  const drawn = found.lines.reduce((sum, line) => sum + (line[own] === index ? Math.abs(line[2]) : 0), 0);
+  return whole ? drawn / whole : 0;
+}
+
 function keepLargest(row, line, count) {
   const weight = Math.abs(line[2]);
   if (row.length === count && Math.abs(row[count - 1][2]) >= weight) return;
@@ -36,8 +48,13 @@ function keepLargest(row, line, count) {
   if (row.length > count) row.pop();
 }
 
-/** "The lines carry 83 % of the attention." and what was left out. */
-function shareInWords(sheet, found, value) {
+/** "The lines carry 83 % of the attention." and what was left out; of one token, its own share. */
+function shareInWords(sheet, found, value, kept = null) {
+  if (kept) {
+    const name = quoted((kept.axis === "row" ? sheet.rows : sheet.columns)[kept.index]);
+    const way = kept.axis === "row" ? "gives" : "gets";
+    return `The lines of ${name} carry ${percent(shareOf(sheet, found, kept))} of what it ${way}.`;
+  }
   const cut = found.wanted > found.lines.length
     ? ` ${thousands(found.lines.length)} of ${thousands(found.wanted)} lines are drawn, the strongest.` : "";
   const of = sheet.signed ? "absolute difference" : value;
@@ -90,7 +107,6 @@ function lineView(events) {
     picture.setAttribute("height", drawing.height);
     picture.setAttribute("aria-label", look.label);
     pane.style.maxHeight = `${Math.max(look.tall, 160)}px`;
-    words.textContent = shareInWords(sheet, found, look.value);
     mark(null, pin);
   }
 
@@ -98,6 +114,7 @@ function lineView(events) {
   function mark(token, newPin) {
     pin = newPin;
     const kept = token || (pin && { axis: pin.axis, index: pin.axis === "row" ? pin.i : pin.j });
+    words.textContent = shareInWords(sheet, found, look.value, kept);
     strokes.forEach((stroke, k) => {
       const [i, j] = found.lines[k];
       const on = !kept || (kept.axis === "row" ? i : j) === kept.index;

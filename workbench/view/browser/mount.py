@@ -16,7 +16,7 @@ from workbench.view.browser.drawing import overview_of
 from workbench.view.browser.scene import Scene
 
 KEY = "attention-answers"
-CELL, PIN, LOOK = "cell", "pin", "look"  # in the address
+CELL, PIN, LOOK, SCORE, ORDER, OVER = "cell", "pin", "look", "score", "order", "over"
 _browser = st.components.v2.component("workbench.attention", css=style(), js=script())
 _carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
 
@@ -34,17 +34,22 @@ def _answers(scene: Scene) -> None:
     asked = (st.session_state.get(KEY) or {}).get("ask")
     message = None
     if isinstance(asked, Mapping) and asked.get("view") == scene.id:
-        _to_address(state_in(scene, asked))
+        _to_address(scene, state_in(scene, asked))
         message = answered(scene, asked)
     _carrier(key=KEY, data=message, on_ask_change=lambda: None)
 
 
-def _to_address(state: Mapping[str, Any]) -> None:
+def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
+    """What is not as it begins, in the address."""
+    first = scene.sides[0].scores[0].name if scene.sides[0].scores else None
     cell, pin = state["cell"], state["pin"]
     told = {
         CELL: cell and f"{cell[0]}.{cell[1]}",
         PIN: pin and f"{pin['i']}.{pin['j']}.{pin['axis']}",
         LOOK: "" if state["look"] == "map" else state["look"],
+        SCORE: "" if state["score"] == first else state["score"],
+        ORDER: "" if state["order"] == "grid" else state["order"],
+        OVER: ".".join(state["over"]),
     }
     for name, value in told.items():
         if value:
@@ -61,6 +66,9 @@ def _from_address() -> dict[str, Any]:
         "cell": _numbers(st.query_params.get(CELL, "").split(".")),
         "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
         "look": st.query_params.get(LOOK, "map"),
+        "score": st.query_params.get(SCORE),
+        "order": st.query_params.get(ORDER),
+        "over": st.query_params.get(OVER, "").split("."),
     }
 
 

@@ -45,12 +45,12 @@ function curved(overlays, { y, left, right }, colours) {
   });
 }
 
-/** Bars along an axis, where spans lie. `along` is "x" or "y"; `at` is the bar's other place. */
+/** Bars along an axis, where spans lie (half-open). `along` is "x" or "y"; `at` is the bar's other place. */
 function spanBars(overlays, along, cell, at, colours) {
   const spans = overlays.flatMap((overlay) => overlay.spans || []);
   if (!spans.length) return [];
   const way = spans.map(([first, last]) => {
-    const [from, to] = [first * cell + 1, (last + 1) * cell - 1];
+    const [from, to] = [first * cell + 1, last * cell - 1];
     return along === "x" ? `M${from} ${at}H${to}` : `M${at} ${from}V${to}`;
   });
   return [draw("path", { class: "spans", d: way.join(""), stroke: colours.accent, "stroke-width": 2.5,
@@ -60,7 +60,7 @@ function spanBars(overlays, along, cell, at, colours) {
 function spanLabels(overlays, index) {
   return overlays.flatMap((overlay) =>
     (overlay.spans || [])
-      .filter(([first, last]) => index >= first && index <= last)
+      .filter(([first, last]) => index >= first && index < last)
       .map(([, , label]) => `${overlay.name}: ${visible(label)}`),
   );
 }
@@ -68,10 +68,10 @@ function spanLabels(overlays, index) {
 /** "draws 5 of 7 dependencies (dependent to head); 1 of 7 (head to dependent)" */
 function drawnInWords(drawn, chosen) {
   return Object.entries(drawn)
-    .filter(([name]) => chosen.has(name))
+    .filter(([name, { of, back_of: backOf }]) => chosen.has(name) && (of || backOf))
     .map(([name, { hits, of, back_hits: back, back_of: backOf }]) => {
       const [there, again] = name === "dependencies"
-        ? ["dependent to head", "head to dependent"] : ["as told", "the other way"];
+        ? ["dependent to head", "head to dependent"] : ["from the first to the second", "back"];
       const forth = `draws ${hits} of ${of} ${name}`;
       return backOf === undefined || backOf === null ? forth : `${forth} (${there}); ${back} of ${backOf} (${again})`;
     });

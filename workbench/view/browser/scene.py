@@ -33,6 +33,7 @@ class Side:
     overlays: tuple[Overlay, ...]  # by words; of maps within one text
     overview: Overview
     scores: tuple[Score, ...]  # measured here, and from tables of runs
+    name: str
     caption: str
 
 
@@ -60,14 +61,22 @@ def side_of(
     options: Options,
     doc: Doc,
     tables: Sequence[tuple[str, pd.DataFrame]] = (),
+    which: str = "",
 ) -> Side:
-    """One side; `doc` is what the stack read, `tables` say something of each head."""
+    """One side; `doc` is what the stack read, `tables` say something of each head.
+
+    `which` is put behind the model's name, where two sides have the same.
+    """
     grid = grid_of(look, group, options)
     gold = tuple(overlays(doc)) if group[1] != "cross" else ()
     key = (look.id, group, options, gold)
     found = KEPT.get(key, lambda: overview(grid, gold))
     badges = [score for name, table in tables for score in scores_of(name, table, grid)]
-    return Side(grid, gold, found, (*found.scores, *badges), doc.text)
+    name = f"{look.model}, by norms" if options.weigh == "norms" else look.model
+    read = doc.text
+    if group[1] == "cross":
+        read = f"{' '.join(look.texts['decoder'].words)} ← {' '.join(look.texts['encoder'].words)}"
+    return Side(grid, gold, found, (*found.scores, *badges), f"{name}{which}", read)
 
 
 def scene_of(sides: Sequence[Side]) -> Scene:

@@ -69,6 +69,7 @@ def text(which: str = "") -> "Doc":
     number = st.number_input(
         "Sentence",
         min_value=0,
+        max_value=999_999_999,
         step=1,
         key=f"sentence{which}",
         bind="query-params",
@@ -115,7 +116,7 @@ def shown(look: "Look") -> "tuple[Group, Options, Tables]":
             format_func=lambda name: SPECIAL[name],
             key="special",
             bind="query-params",
-            width=230,
+            width=265,
             help="[CLS], [SEP], </s> and the like. Renormalised, what is left of each row sums "
             "to 1 again.",
         )
@@ -268,7 +269,8 @@ def second(
         seen = look(model, doc, written if len(model.stacks) > 1 else None)
     own = kind if kind in groups(seen) else groups(seen)[0]
     read = doc if own[0] == "encoder" or written is None else written
-    return [side_of(seen, own, options, read, tables)]
+    which = ", other text" if what == "another text" else ""
+    return [side_of(seen, own, options, read, tables, which)]
 
 
 def _other() -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from workbench.view.parts import chosen, problems, uploads
+from workbench.view.parts.plain import plain
 
 
 def use_typed() -> None:
@@ -56,6 +57,7 @@ def draw_columns(
     """Which columns are what; nothing where it is as their names tell already."""
     if not text:
         st.info("Which column is the text? Their names do not tell.")
+    st.caption(f"The first row names the columns: {plain(', '.join(names), 200)}.")
     texts = st.multiselect(
         "Text columns",
         names,

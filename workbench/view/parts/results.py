@@ -35,7 +35,7 @@ def show(run: "Run") -> None:
             table = tables.of(run, name)
             st.subheader(f"Table: {_title(name)}", anchor=False)
             for text in tables.about(table):
-                st.text(text)
+                st.text(text.replace("`", ""))
             for caveat in caveats:
                 if name in caveat.beside and name not in drawn:
                     _note(caveat.text)

@@ -62,11 +62,11 @@ def draw_grid(grid: "Grid", key: str) -> None:
 
 
 def _column(name: str) -> Any:
-    from workbench.view.parts.plain import plain
+    from workbench.view.harmless import visible
 
     if _DIFFERENCE.match(name):
-        return st.column_config.NumberColumn(plain(name), format="%+.4g")
-    return st.column_config.Column(plain(name))
+        return st.column_config.NumberColumn(visible(name), format="%+.4g")
+    return st.column_config.Column(visible(name))
 
 
 def about(table: "pd.DataFrame") -> Sequence[str]:
