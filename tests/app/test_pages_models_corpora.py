@@ -45,7 +45,9 @@ def test_a_model_without_attention_says_what_there_is() -> None:
     assert "no attention" in said(app)
 
 
-@pytest.mark.parametrize("ref", ["mini:nonsense", "elmo:x", "a\0b"])
+@pytest.mark.parametrize(
+    "ref", ["mini:nonsense", "/no/such/folder", "train-nope", "elmo:x", "a\0b"]
+)
 def test_a_model_that_is_none_is_an_error_with_a_remedy(ref: str) -> None:
     app = opened("models", model=ref)
     assert "This did not work" in said(app) and not app.metric

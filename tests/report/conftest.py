@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+from tests.conftest import CHROMIUM
+
 WAIT = 60_000  # milliseconds a page may take on a busy machine
 DRAWN = "() => [...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg'))"
 
@@ -39,7 +40,7 @@ def look() -> Iterator[Look]:
     with ThreadPoolExecutor(1) as thread:
         playwright = thread.submit(lambda: sync_playwright().start()).result()
         browser = thread.submit(
-            playwright.chromium.launch, executable_path=chromium, args=ARGUMENTS
+            playwright.chromium.launch, executable_path=chromium, args=CHROMIUM
         ).result()
         yield lambda *file, **how: thread.submit(_look, browser, *file, **how).result()
         thread.submit(browser.close).result()

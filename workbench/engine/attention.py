@@ -62,9 +62,9 @@ def attention(
         )
     else:
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        scores = _scores(query, key, scaling, attention_mask, position_bias, bool(causal))
-        probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        scores = _scores(query, key, scale, attention_mask, position_bias, bool(causal))
+        probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         vectors = Vectors(query, key, scale, position_bias)
         running.show(site, probabilities, value, vectors)
         kept = nn.functional.dropout(probabilities.to(value.dtype), dropout, module.training)
@@ -84,13 +84,12 @@ def _repeated(shared: Tensor, query: Tensor) -> Tensor:
 def _scores(
     query: Tensor,
     key: Tensor,
-    scaling: float | None,
+    scale: float,
     mask: Tensor | None,
     position_bias: Tensor | None,
     causal: bool,
 ) -> Tensor:
     """What goes into the softmax.  # [batch, heads, queries, keys]"""
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = query @ _repeated(key, query).transpose(-1, -2) * scale
     if position_bias is not None:
         scores = scores + position_bias

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from workbench.corpora.encode import encode
 from workbench.engine.model import Model
-from workbench.engine.pieces import Pieces
+from workbench.engine.statistics import by_words, owners
 from workbench.engine.taps import Site, View
 
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
@@ -45,10 +45,9 @@ class _Partners:
     @torch.no_grad()
     def see(self, view: View) -> None:
         assert view.queries is not None, "the model was asked through the engine"
-        owners = _owners(view.queries, view.probabilities)  # [batch, words, pieces]
-        sources = owners / owners.sum(-1, keepdim=True).clamp(min=1)
-        words = torch.einsum("bqi,bhij,bkj->bhqk", sources, view.probabilities, owners)
-        there = owners.sum(-1) > 0  # [batch, words]
+        owned = owners(view.queries)  # [batch, words, pieces]
+        words = by_words(view.probabilities, owned, owned)  # [batch, heads, words, words]
+        there = owned.sum(-1) > 0  # [batch, words]
         words = words.masked_fill(~there[:, None, None], -1)
         words.diagonal(dim1=-2, dim2=-1).fill_(-1)
         mass, word = words.max(-1)
@@ -107,10 +106,3 @@ def _looked_at(model: Model, docs: Sequence[Doc]) -> dict[Site, NDArray[np.int64
         for site, found in tap.found.items():
             parts[site].append(functional.pad(found, (0, longest - found.shape[-1]), value=-1))
     return {site: torch.cat(found).numpy() for site, found in parts.items()}
-
-
-def _owners(text: Pieces, like: Tensor) -> Tensor:
-    """Which pieces each word owns.  # [batch, words, pieces], 1 or 0"""
-    longest = int(text.word_counts.max())
-    numbers = torch.arange(longest, device=text.words.device)
-    return (text.words[:, None, :] == numbers[None, :, None]).to(like.dtype)

@@ -19,6 +19,7 @@ from torch import Tensor
 from workbench.corpora.encode import encode
 from workbench.engine.passes import run_over
 from workbench.engine.pieces import Pieces
+from workbench.engine.statistics import averaging, by_words, owners
 from workbench.engine.taps import Reduce, Site, View
 from workbench.experiment import (
     HEADS,
@@ -115,11 +116,7 @@ class _Sums:
     def __call__(self, view: View) -> Tensor:  # [heads, numbers]
         assert view.queries is not None and view.keys is not None, "asked through the engine"
         looking, looked_at = owners(view.queries), owners(view.keys)  # [batch, words, pieces]
-        like = view.probabilities.dtype
-        sources = looking / looking.sum(-1, keepdim=True).clamp(min=1)
-        words = torch.einsum(
-            "bqi,bhij,bkj->bhqk", sources.to(like), view.probabilities, looked_at.to(like)
-        ).double()  # [batch, heads, words, words]
+        words = by_words(view.probabilities, looking, looked_at).double()
         looks, is_seen = looking.sum(-1) > 0, looked_at.sum(-1) > 0  # [batch, words]
         pairs = (looks[:, :, None] & is_seen[:, None, :]).double()
         heads = words.shape[1]
@@ -131,7 +128,7 @@ class _Sums:
         tagged = torch.einsum("bqt,bhqk,bku->htu", by_tag, words, to_tag).flatten(1)
         numbers = by_tag.sum((0, 1)).expand(heads, -1)
         rows = looks.sum().double().expand(heads)
-        special = self._special(view, sources)
+        special = self._special(view, averaging(looking))
         stays = words.sum((0, 2, 3))
         return torch.cat(
             [torch.stack([*mass, *there], 1), tagged, numbers,
@@ -151,13 +148,6 @@ class _Sums:
         special = view.keys.special.to(view.probabilities.dtype)  # [batch, keys]
         to_special = torch.einsum("bhij,bj->bhi", view.probabilities, special)
         return torch.einsum("bqi,bhi->h", sources.double(), to_special.double())
-
-
-def owners(text: Pieces) -> Tensor:
-    """Which pieces each word owns.  # [batch, words, pieces], 1 or 0"""
-    longest = max(1, int(text.word_counts.max()))
-    numbers = torch.arange(longest, device=text.words.device)
-    return (text.words[:, None, :] == numbers[None, :, None]).float()
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -218,12 +218,8 @@ def _projections(model: Model) -> Mapping[Site, Tensor]:
     if not isinstance(model, HuggingFace):
         return {}
     if model not in _weights:
-        start = min(5, model.net.config.vocab_size - 4)
-        ids = torch.arange(start, start + 4)[None]  # [1, pieces]
-        nothing, one = torch.full_like(ids, -1), torch.ones(1, dtype=torch.int64)
-        pieces = Pieces(ids, ids >= 0, nothing, ids < 0, None, one, one, one)
         with _alone:
-            _weights[model] = output_weights(model, pieces)
+            _weights[model] = output_weights(model)
     return _weights[model]
 
 

@@ -122,12 +122,8 @@ class HuggingFace:
         return "encoder" if self.two_sided else self.stacks[0].name
 
     def _find_sites(self) -> tuple[Site, ...]:
-        start = min(5, self.net.config.vocab_size - PROBE)
-        ids = torch.arange(start, start + PROBE, device=self.device)[None]  # [1, pieces]
-        blank = torch.full_like(ids, NO_WORD)
-        one = torch.ones(1, dtype=torch.int64, device=self.device)
-        text = Pieces(ids, blank < 0, blank, blank > 0, None, one, one, one)
-        shorter = replace(text, ids=ids[:, 1:], mask=text.mask[:, 1:])
+        text = probe(self.net)
+        shorter = replace(text, ids=text.ids[:, 1:], mask=text.mask[:, 1:])
         capture = Capture()
         training = self.net.training
         self.net.train(False)
@@ -288,6 +284,15 @@ class HuggingFace:
             if last is not None:
                 final[stack.name] = last
         return Output(hidden, final, None, texts)
+
+
+def probe(net: PreTrainedModel) -> Pieces:
+    """A few pieces to find out by, on the model's device."""
+    start = min(5, net.config.vocab_size - PROBE)
+    ids = torch.arange(start, start + PROBE, device=net.device)[None]  # [1, pieces]
+    blank = torch.full_like(ids, NO_WORD)
+    one = torch.ones(1, dtype=torch.int64, device=net.device)
+    return Pieces(ids, blank < 0, blank, blank > 0, None, one, one, one)
 
 
 @contextmanager

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Site, View
-from workbench.models.huggingface import HuggingFace
+from workbench.models.huggingface import HuggingFace, probe
 
 NEAR = 1e-3  # relative; half precision computes the product in another order
 
@@ -43,14 +42,14 @@ class _Outputs:
         pass
 
 
-def output_weights(model: HuggingFace, pieces: Pieces) -> Mapping[Site, Tensor]:
+def output_weights(model: HuggingFace) -> Mapping[Site, Tensor]:
     """The slice of the output projection of each head.  # [heads, width of a head, width] a site
 
-    `pieces` is any text of a few pieces; sites whose projection is not found are left out.
+    Sites whose projection is not found are left out.
     """
     outputs = _Outputs()
     with torch.no_grad(), _inputs(model.net) as seen:
-        model.forward(pieces.to(model.device), taps=[outputs], hidden=False)
+        model.forward(probe(model.net), taps=[outputs], hidden=False)
     found = {}
     for site, output in outputs.found.items():
         weight = next((w for w, given in seen if _same(given, output)), None)
