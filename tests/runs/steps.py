@@ -31,6 +31,7 @@ class Steps(Settings):
     steps: int = Field(5, ge=1, le=10_000, description="How many steps there are.")
     pause: float = Field(0.0, ge=0, description="Seconds that a step takes.")
     rows: int = Field(50, ge=1, description="Rows of a step.")
+    halt: int = Field(-1, description="The step at which it waits to be cancelled and resumed.")
     mood: Mood = Field("well", description="How it goes.")
     layers: tuple[int, ...] = Field((), description="Some numbers.")
     pattern: str = Field("", description="Any text.")
@@ -51,6 +52,9 @@ def run(inputs: Inputs, settings: Steps, progress: Progress) -> Result:
         kept = inputs.scratch / f"{step}.json"
         if not kept.exists():
             time.sleep(settings.pause)
+            if step == settings.halt and not (halted := inputs.scratch / "halted").exists():
+                halted.touch()
+                time.sleep(600)
             draw = random.Random(f"{inputs.seed} {step}")
             with written_whole(kept) as draft:
                 draft.write_text(json.dumps([draw.random() for _ in range(settings.rows)]))
