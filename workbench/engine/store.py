@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +35,10 @@ _KINDS: dict[str, tuple[torch.dtype, Any]] = {  # what torch calls it, and what 
     "bf16": (torch.bfloat16, np.int16),
     "fp32": (torch.float32, np.float32),
 }
+
+
+class TooLargeError(WorkbenchError):
+    """States that the kind of number asked for cannot hold."""
 
 
 @dataclass(frozen=True)
@@ -112,21 +116,53 @@ def pooled(
     With `spans` ([spans, 3]: document, first word, last word + 1) a row is a span, the mean of its
     words. `pooling` says how a word comes from its pieces. The report is None for a store found.
     """
+    chosen = stack or model.stacks[-1].name
+    stores, report = _stored(model, batch, home, [chosen], spans, pooling, kind, pieces, progress)
+    return stores[chosen], report
+
+
+def pooled_stacks(
+    model: Model,
+    batch: Batch,
+    home: Path,
+    *,
+    pooling: Pooling = "mean",
+    kind: str = "fp16",
+    pieces: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> tuple[dict[StackName, Store], Report | None]:
+    """Every layer's states of every word in every stack, from one pass; see `pooled`."""
+    names = [stack.name for stack in model.stacks]
+    return _stored(model, batch, home, names, None, pooling, kind, pieces, progress)
+
+
+def _stored(
+    model: Model,
+    batch: Batch,
+    home: Path,
+    stacks: Sequence[StackName],
+    spans: NDArray[np.int64] | None,
+    pooling: Pooling,
+    kind: str,
+    pieces: int | None,
+    progress: Callable[[Progress], object] | None,
+) -> tuple[dict[StackName, Store], Report | None]:
+    """A store for each stack; those that are not there yet are written in one pass."""
     if kind not in _KINDS:
         raise WorkbenchError(f"there is no kind {kind!r}.", remedy=f"Say {', '.join(_KINDS)}.")
-    chosen = stack or model.stacks[-1].name
-    layers = next((s.layers for s in model.stacks if s.name == chosen), None)
-    if layers is None:
-        names = ", ".join(s.name for s in model.stacks)
-        raise WorkbenchError(f"{model.name} has no {chosen} stack.", remedy=f"It has {names}.")
     rows = len(batch.words) if spans is None else len(spans)
-    key = store_key(model, batch, chosen, spans, pooling, kind)
-    folder = home / f"activations-{key}"
-    if folder.is_dir():
-        return open_store(folder), None
-    about = Description(key, chosen, layers, rows, model.width, pooling, kind, model.name)
-    report = _write(model, batch, folder, about, spans, pieces, progress)
-    return open_store(folder), report
+    places: dict[StackName, tuple[Path, Description]] = {}
+    for name in stacks:
+        layers = next((s.layers for s in model.stacks if s.name == name), None)
+        if layers is None:
+            names = ", ".join(s.name for s in model.stacks)
+            raise WorkbenchError(f"{model.name} has no {name} stack.", remedy=f"It has {names}.")
+        key = store_key(model, batch, name, spans, pooling, kind)
+        about = Description(key, name, layers, rows, model.width, pooling, kind, model.name)
+        places[name] = home / f"activations-{key}", about
+    new = [place for place in places.values() if not place[0].is_dir()]
+    report = _write(model, batch, new, spans, pieces, progress) if new else None
+    return {name: open_store(folder) for name, (folder, _) in places.items()}, report
 
 
 def store_key(
@@ -151,34 +187,34 @@ def store_key(
 def _write(
     model: Model,
     batch: Batch,
-    folder: Path,
-    about: Description,
+    places: Sequence[tuple[Path, Description]],
     spans: NDArray[np.int64] | None,
     pieces: int | None,
     progress: Callable[[Progress], object] | None,
 ) -> Report:
+    home = places[0][0].parent
+    drafts: list[Path] = []
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
-    except OSError as error:
-        raise _unwritable(folder, error) from None
-    try:
-        shape = (about.layers + 1, about.rows, about.width)
-        states = np.lib.format.open_memmap(
-            draft / "states.npy", mode="w+", dtype=_KINDS[about.kind][1], shape=shape
-        )
-        missing = np.ones(about.rows, dtype=np.bool_)
-        writer = _Writer(batch, spans, about, states, missing)
-        report = run_over(model, batch, writer.take, pieces=pieces, progress=progress)
-        states.flush()
-        np.save(draft / "missing.npy", missing)
-        (draft / "store.json").write_text(json.dumps(asdict(about), indent=1), encoding="utf-8")
-        _into_place(draft, folder)
+        home.mkdir(parents=True, exist_ok=True)
+        writers = []
+        for _, about in places:
+            drafts.append(Path(tempfile.mkdtemp(prefix=".writing-", dir=home)))
+            writers.append(_Writer.into(drafts[-1], batch, spans, about))
+
+        def take(text: Pieces, output: Output) -> None:
+            for writer in writers:
+                writer.take(text, output)
+
+        report = run_over(model, batch, take, pieces=pieces, progress=progress)
+        for (folder, _), draft, writer in zip(places, drafts, writers, strict=True):
+            writer.finish(draft)
+            _into_place(draft, folder)
         return report
     except OSError as error:
-        raise _unwritable(folder, error) from None
+        raise _unwritable(home, error) from None
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        for draft in drafts:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _into_place(draft: Path, folder: Path) -> None:
@@ -205,8 +241,23 @@ class _Writer:
     batch: Batch
     spans: NDArray[np.int64] | None
     about: Description
-    states: NDArray[Any]  # [layers + 1, rows, width]
+    states: "np.memmap[Any, Any]"  # [layers + 1, rows, width]
     missing: NDArray[np.bool_]  # [rows]
+
+    @classmethod
+    def into(
+        cls, draft: Path, batch: Batch, spans: NDArray[np.int64] | None, about: Description
+    ) -> "_Writer":
+        shape = (about.layers + 1, about.rows, about.width)
+        states = np.lib.format.open_memmap(
+            draft / "states.npy", mode="w+", dtype=_KINDS[about.kind][1], shape=shape
+        )
+        return cls(batch, spans, about, states, np.ones(about.rows, dtype=np.bool_))
+
+    def finish(self, draft: Path) -> None:
+        self.states.flush()
+        np.save(draft / "missing.npy", self.missing)
+        (draft / "store.json").write_text(json.dumps(asdict(self.about), indent=1), "utf-8")
 
     def take(self, text: Pieces, output: Output) -> None:
         read = output.texts[self.about.stack]
@@ -252,7 +303,7 @@ class _Writer:
         """In the store's precision; a number it cannot hold is an error, not an infinity."""
         kept = values.to(_KINDS[self.about.kind][0]).cpu()
         if not bool(kept.isfinite().all()) and bool(values.isfinite().all()):
-            raise WorkbenchError(
+            raise TooLargeError(
                 f"layer {layer} has numbers too large for {self.about.kind}.",
                 where=self.about.model,
                 remedy="Keep them as bf16 or fp32.",

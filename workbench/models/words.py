@@ -48,11 +48,13 @@ class WordModel:
         states: Callable[[Sequence[Sequence[str]]], Sequence[Tensor]],
         words: Iterable[str] = (),
         bilm: BiLM | None = None,
+        anew: "Callable[[int], WordModel] | None" = None,
     ) -> None:
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
         self.weights, self._states, self._own_words = weights, states, tuple(words)
         self.bilm = bilm  # ELMo with its softmax
+        self.anew = anew  # the same with weights drawn from a seed
         self.objective: Objective = "bidirectional" if bilm else ""
         self._number: dict[str, int] = {}
         self._word: list[str] = []
@@ -200,7 +202,14 @@ def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) 
         return [out]  # [batch, words, width]
 
     return WordModel(
-        ref, "vectors", 0, vectors.width, {"table": vectors.table}, states, vectors.rows
+        ref,
+        "vectors",
+        0,
+        vectors.width,
+        {"table": vectors.table},
+        states,
+        vectors.rows,
+        anew=lambda drawn: open_vectors(_random(ref), device, dtype, drawn),
     )
 
 
@@ -214,7 +223,23 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
 
     layers, width = elmo.options.layers, 2 * elmo.options.width
     words = bilm.predicted if bilm is not None else ()
-    return WordModel(ref, "elmo", layers, width, weights, states, words, bilm)
+    return WordModel(
+        ref,
+        "elmo",
+        layers,
+        width,
+        weights,
+        states,
+        words,
+        bilm,
+        anew=lambda seed: _elmo_model(
+            _random(ref), Elmo.random(elmo.options, seed).to(next(iter(weights.values())).device)
+        ),
+    )
+
+
+def _random(ref: str) -> str:
+    return ref.removesuffix(RANDOM) + RANDOM
 
 
 def _folder(ref: str) -> Path:

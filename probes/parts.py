@@ -1,0 +1,100 @@
+"""Train, dev and test of a corpus: its own splits where it has them, else cut by document.
+
+What is learnt from, what tells when to stop, and what is scored never share a document. Costs one
+reading of the corpus.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from spacy.tokens import Doc
+
+from workbench.corpora.corpus import Corpus
+from workbench.errors import WorkbenchError
+
+SHARE = 0.1  # of the documents, for each part that is cut off
+TRAIN, DEV, TEST = "train", "dev", "test"
+PARTS = (TRAIN, DEV, TEST)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The Docs of each part, and what the user should know of how they came about."""
+
+    train: tuple[Doc, ...]
+    dev: tuple[Doc, ...]
+    test: tuple[Doc, ...]
+    scored: str  # the corpus' own name of what is scored
+    notes: tuple[str, ...] = ()
+
+    @property
+    def docs(self) -> tuple[Doc, ...]:
+        """All, part by part."""
+        return (*self.train, *self.dev, *self.test)
+
+    @property
+    def part_of(self) -> tuple[int, ...]:
+        """The part of each of `docs`, as its place in `PARTS`."""
+        sizes = (len(self.train), len(self.dev), len(self.test))
+        return tuple(part for part, size in enumerate(sizes) for _ in range(size))
+
+
+def parts_of(corpus: Corpus, split: str | None, limit: int | None, seed: int) -> Parts:
+    """Of each part so many sentences at most; `split` names what is to be scored."""
+    scored = split or next((name for name in (TEST, DEV) if name in corpus.splits), "")
+    if scored:
+        corpus.docs(scored, 0)  # raises where there is none of that name
+    others = [name for name in corpus.splits if name != scored]
+    notes: list[str] = []
+    if scored and others:
+        test = list(corpus.docs(scored, limit))
+        learnt = TRAIN if TRAIN in others else others[0]
+        train = list(corpus.docs(learnt, limit))
+        if DEV in others and learnt != DEV:
+            dev = list(corpus.docs(DEV, limit))
+        else:
+            train, dev = _cut(train, seed, corpus.name)
+            notes.append(f"The corpus has no dev split of its own: it was cut from {learnt}.")
+    else:
+        every = list(corpus.docs(limit=None if limit is None else 3 * limit))
+        rest, test = _cut(every, seed, corpus.name)
+        train, dev = _cut(rest, seed + 1, corpus.name)
+        train, dev, test = train[:limit], dev[:limit], test[:limit]
+        scored = TEST
+        by = "document" if _documents(every) else "sentence"
+        notes.append(f"The corpus has no splits: train, dev and test were drawn by {by}.")
+    for name, docs in (("train", train), ("dev", dev), (scored, test)):
+        if not docs:
+            raise WorkbenchError(
+                f"there is nothing in {name}.",
+                where=corpus.name,
+                remedy="Probing learns from one part, stops by another, and scores a third.",
+            )
+    return Parts(tuple(train), tuple(dev), tuple(test), scored, tuple(notes))
+
+
+def _documents(docs: Sequence[Doc]) -> list[str]:
+    """The names of documents; none where they are too few to be divided."""
+    names = list(dict.fromkeys(doc._.document for doc in docs))
+    return names if len(names) >= 3 else []
+
+
+def _cut(docs: Sequence[Doc], seed: int, where: str) -> tuple[list[Doc], list[Doc]]:
+    """What stays and what is cut off: whole documents where there are several, else sentences."""
+    if len(docs) < 2:
+        raise WorkbenchError(
+            f"{len(docs)} sentence{'' if len(docs) == 1 else 's'} cannot be divided.",
+            where=where,
+            remedy="Give three or more sentences, or a folder with train, dev and test files.",
+        )
+    names = _documents(docs)
+    if names:
+        off = set(Random(f"parts {seed}").sample(names, max(1, round(SHARE * len(names)))))
+        chosen = [doc._.document in off for doc in docs]
+    else:
+        size = max(1, round(SHARE * len(docs)))
+        places = set(Random(f"parts {seed}").sample(range(len(docs)), size))
+        chosen = [place in places for place in range(len(docs))]
+    stays = [doc for doc, off_ in zip(docs, chosen, strict=True) if not off_]
+    return stays, [doc for doc, off_ in zip(docs, chosen, strict=True) if off_]
