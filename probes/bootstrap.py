@@ -45,4 +45,5 @@ def p_value(differences: Floats) -> Floats:
     """
     draws = differences.shape[-1]
     beyond = np.minimum((differences <= 0).sum(-1), (differences >= 0).sum(-1))
-    return np.minimum(1.0, 2 * (beyond + 1) / (draws + 1)).astype(np.float64)
+    found: Floats = np.minimum(1.0, 2 * (beyond + 1) / (draws + 1))
+    return found
