@@ -1,0 +1,201 @@
+"""Three kinds of probe, many of each side by side: every tensor has the probes in front.
+
+- `edge`: Tenney et al. 2019. Each span's words are projected, pooled by self-attention and laid
+  side by side, then linear, tanh, layer norm, dropout, linear. Pooling first is exact, since the
+  attention has one head: Σ aᵢ (W hᵢ + b) = W (Σ aᵢ hᵢ) + b, with a = softmax of (W v)·hᵢ.
+- `linear`: the mean of each span's words, then linear.
+- `mlp`: the mean, linear, ReLU, linear.
+
+All end in one logit a label. A probe reads one source or a learnt mix of several, γ Σ softmax(s) h.
+The projection and the layer above it are two matrices with nothing between them: where the batch is
+larger than the width their product is taken first, which is the same and costs less.
+Costs, for spans of one word, 2 · width · hidden a span and probe forward, and twice that back.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from probes.bank import Bank, widths_of
+
+KindName = Literal["edge", "linear", "mlp"]
+Parameters = dict[str, Tensor]  # [probes, ...] each
+INPUT_DROPOUT, DROPOUT = 0.2, 0.3  # of the edge probe
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is the same for all probes of a stack."""
+
+    kind: KindName
+    width: int
+    sides: int  # spans a target
+    labels: int
+    hidden: int
+    sources: int
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Which sources each probe reads: one each for the first ones, a mix for those that follow."""
+
+    fixed: Tensor  # [fixed], place of the source
+    mixed: Tensor  # [mixed, sources], bool: which may be mixed
+
+    @property
+    def number(self) -> int:
+        return len(self.fixed) + len(self.mixed)
+
+
+@dataclass
+class Dropping:
+    """Dropout with its own random numbers; a mask is shared by the probes of a seed."""
+
+    generator: torch.Generator
+
+    def __call__(self, values: Tensor, share: float) -> Tensor:
+        """Drop along the last two dimensions.  # [..., batch, width]"""
+        shape = values.shape[-2:]
+        kept = torch.rand(shape, generator=self.generator, device=values.device) >= share
+        return values * (kept / (1 - share))
+
+
+def initial(shape: Shape, seed: int) -> Parameters:
+    """One probe's parameters, drawn from its seed alone.  # no probes in front"""
+    random = torch.Generator().manual_seed(seed)
+
+    def linear(inputs: int, *sizes: int) -> Tensor:
+        bound = 1 / math.sqrt(inputs)
+        return (torch.rand(sizes, generator=random) * 2 - 1) * bound
+
+    width, sides, hidden, labels = shape.width, shape.sides, shape.hidden, shape.labels
+    drawn: Parameters = {"mix": torch.zeros(shape.sources), "scale": torch.ones(())}
+    if shape.kind == "linear":
+        drawn["out"] = linear(sides * width, sides, width, labels)
+        drawn["out_bias"] = torch.zeros(labels)
+        return drawn
+    if shape.kind == "mlp":
+        drawn["first"] = linear(sides * width, sides, width, hidden)
+    else:
+        drawn["project"] = linear(width, sides, width, hidden)
+        drawn["project_bias"] = linear(width, sides, hidden)
+        drawn["attend"] = linear(hidden, sides, hidden)
+        drawn["first"] = linear(sides * hidden, sides, hidden, hidden)
+        drawn["norm"] = torch.ones(hidden)
+        drawn["norm_bias"] = torch.zeros(hidden)
+    drawn["first_bias"] = linear(sides * (hidden if shape.kind == "edge" else width), hidden)
+    drawn["out"] = linear(hidden, hidden, labels)
+    drawn["out_bias"] = linear(hidden, labels)
+    return drawn
+
+
+def logits(
+    shape: Shape,
+    own: Mapping[str, Tensor],
+    reads: Reads,
+    bank: Bank,
+    spans: Sequence[Tensor],
+    drop: Dropping | None = None,
+) -> Tensor:
+    """What each probe says of each target; `spans` are [batch, 2] a side.
+
+    -> [probes, batch, labels]
+    """
+    pooled = [_pooled(shape, own, reads, bank, side, rows) for side, rows in enumerate(spans)]
+    if shape.kind == "linear":
+        return _sum(pooled, own["out"]) + own["out_bias"][:, None]
+    if shape.kind == "mlp":
+        inner = functional.relu(_sum(pooled, own["first"]) + own["first_bias"][:, None])
+        return inner @ own["out"] + own["out_bias"][:, None]
+    if drop is not None:
+        pooled = [drop(side, INPUT_DROPOUT) for side in pooled]
+    inner = torch.tanh(_projected(pooled, own))  # [probes, batch, hidden]
+    inner = functional.layer_norm(inner, inner.shape[-1:])
+    inner = inner * own["norm"][:, None] + own["norm_bias"][:, None]
+    if drop is not None:
+        inner = drop(inner, DROPOUT)
+    return inner @ own["out"] + own["out_bias"][:, None]
+
+
+def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
+    """How much of each source the probes that mix take; nothing of those they may not.
+
+    [probes, sources]
+    """
+    number = len(mixed)
+    if not number:
+        return own["mix"][:0]
+    scores = own["mix"][-number:].masked_fill(~mixed, -torch.inf)
+    return own["scale"][-number:, None] * scores.softmax(dim=1)
+
+
+def _projected(pooled: Sequence[Tensor], own: Mapping[str, Tensor]) -> Tensor:
+    """Projection and first layer, in the cheaper order.  # [probes, batch, hidden]"""
+    out = own["first_bias"][:, None]
+    for side, inputs in enumerate(pooled):
+        project, first = own["project"][:, side], own["first"][:, side]
+        bias = own["project_bias"][:, None, side]
+        if inputs.shape[1] >= inputs.shape[2]:
+            out = out + torch.baddbmm(bias @ first, inputs, project @ first)
+        else:
+            out = out + torch.baddbmm(bias, inputs, project) @ first
+    return out
+
+
+def _sum(pooled: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """Σ over sides of inputs times weights.  # [probes, batch, out]"""
+    out = pooled[0] @ weights[:, 0]
+    for side in range(1, len(pooled)):
+        out = torch.baddbmm(out, pooled[side], weights[:, side])
+    return out
+
+
+def _pooled(
+    shape: Shape, own: Mapping[str, Tensor], reads: Reads, bank: Bank, side: int, spans: Tensor
+) -> Tensor:
+    """Each span as one vector, as each probe reads it.  # [probes, batch, width]"""
+    mix = _mixer(own, reads, bank.common)
+    attend = None
+    if shape.kind == "edge":
+        attend = torch.einsum("pdh,ph->pd", own["project"][:, side], own["attend"][:, side])
+    groups = widths_of(spans)
+    found = [_group(mix, attend, bank, rows, real) for _, rows, real in groups]
+    if len(found) == 1:
+        return found[0]
+    order = torch.argsort(torch.cat([places for places, _, _ in groups]))
+    return torch.cat(found, dim=1).index_select(1, order.to(found[0].device))
+
+
+def _group(
+    mix: Callable[[Tensor], Tensor], attend: Tensor | None, bank: Bank, rows: Tensor, real: Tensor
+) -> Tensor:
+    """Spans of like length.  # rows [spans, longest] -> [probes, spans, width]"""
+    states = bank.rows(rows)  # [sources, spans, longest, width]
+    if rows.shape[1] == 1:
+        return mix(states[:, :, 0])
+    real = real.to(bank.device)
+    if attend is None:
+        weights = real / real.sum(1, keepdim=True)  # [spans, longest]
+        return mix(torch.einsum("sntd,nt->snd", states, weights))
+    read = mix(states)  # [probes, spans, longest, width]
+    scores = torch.einsum("pntd,pd->pnt", read, attend).masked_fill(~real, -torch.inf)
+    return (scores.softmax(dim=2)[:, :, None] @ read)[:, :, 0]
+
+
+def _mixer(own: Mapping[str, Tensor], reads: Reads, common: Tensor) -> Callable[[Tensor], Tensor]:
+    """From what each source says to what each probe reads.  # [sources, ...] -> [probes, ...]"""
+    weights = mixing(own, reads.mixed) * common
+
+    def mix(states: Tensor) -> Tensor:
+        parts = [states.index_select(0, reads.fixed)] if len(reads.fixed) else []
+        if len(reads.mixed):
+            mixed = weights @ states.flatten(1)
+            parts.append(mixed.reshape(-1, *states.shape[1:]))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    return mix

@@ -1,0 +1,333 @@
+"""Training many probes at once, each as if it were alone.
+
+The probes of one task, kind and seed see the same batches and lie in stacked tensors, so a step is
+a few batched matrix products for all of them. Each has its own learning rate, is stopped by its own
+score on the dev part, and gives back its best epoch, copied by value; what has stopped is taken out
+of the stack and costs nothing. Costs, a step, what `kinds` says for each probe that still learns;
+four numbers in memory for each of their parameters.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from probes.bank import Bank
+from probes.examples import Examples
+from probes.kinds import Dropping, KindName, Parameters, Reads, Shape, initial, logits
+from workbench.errors import WorkbenchError
+
+BETAS, TINY = (0.9, 0.999), 1e-8
+AT_ONCE = {"cpu": 64 << 20, "cuda": 1 << 30}  # numbers in the largest tensor, about
+Told = Callable[[int, int], object]  # probes done, of so many
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one probe reads, and of which labels it learns."""
+
+    sources: tuple[int, ...]  # places in the bank; several are mixed
+    control: bool = False
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long is learnt, and how fast."""
+
+    rate: float = 3e-3
+    batch: int = 512  # targets; fewer where there are few
+    epochs: int = 40
+    patience: int = 4  # epochs without gain before a probe stops
+    halve: int = 2  # and before its rate is halved
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Probes as they were in their best epoch; the first read one source, the others mix."""
+
+    shape: Shape
+    probes: tuple[Probe, ...]
+    reads: Reads
+    own: Parameters
+    epochs: Tensor  # [probes], the epoch that is kept
+    updates: int  # of the one that learnt longest
+
+
+@dataclass
+class _Learning:
+    """The probes that still learn, with what their optimiser keeps."""
+
+    places: Tensor  # [alive], among all
+    own: Parameters
+    mean: Parameters
+    square: Parameters
+    rate: Tensor  # [alive]
+    since: Tensor  # [alive], epochs without gain
+    steps: int = 0
+
+
+@dataclass
+class Best:
+    """The best epoch of each probe, by value."""
+
+    own: Parameters
+    score: Tensor  # [probes]
+    loss: Tensor  # [probes]
+    epoch: Tensor  # [probes]
+
+    def gained(self, places: Tensor, score: Tensor, loss: Tensor) -> Tensor:
+        """Whether these probes are better than they ever were; a tie is broken by the loss."""
+        before, loss_before = self.score[places], self.loss[places]
+        return (score > before) | ((score == before) & (loss < loss_before))
+
+    def keep(self, places: Tensor, own: Parameters, score: Tensor, loss: Tensor, at: int) -> None:
+        for name, values in own.items():
+            self.own[name][places] = values
+        self.score[places], self.loss[places], self.epoch[places] = score, loss, at
+
+
+@dataclass(frozen=True)
+class Data:
+    """Targets with their labels: the true ones, and those of the control task."""
+
+    spans: tuple[Tensor, ...]  # [n, 2] each
+    labels: Tensor  # [2, n, labels], bool: true and control
+    unseen: Tensor  # [n], gold labels there is no column for
+    scored: Tensor  # [labels], bool
+    softmax: bool = False  # one label each: cross-entropy instead of independent sigmoids
+
+    def __len__(self) -> int:
+        return len(self.spans[0])
+
+    def take(self, places: Tensor) -> "Data":
+        return Data(
+            tuple(side[places] for side in self.spans),
+            self.labels[:, places],
+            self.unseen[places],
+            self.scored,
+            self.softmax,
+        )
+
+
+def data_of(examples: Examples, control: Tensor, softmax: bool = False) -> Data:
+    """The targets of a task, for training."""
+    labels = torch.stack([examples.labels, control])
+    return Data(examples.spans, labels, examples.unseen, examples.scored, softmax)
+
+
+def train(
+    kind: KindName,
+    hidden: int,
+    bank: Bank,
+    probes: Sequence[Probe],
+    learnt: Data,
+    dev: Data,
+    schedule: Schedule,
+    seed: int,
+    told: Told = lambda done, total: None,
+) -> Trained:
+    """Train all probes on `learnt`, each until `dev` gains no more."""
+    if not len(learnt):
+        raise WorkbenchError("there is no target to learn from.", remedy="Give more sentences.")
+    ordered = tuple(sorted(probes, key=lambda probe: len(probe.sources) > 1))
+    shape = Shape(
+        kind, bank.width, len(learnt.spans), learnt.labels.shape[2], hidden, len(bank.sources)
+    )
+    found = [
+        _train(shape, bank, chunk, learnt, dev, schedule, seed, told)
+        for chunk in _chunks(shape, ordered, schedule, bank.device)
+    ]
+    return Trained(
+        shape,
+        ordered,
+        reads_of(ordered, shape.sources, bank.device),
+        {name: torch.cat([part[0][name] for part in found]) for name in found[0][0]},
+        torch.cat([part[1] for part in found]),
+        max(part[2] for part in found),
+    )
+
+
+def _chunks(
+    shape: Shape, probes: Sequence[Probe], schedule: Schedule, device: torch.device
+) -> Iterator[Sequence[Probe]]:
+    """As many probes at once as fit."""
+    largest = max(schedule.batch * max(4 * shape.width, shape.hidden), shape.width * shape.hidden)
+    many = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // largest)
+    for start in range(0, len(probes), many):
+        yield probes[start : start + many]
+
+
+def _train(
+    shape: Shape,
+    bank: Bank,
+    probes: Sequence[Probe],
+    learnt: Data,
+    dev: Data,
+    schedule: Schedule,
+    seed: int,
+    told: Told,
+) -> tuple[Parameters, Tensor, int]:
+    device = bank.device
+    one = {name: value.to(device) for name, value in initial(shape, seed).items()}
+    own = {name: value.expand(len(probes), *value.shape).clone() for name, value in one.items()}
+    best = Best(
+        {name: value.clone() for name, value in own.items()},
+        torch.full((len(probes),), -torch.inf, dtype=torch.double, device=device),
+        torch.full((len(probes),), torch.inf, device=device),
+        torch.zeros(len(probes), dtype=torch.long, device=device),
+    )
+    now = _Learning(
+        torch.arange(len(probes), device=device),
+        own,
+        {name: torch.zeros_like(value) for name, value in own.items()},
+        {name: torch.zeros_like(value) for name, value in own.items()},
+        torch.full((len(probes),), schedule.rate, device=device),
+        torch.zeros(len(probes), dtype=torch.long, device=device),
+    )
+    random = torch.Generator().manual_seed(seed)
+    drop = Dropping(torch.Generator(device).manual_seed(seed))
+    size = batch_size(len(learnt), schedule)
+    for epoch in range(schedule.epochs):
+        alive = [probes[place] for place in now.places.tolist()]
+        reads = reads_of(alive, shape.sources, device)
+        control = torch.tensor([int(probe.control) for probe in alive], device=device)
+        order = torch.randperm(len(learnt), generator=random)
+        for places in torch.split(order, size):
+            _update(shape, now, reads, control, bank, learnt.take(places), drop)
+        score, loss = assessed(shape, now.own, reads, control, bank, dev if len(dev) else learnt)
+        gained = best.gained(now.places, score, loss)
+        kept = {name: value[gained] for name, value in now.own.items()}
+        best.keep(now.places[gained], kept, score[gained], loss[gained], epoch)
+        now.since = torch.where(gained, 0, now.since + 1)
+        tired = (now.since > 0) & (now.since % schedule.halve == 0)
+        now.rate = torch.where(tired, now.rate / 2, now.rate)
+        now = _still(now, now.since < schedule.patience)
+        told(len(probes) - len(now.places), len(probes))
+        if not len(now.places):
+            break
+    if not bool(best.loss.isfinite().all()):
+        raise WorkbenchError(
+            "a probe's loss went astray.", remedy="Give a lower rate, such as --rate 0.0003."
+        )
+    return best.own, best.epoch, now.steps
+
+
+def batch_size(number: int, schedule: Schedule) -> int:
+    """Targets a step: fewer where there are few, so that there are steps enough."""
+    return max(1, min(schedule.batch, max(16, number // 16)))
+
+
+def reads_of(probes: Sequence[Probe], sources: int, device: torch.device) -> Reads:
+    """Which sources these probes read; those that read one come first."""
+    mixed = [probe.sources for probe in probes if len(probe.sources) > 1]
+    allowed = torch.zeros(len(mixed), sources, dtype=torch.bool)
+    for row, own in enumerate(mixed):
+        allowed[row, list(own)] = True
+    fixed = [probe.sources[0] for probe in probes if len(probe.sources) == 1]
+    return Reads(torch.tensor(fixed, dtype=torch.long, device=device), allowed.to(device))
+
+
+def _still(now: _Learning, kept: Tensor) -> _Learning:
+    """Without the probes that have stopped."""
+    if bool(kept.all()):
+        return now
+
+    def of(values: Parameters) -> Parameters:
+        return {name: value[kept] for name, value in values.items()}
+
+    return _Learning(
+        now.places[kept],
+        of(now.own),
+        of(now.mean),
+        of(now.square),
+        now.rate[kept],
+        now.since[kept],
+        now.steps,
+    )
+
+
+def _update(
+    shape: Shape,
+    now: _Learning,
+    reads: Reads,
+    control: Tensor,
+    bank: Bank,
+    batch: Data,
+    drop: Dropping,
+) -> None:
+    """One step of Adam, at each probe's own rate."""
+    leaves = {name: value.detach().requires_grad_() for name, value in now.own.items()}
+    said = logits(shape, leaves, reads, bank, batch.spans, drop)
+    loss = losses(said, batch, control).sum()
+    grads = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    now.steps += 1
+    first = 1 - BETAS[0] ** now.steps
+    second = math.sqrt(1 - BETAS[1] ** now.steps)
+    for (name, value), grad in zip(now.own.items(), grads, strict=True):
+        if grad is None:
+            continue
+        mean, square = now.mean[name], now.square[name]
+        mean.lerp_(grad, 1 - BETAS[0])
+        square.mul_(BETAS[1]).addcmul_(grad, grad, value=1 - BETAS[1])
+        rate = (now.rate / first).reshape(-1, *[1] * (value.ndim - 1))
+        below = square.sqrt().div_(second).add_(TINY).div_(rate)
+        value.addcdiv_(mean, below, value=-1)
+
+
+def losses(said: Tensor, batch: Data, control: Tensor) -> Tensor:
+    """What each probe's answers cost, in nats a target.  # [probes, batch, labels] -> [probes]"""
+    wanted = batch.labels.to(said.device).index_select(0, control)  # [probes, batch, labels]
+    if batch.softmax:
+        known = wanted.any(2)  # a label never seen in train cannot be coded
+        nats = -(said.log_softmax(2) * wanted).sum(2) * known
+        return nats.sum(1) / max(1, said.shape[1])
+    nats = functional.binary_cross_entropy_with_logits(said, wanted.float(), reduction="none")
+    return nats.sum(2).mean(1)
+
+
+def assessed(
+    shape: Shape, own: Parameters, reads: Reads, control: Tensor, bank: Bank, data: Data
+) -> tuple[Tensor, Tensor]:
+    """Score and loss of each probe.  # [probes], [probes]"""
+    counts = torch.zeros(reads.number, 3, dtype=torch.long, device=bank.device)
+    loss = torch.zeros(reads.number, device=bank.device)
+    for places, said in outputs(shape, own, reads, bank, data.spans):
+        part = data.take(places)
+        counts += counted(said, part, control).sum(1)
+        loss += losses(said, part, control) * len(places)
+    return f1(counts), loss / len(data)
+
+
+def outputs(
+    shape: Shape, own: Parameters, reads: Reads, bank: Bank, spans: Sequence[Tensor]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits, a chunk of targets at a time.  # places [some], [probes, some, labels]"""
+    widest = max(shape.width * 2, shape.hidden, shape.labels)
+    most = AT_ONCE.get(bank.device.type, AT_ONCE["cpu"]) // 4
+    size = max(16, min(4096, most // max(1, reads.number * widest)))
+    with torch.no_grad():
+        for places in torch.split(torch.arange(len(spans[0])), size):
+            own_spans = [side[places] for side in spans]
+            yield places, logits(shape, own, reads, bank, own_spans)
+
+
+def counted(said: Tensor, data: Data, control: Tensor) -> Tensor:
+    """Labels rightly said, said, and there, target by target.  # -> [probes, batch, 3]
+
+    A label is said where its logit is not below nought.
+    """
+    wanted = data.labels.to(said.device).index_select(0, control)
+    scored = data.scored.to(said.device)
+    answers = (said >= 0) & scored
+    unseen = data.unseen.to(said.device) * (control == 0)[:, None]  # [probes, batch]
+    right = (answers & wanted).sum(2)
+    return torch.stack([right, answers.sum(2), (wanted & scored).sum(2) + unseen], dim=2)
+
+
+def f1(counts: Tensor) -> Tensor:
+    """2 · right / (said + there); nought where there is nothing to say.  # [..., 3] -> [...]"""
+    right, said, there = counts.double().unbind(-1)
+    return torch.where(said + there > 0, 2 * right / (said + there).clamp(min=1), 0.0)

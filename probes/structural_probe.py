@@ -1,0 +1,375 @@
+"""Whether a tree can be read off the geometry of a layer (Hewitt & Manning 2019).
+
+A linear map is learnt under which squared distances of words are distances in the tree, and squared
+lengths depths. Beside every layer stand words in a chain, the embeddings (layer 0), the same model
+with random weights, and static vectors. Layers are chosen on dev; scores are of the held-out split.
+Costs a pass of the model and of its random twin, then what `probes.structure` says: 1,000 sentences
+through four layers of 128 take half a minute on one core with three seeds.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+from torch import Tensor
+
+from probes import trees as gold
+from probes.bootstrap import interval, p_value, resampled
+from probes.parts import PARTS, TRAIN, Parts, parts_of
+from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, Source, encoded, randomised, static
+from probes.structure import Probe, States, Task, predicted, trained
+from probes.trees import Floats, Tree
+from workbench.corpora.encode import encode
+from workbench.errors import WorkbenchError
+from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+
+CHAIN = "chain"
+PROBE = "structural"
+METRICS: Mapping[Task, tuple[str, str]] = {
+    "distance": ("uuas", "dspr"),
+    "depth": ("root", "nspr"),
+}
+SHOWN = 10  # sentences whose trees are told
+PAIRS = 4_000_000  # of words and probes, scored at a time
+
+
+class StructuralProbe(Settings):
+    """What is learnt, and from how much."""
+
+    limit: int | None = Field(
+        1000, ge=1, description="Sentences of each of train, dev and test at most; empty for all."
+    )
+    rank: int | None = Field(
+        64,
+        ge=1,
+        description="Dimensions that the map leaves, never more than the model's width; empty for "
+        "the width. The paper gains nothing beyond 64.",
+    )
+    seeds: int = Field(3, ge=1, le=20, description="How often each probe is trained.")
+    parts: tuple[Task, ...] = Field(
+        ("distance", "depth"), min_length=1, description="What is to be read off: one or both."
+    )
+
+
+LAYER = ("task", "encoder", "stack", "layer", "metric")
+TABLES = {
+    "scores": Table(
+        "Every probe on the held-out split. uuas: gold edges in the spanning tree of the predicted "
+        "distances, punctuation left out; root: sentences whose root is shallowest; dspr and nspr: "
+        "rank correlation of distances and depths, averaged over lengths of 5 to 50 words. `n` is "
+        "edges for uuas, else sentences.",
+        ("task", "encoder", "stack", "layer", "seed", "split", "metric"),
+    ),
+    "summary": Table(
+        "The layer that is best on dev, its score on the held-out split, and what it stands "
+        "beside; baseline_random is the layer of the random twin that is best on dev.",
+        ("task", "metric", "stack"),
+    ),
+    "means": Table(
+        "Means over seeds with 95 % intervals over sentences and seeds, and the gain over the "
+        "layer below with its p-value.",
+        LAYER,
+    ),
+    "trees": Table(
+        "Sentences of the held-out split, word by word: the gold head, and the word's neighbour in "
+        "the tree predicted at the best layer, on the way to the first word; -1 is none.",
+        ("stack", "sentence", "index"),
+    ),
+}
+
+
+class Key(NamedTuple):
+    """A layer of an encoder."""
+
+    encoder: str
+    stack: str
+    layer: int
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Probes that were trained, and all that is needed to score them."""
+
+    parts: Parts
+    trees: Mapping[str, list[Tree]]  # of each part
+    sources: tuple[Source, ...]
+    states: States
+    probes: tuple[Probe, ...]  # by task, then source, then seed
+    matrices: Tensor  # [probes, width, rank]
+    seeds: tuple[int, ...]
+    missing: int  # words that the model did not read
+    loose: int  # words that hang on nothing, and nothing on them
+
+    def of(self, task: Task) -> tuple[list[Probe], Tensor]:
+        """The probes of one task."""
+        rows = [row for row, probe in enumerate(self.probes) if probe.task == task]
+        return [self.probes[row] for row in rows], self.matrices[rows]
+
+
+def run(inputs: Inputs, settings: StructuralProbe, progress: Progress) -> Result:
+    """Train every probe at once, then score them all on the same sentences."""
+    with ExitStack() as stack:
+        home = inputs.scratch
+        if home is None:
+            home = Path(stack.enter_context(TemporaryDirectory()))
+        learnt = learn(inputs, settings, progress, home)
+        tables = _tables(learnt, inputs.seed, progress)
+    return Result(tables, caveats=tuple(_caveats(learnt)))
+
+
+def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: Path) -> Learnt:
+    """Read, encode and train; the held-out split is encoded, and not looked at otherwise."""
+    model = inputs.model
+    parts = parts_of(inputs.corpus, inputs.split, settings.limit, inputs.seed)
+    batch = encode(parts.docs)
+    own = encoded(model, batch, home, progress)
+    sources = (
+        *own.sources,
+        *randomised(model, batch, home, progress, inputs.seed),
+        static(batch, range(len(parts.train)), model.width, inputs.seed),
+    )
+    trees: dict[str, list[Tree]] = {part: [] for part in PARTS}
+    missing = own.missing.numpy()
+    for place, (doc, of) in enumerate(zip(parts.docs, parts.part_of, strict=True)):
+        first = int(batch.word_offsets[place])
+        trees[PARTS[of]] += gold.trees_of(doc, place, first, missing)
+    for part, found in trees.items():
+        if not found:
+            raise WorkbenchError(
+                f"there is no tree of two words in {part}.",
+                where=inputs.corpus.name,
+                remedy="Read a corpus with dependencies in every split, or raise --limit.",
+            )
+    rows = np.concatenate([tree.rows for tree in trees[TRAIN]])
+    states = States.of([source.states for source in sources], rows, model.device)
+    seeds = tuple(inputs.seed + number for number in range(settings.seeds))
+    tasks = [task for task in METRICS if task in settings.parts]
+    probes = tuple(
+        Probe(task, source, seed)
+        for task in tasks
+        for source in range(len(sources))
+        for seed in seeds
+    )
+    rank = min(settings.rank or model.width, model.width)
+    matrices = trained(
+        states,
+        trees[TRAIN],
+        trees["dev"],
+        probes,
+        rank,
+        lambda done, most: progress(done, most, f"training {len(probes)} probes"),
+    )
+    read = sum(len(tree) for found in trees.values() for tree in found)
+    lost = int(missing.sum())
+    loose = len(batch.words) - lost - read
+    return Learnt(parts, trees, sources, states, probes, matrices, seeds, lost, loose)
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What one metric counts of each tree, so that it can be summed, and what sums come to."""
+
+    task: Task
+    metric: str
+    keys: tuple[Key, ...]
+    numbers: Floats  # [keys, seeds, trees, numbers]
+    measure: gold.Measure
+    n: int
+
+    @property
+    def values(self) -> Floats:
+        """[keys, seeds]"""
+        return self.measure(self.numbers.sum(2))
+
+
+def _counted(learnt: Learnt, part: str, task: Task) -> Iterator[_Counts]:
+    """Both metrics of a task, for every source and for the chain; one that is of nothing is not."""
+    trees = learnt.trees[part]
+    probes, matrices = learnt.of(task)
+    right = np.zeros((len(probes) + 1, len(trees), 2))
+    ranks = np.zeros((len(probes) + 1, len(trees)))
+    count = gold.count_distances if task == "distance" else gold.count_depths
+    chain = gold.chain_distances if task == "distance" else gold.chain_depths
+    for places, chosen in gold.grouped(trees, PAIRS // len(probes)):
+        found = predicted(matrices, learnt.states, probes, chosen)
+        right[:-1, places], ranks[:-1, places] = count(found, chosen)
+        guess = np.stack([chain(len(chosen[0]))] * len(chosen))[None]
+        right[-1:, places], ranks[-1:, places] = count(guess, chosen)
+    lengths = np.array([len(tree) for tree in trees], dtype=np.int64)
+    keys = (*(_key(source) for source in learnt.sources), Key(CHAIN, CHAIN, NO_LAYER))
+    share, rank = METRICS[task]
+    asked = int(right[-1, :, 1].sum())
+    if asked:
+        yield _Counts(task, share, keys, _by_seed(right, learnt), gold.share, asked)
+    among = np.isin(lengths, gold.averaged_lengths(lengths))
+    if among.any():
+        laid = gold.by_length(ranks, lengths)
+        number = int(among.sum())
+        yield _Counts(task, rank, keys, _by_seed(laid, learnt), gold.mean_of_lengths, number)
+
+
+def _by_seed(counts: Floats, learnt: Learnt) -> Floats:
+    """[probes + 1, trees, numbers] -> [keys, seeds, trees, numbers]; the chain has one for all."""
+    seeds = len(learnt.seeds)
+    own = counts[:-1].reshape(-1, seeds, *counts.shape[1:])
+    chain = np.broadcast_to(counts[-1:, None], (1, seeds, *counts.shape[1:]))
+    return np.concatenate([own, chain])
+
+
+def _key(source: Source) -> Key:
+    return Key(source.encoder, source.stack, source.layer)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+_SCORES = "task probe encoder mode stack layer seed split metric value n control".split()
+_MEANS = [*LAYER, *"value lower upper n delta delta_lower delta_upper p_value".split()]
+_SUMMARY = (
+    "task metric stack best_layer best_score lower upper baseline_chain baseline_random "
+    "baseline_lexical baseline_static".split()
+)
+_TREES = "stack layer sentence index word head neighbour punctuation".split()
+
+
+def _tables(learnt: Learnt, seed: int, progress: Progress) -> dict[str, pd.DataFrame]:
+    scores: list[tuple[object, ...]] = []
+    means: list[tuple[object, ...]] = []
+    summary: list[tuple[object, ...]] = []
+    best: dict[str, int] = {}  # the layer whose trees are shown, by stack
+    tasks = [task for task in METRICS if any(probe.task == task for probe in learnt.probes)]
+    for number, task in enumerate(tasks):
+        progress(number, len(tasks), "scoring")
+        on_dev = {counts.metric: counts for counts in _counted(learnt, "dev", task)}
+        for counts in _counted(learnt, "test", task):
+            judge = on_dev.get(counts.metric) or next(iter(on_dev.values()), None)
+            draws = resampled(counts.numbers, counts.measure, seed)  # [keys, draws]
+            scores += _score_rows(counts, learnt)
+            means += _mean_rows(counts, draws)
+            for row in _summary_rows(counts, judge, draws):
+                summary.append(row)
+                if counts.metric == "uuas":
+                    best[str(row[2])] = int(str(row[3]))
+    return {
+        "scores": pd.DataFrame(scores, columns=_SCORES),
+        "summary": pd.DataFrame(summary, columns=_SUMMARY),
+        "means": pd.DataFrame(means, columns=_MEANS),
+        "trees": pd.DataFrame(list(_tree_rows(learnt, best)), columns=_TREES),
+    }
+
+
+def _score_rows(counts: _Counts, learnt: Learnt) -> Iterator[tuple[object, ...]]:
+    split = learnt.parts.scored
+    for key, values in zip(counts.keys, counts.values, strict=True):
+        mode = "layer" if key.encoder == MODEL else "baseline"
+        seeds = learnt.seeds[:1] if key.encoder == CHAIN else learnt.seeds
+        for seed, value in zip(seeds, values, strict=False):
+            yield (counts.task, PROBE, key.encoder, mode, key.stack, key.layer, seed, split,
+                   counts.metric, float(value), counts.n, False)  # fmt: skip
+
+
+def _mean_rows(counts: _Counts, draws: Floats) -> Iterator[tuple[object, ...]]:
+    place = {key: row for row, key in enumerate(counts.keys)}
+    values = counts.values.mean(1)
+    lower, upper = interval(draws)
+    for row, key in enumerate(counts.keys):
+        beneath = place.get(key._replace(layer=key.layer - 1)) if key.layer > 0 else None
+        gain: tuple[float, ...] = (np.nan,) * 4
+        if beneath is not None:
+            differences = draws[row] - draws[beneath]
+            low, high = interval(differences)
+            gain = (
+                float(values[row] - values[beneath]),
+                float(low),
+                float(high),
+                float(p_value(differences)),
+            )
+        yield (counts.task, *key, counts.metric, float(values[row]), float(lower[row]),
+               float(upper[row]), counts.n, *gain)  # fmt: skip
+
+
+def _summary_rows(
+    counts: _Counts, dev: _Counts | None, draws: Floats
+) -> Iterator[tuple[object, ...]]:
+    """Of each stack of the model; layers are chosen by their means on dev, or else it is 0."""
+    values = counts.values.mean(1)
+    judged = np.zeros_like(values) if dev is None else dev.values.mean(1)
+    lower, upper = interval(draws)
+    place = {key: row for row, key in enumerate(counts.keys)}
+
+    def chosen(encoder: str, stack: str) -> int:
+        rows = [r for key, r in place.items() if (key.encoder, key.stack) == (encoder, stack)]
+        return max(rows, key=lambda row: judged[row])
+
+    for stack in dict.fromkeys(key.stack for key in counts.keys if key.encoder == MODEL):
+        best = chosen(MODEL, stack)
+        yield (
+            counts.task,
+            counts.metric,
+            stack,
+            counts.keys[best].layer,
+            float(values[best]),
+            float(lower[best]),
+            float(upper[best]),
+            float(values[place[Key(CHAIN, CHAIN, NO_LAYER)]]),
+            float(values[chosen(RANDOM, stack)]),
+            float(values[place[Key(MODEL, stack, 0)]]),
+            float(values[place[Key(STATIC, STATIC, NO_LAYER)]]),
+        )
+
+
+def _tree_rows(learnt: Learnt, best: Mapping[str, int]) -> Iterator[tuple[object, ...]]:
+    """Of the first seed, at the layer that has most edges right on dev."""
+    docs = learnt.parts.docs
+    for stack, layer in best.items():
+        source = [_key(each) for each in learnt.sources].index(Key(MODEL, stack, layer))
+        probe = Probe("distance", source, learnt.seeds[0])
+        matrix = learnt.matrices[[learnt.probes.index(probe)]]
+        for sentence, tree in enumerate(learnt.trees["test"][:SHOWN]):
+            found = predicted(matrix, learnt.states, [probe], [tree])[0]  # [1, words, words]
+            neighbours = gold.spanning(found, ~tree.punctuation[None])[0]
+            for index, word in enumerate(tree.words):
+                text = docs[tree.document][int(word)].text
+                yield (stack, layer, sentence, index, text, int(tree.heads[index]),
+                       int(neighbours[index]), bool(tree.punctuation[index]))  # fmt: skip
+
+
+def _caveats(learnt: Learnt) -> Iterator[Caveat]:
+    yield from (Caveat(note) for note in learnt.parts.notes)
+    if learnt.missing:
+        yield Caveat(
+            f"{learnt.missing:,} words were cut off or not read by the model: they are left out "
+            "of their trees, and of every baseline's."
+        )
+    if learnt.loose:
+        yield Caveat(
+            f"{learnt.loose:,} words stand alone, without a head or a dependent that was read: "
+            "there is no tree to learn."
+        )
+    lengths = np.array([len(tree) for tree in learnt.trees["test"]], dtype=np.int64)
+    outside = len(lengths) - int(np.isin(lengths, gold.averaged_lengths(lengths)).sum())
+    if outside:
+        yield Caveat(
+            f"{outside:,} of {len(lengths):,} sentences have fewer than {gold.SHORTEST} or more "
+            f"than {gold.LONGEST} words: dspr and nspr are of the others, as published ones are."
+        )
+
+
+EXPERIMENT = Experiment(
+    name="structural-probe",
+    about="Whether trees can be read off distances and lengths in each layer, by a linear map.",
+    settings=StructuralProbe,
+    run=run,
+    tables=TABLES,
+    layers=("dependencies",),
+    split="held-out",
+    figures="workbench.view.structural:FIGURES",
+)
