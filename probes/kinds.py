@@ -171,6 +171,19 @@ def _pooled(
     return torch.cat(found, dim=1).index_select(1, order.to(found[0].device))
 
 
+def averaged(bank: Bank, spans: Tensor) -> Tensor:
+    """The mean of each span's words in every source.  # [n, 2] -> [sources, n, width]"""
+    groups = widths_of(spans)
+    found = [_mean(bank.rows(rows), real.to(bank.device)) for _, rows, real in groups]
+    order = torch.argsort(torch.cat([places for places, _, _ in groups]))
+    return torch.cat(found, dim=1).index_select(1, order.to(bank.device))
+
+
+def _mean(states: Tensor, real: Tensor) -> Tensor:
+    """[sources, spans, longest, width] -> [sources, spans, width]"""
+    return torch.einsum("sntd,nt->snd", states, real / real.sum(1, keepdim=True))
+
+
 def _group(
     mix: Callable[[Tensor], Tensor], attend: Tensor | None, bank: Bank, rows: Tensor, real: Tensor
 ) -> Tensor:
@@ -180,8 +193,7 @@ def _group(
         return mix(states[:, :, 0])
     real = real.to(bank.device)
     if attend is None:
-        weights = real / real.sum(1, keepdim=True)  # [spans, longest]
-        return mix(torch.einsum("sntd,nt->snd", states, weights))
+        return mix(_mean(states, real))
     read = mix(states)  # [probes, spans, longest, width]
     scores = torch.einsum("pntd,pd->pnt", read, attend).masked_fill(~real, -torch.inf)
     return (scores.softmax(dim=2)[:, :, None] @ read)[:, :, 0]

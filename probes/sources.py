@@ -114,7 +114,7 @@ def without_positions(model: Model, batch: Batch) -> tuple[Source, ...]:
 def static(batch: Batch, train: Sequence[int], width: int, seed: int) -> Source:
     """Vectors counted on the train documents."""
     sentences = [words_of(batch, document) for document in range(len(batch))]
-    return looked_up(counted([sentences[i] for i in train], width, seed), sentences)
+    return looked_up(counted([sentences[place] for place in train], width, seed), sentences)
 
 
 def looked_up(vectors: Vectors, sentences: Sequence[Sequence[str]]) -> Source:

@@ -21,7 +21,7 @@ from probes.kinds import Dropping, KindName, Parameters, Reads, Shape, initial, 
 from workbench.errors import WorkbenchError
 
 BETAS, TINY = (0.9, 0.999), 1e-8
-AT_ONCE = {"cpu": 64 << 20, "cuda": 1 << 30}  # numbers in the largest tensor, about
+AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}  # numbers in the largest tensor, about: a CPU's cache
 Told = Callable[[int, int], object]  # probes done, of so many
 
 
@@ -39,9 +39,9 @@ class Schedule:
 
     rate: float = 3e-3
     batch: int = 512  # targets; fewer where there are few
-    epochs: int = 40
-    patience: int = 4  # epochs without gain before a probe stops
-    halve: int = 2  # and before its rate is halved
+    epochs: int = 20
+    patience: int = 3  # epochs without gain before a probe stops; after each its rate is halved
+    gain: float = 1e-3  # of the score; less is none
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class _Learning:
     square: Parameters
     rate: Tensor  # [alive]
     since: Tensor  # [alive], epochs without gain
+    score: Tensor  # [alive], of the last epoch with gain
     steps: int = 0
 
 
@@ -154,7 +155,7 @@ def _chunks(
     shape: Shape, probes: Sequence[Probe], schedule: Schedule, device: torch.device
 ) -> Iterator[Sequence[Probe]]:
     """As many probes at once as fit."""
-    largest = max(schedule.batch * max(4 * shape.width, shape.hidden), shape.width * shape.hidden)
+    largest = schedule.batch * max(shape.width, shape.hidden)
     many = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // largest)
     for start in range(0, len(probes), many):
         yield probes[start : start + many]
@@ -186,6 +187,7 @@ def _train(
         {name: torch.zeros_like(value) for name, value in own.items()},
         torch.full((len(probes),), schedule.rate, device=device),
         torch.zeros(len(probes), dtype=torch.long, device=device),
+        torch.full((len(probes),), -torch.inf, dtype=torch.double, device=device),
     )
     random = torch.Generator().manual_seed(seed)
     drop = Dropping(torch.Generator(device).manual_seed(seed))
@@ -201,9 +203,10 @@ def _train(
         gained = best.gained(now.places, score, loss)
         kept = {name: value[gained] for name, value in now.own.items()}
         best.keep(now.places[gained], kept, score[gained], loss[gained], epoch)
-        now.since = torch.where(gained, 0, now.since + 1)
-        tired = (now.since > 0) & (now.since % schedule.halve == 0)
-        now.rate = torch.where(tired, now.rate / 2, now.rate)
+        worth = score > now.score + schedule.gain
+        now.score = torch.where(worth, score, now.score)
+        now.since = torch.where(worth, 0, now.since + 1)
+        now.rate = torch.where(worth, now.rate, now.rate / 2)
         now = _still(now, now.since < schedule.patience)
         told(len(probes) - len(now.places), len(probes))
         if not len(now.places):
@@ -245,6 +248,7 @@ def _still(now: _Learning, kept: Tensor) -> _Learning:
         of(now.square),
         now.rate[kept],
         now.since[kept],
+        now.score[kept],
         now.steps,
     )
 

@@ -36,7 +36,7 @@ METRICS: Mapping[Task, tuple[str, str]] = {
     "depth": ("root", "nspr"),
 }
 SHOWN = 10  # sentences whose trees are told
-PAIRS = 4_000_000  # of words and probes, scored at a time
+PAIRS = 1_000_000  # of words and probes, scored at a time
 
 
 class StructuralProbe(Settings):

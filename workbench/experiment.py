@@ -147,6 +147,7 @@ class Experiment(Generic[S]):
     corpora: tuple[int, int | None] = (1, 1)
     needs: tuple[Need, ...] = ()  # what each model must have
     layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()  # what each corpus must have
+    fits: "Callable[[Corpus, S], None] | None" = None  # raises where a corpus cannot serve
     split: Literal["all", "held-out", "train"] = "all"  # unless the user names one
     trains: bool = False  # leaves a model in `Inputs.keep`, and so a device is asked for
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)  # or where they are
@@ -213,6 +214,8 @@ def misfits(
     for corpus in corpora:
         try:
             corpus.require(experiment.layers_for(settings), experiment.name)
+            if experiment.fits is not None:
+                experiment.fits(corpus, settings)
         except WorkbenchError as error:
             found.append(error)
     return found
@@ -223,9 +226,12 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
     "workbench.experiments",
     {
         "attention-averages": "workbench.maps.averages:EXPERIMENT",
+        "attention-probe": "probes.attention_probe:EXPERIMENT",
         "describe": "workbench.facts.describe:EXPERIMENT",
+        "edge-probing": "probes.edge_probing:EXPERIMENT",
         "minimal-pairs": "workbench.facts.pairs:EXPERIMENT",
         "profile": "workbench.facts.profile:EXPERIMENT",
+        "structural-probe": "probes.structural_probe:EXPERIMENT",
         "train": "workbench.training.experiment:EXPERIMENT",
         "trigram": "workbench.facts.against_trigram:EXPERIMENT",
     },

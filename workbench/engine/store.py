@@ -73,7 +73,9 @@ class Store:
                 where=str(self.folder),
                 remedy=f"Layers run from 0, the embeddings, to {about.layers}.",
             )
-        array = np.load(self.folder / "states.npy", mmap_mode="c")  # torch wants it writable; the file stays
+        array = np.load(
+            self.folder / "states.npy", mmap_mode="c"
+        )  # torch wants it writable; the file stays
         kept = torch.from_numpy(array[layer].view())  # [rows, width]
         return kept.view(_KINDS[about.kind][0])
 

@@ -1,0 +1,389 @@
+"""A word's head from attention alone: a weight for every head, in both directions (Clark 2019).
+
+p(i is the head of j) goes with the exponential of the sum over heads k of w_k times what j gives to
+i, and u_k times what i gives to j. The weights are numbers, or they depend on static vectors of the
+two words. Attention is of words, in half precision: 2 bytes a head and a pair of words, so that
+1,000 sentences of 20 words take 120 MB of a BERT-base, and 13 MB of four layers of four heads.
+
+All probes of a stack of layers (each layer, all layers, the task and its control) are one tensor,
+and an epoch of a thousand short sentences a few hundredths of a second each.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+from torch import Tensor
+
+from probes.structure import Fitted, Told, Weights, fitted
+from probes.trees import Truths, is_punctuation
+from workbench.engine.batch import Batch
+from workbench.engine.model import Model, Output
+from workbench.engine.passes import Progress, run_over
+from workbench.engine.pieces import Pieces
+from workbench.engine.statistics import by_words, owners
+from workbench.engine.taps import Site, StackName, View
+
+NONE = -1
+LEAST = 1e-4  # a head whose attention varies less is the same everywhere
+RATE = 0.05  # of weights that are numbers
+RATE_WORDS = 0.005  # of weights that come from words
+SENTENCES = 32  # in a batch
+NUMBERS = 4_000_000  # of attention in a batch, at most
+FARTHEST = 10  # words apart; what is farther counts as that far
+BEHAVIOURS = ("self", "first", "last")  # what a type attaches to in the control
+
+Numbers = NDArray[np.int64]
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Attention of words in one stack; text d has rows `starts[d]:starts[d] + n * n`."""
+
+    heads: tuple[tuple[int, int], ...]  # (layer, head) of each number
+    flat: Tensor  # [pairs of words: one that looks, one looked at; heads], half precision
+    starts: Numbers  # [texts]
+    sizes: Numbers  # [texts], words
+
+    def of(self, document: int) -> Tensor:
+        """[words that look, words looked at, heads]"""
+        start, size = int(self.starts[document]), int(self.sizes[document])
+        return self.flat[start : start + size * size].view(size, size, -1)
+
+
+@dataclass(eq=False)
+class _ToWords:
+    """Makes maps of words on the spot, and keeps those of one batch."""
+
+    ready: dict[Site, Tensor] = field(default_factory=dict)
+    _pending: dict[Site, Tensor] = field(default_factory=dict)
+
+    needs_probabilities = True
+
+    def wants(self, site: Site) -> bool:
+        return site.kind != "cross"
+
+    @torch.no_grad()
+    def see(self, view: View) -> None:
+        assert view.queries is not None and view.keys is not None, "asked through the engine"
+        words = by_words(view.probabilities, owners(view.queries), owners(view.keys))
+        self._pending[view.site] = words.half()  # [batch, heads, words, words]
+
+    def close(self, whole: bool) -> None:
+        self.ready = dict(self._pending) if whole else {}
+        self._pending.clear()
+
+
+def attention(
+    model: Model, batch: Batch, progress: Callable[[Progress], object] | None = None
+) -> tuple[dict[StackName, Maps], Truths]:
+    """Maps of every stack from one pass, and the words that own no piece.  # [words], bool"""
+    sizes = np.diff(batch.word_offsets)
+    starts = np.cumsum(sizes**2) - sizes**2
+    maps: dict[StackName, Maps] = {}
+    for stack in dict.fromkeys(site.stack for site in model.sites):
+        sites = _sites(model, stack)
+        heads = tuple((site.layer, head) for site in sites for head in range(site.heads))
+        flat = torch.zeros(int((sizes**2).sum()), len(heads), dtype=torch.float16)
+        maps[stack] = Maps(heads, flat, starts, sizes)
+    missing = np.ones(len(batch.words), dtype=np.bool_)
+    tap = _ToWords()
+
+    def take(text: Pieces, output: Output) -> None:
+        for stack, kept in maps.items():
+            found = torch.cat([tap.ready[site] for site in _sites(model, stack)], dim=1)
+            found = found.permute(0, 2, 3, 1).cpu()  # [batch, words, words, heads]
+            for row, document in enumerate(text.order.tolist()):
+                size = int(sizes[document])
+                kept.of(document)[:] = found[row, :size, :size]
+        there = owners(text).sum(-1).cpu().numpy() > 0  # [batch, words]
+        for row, document in enumerate(text.order.tolist()):
+            first = int(batch.word_offsets[document])
+            size = int(sizes[document])
+            missing[first : first + size] = ~there[row, :size]
+
+    run_over(model, batch, take, taps=[tap], hidden=False, progress=progress)
+    return maps, missing
+
+
+def sizes_of(maps: Maps, sentences: Sequence["Sentence"]) -> Tensor:
+    """How much each head's attention varies over these sentences, which are those of train.
+
+    Divided by it, heads that hardly tell words apart are learnt from as fast as sharp ones; what a
+    weight can do stays the same.  # [heads]
+    """
+    number, total, square = 0, torch.zeros(()), torch.zeros(())
+    for one in sentences:
+        own = maps.of(one.document).double().flatten(0, 1)  # [pairs, heads]
+        number += len(own)
+        total, square = total + own.sum(0), square + own.square().sum(0)
+    spread = (square / number - (total / number).square()).clamp(min=0).sqrt()
+    return torch.where(spread > LEAST, spread, 1.0).float()
+
+
+def _sites(model: Model, stack: StackName) -> list[Site]:
+    return [site for site in model.sites if site.stack == stack and site.kind != "cross"]
+
+
+# --- gold -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One text: whose head is asked for, and where it is."""
+
+    document: int
+    first: int  # row of its first word in the corpus
+    asked: Truths  # [words], no root, no punctuation, and both it and its head were read
+    heads: Numbers  # [words], NONE where there is none
+    read: Truths  # [words], that the model read: the candidates
+    types: tuple[str, ...]  # [words], as they are written
+    relations: tuple[str, ...]  # [words]
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+
+def sentence_of(doc: Doc, document: int, first: int, missing: Truths) -> Sentence | None:
+    """None where nothing is asked: no arc between two words that were read."""
+    size = len(doc)
+    heads = np.array([token.head.i for token in doc], dtype=np.int64)
+    read = ~missing[first : first + size]
+    has_head = heads != np.arange(size)
+    asked = has_head & ~is_punctuation(doc) & read & read[heads] if size else has_head
+    if not asked.any():
+        return None
+    return Sentence(
+        document,
+        first,
+        asked,
+        np.where(has_head, heads, NONE),
+        read,
+        tuple(token.text for token in doc),
+        tuple(token.dep_ for token in doc),
+    )
+
+
+def behaviour(word: str, seed: int) -> str:
+    """What a word type attaches to in the control: the same wherever it stands."""
+    return Random(f"attachment control {seed} {word}").choice(BEHAVIOURS)
+
+
+def control_heads(sentence: Sentence, seed: int) -> Numbers:
+    """Each type to itself, to the first or to the last word that was read.  # [words]"""
+    read = np.flatnonzero(sentence.read)
+    ends = {"first": int(read[0]), "last": int(read[-1])}
+    found = [ends.get(behaviour(word, seed), place) for place, word in enumerate(sentence.types)]
+    return np.array(found, dtype=np.int64)
+
+
+# --- probes ---------------------------------------------------------------------------------------
+
+
+class Cases(NamedTuple):
+    """Sentences side by side, with all that any probe looks at; it never changes."""
+
+    places: tuple[int, ...]  # [sentences], where they were in the sequence
+    attention: Tensor  # [sentences, words that look, words looked at, heads], half precision
+    vectors: Tensor  # [sentences, words, width], a last 1 among them
+    offsets: Tensor  # [words, words], from the dependent to the candidate, from 0 up
+    asked: Tensor  # [sentences, words], bool
+    open: Tensor  # [2, sentences, words, words], bool: candidates, of the task and its control
+    heads: Tensor  # [2, sentences, words], of the task and its control
+
+
+def cases(
+    sentences: Sequence[Sentence],
+    maps: Maps,
+    sizes: Tensor,
+    vectors: Tensor,
+    seed: int,
+    device: torch.device,
+) -> list[Cases]:
+    """Batches of like length, attention by the size of each head.
+
+    `sizes` is [heads], `vectors` [words of the corpus, width].
+    """
+    order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
+    found, start = [], 0
+    while start < len(order):
+        size = SENTENCES
+        heads = maps.flat.shape[1]
+        while size > 1:
+            longest = len(sentences[order[min(start + size, len(order)) - 1]])
+            if size * longest**2 * heads <= NUMBERS:
+                break
+            size -= 1
+        chosen = tuple(order[start : start + size])
+        found.append(_laid(sentences, chosen, maps, sizes, vectors, seed, device))
+        start += size
+    return found
+
+
+def _laid(
+    sentences: Sequence[Sentence],
+    places: tuple[int, ...],
+    maps: Maps,
+    sizes: Tensor,
+    vectors: Tensor,
+    seed: int,
+    device: torch.device,
+) -> Cases:
+    own = [sentences[place] for place in places]
+    number, words = len(own), max(map(len, own))
+    seen = torch.zeros(number, words, words, maps.flat.shape[1], dtype=torch.float16)
+    known = torch.zeros(number, words, vectors.shape[1])
+    asked = torch.zeros(number, words, dtype=torch.bool)
+    candidates = torch.zeros(2, number, words, words, dtype=torch.bool)
+    heads = torch.zeros(2, number, words, dtype=torch.long)
+    for row, sentence in enumerate(own):
+        size = len(sentence)
+        seen[row, :size, :size] = maps.of(sentence.document) / sizes
+        known[row, :size] = vectors[sentence.first : sentence.first + size].float()
+        asked[row, :size] = torch.from_numpy(sentence.asked)
+        candidates[:, row, :, :size] = torch.from_numpy(sentence.read)
+        heads[0, row, :size] = torch.from_numpy(np.maximum(sentence.heads, 0))
+        heads[1, row, :size] = torch.from_numpy(control_heads(sentence, seed))
+    candidates[0] &= ~torch.eye(words, dtype=torch.bool)  # nobody is his own head
+    place = torch.arange(words)
+    offsets = (place[None, :] - place[:, None]).clamp(-FARTHEST, FARTHEST) + FARTHEST
+    ones = torch.ones(number, words, 1)
+    moved = [torch.cat([known, ones], -1), offsets, asked, candidates, heads]
+    rest = [tensor.to(device) for tensor in moved]
+    return Cases(places, seen.to(device), *rest)
+
+
+Score = Callable[[Weights, Tensor, Cases], Tensor]  # -> [probes, sentences, dependents, candidates]
+
+
+def by_attention(masks: Tensor) -> tuple[list[Tensor], Score]:
+    """A number for each head and direction; `masks` says which heads a probe may see.
+
+    [probes, heads] -> weights [probes, 2, heads], all nought to begin with
+    """
+
+    def score(weights: Weights, which: Tensor, seen: Cases) -> Tensor:
+        own = weights[0] * masks[which][:, None, :]
+        found = torch.einsum("bjik,pdk->dpbji", seen.attention.float(), own)
+        return found[0] + found[1].mT
+
+    return [masks.new_zeros(len(masks), 2, masks.shape[1])], score
+
+
+def by_attention_and_words(masks: Tensor, width: int) -> tuple[list[Tensor], Score]:
+    """Each head's number is a linear function of both words, in both directions.
+
+    [probes, heads] -> weights [probes, 2 directions, 2 words, width, heads]
+    """
+
+    def score(weights: Weights, which: Tensor, seen: Cases) -> Tensor:
+        own = weights[0] * masks[which][:, None, None, None, :]
+        by_word = torch.einsum("bjw,pdswk->dspbjk", seen.vectors, own)  # of each word
+        looks = seen.attention.float()
+        # [sentences, dependents, candidates, heads], whichever of the two it is that looks
+        towards, back = looks, looks.transpose(1, 2)
+        return (
+            torch.einsum("bjik,pbjk->pbji", towards, by_word[0, 0])
+            + torch.einsum("bjik,pbik->pbji", towards, by_word[0, 1])
+            + torch.einsum("bjik,pbjk->pbji", back, by_word[1, 0])
+            + torch.einsum("bjik,pbik->pbji", back, by_word[1, 1])
+        )
+
+    return [masks.new_zeros(len(masks), 2, 2, width, masks.shape[1])], score
+
+
+def by_words_alone(probes: int, width: int, device: torch.device) -> tuple[list[Tensor], Score]:
+    """Static vectors of both words, and how far they are apart, as Clark's own baseline has it."""
+
+    def score(weights: Weights, which: Tensor, seen: Cases) -> Tensor:
+        pairs = torch.einsum("bjv,pvw,biw->pbji", seen.vectors, weights[0], seen.vectors)
+        return pairs + weights[1][:, seen.offsets][:, None]
+
+    square = torch.zeros(probes, width, width, device=device)
+    return [square, torch.zeros(probes, 2 * FARTHEST + 1, device=device)], score
+
+
+def learnt(
+    weights: Weights,
+    score: Score,
+    is_control: Tensor,
+    train: Sequence[Cases],
+    dev: Sequence[Cases],
+    rate: float,
+    seed: int,
+    told: Told = lambda done, most: None,
+) -> Fitted:
+    """The probes as they were when dev was best; batches come in an order of the seed's own."""
+
+    def loss(own: Weights, which: Tensor, seen: Cases) -> tuple[Tensor, int]:
+        sure = _logged(own, score, is_control, which, seen)
+        gold = seen.heads[is_control[which].long()]  # [probes, sentences, words]
+        right = sure.gather(-1, gold[..., None])[..., 0]
+        return -torch.where(seen.asked, right, 0).sum((1, 2)), int(seen.asked.sum())
+
+    def shuffled(epoch: int) -> Iterator[Cases]:
+        generator = torch.Generator().manual_seed(seed * 1_000 + epoch)
+        order = torch.randperm(len(train), generator=generator).tolist()
+        return (train[place] for place in order)
+
+    return fitted(weights, loss, shuffled, dev, rate, told)
+
+
+def _logged(
+    weights: Weights, score: Score, is_control: Tensor, which: Tensor, seen: Cases
+) -> Tensor:
+    """Log probabilities of every candidate.  # [probes, sentences, dependents, candidates]"""
+    scores = score(weights, which, seen)
+    there = seen.open[is_control[which].long()]
+    there = there | ~seen.asked[:, :, None]  # rows that do not count: any number, but a number
+    return scores.masked_fill(~there, -torch.inf).log_softmax(-1)
+
+
+@torch.no_grad()
+def attached(
+    weights: Weights, score: Score, is_control: Tensor, every: Sequence[Cases]
+) -> dict[int, Numbers]:
+    """Where each probe attaches the words of each sentence, by its place.  # [probes, words]"""
+    which = torch.arange(len(is_control), device=is_control.device)
+    found: dict[int, Numbers] = {}
+    for seen in every:
+        chosen = _logged(weights, score, is_control, which, seen).argmax(-1).cpu().numpy()
+        found |= {place: chosen[:, row] for row, place in enumerate(seen.places)}
+    return found
+
+
+# --- what needs no training -----------------------------------------------------------------------
+
+
+def best_offset(sentences: Sequence[Sentence], relation: str | None = None) -> int:
+    """How far away heads most often are, of all words or of those of one relation."""
+    return max(
+        (int(number), -abs(offset), offset)
+        for offset, number in _offsets(sentences, relation).items()
+    )[2]
+
+
+def offset_counts(
+    sentences: Sequence[Sentence], offset: int, relation: str | None = None
+) -> tuple[int, int]:
+    """Words whose head is so far away, and all that are asked."""
+    found = _offsets(sentences, relation)
+    return found[offset], found.total()
+
+
+def _offsets(sentences: Sequence[Sentence], relation: str | None) -> Counter[int]:
+    found = Counter({1: 0, -1: 0})
+    for sentence in sentences:
+        for place in np.flatnonzero(sentence.asked):
+            if relation is None or sentence.relations[place] == relation:
+                found[int(sentence.heads[place] - place)] += 1
+    return found

@@ -1,0 +1,219 @@
+"""From what probes scored to tables: scores, means with intervals, summaries, labels, examples.
+
+Pure functions of counts; the bootstrap is all they cost.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from probes.bootstrap import interval, p_value, resampled
+from probes.examples import Examples
+from probes.sources import BARE, MODEL, RANDOM, STATIC
+
+Floats = NDArray[np.float64]
+MAJORITY = "majority"
+KEYS = ["task", "probe", "encoder", "mode", "stack", "layer", "share", "control"]
+SCORES = [*KEYS, "seed", "split", "metric", "value", "n"]
+MEANS = [*KEYS, "metric", "mean", "lower", "upper", "seeds", "n", "delta", "p_value"]
+SUMMARY = (
+    "task probe stack metric centre_of_gravity expected_layer best_layer best_score lower upper "
+    "baseline_majority baseline_lexical baseline_static baseline_random baseline_no_positions "
+    "selectivity n"
+).split()
+PER_LABEL = "task probe stack mode layer label precision recall f1 n".split()
+MIX = "task probe stack seed layer weight".split()
+CONFUSION = "task probe stack mode layer gold predicted n".split()
+UNDEFINED = 0.005  # a curve that gains less has no expected layer
+OTHER = "(other)"
+MOST_LABELS = 30  # in a confusion matrix
+
+
+class Key(NamedTuple):
+    """One true probe of the model, seeds together."""
+
+    task: str
+    probe: str
+    stack: str
+    mode: str
+    layer: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One probe under one mode, of one seed, with its counts."""
+
+    task: str
+    probe: str
+    encoder: str
+    mode: str
+    stack: str
+    layer: int
+    share: float
+    control: bool
+    seed: int
+    metric: str
+    n: int
+    counts: NDArray[np.int32]  # [documents, 3]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in KEYS)
+
+
+def f1(counts: Floats) -> Floats:
+    """2 · right / (said + there).  # [..., 3] -> [...]"""
+    below = counts[..., 1] + counts[..., 2]
+    found: Floats = np.where(below > 0, 2 * counts[..., 0] / np.maximum(below, 1), 0.0)
+    return found
+
+
+def scores(rows: Sequence[Row], split: str) -> pd.DataFrame:
+    """One row a probe, mode and seed."""
+    data = [
+        (*row.key, row.seed, split, row.metric, float(f1(row.counts.sum(0).astype(float))), row.n)
+        for row in rows
+    ]
+    return pd.DataFrame(data, columns=SCORES)
+
+
+def means(rows: Sequence[Row], seed: int) -> pd.DataFrame:
+    """Means over seeds with intervals, and each layer against the one below it, pair by pair."""
+    data = []
+    for task in dict.fromkeys(row.task for row in rows):
+        groups: dict[tuple[object, ...], list[Row]] = {}
+        for row in rows:
+            if row.task == task:
+                groups.setdefault(row.key, []).append(row)
+        draws: dict[tuple[object, ...], Floats] = {}
+        for seeds in {len(group) for group in groups.values()}:
+            chosen = [key for key, group in groups.items() if len(group) == seeds]
+            counts = np.stack([np.stack([r.counts for r in groups[key]]) for key in chosen])
+            draws |= dict(zip(chosen, resampled(counts, f1, seed), strict=True))
+        for key, group in groups.items():
+            values = [float(f1(row.counts.sum(0).astype(float))) for row in group]
+            lower, upper = interval(draws[key])
+            delta = p = float("nan")
+            below = _below(key)
+            if below is not None and below in draws:
+                delta = float(np.mean(values)) - _mean(groups[below])
+                p = float(p_value(draws[key] - draws[below]))
+            data.append(
+                (*key, group[0].metric, float(np.mean(values)), float(lower), float(upper),
+                 len(group), group[0].n, delta, p)
+            )  # fmt: skip
+    return pd.DataFrame(data, columns=MEANS)
+
+
+def _mean(group: Sequence[Row]) -> float:
+    return float(np.mean([f1(row.counts.sum(0).astype(float)) for row in group]))
+
+
+def _below(key: tuple[object, ...]) -> tuple[object, ...] | None:
+    """The same probe one layer down."""
+    told = dict(zip(KEYS, key, strict=True))
+    if told["encoder"] != MODEL or told["mode"] not in ("layer", "cumulative"):
+        return None
+    return tuple({**told, "layer": int(str(told["layer"])) - 1}.values())
+
+
+def summary(means: pd.DataFrame, mix: pd.DataFrame) -> pd.DataFrame:
+    """A line for each task, probe and stack, of all the targets there are to learn from."""
+    data = []
+    whole = means[means["share"] == means["share"].max()]
+    true = whole[~whole["control"]]
+    models = true[true["encoder"] == MODEL]
+    for (task, probe, stack), own in models.groupby(["task", "probe", "stack"], sort=False):
+        beside = true[(true["task"] == task) & (true["probe"].isin([probe, MAJORITY]))]
+        single = own[own["mode"].isin(["layer", "lexical", "top"])]
+        best = (single if len(single) else own).sort_values("mean").iloc[-1]
+        control = whole[
+            whole["control"]
+            & (whole["task"] == task)
+            & (whole["probe"] == probe)
+            & (whole["stack"] == stack)
+        ]
+        weights = mix[(mix["task"] == task) & (mix["probe"] == probe) & (mix["stack"] == stack)]
+        by_layer = weights.groupby("layer")["weight"].mean()
+        random = beside[(beside["encoder"] == RANDOM) & (beside["stack"] == stack)]
+        data.append(
+            (
+                task,
+                probe,
+                stack,
+                best["metric"],
+                float((by_layer.index * by_layer).sum()) if len(by_layer) else float("nan"),
+                expected_layer(own[own["mode"] == "cumulative"]),
+                int(best["layer"]),
+                best["mean"],
+                best["lower"],
+                best["upper"],
+                _most(beside[beside["encoder"] == MAJORITY]),
+                _most(own[own["mode"] == "lexical"]),
+                _most(beside[beside["encoder"] == STATIC]),
+                _most(random),
+                _most(beside[beside["encoder"] == BARE]),
+                best["mean"] - _at(control, int(best["layer"])),
+                int(best["n"]),
+            )
+        )
+    return pd.DataFrame(data, columns=SUMMARY)
+
+
+def _most(rows: pd.DataFrame) -> float:
+    return float(rows["mean"].max()) if len(rows) else float("nan")
+
+
+def _at(control: pd.DataFrame, layer: int) -> float:
+    """What the probe of a layer scores on its control task."""
+    same = control[control["layer"] == layer]
+    return float(same["mean"].iloc[0]) if len(same) else float("nan")
+
+
+def expected_layer(cumulative: pd.DataFrame) -> float:
+    """Σ ℓ Δ(ℓ) / Σ Δ(ℓ) over layers from 1; undefined (NaN) where the curve does not rise."""
+    curve = cumulative.set_index("layer")["mean"].sort_index()
+    gains = curve.diff().dropna()
+    total = gains.sum()
+    if len(gains) == 0 or total < UNDEFINED:
+        return float("nan")
+    return float((gains.index.to_numpy(dtype=float) * gains.to_numpy(dtype=float)).sum() / total)
+
+
+def per_label(
+    found: Mapping[Key, tuple[Examples, NDArray[np.int64]]],
+) -> pd.DataFrame:
+    """Precision, recall and F1 of each label."""
+    data = []
+    for key, (examples, counts) in found.items():  # counts [labels, 3], over seeds
+        for name, (right, said, there) in zip(examples.names, counts.tolist(), strict=True):
+            data.append(
+                (
+                    *key,
+                    name,
+                    right / said if said else float("nan"),
+                    right / there if there else float("nan"),
+                    2 * right / (said + there) if said + there else float("nan"),
+                    there,
+                )
+            )
+    return pd.DataFrame(data, columns=PER_LABEL)
+
+
+def confusion(
+    key: Key, names: Sequence[str], gold: NDArray[np.int64], said: NDArray[np.int64]
+) -> list[tuple[object, ...]]:
+    """How often each label was taken for each; the rarest labels stand together."""
+    size = len(names)
+    table = np.zeros((size, size), dtype=np.int64)
+    np.add.at(table, (gold, said), 1)
+    often = set(np.argsort(-table.sum(1), kind="stable")[:MOST_LABELS].tolist())
+    told: dict[tuple[str, str], int] = {}
+    for i, j in zip(*np.nonzero(table), strict=True):
+        pair = (names[i] if i in often else OTHER, names[j] if j in often else OTHER)
+        told[pair] = told.get(pair, 0) + int(table[i, j])
+    return [(*key, one, other, number) for (one, other), number in sorted(told.items())]

@@ -1,0 +1,255 @@
+"""The attention probe reads what attention says and no more; its control is by type."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from spacy.tokens import Doc
+from torch import Tensor
+
+import workbench as wb
+from probes import attachment
+from probes.attachment import Maps, Sentence
+from probes.attention_probe import ATTENTION, EXPERIMENT, AttentionProbe, learn, run
+from probes.parts import parts_of
+from tests.models import zoo
+from tests.planted.look import BUILDERS, eager
+from tests.planted.words import lexicon, planted_docs
+from tests.probes.test_structural_probe import Quiet, corpus_of, turned
+from tests.probes.test_trees import doc_of, nothing_missing, random_heads
+from workbench.corpora import Corpus, encode
+from workbench.engine.model import Model
+from workbench.engine.passes import run_over
+from workbench.engine.taps import Capture
+from workbench.errors import WorkbenchError
+from workbench.experiment import Inputs, Result, misfits
+from workbench.models.catalogue import facts
+from workbench.models.huggingface import HuggingFace
+from workbench.models.loading import load
+from workbench.models.vectors import Vectors
+from workbench.view.attachment import FIGURES
+
+Opened = Callable[[str], Model]
+SMALL = {"limit": 24, "seeds": 2}
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    return cache(lambda name: load(zoo.make(name, tmp_path_factory.mktemp(name)), "cpu"))
+
+
+def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
+    inputs = Inputs((model,), (corpus or wb.read("primer"),))
+    return run(inputs, AttentionProbe(**{**SMALL, **settings}), Quiet())
+
+
+# --- on attention that is prescribed --------------------------------------------------------------
+
+
+def sentences_of(number: int, seed: int) -> list[Sentence]:
+    random = np.random.default_rng(seed)
+    found, first = [], 0
+    for place in range(number):
+        words = int(random.integers(4, 10))
+        doc = doc_of(random_heads(random, words))
+        one = attachment.sentence_of(doc, place, first, nothing_missing(first + words))
+        assert one is not None
+        found.append(one)
+        first += words
+    return found
+
+
+def maps_of(sentences: Sequence[Sentence], tell: Callable[[Sentence], list[Tensor]]) -> Maps:
+    """Attention as `tell` says: for each sentence a map for each head."""
+    sizes = np.array([len(one) for one in sentences])
+    flat = [torch.stack(tell(one), -1).reshape(len(one) ** 2, -1) for one in sentences]
+    starts = np.cumsum(sizes**2) - sizes**2
+    heads = tuple((0, head) for head in range(flat[0].shape[1]))
+    return Maps(heads, torch.cat(flat).half(), starts, sizes)
+
+
+def uniform(one: Sentence) -> Tensor:
+    return torch.full((len(one), len(one)), 1 / len(one))
+
+
+def towards(one: Sentence) -> Tensor:
+    """All of a word's attention on its head; a root looks everywhere."""
+    found = uniform(one)
+    for word in np.flatnonzero(one.heads >= 0):
+        found[word] = 0
+        found[word, one.heads[word]] = 1
+    return found
+
+
+def uas(sentences: list[Sentence], maps: Maps, control: bool = False) -> float:
+    """Learnt on the first two thirds, stopped by the next sixth, scored on the last."""
+    words = sum(map(len, sentences))
+    half, rest = 2 * len(sentences) // 3, 5 * len(sentences) // 6
+    cut = [sentences[:half], sentences[half:rest], sentences[rest:]]
+    sizes = attachment.sizes_of(maps, cut[0])
+    train, dev, test = (
+        attachment.cases(part, maps, sizes, torch.zeros(words, 2), 0, CPU) for part in cut
+    )
+    weights, score = attachment.by_attention(torch.ones(1, maps.flat.shape[1]))
+    flag = torch.tensor([control])
+    fitted = attachment.learnt(weights, score, flag, train, dev, attachment.RATE, 0).weights
+    answers = attachment.attached(fitted, score, flag, test)
+    right = asked = 0
+    for place, one in enumerate(cut[2]):
+        gold = attachment.control_heads(one, 0) if control else one.heads
+        right += int(((answers[place][0][: len(one)] == gold) & one.asked).sum())
+        asked += int(one.asked.sum())
+    return right / asked
+
+
+def test_attention_that_marks_the_head_is_read_in_either_direction() -> None:
+    every = sentences_of(90, 0)
+    assert uas(every, maps_of(every, lambda one: [uniform(one), towards(one)])) == 1
+    assert uas(every, maps_of(every, lambda one: [towards(one).T, uniform(one)])) == 1
+
+
+def test_attention_that_is_everywhere_tells_nothing() -> None:
+    every = sentences_of(240, 1)
+    chance = np.mean([1 / (len(one) - 1) for one in every])
+    assert uas(every, maps_of(every, lambda one: [uniform(one)])) < chance + 0.12
+
+
+def test_nobody_learns_the_control_whose_inputs_do_not_tell_the_type() -> None:
+    every = sentences_of(240, 2)
+    found = uas(every, maps_of(every, lambda one: [uniform(one), towards(one)]), control=True)
+    assert found < 1 / 3 + 0.12
+
+
+def test_the_control_is_drawn_by_type_and_not_by_instance() -> None:
+    docs = [doc_of([0, *[0] * (words - 1)]) for words in (6, 9, 12)]
+    drawn: dict[str, set[str]] = {}
+    for place, doc in enumerate(docs):
+        one = attachment.sentence_of(doc, place, 0, nothing_missing(len(doc)))
+        assert one is not None
+        for word, head in enumerate(attachment.control_heads(one, 0)):
+            if 0 < word < len(doc) - 1:
+                kind = {word: "self", 0: "first", len(doc) - 1: "last"}[int(head)]
+                drawn.setdefault(one.types[word], set()).add(kind)
+    assert all(len(kinds) == 1 for kinds in drawn.values())
+    many = [attachment.behaviour(f"word {number}", 0) for number in range(3_000)]
+    assert all(900 < many.count(kind) < 1_100 for kind in attachment.BEHAVIOURS)
+    assert many != [attachment.behaviour(f"word {number}", 1) for number in range(3_000)]
+
+
+def test_the_best_offset_by_hand() -> None:
+    doc = doc_of([1, 1, 1, 2, 3], ["NOUN", "VERB", "NOUN", "ADV", "PUNCT"])
+    one = attachment.sentence_of(doc, 0, 0, nothing_missing(5))
+    assert one is not None and one.asked.tolist() == [True, False, True, True, False]
+    assert attachment.best_offset([one]) == -1
+    assert attachment.offset_counts([one], -1) == (2, 3)
+    assert attachment.offset_counts([one], 4) == (0, 3)
+
+
+# --- on models ------------------------------------------------------------------------------------
+
+
+def test_the_planted_heads_find_every_word() -> None:
+    words = lexicon(split=False)
+    planted = eager(BUILDERS["bert"](words))
+    model = HuggingFace(planted.model, planted.tokenizer, "planted")
+    docs = planted_docs(160, words)
+    result = probed(model, corpus_of(docs[:100], docs[100:130], docs[130:]), limit=None, seeds=1)
+    summary = result.tables["summary"].set_index("probe").loc[ATTENTION]
+    assert summary["uas"] == 1 and summary["uas"] > summary["baseline_offset"] + 0.2
+    layer, head = planted.heads["syntactic"]
+    weights = result.tables["weights"].set_index(["layer", "head"])["weight_to_head"]
+    assert weights.idxmax() == (layer, head)
+    assert (result.tables["by_relation"].query("probe == 'attention'")["uas"] == 1).all()
+
+
+def test_maps_of_words_equal_a_slow_loop(opened: Opened) -> None:
+    model, docs = opened("bert"), list(wb.read("primer").docs("dev", 5))
+    batch = encode(docs)
+    maps, missing = attachment.attention(model, batch)
+    assert not missing.any()
+    for place in range(len(docs)):
+        text, capture = model.encode(batch, [place]), Capture()
+        run_over(model, encode(docs[place : place + 1]), taps=[capture], hidden=False)
+        found, owner = maps["encoder"].of(place), text.words[0]
+        for site, (captured,) in capture.maps.items():
+            for word in range(len(docs[place])):
+                rows = captured[0][:, owner == word].mean(1)  # [heads, pieces]
+                for other in range(len(docs[place])):
+                    column = maps["encoder"].heads.index((site.layer, 0))
+                    expected = rows[:, owner == other].sum(1)
+                    heads = found[word, other, column : column + site.heads].float()
+                    assert torch.allclose(heads, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
+def test_every_stack_has_its_probes_and_cross_attention_none(opened: Opened, name: str) -> None:
+    model = opened(name)
+    result = probed(model, seeds=1)
+    assert set(result.tables) == set(EXPERIMENT.tables)
+    for table, about in EXPERIMENT.tables.items():
+        found = result.tables[table]
+        assert len(found) and not found.duplicated(list(about.keys)).any()
+    weights = result.tables["weights"]
+    for stack in model.stacks:
+        assert (weights["stack"] == stack.name).sum() == stack.layers * stack.heads
+    scores = result.tables["scores"]
+    assert scores["value"].between(0, 1).all() and scores["n"].nunique() == 1
+    own = scores[(scores["encoder"] == "model") & ~scores["control"]]
+    layers = own.groupby(["stack", "probe"])["layer"].apply(list)
+    for stack in model.stacks:
+        for probe in ("attention", "attention and words"):
+            assert layers[stack.name, probe] == [-1, *range(stack.layers)]
+    decoders = any(stack.name == "decoder" for stack in model.stacks)
+    assert decoders == any("only those before" in caveat.text for caveat in result.caveats)
+    for draw in FIGURES.values():
+        assert draw(result.tables).data
+
+
+def test_the_same_seed_gives_the_same_tables(opened: Opened) -> None:
+    first, again = (probed(opened("bert")).tables for _ in range(2))
+    for name, table in first.items():
+        pd.testing.assert_frame_equal(table, again[name])
+    controls = first["scores"].query("control and layer == -1 and encoder == 'model'")
+    assert controls.groupby("probe")["value"].nunique().max() == 2  # each seed draws its own
+
+
+def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
+    primer = wb.read("primer")
+    train, dev, test = (list(primer.docs(part, 20)) for part in ("train", "dev", "test"))
+
+    def learnt(scored: list[Doc]) -> list[Tensor]:
+        corpus = corpus_of(train, dev, scored)
+        inputs = Inputs((opened("bert"),), (corpus,))
+        parts = parts_of(corpus, None, None, 0)
+        found = learn(inputs, AttentionProbe(**SMALL), Quiet(), parts)
+        return [weight for key in found.keys for weight in found.weights[key]]
+
+    clean, poisoned = learnt(test), learnt([turned(doc) for doc in test])
+    assert all(torch.equal(a, b) for a, b in zip(clean, poisoned, strict=True))
+
+
+def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
+    Vectors(["a"], torch.ones(1, 2)).save(tmp_path)
+    (fault,) = misfits(EXPERIMENT, AttentionProbe(), [facts(load(tmp_path, "cpu"))])
+    assert "needs attention heads" in str(fault)
+
+
+def test_sentences_without_arcs_are_told_and_a_part_of_them_is_an_error(opened: Opened) -> None:
+    dots = doc_of([0, 0], ["PUNCT", "PUNCT"])
+    docs = [doc_of([0, 0, 1]), doc_of([0]), dots]
+    result = probed(opened("bert"), corpus_of(docs, docs, docs))
+    assert "6 of 9 sentences have no arc" in result.caveats[0].text
+    with pytest.raises(WorkbenchError, match="no word with a head in dev"):
+        probed(opened("bert"), corpus_of(docs, [doc_of([0]), dots], docs))
+
+
+def test_words_beyond_the_models_length_are_told_and_not_asked(opened: Opened) -> None:
+    short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
+    result = probed(opened("bert"), corpus_of([short, long], [short], [short, long]), seeds=1)
+    assert "words were cut off" in result.caveats[0].text
+    assert 2 < result.tables["scores"]["n"].iloc[0] < 2 + 149

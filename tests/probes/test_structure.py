@@ -1,0 +1,127 @@
+"""The structural probe finds trees that are there, invents none, and keeps its best epoch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from probes import trees
+from probes.structure import Best, Probe, States, fitted, predicted, trained
+from probes.trees import Tree, ancestors, trees_of
+from tests.probes.test_trees import doc_of, nothing_missing, random_heads
+
+WIDTH = 12
+CPU = torch.device("cpu")
+
+
+def forest(number: int, seed: int) -> list[Tree]:
+    random = np.random.default_rng(seed)
+    found, row = [], 0
+    for place in range(number):
+        words = int(random.integers(5, 11))
+        doc = doc_of(random_heads(random, words))
+        found += trees_of(doc, place, row, nothing_missing(row + words))
+        row += words
+    return found
+
+
+def exact(forest: list[Tree]) -> Tensor:
+    """A dimension for every edge on the way to the root, all of it turned: a tree metric."""
+    random = np.random.default_rng(9)
+    turned, _ = np.linalg.qr(random.normal(size=(WIDTH, WIDTH)))
+    rows = []
+    for tree in forest:
+        heads = np.where(tree.heads < 0, np.arange(len(tree)), tree.heads)
+        above = ancestors(heads).astype(np.float32)
+        above[:, tree.heads < 0] = 0  # the root has no edge above it
+        shuffled = np.zeros((len(tree), WIDTH), dtype=np.float32)
+        shuffled[:, random.permutation(WIDTH)[: len(tree)]] = above
+        rows.append(shuffled @ turned)
+    return torch.from_numpy(np.concatenate(rows)).float()
+
+
+def states_of(tables: list[Tensor], train: list[Tree]) -> States:
+    return States.of(tables, np.concatenate([tree.rows for tree in train]), CPU)
+
+
+def scored(matrices: Tensor, states: States, probe: Probe, test: list[Tree]) -> tuple[float, float]:
+    right, ranks = np.zeros((len(test), 2)), np.zeros(len(test))
+    count = trees.count_distances if probe.task == "distance" else trees.count_depths
+    for places, chosen in trees.grouped(test, 10_000):
+        found, correlations = count(predicted(matrices, states, [probe], chosen), chosen)
+        right[places], ranks[places] = found[0], correlations[0]
+    return float(trees.share(right.sum(0))), float(ranks.mean())
+
+
+def test_an_exact_tree_metric_is_recovered() -> None:
+    every = forest(360, 0)
+    train, dev, test = every[:280], every[280:320], every[320:]
+    states = states_of([exact(every)], train)
+    probes = [Probe("distance", 0, 0), Probe("depth", 0, 0)]
+    matrices = trained(states, train, dev, probes, WIDTH, epochs=80)
+    assert scored(matrices[:1], states, probes[0], test) == (1.0, pytest.approx(1, abs=0.05))
+    assert scored(matrices[1:], states, probes[1], test) == (1.0, pytest.approx(1, abs=0.05))
+
+
+def test_of_states_that_know_nothing_no_tree_is_read() -> None:
+    every = forest(300, 1)
+    train, dev, test = every[:200], every[200:250], every[250:]
+    noise = torch.randn(sum(map(len, every)), WIDTH, generator=torch.Generator().manual_seed(0))
+    states = states_of([noise], train)
+    probe = Probe("distance", 0, 0)
+    found, _ = scored(trained(states, train, dev, [probe], WIDTH), states, probe, test)
+    chance = np.mean([2 / len(tree) for tree in test])
+    assert found < chance + 0.1
+
+
+def test_a_probe_learns_the_same_alone_and_in_a_stack() -> None:
+    every = forest(60, 2)
+    train, dev = every[:40], every[40:]
+    tables = [exact(every), exact(every).flip(0)]
+    states = states_of(tables, train)
+    probes = [Probe(task, source, 0) for task in ("distance", "depth") for source in (0, 1)]
+    together = trained(states, train, dev, probes, 4)
+    for row, probe in enumerate(probes):
+        alone = trained(states, train, dev, [probe], 4)
+        assert torch.allclose(together[row], alone[0], atol=1e-4)
+
+
+def test_a_seed_gives_the_same_matrices_again_and_another_gives_others() -> None:
+    every = forest(30, 3)
+    states = states_of([exact(every)], every[:20])
+
+    def learnt(seed: int) -> Tensor:
+        return trained(states, every[:20], every[20:], [Probe("distance", 0, seed)], 4, epochs=3)
+
+    assert torch.equal(learnt(0), learnt(0))
+    assert not torch.allclose(learnt(0), learnt(1))
+
+
+def test_the_best_epoch_is_kept_by_value_and_not_the_last() -> None:
+    """Weights that only ever grow; dev is best on the way, at a place of each probe's own."""
+    targets = torch.tensor([0.25, 1.0, 10.0])
+    ran = []
+
+    def loss(weights: list[Tensor], running: Tensor, batch: str) -> tuple[Tensor, int]:
+        if batch == "train":
+            ran.append(running.tolist())
+            return -weights[0][:, 0], 1
+        return (weights[0][:, 0] - targets[running]).abs() + 0.01, 1
+
+    start = torch.zeros(3, 1)
+    found = fitted([start], loss, lambda epoch: ["train"], ["dev"], 0.1, epochs=14)
+    assert found.weights[0][:, 0].tolist() == pytest.approx([0.2, 1.0, 1.4], abs=0.06)
+    assert found.epochs.tolist()[1:] == [10, 14]
+    assert ran[-1] != [0, 1, 2] and ran[0] == [0, 1, 2]  # what is done has left
+    assert (start == 0).all()
+
+
+def test_what_is_kept_does_not_change_with_what_is_trained() -> None:
+    weights = [torch.ones(2, 3)]
+    best = Best(weights)
+    best.see(torch.arange(2), torch.tensor([1.0, 1.0]), weights, 1)
+    weights[0].fill_(7)
+    best.see(torch.arange(2), torch.tensor([2.0, 0.5]), weights, 2)
+    weights[0].fill_(9)
+    assert best.weights[0].tolist() == [[1, 1, 1], [7, 7, 7]]
+    assert best.epochs.tolist() == [1, 2]
