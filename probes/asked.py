@@ -26,13 +26,13 @@ class EdgeProbing(Settings):
         "up to each layer.",
     )
     seeds: tuple[int, ...] = Field(
-        (0, 1, 2), min_length=1, description="Each trains every probe anew."
+        (0, 1), min_length=1, description="Each trains every probe anew."
     )
     controls: bool = Field(
         True, description="Also probe each layer for labels drawn by word type (selectivity)."
     )
     targets: int = Field(
-        3000, ge=1, description="Targets of a task to learn from at most, drawn by the seed."
+        2000, ge=1, description="Targets of a task to learn from at most, drawn by the seed."
     )
     shares: tuple[float, ...] = Field(
         (1.0,), min_length=1, description="Shares of them to learn from, for learning curves."

@@ -1,14 +1,16 @@
 """Three kinds of probe, many of each side by side: every tensor has the probes in front.
 
 - `edge`: Tenney et al. 2019. Each span's words are projected, pooled by self-attention and laid
-  side by side, then linear, tanh, layer norm, dropout, linear. Pooling first is exact, since the
-  attention has one head: Σ aᵢ (W hᵢ + b) = W (Σ aᵢ hᵢ) + b, with a = softmax of (W v)·hᵢ.
+  side by side, then linear, tanh, layer norm, dropout, linear.
 - `linear`: the mean of each span's words, then linear.
 - `mlp`: the mean, linear, ReLU, linear.
 
 All end in one logit a label. A probe reads one source or a learnt mix of several, γ Σ softmax(s) h.
-The projection and the layer above it are two matrices with nothing between them: where the batch is
-larger than the width their product is taken first, which is the same and costs less.
+
+Two things make the edge probe cheap and change nothing it can say. Pooling first is exact, since
+its attention has one head: Σ aᵢ (W hᵢ + b) = W (Σ aᵢ hᵢ) + b, with a = softmax of (W v)·hᵢ. And
+between the projection W and the layer M above it stands nothing, so their product is learnt as one
+matrix, and W v as one vector; `folded` makes these of Tenney's own.
 Costs, for spans of one word, 2 · width · hidden a span and probe forward, and twice that back.
 """
 
@@ -79,16 +81,12 @@ def initial(shape: Shape, seed: int) -> Parameters:
         drawn["out"] = linear(sides * width, sides, width, labels)
         drawn["out_bias"] = torch.zeros(labels)
         return drawn
-    if shape.kind == "mlp":
-        drawn["first"] = linear(sides * width, sides, width, hidden)
-    else:
-        drawn["project"] = linear(width, sides, width, hidden)
-        drawn["project_bias"] = linear(width, sides, hidden)
-        drawn["attend"] = linear(hidden, sides, hidden)
-        drawn["first"] = linear(sides * hidden, sides, hidden, hidden)
+    drawn["first"] = linear(sides * width, sides, width, hidden)
+    drawn["first_bias"] = linear(sides * width, hidden)
+    if shape.kind == "edge":
+        drawn["attend"] = linear(width, sides, width)
         drawn["norm"] = torch.ones(hidden)
         drawn["norm_bias"] = torch.zeros(hidden)
-    drawn["first_bias"] = linear(sides * (hidden if shape.kind == "edge" else width), hidden)
     drawn["out"] = linear(hidden, hidden, labels)
     drawn["out_bias"] = linear(hidden, labels)
     return drawn
@@ -114,12 +112,23 @@ def logits(
         return inner @ own["out"] + own["out_bias"][:, None]
     if drop is not None:
         pooled = [drop(side, INPUT_DROPOUT) for side in pooled]
-    inner = torch.tanh(_projected(pooled, own))  # [probes, batch, hidden]
+    inner = torch.tanh(_sum(pooled, own["first"]) + own["first_bias"][:, None])
     inner = functional.layer_norm(inner, inner.shape[-1:])
     inner = inner * own["norm"][:, None] + own["norm_bias"][:, None]
     if drop is not None:
         inner = drop(inner, DROPOUT)
     return inner @ own["out"] + own["out_bias"][:, None]
+
+
+def folded(project: Tensor, bias: Tensor, attend: Tensor, first: Tensor) -> tuple[Tensor, ...]:
+    """Tenney's projection, attention and first layer as the edge probe has them.
+
+    project [sides, width, inner], bias [sides, inner], attend [sides, inner] and first [sides,
+    inner, hidden] -> `attend` [sides, width], `first` [sides, width, hidden], and what is added to
+    `first_bias` [hidden].
+    """
+    vector = torch.einsum("swi,si->sw", project, attend)
+    return vector, project @ first, torch.einsum("si,sih->h", bias, first)
 
 
 def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
@@ -132,19 +141,6 @@ def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
         return own["mix"][:0]
     scores = own["mix"][-number:].masked_fill(~mixed, -torch.inf)
     return own["scale"][-number:, None] * scores.softmax(dim=1)
-
-
-def _projected(pooled: Sequence[Tensor], own: Mapping[str, Tensor]) -> Tensor:
-    """Projection and first layer, in the cheaper order.  # [probes, batch, hidden]"""
-    out = own["first_bias"][:, None]
-    for side, inputs in enumerate(pooled):
-        project, first = own["project"][:, side], own["first"][:, side]
-        bias = own["project_bias"][:, None, side]
-        if inputs.shape[1] >= inputs.shape[2]:
-            out = out + torch.baddbmm(bias @ first, inputs, project @ first)
-        else:
-            out = out + torch.baddbmm(bias, inputs, project) @ first
-    return out
 
 
 def _sum(pooled: Sequence[Tensor], weights: Tensor) -> Tensor:
@@ -160,9 +156,7 @@ def _pooled(
 ) -> Tensor:
     """Each span as one vector, as each probe reads it.  # [probes, batch, width]"""
     mix = _mixer(own, reads, bank.common)
-    attend = None
-    if shape.kind == "edge":
-        attend = torch.einsum("pdh,ph->pd", own["project"][:, side], own["attend"][:, side])
+    attend = own["attend"][:, side] if shape.kind == "edge" else None  # [probes, width]
     groups = widths_of(spans)
     found = [_group(mix, attend, bank, rows, real) for _, rows, real in groups]
     if len(found) == 1:

@@ -1,0 +1,452 @@
+"""Description length (Voita & Titov 2020): in how few bits labels can be sent, given a layer.
+
+What a probe scores says whether labels can be found; the length of the code says also how hard it
+is, by data (`probes.online`) or by the size of the probe (`probes.variational`). Beside each layer
+stand labels drawn by word type, the random twin's top layer, bare embeddings and static vectors.
+What a task, code and seed came to is written down, so a run that was stopped goes on from there.
+Costs one pass of the model and of its twin; then, for 2,000 targets of 13 probes at width 128, some
+4 s on one core for the online code and 6 s for the variational one, and twice that for two spans.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor
+
+from probes import online, variational
+from probes.asked import EdgeProbing
+from probes.bank import Bank, banked
+from probes.bootstrap import interval, resampled
+from probes.inputs import kept_in, opened, tasks_in
+from probes.parts import TRAIN
+from probes.plan import planned
+from probes.ready import Ready, ready_tasks
+from probes.sources import BARE, MODEL, RANDOM, STATIC
+from probes.stack import Data, Probe, Schedule, Told, outputs
+from workbench.corpora.corpus import Corpus
+from workbench.errors import WorkbenchError
+from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.files import written_whole
+
+Floats = NDArray[np.float64]
+Code = Literal["online", "variational"]
+LOOKED_AT = 500  # dev targets that tell an epoch's loss
+ASKED = 2_000  # test targets that the accuracy is of
+NATS = 1 / math.log(2)  # bits
+
+
+class DescriptionLength(Settings):
+    """What is sent, and how."""
+
+    limit: int | None = Field(
+        1000, ge=1, description="Sentences of each split at most; all where it is empty."
+    )
+    tasks: tuple[str, ...] = Field(
+        (), description="Tasks, by name or by the corpus' layer; all it has where none is named."
+    )
+    codes: tuple[Code, ...] = Field(
+        ("online", "variational"),
+        min_length=1,
+        description="online: block by block, each by a probe of those before it; variational: a "
+        "Bayesian probe and then the labels.",
+    )
+    probe: Literal["mlp", "linear"] = Field("mlp", description="One hidden layer, or none.")
+    hidden: int = Field(64, ge=1, le=8192, description="Width of the hidden layer.")
+    seeds: tuple[int, ...] = Field(
+        (0,), min_length=1, description="Each draws the order of the targets and the probes anew."
+    )
+    controls: bool = Field(True, description="Also send labels drawn by word type.")
+    targets: int = Field(
+        2000, ge=1, description="Targets of a task to send at most, drawn by the run's seed."
+    )
+    portions: tuple[float, ...] = Field(
+        online.PORTIONS,
+        min_length=1,
+        description="Where blocks of the online code end, in per cent of the targets. All are sent "
+        "in any case; empty blocks are merged.",
+    )
+    unit: Literal["bits", "paper"] = Field(
+        "bits",
+        description="bits throughout, or as the paper's released code adds up: what a probe costs "
+        "in nats, to the uniform code in bits.",
+    )
+    rate: float = Field(3e-3, gt=0, le=1, description="Learning rate of the online code's probes.")
+    epochs: int = Field(
+        20, ge=1, le=1000, description="Epochs of each; the one that codes dev best is kept."
+    )
+    steps: int = Field(
+        400,
+        ge=1,
+        le=1_000_000,
+        description="Steps of the variational code's probes, of 256 targets.",
+    )
+
+
+KEYS = ("task", "probe", "code", "encoder", "stack", "layer", "control")
+TABLES = {
+    "codes": Table(
+        "The length of each code. `uniform_bits` is that of sending labels of which nothing is "
+        "known: log2 of their number a target, or a bit a label where a target may have several; "
+        "`compression` how often the code goes into it. `divergence_bits` is what the Bayesian "
+        "probe itself costs. `final_accuracy` is the share of test targets (2,000 at most) that "
+        "the last probe gets wholly right.",
+        (*KEYS, "seed"),
+    ),
+    "portions": Table(
+        "The online code block by block: the share of targets sent with it and before it, how many "
+        "are in it, and its length.",
+        ("task", "probe", "encoder", "stack", "layer", "control", "seed", "portion"),
+    ),
+    "summary": Table(
+        "The layer that compresses most, with a 95 % interval (sentences and seeds drawn again), "
+        "and the compression by what stands beside; control_compression is of that layer.",
+        ("task", "probe", "code", "stack"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one task, code and seed came to, for the probes of one bank; a code's cost in nats."""
+
+    task: str
+    code: Code
+    seed: int
+    bank: int
+    probes: tuple[Probe, ...]
+    order: NDArray[np.int64]  # [n], place among the train targets of each as it was sent
+    ends: tuple[int, ...]  # of the blocks
+    nats: Floats  # [probes, n], in that order; 0 where it was sent by the uniform code
+    divergence: Floats  # [probes], what the probe costs
+    accuracy: Floats  # [probes]
+
+    def bits(self, uniform: float, unit: float) -> Floats:
+        """Of each target, in that order, with its part of the probe's cost.  # [probes, n]"""
+        found: Floats = (self.nats + self.divergence[:, None] / self.nats.shape[1]) * unit
+        if self.code == "online":
+            found[:, : self.ends[0]] = uniform
+        return found
+
+
+def fits(corpus: Corpus, settings: DescriptionLength) -> None:
+    """Raise where the corpus has none of the tasks asked for."""
+    tasks_in(corpus, settings.tasks)
+
+
+def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Result:
+    """Encode, send, and tell."""
+    with kept_in(inputs.scratch) as home:
+        read = opened(inputs, home, settings.limit, settings.tasks, progress)
+        banks = banked(read.sources, inputs.model.device, read.train_words)
+        ready, caveats = ready_tasks(
+            read, EdgeProbing.model_validate({"targets": settings.targets}), inputs.seed
+        )
+        ready, constant = _varied(ready)
+        sent = list(_sent(ready, banks, settings, home, progress))
+    tables = _tables(ready, banks, sent, settings, inputs.seed)
+    told = [Caveat(_PAPER)] if settings.unit == "paper" else []
+    return Result(tables, caveats=(*read.caveats(), *caveats, *constant, *told))
+
+
+_PAPER = (
+    "Lengths are in the unit of the paper's released code, which adds nats to bits: they are "
+    "shorter, and compression is higher, than in bits throughout."
+)
+
+
+def _varied(ready: Mapping[str, Ready]) -> tuple[dict[str, Ready], list[Caveat]]:
+    """The tasks that have something to send, ready to be."""
+    kept, caveats = {}, []
+    for name, task in ready.items():
+        coded = _coded(task)
+        if online.uniform_bits(coded.train):
+            kept[name] = coded
+            continue
+        label = task.examples.names[0] if task.examples.names else "no label"
+        caveats.append(
+            Caveat(f"{name} is left out: every target is {label!r}, which takes no bit to send.")
+        )
+    if not kept:
+        raise WorkbenchError(
+            "no task has labels that differ, so there is nothing to send.",
+            where=", ".join(ready),
+            remedy="Give more sentences, with --limit or a larger corpus.",
+        )
+    return kept, caveats
+
+
+def _coded(task: Ready) -> Ready:
+    """With cross-entropy over the labels where each train target has one; nothing else is coded."""
+    softmax = bool((task.examples.labels[task.examples.of(TRAIN)].sum(1) == 1).all())
+    train, dev, test = (
+        replace(part, softmax=softmax) for part in (task.train, task.dev, task.test)
+    )
+    return replace(task, train=train, dev=dev, test=test)
+
+
+# --- sending --------------------------------------------------------------------------------------
+
+
+def _sent(
+    ready: Mapping[str, Ready],
+    banks: Sequence[Bank],
+    settings: DescriptionLength,
+    home: Path,
+    progress: Progress,
+) -> Iterator[Sent]:
+    """One stack of probes after another; what is on disk is read."""
+    asked = [
+        (name, code, seed, number)
+        for name in ready
+        for code in dict.fromkeys(settings.codes)
+        for seed in dict.fromkeys(settings.seeds)
+        for number in range(len(banks))
+    ]
+    for done, (name, code, seed, number) in enumerate(asked):
+
+        def told(part: int, of: int, done: int = done, doing: str = f"{name}, {code}") -> None:
+            progress(100 * done + 100 * part // max(of, 1), 100 * len(asked), doing)
+
+        told(0, 1)
+        kept = home / f"code-{done:05d}.npz"
+        found = _read(kept, name, code, seed, number)
+        if found is None:
+            found = _one(ready[name], banks[number], code, seed, number, settings, told)
+            _write(kept, found)
+        yield found
+    progress(100 * len(asked), 100 * len(asked), "all tasks")
+
+
+def _one(
+    task: Ready,
+    bank: Bank,
+    code: Code,
+    seed: int,
+    number: int,
+    settings: DescriptionLength,
+    told: Told,
+) -> Sent:
+    """Send the train targets of a task to every probe of a bank."""
+    plan = planned(bank.sources, ("layer",), settings.controls)
+    probes = tuple(probe for probe in plan if len(probe.sources) == 1)
+    order = online.order_of(len(task.train), seed)
+    train = task.train.take(order)
+    test = task.test.take(_some(len(task.test), ASKED, seed))
+    divergence = torch.zeros(len(probes))
+    ends: tuple[int, ...] = (len(train),)
+    if code == "online":
+        ends = online.ends_of(len(train), settings.portions)
+        dev = task.dev.take(_some(len(task.dev), LOOKED_AT, seed))
+        schedule = Schedule(rate=settings.rate, epochs=settings.epochs)
+        nats, last = online.coded(
+            settings.probe, settings.hidden, bank, probes, train, dev, ends, schedule, seed, told
+        )
+        answers = outputs(last.shape, last.own, last.reads, bank, test.spans) if last else None
+    else:
+        hidden = settings.hidden if settings.probe == "mlp" else None
+        found = variational.learnt(hidden, bank, probes, train, settings.steps, seed, told)
+        divergence = variational.divergence(found.layers)
+        nats = variational.coded(found, bank, train, seed)
+        answers = variational.outputs(found, bank, test)
+    accuracy = np.full(len(probes), np.nan) if answers is None else _right(answers, probes, test)
+    return Sent(
+        task.examples.task.name,
+        code,
+        seed,
+        number,
+        probes,
+        order.numpy(),
+        ends,
+        nats.double().cpu().numpy(),
+        divergence.double().cpu().numpy(),
+        accuracy,
+    )
+
+
+def _some(number: int, most: int, seed: int) -> Tensor:
+    """Places of so many at most.  # [some]"""
+    return online.order_of(number, seed)[:most].sort().values
+
+
+def _right(answers: Iterator[tuple[Tensor, Tensor]], probes: Sequence[Probe], test: Data) -> Floats:
+    """The share of targets that each probe gets wholly right.  # [probes]"""
+    control = torch.tensor([int(probe.control) for probe in probes])
+    right = torch.zeros(len(probes), dtype=torch.long)
+    for places, logits in answers:
+        part, said = test.take(places), logits.cpu()
+        wanted = part.labels.index_select(0, control)  # [probes, some, labels]
+        if test.softmax:
+            hit = wanted.gather(2, said.argmax(2)[..., None])[..., 0]
+        else:
+            hit = ((said >= 0) == wanted).all(2) & ((part.unseen == 0) | control[:, None].bool())
+        right += hit.sum(1)
+    found: Floats = (right.double() / max(1, len(test))).numpy()
+    return found
+
+
+_FIELDS = ("order", "nats", "divergence", "accuracy")
+
+
+def _write(path: Path, found: Sent) -> None:
+    about = {
+        "probes": [[probe.sources, probe.control] for probe in found.probes],
+        "ends": found.ends,
+    }
+    arrays = {name: getattr(found, name) for name in _FIELDS}
+    with written_whole(path) as draft, draft.open("wb") as file:
+        np.savez(file, about=np.array(json.dumps(about)), **arrays)
+
+
+def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> Sent | None:
+    """What was done before the run was stopped."""
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as kept:
+        about = json.loads(str(kept["about"]))
+        probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
+        order, nats, divergence, accuracy = (kept[field] for field in _FIELDS)
+    return Sent(
+        name, code, seed, bank, probes, order, tuple(about["ends"]), nats, divergence, accuracy
+    )
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+_CODES = [
+    *KEYS,
+    *"seed bits divergence_bits uniform_bits compression n final_accuracy".split(),
+]
+_PORTIONS = "task probe encoder stack layer control seed portion targets bits".split()
+_SUMMARY = (
+    "task probe code stack best_layer compression lower upper baseline_random baseline_lexical "
+    "baseline_static baseline_no_positions control_compression n"
+).split()
+
+
+class Key(NamedTuple):
+    """A probe, seeds together."""
+
+    task: str
+    code: str
+    encoder: str
+    stack: str
+    layer: int
+    control: bool
+
+
+def _tables(
+    ready: Mapping[str, Ready],
+    banks: Sequence[Bank],
+    sent: Sequence[Sent],
+    settings: DescriptionLength,
+    seed: int,
+) -> dict[str, pd.DataFrame]:
+    codes: list[tuple[object, ...]] = []
+    portions: list[tuple[object, ...]] = []
+    counts: dict[Key, list[Floats]] = {}  # of each seed [sentences, 2]: uniform bits, and the code
+    unit = NATS if settings.unit == "bits" else 1.0
+    for found in sent:
+        task = ready[found.task]
+        uniform = online.uniform_bits(task.train)
+        bits = found.bits(uniform, unit)
+        number = bits.shape[1]
+        sentence = _sentences(task)[found.order]
+        for place, probe in enumerate(found.probes):
+            source = banks[found.bank].sources[probe.sources[0]]
+            own = Key(
+                found.task, found.code, source.encoder, source.stack, source.layer, probe.control
+            )
+            total = float(bits[place].sum())
+            codes.append(
+                (found.task, settings.probe, *own[1:], found.seed, total,
+                 float(found.divergence[place] * unit), number * uniform, number * uniform / total,
+                 number, float(found.accuracy[place]))
+            )  # fmt: skip
+            if found.code == "online":
+                for first, last in zip((0, *found.ends), found.ends, strict=False):
+                    portions.append(
+                        (found.task, settings.probe, *own[2:], found.seed, last / number,
+                         last - first, float(bits[place, first:last].sum()))
+                    )  # fmt: skip
+            each = np.zeros((sentence.max() + 1, 2))
+            np.add.at(each, sentence, np.stack([np.full(number, uniform), bits[place]], axis=1))
+            counts.setdefault(own, []).append(each)
+    return {
+        "codes": pd.DataFrame(codes, columns=_CODES),
+        "portions": pd.DataFrame(portions, columns=_PORTIONS),
+        "summary": pd.DataFrame(
+            list(_summary(ready, counts, settings.probe, seed)), columns=_SUMMARY
+        ),
+    }
+
+
+def _sentences(task: Ready) -> NDArray[np.int64]:
+    """The sentence of each train target, counted from 0.  # [n]"""
+    documents = task.examples.document[task.examples.of(TRAIN)]
+    found: NDArray[np.int64] = torch.unique(documents, return_inverse=True)[1].numpy()
+    return found
+
+
+def compression(counts: Floats) -> Floats:
+    """The uniform code over the code.  # [..., 2] -> [...]"""
+    found: Floats = counts[..., 0] / np.maximum(counts[..., 1], 1e-9)
+    return found
+
+
+def _summary(
+    ready: Mapping[str, Ready], counts: Mapping[Key, list[Floats]], probe: str, seed: int
+) -> Iterator[tuple[object, ...]]:
+    """Of each task, code and stack."""
+    mean = {
+        key: float(np.mean([compression(each.sum(0)) for each in own]))
+        for key, own in counts.items()
+    }
+    for task, code, stack in dict.fromkeys(
+        (key.task, key.code, key.stack) for key in counts if key.encoder == MODEL
+    ):
+        true = [key for key in counts if (key.task, key.code) == (task, code) and not key.control]
+        layers = [key for key in true if (key.encoder, key.stack) == (MODEL, stack)]
+        best = max(layers, key=lambda key: mean[key])
+        beside = {
+            encoder: max((mean[key] for key in true if key.encoder == encoder), default=math.nan)
+            for encoder in (STATIC, BARE)
+        }
+        twin = [mean[key] for key in true if (key.encoder, key.stack) == (RANDOM, stack)]
+        drawn = resampled(np.stack(counts[best])[None], compression, seed)
+        lower, upper = interval(drawn[0])
+        yield (
+            task,
+            probe,
+            code,
+            stack,
+            best.layer,
+            mean[best],
+            float(lower),
+            float(upper),
+            max(twin, default=math.nan),
+            mean[min(layers, key=lambda key: key.layer)],
+            beside[STATIC],
+            beside[BARE],
+            mean.get(best._replace(control=True), math.nan),
+            len(ready[task].train),
+        )
+
+
+EXPERIMENT = Experiment(
+    name="description-length",
+    about="In how few bits the labels of each task can be sent, given a layer: how hard they are.",
+    settings=DescriptionLength,
+    run=run,
+    tables=TABLES,
+    fits=fits,
+    figures="workbench.view.description:FIGURES",
+)

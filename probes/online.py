@@ -1,0 +1,88 @@
+"""The online code (Voita & Titov 2020): labels sent block by block, each by what came before it.
+
+The first block is sent by the uniform code; every other by a probe trained anew on all the blocks
+before it, which the receiver has and can train alike. A probe is kept as it was in the epoch that
+codes dev best: a code is paid by the loss, so a score must not choose it. All probes of a stack
+(layers, baselines, control tasks) train together. Costs one training a block: with blocks that
+double, about as much as two trainings on all targets, and a look at dev each epoch.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from probes.bank import Bank
+from probes.kinds import KindName
+from probes.stack import Data, Probe, Schedule, Trained, outputs, train
+
+PORTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)  # per cent
+NEVER = -1.0  # a gain that every epoch has, so none stops early and no rate is halved
+
+
+def ends_of(number: int, portions: Sequence[float]) -> tuple[int, ...]:
+    """How many targets are sent with each block; empty and equal portions are merged."""
+    ends = {round(number * share / 100) for share in portions} | {number}
+    return tuple(sorted(end for end in ends if end > 0))
+
+
+def order_of(number: int, seed: int) -> Tensor:
+    """The order in which targets are sent.  # [n]"""
+    return torch.randperm(number, generator=torch.Generator().manual_seed(seed))
+
+
+def uniform_bits(data: Data) -> float:
+    """What one target costs where nothing is known of it: one of the labels, or each or not."""
+    labels = data.labels.shape[2]
+    return math.log2(labels) if data.softmax else float(labels)
+
+
+def nats_of(said: Tensor, data: Data, control: Tensor) -> Tensor:
+    """What the labels of each target cost.  # said [probes, n, labels] -> [probes, n]"""
+    wanted = data.labels.to(said.device).index_select(0, control)  # [probes, n, labels]
+    if data.softmax:
+        return -said.log_softmax(2).where(wanted, 0.0).sum(2)
+    lost = functional.binary_cross_entropy_with_logits(said, wanted.float(), reduction="none")
+    return lost.sum(2)
+
+
+def by_loss(data: Data) -> Data:
+    """The same, with no label that counts in the score: where all scores tie, the loss tells."""
+    return replace(data, scored=torch.zeros_like(data.scored), unseen=torch.zeros_like(data.unseen))
+
+
+def coded(
+    kind: KindName,
+    hidden: int,
+    bank: Bank,
+    probes: Sequence[Probe],
+    learnt: Data,
+    dev: Data,
+    ends: Sequence[int],
+    schedule: Schedule,
+    seed: int,
+    told: Callable[[int, int], object] = lambda done, total: None,
+) -> tuple[Tensor, Trained | None]:
+    """Nats of each target of `learnt`, which is in the order of sending; the first block's are 0.
+
+    -> [probes, n], and the probe that sent the last block, if any did
+    """
+    control = torch.tensor([int(probe.control) for probe in probes], device=bank.device)
+    nats = torch.zeros(len(probes), len(learnt), device=bank.device)
+    schedule = replace(schedule, gain=NEVER)
+    judge = by_loss(dev)
+    trained = None
+    for first, last in pairwise(ends):
+        known = by_loss(learnt.take(torch.arange(first)))
+        trained = train(kind, hidden, bank, probes, known, judge, schedule, seed)
+        block = learnt.take(torch.arange(first, last))
+        own, reads = trained.own, trained.reads
+        for places, said in outputs(trained.shape, own, reads, bank, block.spans):
+            part = block.take(places)
+            nats[:, first + places.to(nats.device)] = nats_of(said, part, control)
+        told(last, len(learnt))
+    return nats, trained
