@@ -1,0 +1,158 @@
+"""Pooling first, and one matrix for two, is the plain edge probe of Tenney et al. 2019."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from probes.bank import Bank, widths_of
+from probes.kinds import Reads, Shape, folded, logits
+
+WIDTH, INNER, HIDDEN, LABELS = 12, 7, 9, 5
+SPANS = [
+    torch.tensor([[0, 1], [2, 5], [3, 4], [1, 9], [0, 10], [7, 9]]),
+    torch.tensor([[4, 9], [6, 7], [0, 10], [2, 4], [5, 6], [0, 3]]),
+]
+
+
+class Plain(nn.Module):
+    """As the paper says it: project every word, attend over the span, then the MLP."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.project = nn.ModuleList(nn.Linear(WIDTH, INNER) for _ in SPANS)
+        self.attend = nn.ParameterList(torch.randn(INNER) for _ in SPANS)
+        self.first = nn.Linear(len(SPANS) * INNER, HIDDEN)
+        self.norm = nn.LayerNorm(HIDDEN)
+        self.out = nn.Linear(HIDDEN, LABELS)
+        self.mix = nn.Parameter(torch.randn(layers))
+        self.scale = nn.Parameter(torch.tensor(1.3))
+
+    def forward(self, states: Tensor) -> Tensor:  # [layers, words, width]
+        weights = self.mix.softmax(0)
+        mixed = self.scale * sum(w * h for w, h in zip(weights, states, strict=True))
+        rows = []
+        for target in range(len(SPANS[0])):
+            sides = []
+            for side, spans in enumerate(SPANS):
+                first, last = spans[target].tolist()
+                words = self.project[side](mixed[first:last])  # [some, inner]
+                attention = (words @ self.attend[side]).softmax(0)
+                sides.append(attention @ words)
+            rows.append(self.out(self.norm(torch.tanh(self.first(torch.cat(sides))))))
+        return torch.stack(rows)
+
+
+@pytest.fixture
+def plain() -> Plain:
+    torch.manual_seed(0)
+    return Plain(3).double()
+
+
+def test_the_folded_pooled_first_probe_equals_the_plain_one_and_its_gradients(
+    plain: Plain, bank: Callable[..., Bank]
+) -> None:
+    torch.manual_seed(1)
+    states = torch.randn(3, 10, WIDTH, dtype=torch.double)
+    own_bank = _exact(bank(*states.float()), states)
+    wanted = plain(states)
+    weights = torch.randn_like(wanted)
+    first = plain.first.weight.T.reshape(len(SPANS), INNER, HIDDEN)
+    vector, product, added = folded(
+        torch.stack([side.weight.T for side in plain.project]),
+        torch.stack([side.bias for side in plain.project]),
+        torch.stack(list(plain.attend)),
+        first,
+    )
+    own = {
+        "mix": plain.mix[None],
+        "scale": plain.scale[None],
+        "attend": vector[None],
+        "first": product[None],
+        "first_bias": (plain.first.bias + added)[None],
+        "norm": plain.norm.weight[None],
+        "norm_bias": plain.norm.bias[None],
+        "out": plain.out.weight.T[None],
+        "out_bias": plain.out.bias[None],
+    }
+    shape = Shape("edge", WIDTH, len(SPANS), LABELS, HIDDEN, 3)
+    reads = Reads(torch.zeros(0, dtype=torch.long), torch.ones(1, 3, dtype=torch.bool))
+    found = logits(shape, own, reads, own_bank, SPANS)[0]
+    assert (found - wanted).abs().max() < 1e-6
+    parameters = list(plain.parameters())
+    gradients = [
+        torch.autograd.grad((said * weights).sum(), parameters, retain_graph=True)
+        for said in (wanted, found)
+    ]
+    for one, other in zip(*gradients, strict=True):
+        assert (one - other).abs().max() < 1e-6
+        assert one.abs().max() > 1e-4, "and there is a gradient to compare"
+
+
+def _exact(made: Bank, states: Tensor) -> Bank:
+    """The same states in double precision and at their own size."""
+
+    class Exact(Bank):
+        def rows(self, words: Tensor) -> Tensor:
+            return states[:, words]
+
+    one = torch.ones(len(states), dtype=torch.double)
+    return Exact(made.sources, made.tables, one, one, made.device)
+
+
+@pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
+def test_probes_in_a_stack_are_each_alone(kind: str, bank: Callable[..., Bank]) -> None:
+    from probes.kinds import initial
+
+    torch.manual_seed(2)
+    own_bank = bank(torch.randn(10, WIDTH), 50 * torch.randn(10, WIDTH))
+    shape = Shape(kind, WIDTH, 2, LABELS, HIDDEN, 2)  # type: ignore[arg-type]
+    drawn = [initial(shape, seed) for seed in range(4)]
+    own = {name: torch.stack([one[name] for one in drawn]) for name in drawn[0]}
+    allowed = torch.tensor([[True, True]])
+    together = logits(shape, own, Reads(torch.tensor([0, 1, 0]), allowed), own_bank, SPANS)
+    for place, source in enumerate([0, 1, 0]):
+        alone = {name: value[place : place + 1] for name, value in own.items()}
+        reads = Reads(torch.tensor([source]), allowed[:0])
+        said = logits(shape, alone, reads, own_bank, SPANS)
+        assert torch.allclose(said[0], together[place], atol=1e-5)
+    mixed = logits(
+        shape,
+        {name: value[3:] for name, value in own.items()},
+        Reads(torch.zeros(0, dtype=torch.long), allowed),
+        own_bank,
+        SPANS,
+    )
+    assert torch.allclose(mixed[0], together[3], atol=1e-5)
+
+
+def test_spans_of_like_length_stand_together_and_none_is_lost() -> None:
+    torch.manual_seed(3)
+    first = torch.randint(0, 50, (200,))
+    spans = torch.stack([first, first + torch.randint(1, 30, (200,))], 1)
+    seen = []
+    for places, rows, real in widths_of(spans):
+        longest, shortest = int(real.sum(1).max()), int(real.sum(1).min())
+        assert longest == 1 or longest < 2 * shortest + 1
+        for place, row, there in zip(places.tolist(), rows, real, strict=True):
+            assert row[there].tolist() == list(range(*spans[place].tolist()))
+            seen.append(place)
+    assert sorted(seen) == list(range(200))
+
+
+def test_a_mix_counts_layers_at_their_own_size(bank: Callable[..., Bank]) -> None:
+    """Each source is read at a like size, and yet γ Σ softmax(s) h is of the states as they are."""
+    from probes.kinds import mixing
+
+    torch.manual_seed(4)
+    low, high = torch.randn(500, WIDTH), 100 * torch.randn(500, WIDTH)
+    made = bank(low, high)
+    own = {"mix": torch.tensor([[0.0, math.log(3)]]), "scale": torch.ones(1)}
+    weights = mixing(own, torch.ones(1, 2, dtype=torch.bool))
+    assert torch.allclose(weights, torch.tensor([[0.25, 0.75]]))
+    read = (weights * made.common) @ made.rows(torch.arange(500)).flatten(1)
+    plain = 0.25 * low + 0.75 * high
+    ratio = read.reshape(500, WIDTH) / plain
+    assert torch.allclose(ratio, ratio[0, 0].expand_as(ratio), rtol=1e-3)

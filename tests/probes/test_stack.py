@@ -1,0 +1,140 @@
+"""Training side by side: gold is found, chance stays chance, and the best epoch comes back."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from probes import stack
+from probes.bank import Bank
+from probes.stack import Data, Probe, Schedule, assessed, train
+
+WIDTH = 16
+QUICK = Schedule(rate=1e-2, batch=64, epochs=30)
+
+
+def _scores(trained: stack.Trained, bank: Bank, data: Data) -> list[float]:
+    control = torch.tensor([int(probe.control) for probe in trained.probes])
+    return assessed(trained.shape, trained.own, trained.reads, control, bank, data)[0].tolist()
+
+
+@pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
+def test_gold_written_into_one_layer_is_found_there_and_only_there(
+    kind: str, bank: Callable[..., Bank], data: Callable[..., Data]
+) -> None:
+    torch.manual_seed(0)
+    classes = torch.randint(0, 4, (900,))
+    noise, told = torch.randn(2, 900, WIDTH)
+    told[torch.arange(900), classes] += 30
+    made = bank(noise, told)
+    whole = data(classes, 4)
+    learnt, dev, test = (whole.take(torch.arange(*part)) for part in
+                         ((0, 500), (500, 700), (700, 900)))  # fmt: skip
+    probes = [Probe((0,)), Probe((1,)), Probe((0, 1))]
+    trained = train(kind, 32, made, probes, learnt, dev, QUICK, 0)  # type: ignore[arg-type]
+    chance, gold, mixed = _scores(trained, made, test)
+    assert gold == 1.0
+    assert mixed > 0.99
+    assert chance < 0.35
+
+
+def test_labels_drawn_by_instance_give_the_majority_rate(
+    bank: Callable[..., Bank], data: Callable[..., Data]
+) -> None:
+    torch.manual_seed(1)
+    classes = (torch.rand(3000) < 0.3).long()  # 70 % are of class 0
+    made = bank(torch.randn(3000, WIDTH))
+    whole = data(classes, 2)
+    parts = [whole.take(torch.arange(*part)) for part in ((0, 1500), (1500, 2000), (2000, 3000))]
+    trained = train("linear", 0, made, [Probe((0,))], parts[0], parts[1], QUICK, 0)
+    majority = float((classes[2000:] == 0).float().mean())
+    assert abs(_scores(trained, made, parts[2])[0] - majority) < 0.03
+
+
+def test_the_best_epoch_comes_back_by_value(
+    bank: Callable[..., Bank], data: Callable[..., Data], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(2)
+    made = bank(torch.randn(100, WIDTH))
+    whole = data(torch.randint(0, 3, (100,)), 3)
+    seen: list[dict[str, torch.Tensor]] = []
+    told = iter([0.2, 0.9, 0.5, 0.4, 0.3, 0.1])
+
+    def judged(shape, own, reads, control, bank_, data_):  # type: ignore[no-untyped-def]
+        seen.append({name: value.clone() for name, value in own.items()})
+        return torch.tensor([next(told)], dtype=torch.double), torch.tensor([1.0])
+
+    monkeypatch.setattr(stack, "assessed", judged)
+    schedule = Schedule(rate=1e-2, batch=16, epochs=6, patience=10)
+    trained = train("mlp", 8, made, [Probe((0,))], whole, whole, schedule, 0)
+    assert trained.epochs.tolist() == [1]
+    for name, value in trained.own.items():
+        assert torch.equal(value, seen[1][name])
+    assert not torch.equal(seen[1]["out"], seen[5]["out"]), "it went on changing after"
+
+
+def test_a_probe_is_the_same_whichever_stand_beside_it(
+    bank: Callable[..., Bank], data: Callable[..., Data]
+) -> None:
+    """Batches, dropout and first weights depend on the seed alone."""
+    torch.manual_seed(3)
+    classes = torch.randint(0, 3, (300,))
+    tables = torch.randn(3, 300, WIDTH)
+    tables[:, torch.arange(300), classes] += 2
+    made, whole = bank(*tables), data(classes, 3)
+    learnt, dev = whole.take(torch.arange(200)), whole.take(torch.arange(200, 300))
+    schedule = Schedule(rate=1e-2, batch=32, epochs=5)
+    alone = train("edge", 8, made, [Probe((1,))], learnt, dev, schedule, 7)
+    some = [Probe((0,)), Probe((1,)), Probe((0, 1, 2)), Probe((2,), control=True)]
+    beside = train("edge", 8, made, some, learnt, dev, schedule, 7)
+    place = beside.probes.index(Probe((1,)))
+    assert beside.epochs[place] == alone.epochs[0]
+    for name, value in alone.own.items():
+        assert torch.allclose(value[0], beside.own[name][place], atol=1e-4)
+    again = train("edge", 8, made, some, learnt, dev, schedule, 7)
+    assert all(torch.equal(again.own[name], beside.own[name]) for name in again.own)
+    other = train("edge", 8, made, [Probe((1,))], learnt, dev, schedule, 8)
+    assert not torch.equal(other.own["out"], alone.own["out"])
+
+
+def test_what_has_stopped_is_taken_out(
+    bank: Callable[..., Bank], data: Callable[..., Data], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(4)
+    classes = torch.randint(0, 2, (200,))
+    easy = torch.randn(200, WIDTH)
+    easy[:, 0] = 20 * (classes * 2 - 1)
+    made, whole = bank(easy, torch.randn(200, WIDTH)), data(classes, 2)
+    sizes = []
+    update = stack._update
+
+    def counted(shape, now, *rest):  # type: ignore[no-untyped-def]
+        sizes.append(len(now.places))
+        assert all(len(value) == len(now.places) for value in now.own.values())
+        update(shape, now, *rest)
+
+    monkeypatch.setattr(stack, "_update", counted)
+    schedule = Schedule(rate=1e-2, batch=32, epochs=40, patience=2)
+    train("linear", 0, made, [Probe((0,)), Probe((1,))], whole, whole, schedule, 0)
+    assert sizes[0] == 2 and sizes[-1] == 1
+
+
+def test_softmax_costs_are_cross_entropies(data: Callable[..., Data]) -> None:
+    torch.manual_seed(5)
+    said = torch.randn(1, 6, 3)
+    batch = data([0, 1, 2, 0, 1, -1], 3, softmax=True)
+    known = torch.nn.functional.cross_entropy(said[0, :5], torch.tensor([0, 1, 2, 0, 1]))
+    found = stack.losses(said, batch, torch.zeros(1, dtype=torch.long))
+    assert found[0] == pytest.approx(float(known) * 5 / 6, rel=1e-5)
+
+
+def test_a_rate_that_leads_astray_is_told(
+    bank: Callable[..., Bank], data: Callable[..., Data]
+) -> None:
+    from workbench.errors import WorkbenchError
+
+    made = bank(torch.full((64, WIDTH), float("nan")))
+    with pytest.raises(WorkbenchError, match="astray"):
+        train(
+            "linear", 0, made, [Probe((0,))], data([0, 1] * 32, 2), data([0, 1] * 32, 2), QUICK, 0
+        )
