@@ -1,0 +1,300 @@
+"""Edge probing from end to end: planted answers, nulls, odd corpora, and what is never fitted."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from spacy.tokens import Doc
+
+from probes.asked import EdgeProbing
+from probes.edge_probing import EXPERIMENT, fits
+from tests.probes import planted
+from tests.probes.conftest import Silent
+from workbench.corpora.corpus import Corpus
+from workbench.errors import WorkbenchError
+from workbench.experiment import Inputs, Result, misfits
+
+SIZES = {"train": 150, "dev": 40, "test": 60}
+FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64}
+
+
+@pytest.fixture(scope="module")
+def read() -> Corpus:
+    return planted.corpus(SIZES)
+
+
+def probe(read: Corpus, model: Any = None, scratch: Path | None = None, **settings: Any) -> Result:
+    own = EdgeProbing(**{**FEW, **settings})
+    inputs = Inputs((model or planted.model(read),), (read,), scratch=scratch)
+    return EXPERIMENT.run(inputs, own, Silent())
+
+
+@pytest.fixture(scope="module")
+def answer(read: Corpus) -> Result:
+    return probe(read, predictions=True)
+
+
+def test_the_cumulative_curve_jumps_where_the_layer_was_told(answer: Result) -> None:
+    means = answer.tables["means"]
+    curves = means[(means["mode"] == "cumulative") & (means["encoder"] == "model")]
+    curves = curves[~curves["control"]].pivot(index="layer", columns="task", values="mean")
+    for task, at in (("pos", planted.TAG_AT), ("dependencies", planted.ARC_AT)):
+        curve = curves[task]
+        assert (curve[:at] < 0.5).all(), "no better than chance before"
+        assert (curve[at:] > 0.97).all()
+        assert curve.diff().idxmax() == at
+
+
+def test_expected_layers_come_in_the_order_they_were_put(answer: Result) -> None:
+    expected = answer.tables["summary"].set_index("task")["expected_layer"]
+    assert expected["pos"] == pytest.approx(planted.TAG_AT, abs=0.35)
+    assert expected["dependencies"] == pytest.approx(planted.ARC_AT, abs=0.35)
+    centre = answer.tables["summary"].set_index("task")["centre_of_gravity"]
+    assert centre["pos"] < centre["dependencies"]
+
+
+def test_baselines_stand_beside_every_task_unasked(answer: Result) -> None:
+    summary = answer.tables["summary"].set_index("task")
+    for column in ("majority", "lexical", "static", "random"):
+        assert (summary[f"baseline_{column}"] < 0.5).all(), column
+    assert (summary["best_score"] > 0.97).all()
+    scores = answer.tables["scores"]
+    assert set(scores["encoder"]) == {"model", "random", "static", "majority"}
+    assert set(scores["mode"]) == {"lexical", "top", "layer", "mix", "cumulative", "baseline"}
+    assert set(scores["split"]) == {"test"}
+
+
+def test_modes_that_are_one_probe_are_told_alike(answer: Result) -> None:
+    scores = answer.tables["scores"]
+    own = scores[(scores["encoder"] == "model") & ~scores["control"] & (scores["task"] == "pos")]
+    value = own.set_index(["mode", "layer"])["value"]
+    assert value["lexical", 0] == value["layer", 0] == value["cumulative", 0]
+    assert value["top", planted.LAYERS] == value["layer", planted.LAYERS]
+    assert value["mix", planted.LAYERS] == value["cumulative", planted.LAYERS]
+
+
+def test_counts_stand_behind_every_score(answer: Result) -> None:
+    counts = answer.arrays["counts"].astype(float).sum(1)  # [scores, 3]
+    found = 2 * counts[:, 0] / np.maximum(counts[:, 1] + counts[:, 2], 1)
+    assert np.allclose(found, answer.tables["scores"]["value"])
+    assert len(answer.arrays["sentences"]) == SIZES["test"]
+
+
+def test_predictions_and_gains_are_of_the_words_they_name(answer: Result, read: Corpus) -> None:
+    table = answer.tables["predictions"]
+    texts = [doc.text for doc in read.docs("test")]
+    tags = {token.text: token.pos_ for doc in read.docs("test") for token in doc}
+    own = table[(table["task"] == "pos") & (table["layer"] == planted.TAG_AT)]
+    assert len(own) == sum(len(doc) for doc in read.docs("test"))
+    for row in own.head(40).itertuples():
+        assert texts[row.sentence] == row.text
+        assert tags[row.text[row.span1_start : row.span1_end]] == row.gold
+        assert row.right == (row.gold == row.predicted)
+    assert own["right"].mean() > 0.97
+    gains = answer.tables["gains"]
+    tag_gains = gains[(gains["task"] == "pos") & (gains["layer"] == planted.TAG_AT)]
+    assert len(tag_gains) == 20
+    assert (tag_gains["gold"] != tag_gains["below"]).all()
+
+
+def test_labels_and_confusions_add_up(answer: Result) -> None:
+    tested = answer.tables["tasks"].set_index("task")["test"]
+    labels = answer.tables["per_label"]
+    one = labels[(labels["task"] == "pos") & (labels["layer"] == 3) & (labels["mode"] == "layer")]
+    assert one["n"].sum() == tested["pos"]
+    confusion = answer.tables["confusion"]
+    one = confusion[(confusion["task"] == "pos") & (confusion["layer"] == 3)]
+    assert one.loc[one["mode"] == "layer", "n"].sum() == tested["pos"]
+
+
+def test_nothing_of_the_test_part_is_fitted(read: Corpus, answer: Result) -> None:
+    """Poison the test part's labels: every answer stays what it was."""
+
+    def poisoned() -> Iterator[Doc]:
+        for doc in read.splits["test"]():
+            for_each = {"words": [t.text for t in doc], "heads": [t.head.i for t in doc]}
+            yield Doc(doc.vocab, pos=["X"] * len(doc), deps=["dep"] * len(doc), **for_each)
+
+    other = replace(read, splits={**read.splits, "test": poisoned})
+    found = probe(other, planted.model(read), predictions=True)
+    before, after = answer.tables["predictions"], found.tables["predictions"]
+    own = before[before["task"] == "pos"]["predicted"].tolist()
+    assert after[after["task"] == "pos"]["predicted"].tolist() == own
+    assert not after["right"].any(), "and labels that train does not have are missed"
+    scores = found.tables["scores"]
+    assert (scores.loc[~scores["control"], "value"] == 0).all()
+
+
+def test_a_stopped_run_goes_on_and_says_the_same(read: Corpus, tmp_path: Path) -> None:
+    first = probe(read, scratch=tmp_path, tasks=("pos",))
+    kept = sorted(tmp_path.glob("trial-*.npz"))
+    assert kept
+    kept[-1].unlink()
+    changed = [path.stat().st_mtime_ns for path in kept[:-1]]
+    again = probe(read, scratch=tmp_path, tasks=("pos",))
+    assert [path.stat().st_mtime_ns for path in kept[:-1]] == changed
+    for name, table in first.tables.items():
+        assert table.equals(again.tables[name]), name
+
+
+def test_a_control_is_learnt_by_a_large_probe_and_not_by_a_small_one() -> None:
+    """Sixty types, a label each: a wide MLP has room for them, one hidden unit has not."""
+    from random import Random
+
+    random = Random(0)
+    types = [f"w{number}" for number in range(60)]
+
+    def docs(number: int) -> list[Doc]:
+        from workbench.corpora.vocabulary import vocabulary
+
+        return [
+            Doc(vocabulary("en"), words=(w := random.choices(types, k=8)),
+                pos=[planted.TAGS[int(word[1:]) % 4] for word in w])
+            for _ in range(number)
+        ]  # fmt: skip
+
+    splits = {"train": docs(200), "dev": docs(40), "test": docs(60)}
+    read = Corpus("types", {name: (lambda d=d: iter(d)) for name, d in splits.items()})
+    import torch
+
+    from workbench.models.vectors import Vectors
+
+    torch.manual_seed(0)
+    table = Vectors(types, torch.randn(60, 24))
+
+    def selectivity(hidden: int) -> float:
+        from workbench.models.words import WordModel
+
+        def states(sentences: Any) -> list[torch.Tensor]:
+            out = torch.zeros(len(sentences), max(map(len, sentences)), 24)
+            for row, words in enumerate(sentences):
+                out[row, : len(words)] = table.lookup(words)
+            return [out]
+
+        model = WordModel("types", "vectors", 0, 24, {"table": table.table}, states, types)
+        found = probe(read, model, probes=("mlp",), hidden=hidden, random=False, epochs=40)
+        scores = found.tables["scores"]
+        own = scores[(scores["encoder"] == "model") & scores["control"]]
+        return float(own["value"].max())
+
+    assert selectivity(256) > 0.95
+    assert selectivity(1) < 0.7
+
+
+def test_a_preview_says_so_and_finds_the_same_layers(read: Corpus) -> None:
+    found = probe(read, preview=True)
+    summary = found.tables["summary"].set_index("task")
+    assert summary.loc["pos", "best_layer"] >= planted.TAG_AT
+    assert summary.loc["dependencies", "best_layer"] >= planted.ARC_AT
+    assert (summary["best_score"] > 0.97).all()
+    assert any("preview" in caveat.text for caveat in found.caveats)
+    assert set(found.tables["scores"]["probe"]) == {"ridge", "majority"}
+
+
+def test_learning_curves_rise(read: Corpus) -> None:
+    found = probe(read, tasks=("pos",), shares=(0.02, 1.0), modes=("layer",), controls=False)
+    means = found.tables["means"]
+    own = means[(means["encoder"] == "model") & (means["layer"] == planted.LAYERS)]
+    by_share = own[own["mode"] == "layer"].set_index("share")["mean"]
+    assert by_share[1.0] > by_share[0.02]
+
+
+def test_windows_are_set_beside_on_request(read: Corpus) -> None:
+    found = probe(read, tasks=("pos",), windows=(1, 2), modes=("top",), controls=False)
+    assert {"cnn1", "cnn2"} <= set(found.tables["scores"]["encoder"])
+
+
+# --- odd corpora ----------------------------------------------------------------------------------
+
+
+def edges(*sentences: tuple[str, list[Any]]) -> list[Doc]:
+    from workbench.corpora.layers import Edge
+    from workbench.corpora.vocabulary import vocabulary
+
+    docs = []
+    for text, targets in sentences:
+        doc = Doc(vocabulary("en"), words=text.split())
+        doc._.edges = {"mine": [Edge(*target) for target in targets]}
+        docs.append(doc)
+    return docs
+
+
+def of(train: list[Doc], dev: list[Doc], test: list[Doc]) -> Corpus:
+    splits = {"train": train, "dev": dev, "test": test}
+    return Corpus("odd", {name: (lambda d=d: iter(d)) for name, d in splits.items()})
+
+
+A, B = ("a b c", [((0, 1), None, ("x",))]), ("d e f", [((1, 2), None, ("y",))])
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "test", "said"),
+    [
+        ([A, A], [A], [A], "every target to learn from is 'x'"),
+        ([A], [B], [A], "every target"),
+        ([A, B], [("d e f", [])], [A], "dev has no targets"),
+        ([A, B], [A], [("a b c", [((0, 1), None, ("z",))])], "do not occur in train"),
+        ([A, B, ("a b c", [((1, 1), None, ("x",))])], [A], [B], "span of no words"),
+    ],
+)
+def test_odd_labels_are_told(
+    train: Any, dev: Any, test: Any, said: str, bert: Callable[[], Any]
+) -> None:
+    read = of(edges(*train), edges(*dev), edges(*test))
+    found = probe(read, bert(), random=False)
+    assert any(said in caveat.text for caveat in found.caveats), found.caveats
+    assert found.tables["scores"]["value"].between(0, 1).all()
+
+
+def test_a_task_with_nothing_to_learn_from_is_refused_by_name(bert: Callable[[], Any]) -> None:
+    read = of(edges(("a b", [])), edges(A), edges(A))
+    with pytest.raises(WorkbenchError, match="no task has targets"):
+        probe(read, bert())
+
+
+def test_a_span_off_the_end_is_refused_by_name(bert: Callable[[], Any]) -> None:
+    read = of(edges(A, ("a b", [((1, 9), None, ("x",))])), edges(A), edges(A))
+    with pytest.raises(WorkbenchError, match=r"'mine'.*no words 1 to 9"):
+        probe(read, bert())
+
+
+def test_several_labels_a_target_are_a_task_too(bert: Callable[[], Any]) -> None:
+    many = [("a b c", [((0, 1), (1, 2), ("p", "q")), ((1, 2), (2, 3), ())])] * 20
+    found = probe(of(edges(*many), edges(*many), edges(*many)), bert(), random=False)
+    assert found.tables["summary"]["best_score"].iloc[0] > 0.95
+    assert found.tables["confusion"].empty
+
+
+def test_an_unknown_task_names_what_there_is(read: Corpus) -> None:
+    with pytest.raises(WorkbenchError, match="Did you mean 'dependencies'"):
+        fits(read, EdgeProbing(tasks=("dependancies",)))
+    found = misfits(EXPERIMENT, EdgeProbing(tasks=("roles",)), (), (read,))
+    assert "there is no task 'roles'" in str(found[0])
+
+
+@pytest.fixture
+def bert() -> Callable[[], Any]:
+    """A small model for words a to f."""
+    import torch
+
+    from workbench.models.vectors import Vectors
+    from workbench.models.words import WordModel
+
+    torch.manual_seed(0)
+    table = Vectors(list("abcdef"), torch.randn(6, 8))
+
+    def states(sentences: Any) -> list[torch.Tensor]:
+        out = torch.zeros(len(sentences), max(map(len, sentences)), 8)
+        for row, words in enumerate(sentences):
+            out[row, : len(words)] = table.lookup(words)
+        return [out, out]
+
+    def anew(seed: int) -> WordModel:
+        return WordModel("letters", "letters", 1, 8, {"t": table.table + 1}, states, "abcdef")
+
+    return lambda: WordModel(
+        "letters", "letters", 1, 8, {"t": table.table}, states, "abcdef", anew=anew
+    )
