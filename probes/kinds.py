@@ -27,6 +27,7 @@ from probes.bank import Bank, widths_of
 
 KindName = Literal["edge", "linear", "mlp"]
 Parameters = dict[str, Tensor]  # [probes, ...] each
+COLUMNS = 16  # of numbers in a vector register
 INPUT_DROPOUT, DROPOUT = 0.2, 0.3  # of the edge probe
 
 
@@ -78,7 +79,7 @@ def initial(shape: Shape, seed: int) -> Parameters:
     width, sides, hidden, labels = shape.width, shape.sides, shape.hidden, shape.labels
     drawn: Parameters = {"mix": torch.zeros(shape.sources), "scale": torch.ones(())}
     if shape.kind == "linear":
-        drawn["out"] = linear(sides * width, sides, width, labels)
+        drawn["out"] = _wide(linear(sides * width, sides, width, labels))
         drawn["out_bias"] = torch.zeros(labels)
         return drawn
     drawn["first"] = linear(sides * width, sides, width, hidden)
@@ -87,7 +88,7 @@ def initial(shape: Shape, seed: int) -> Parameters:
         drawn["attend"] = linear(width, sides, width)
         drawn["norm"] = torch.ones(hidden)
         drawn["norm_bias"] = torch.zeros(hidden)
-    drawn["out"] = linear(hidden, hidden, labels)
+    drawn["out"] = _wide(linear(hidden, hidden, labels))
     drawn["out_bias"] = linear(hidden, labels)
     return drawn
 
@@ -104,20 +105,53 @@ def logits(
 
     -> [probes, batch, labels]
     """
+    drops = [] if drop is None else [(drop, reads.number)]
+    return answers(shape, own, pooled_sides(shape, own, reads, bank, spans, drop), drops)
+
+
+def pooled_sides(
+    shape: Shape,
+    own: Mapping[str, Tensor],
+    reads: Reads,
+    bank: Bank,
+    spans: Sequence[Tensor],
+    drop: Dropping | None = None,
+) -> list[Tensor]:
+    """Each side's span as one vector, as each probe reads it.  # [probes, batch, width] each"""
     pooled = [_pooled(shape, own, reads, bank, side, rows) for side, rows in enumerate(spans)]
+    if shape.kind == "edge" and drop is not None:
+        return [drop(side, INPUT_DROPOUT) for side in pooled]
+    return pooled
+
+
+def answers(
+    shape: Shape,
+    own: Mapping[str, Tensor],
+    pooled: Sequence[Tensor],
+    drops: Sequence[tuple[Dropping, int]] = (),
+) -> Tensor:
+    """What is above the spans; each dropping is that of the next so many probes.
+
+    [probes, batch, width] a side -> [probes, batch, labels]
+    """
     if shape.kind == "linear":
-        return _sum(pooled, own["out"]) + own["out_bias"][:, None]
+        return _sum(pooled, own["out"])[..., : shape.labels] + own["out_bias"][:, None]
+    inner = _sum(pooled, own["first"]) + own["first_bias"][:, None]  # [probes, batch, hidden]
     if shape.kind == "mlp":
-        inner = functional.relu(_sum(pooled, own["first"]) + own["first_bias"][:, None])
-        return inner @ own["out"] + own["out_bias"][:, None]
-    if drop is not None:
-        pooled = [drop(side, INPUT_DROPOUT) for side in pooled]
-    inner = torch.tanh(_sum(pooled, own["first"]) + own["first_bias"][:, None])
-    inner = functional.layer_norm(inner, inner.shape[-1:])
+        said = functional.relu(inner) @ own["out"]
+        return said[..., : shape.labels] + own["out_bias"][:, None]
+    inner = functional.layer_norm(torch.tanh(inner), inner.shape[-1:])
     inner = inner * own["norm"][:, None] + own["norm_bias"][:, None]
-    if drop is not None:
-        inner = drop(inner, DROPOUT)
-    return inner @ own["out"] + own["out_bias"][:, None]
+    if drops:
+        parts = torch.split(inner, [number for _, number in drops])
+        kept = [drop(part, DROPOUT) for (drop, _), part in zip(drops, parts, strict=True)]
+        inner = kept[0] if len(kept) == 1 else torch.cat(kept)
+    return (inner @ own["out"])[..., : shape.labels] + own["out_bias"][:, None]
+
+
+def _wide(weights: Tensor) -> Tensor:
+    """Columns of nought up to a full vector register: narrow products cost twice as much."""
+    return functional.pad(weights, (0, -weights.shape[-1] % COLUMNS))
 
 
 def folded(project: Tensor, bias: Tensor, attend: Tensor, first: Tensor) -> tuple[Tensor, ...]:
@@ -138,7 +172,7 @@ def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
     """
     number = len(mixed)
     if not number:
-        return own["mix"][:0]
+        return mixed.float()
     scores = own["mix"][-number:].masked_fill(~mixed, -torch.inf)
     return own["scale"][-number:, None] * scores.softmax(dim=1)
 

@@ -1,15 +1,17 @@
 """Training many probes at once, each as if it were alone.
 
-The probes of one task, kind and seed see the same batches and lie in stacked tensors, so a step is
-a few batched matrix products for all of them. Each has its own learning rate, is stopped by its own
-score on the dev part, and gives back its best epoch, copied by value; what has stopped is taken out
-of the stack and costs nothing. Costs, a step, what `kinds` says for each probe that still learns;
-four numbers in memory for each of their parameters.
+The probes of one task and kind lie in stacked tensors, so a step is a few batched matrix products
+for all of them; those of one seed see the same batches, each seed its own. Each has its own
+learning rate, is stopped by its own score on the dev part, and gives back its best epoch, copied by
+value; what has stopped is taken out of the stack and costs nothing. Costs, a step, what `kinds`
+says for each probe that still learns; four numbers in memory for each of their parameters.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -17,7 +19,17 @@ from torch.nn import functional
 
 from probes.bank import Bank
 from probes.examples import Examples
-from probes.kinds import Dropping, KindName, Parameters, Reads, Shape, initial, logits
+from probes.kinds import (
+    Dropping,
+    KindName,
+    Parameters,
+    Reads,
+    Shape,
+    answers,
+    initial,
+    logits,
+    pooled_sides,
+)
 from workbench.errors import WorkbenchError
 
 BETAS, TINY = (0.9, 0.999), 1e-8
@@ -130,76 +142,145 @@ def train(
     seed: int,
     told: Told = lambda done, total: None,
 ) -> Trained:
-    """Train all probes on `learnt`, each until `dev` gains no more."""
-    if not len(learnt):
+    """Train all probes of one seed on `learnt`, each until `dev` gains no more."""
+    return train_seeds(kind, hidden, bank, probes, {seed: learnt}, dev, schedule, told)[seed]
+
+
+def train_seeds(
+    kind: KindName,
+    hidden: int,
+    bank: Bank,
+    probes: Sequence[Probe],
+    learnt: Mapping[int, Data],
+    dev: Data,
+    schedule: Schedule,
+    told: Told = lambda done, total: None,
+) -> dict[int, Trained]:
+    """The same probes for each seed, with what each seed learns from: as many targets for all."""
+    first = next(iter(learnt.values()))
+    if not len(first):
         raise WorkbenchError("there is no target to learn from.", remedy="Give more sentences.")
     ordered = tuple(sorted(probes, key=lambda probe: len(probe.sources) > 1))
     shape = Shape(
-        kind, bank.width, len(learnt.spans), learnt.labels.shape[2], hidden, len(bank.sources)
+        kind, bank.width, len(first.spans), first.labels.shape[2], hidden, len(bank.sources)
     )
-    found = [
-        _train(shape, bank, chunk, learnt, dev, schedule, seed, told)
-        for chunk in _chunks(shape, ordered, schedule, bank.device)
-    ]
-    return Trained(
-        shape,
-        ordered,
-        reads_of(ordered, shape.sources, bank.device),
-        {name: torch.cat([part[0][name] for part in found]) for name in found[0][0]},
-        torch.cat([part[1] for part in found]),
-        max(part[2] for part in found),
-    )
+    asked = [(seed, probe) for seed in learnt for probe in ordered]
+    parts, done = [], 0
+    for chunk in _chunks(shape, asked, schedule, bank.device):
+
+        def of_all(stopped: int, done: int = done) -> None:
+            told(done + stopped, len(asked))
+
+        parts.append(_train(shape, bank, chunk, learnt, dev, schedule, of_all))
+        done += len(chunk)
+    own = {name: torch.cat([part[0][name] for part in parts]) for name in parts[0][0]}
+    epochs = torch.cat([part[1] for part in parts])
+    updates = max(part[2] for part in parts)
+    reads = reads_of(ordered, shape.sources, bank.device)
+    size = len(ordered)
+    return {
+        seed: Trained(
+            shape,
+            ordered,
+            reads,
+            {name: value[place * size : (place + 1) * size] for name, value in own.items()},
+            epochs[place * size : (place + 1) * size],
+            updates,
+        )
+        for place, seed in enumerate(learnt)
+    }
+
+
+_Asked = Sequence[tuple[int, Probe]]  # (seed, probe), the probes of a seed together
 
 
 def _chunks(
-    shape: Shape, probes: Sequence[Probe], schedule: Schedule, device: torch.device
-) -> Iterator[Sequence[Probe]]:
+    shape: Shape, asked: _Asked, schedule: Schedule, device: torch.device
+) -> Iterator[_Asked]:
     """As many probes at once as fit."""
     largest = schedule.batch * max(shape.width, shape.hidden)
     many = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // largest)
-    for start in range(0, len(probes), many):
-        yield probes[start : start + many]
+    for start in range(0, len(asked), many):
+        yield asked[start : start + many]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The probes of one seed that still learn: what they read, and where they stand."""
+
+    seed: int
+    reads: Reads
+    control: Tensor  # [some]
+    first: int
+    last: int
+
+
+def _groups(asked: _Asked, shape: Shape, device: torch.device) -> list[_Group]:
+    found, first = [], 0
+    for seed, own in groupby(asked, key=itemgetter(0)):
+        probes = [probe for _, probe in own]
+        control = torch.tensor([int(probe.control) for probe in probes], device=device)
+        reads = reads_of(probes, shape.sources, device)
+        found.append(_Group(seed, reads, control, first, first + len(probes)))
+        first += len(probes)
+    return found
 
 
 def _train(
     shape: Shape,
     bank: Bank,
-    probes: Sequence[Probe],
-    learnt: Data,
+    asked: _Asked,
+    learnt: Mapping[int, Data],
     dev: Data,
     schedule: Schedule,
-    seed: int,
-    told: Told,
+    told: Callable[[int], object],
 ) -> tuple[Parameters, Tensor, int]:
-    device = bank.device
-    one = {name: value.to(device) for name, value in initial(shape, seed).items()}
-    own = {name: value.expand(len(probes), *value.shape).clone() for name, value in one.items()}
+    device, number = bank.device, len(asked)
+    drawn = {seed: initial(shape, seed) for seed, _ in asked}
+    own = {
+        name: torch.stack([drawn[seed][name] for seed, _ in asked]).to(device)
+        for name in drawn[asked[0][0]]
+    }
     best = Best(
         {name: value.clone() for name, value in own.items()},
-        torch.full((len(probes),), -torch.inf, dtype=torch.double, device=device),
-        torch.full((len(probes),), torch.inf, device=device),
-        torch.zeros(len(probes), dtype=torch.long, device=device),
+        torch.full((number,), -torch.inf, dtype=torch.double, device=device),
+        torch.full((number,), torch.inf, device=device),
+        torch.zeros(number, dtype=torch.long, device=device),
     )
     now = _Learning(
-        torch.arange(len(probes), device=device),
+        torch.arange(number, device=device),
         own,
         {name: torch.zeros_like(value) for name, value in own.items()},
         {name: torch.zeros_like(value) for name, value in own.items()},
-        torch.full((len(probes),), schedule.rate, device=device),
-        torch.zeros(len(probes), dtype=torch.long, device=device),
-        torch.full((len(probes),), -torch.inf, dtype=torch.double, device=device),
+        torch.full((number,), schedule.rate, device=device),
+        torch.zeros(number, dtype=torch.long, device=device),
+        torch.full((number,), -torch.inf, dtype=torch.double, device=device),
     )
-    random = torch.Generator().manual_seed(seed)
-    drop = Dropping(torch.Generator(device).manual_seed(seed))
-    size = batch_size(len(learnt), schedule)
+    random = {seed: torch.Generator().manual_seed(seed) for seed in drawn}
+    drops = {seed: Dropping(torch.Generator(device).manual_seed(seed)) for seed in drawn}
+    targets = len(learnt[asked[0][0]])
+    size = batch_size(targets, schedule)
     for epoch in range(schedule.epochs):
-        alive = [probes[place] for place in now.places.tolist()]
-        reads = reads_of(alive, shape.sources, device)
-        control = torch.tensor([int(probe.control) for probe in alive], device=device)
-        order = torch.randperm(len(learnt), generator=random)
-        for places in torch.split(order, size):
-            _update(shape, now, reads, control, bank, learnt.take(places), drop)
-        score, loss = assessed(shape, now.own, reads, control, bank, dev if len(dev) else learnt)
+        groups = _groups([asked[place] for place in now.places.tolist()], shape, device)
+        orders = [torch.randperm(targets, generator=random[group.seed]) for group in groups]
+        for start in range(0, targets, size):
+            batches = [
+                learnt[group.seed].take(order[start : start + size])
+                for group, order in zip(groups, orders, strict=True)
+            ]
+            _update(shape, now, groups, bank, batches, [drops[group.seed] for group in groups])
+        judged = [
+            assessed(
+                shape,
+                {name: value[group.first : group.last] for name, value in now.own.items()},
+                group.reads,
+                group.control,
+                bank,
+                dev if len(dev) else learnt[group.seed],
+            )
+            for group in groups
+        ]
+        score, loss = (torch.cat(each) for each in zip(*judged, strict=True))
         gained = best.gained(now.places, score, loss)
         kept = {name: value[gained] for name, value in now.own.items()}
         best.keep(now.places[gained], kept, score[gained], loss[gained], epoch)
@@ -208,7 +289,7 @@ def _train(
         now.since = torch.where(worth, 0, now.since + 1)
         now.rate = torch.where(worth, now.rate, now.rate / 2)
         now = _still(now, now.since < schedule.patience)
-        told(len(probes) - len(now.places), len(probes))
+        told(number - len(now.places))
         if not len(now.places):
             break
     if not bool(best.loss.isfinite().all()):
@@ -256,24 +337,34 @@ def _still(now: _Learning, kept: Tensor) -> _Learning:
 def _update(
     shape: Shape,
     now: _Learning,
-    reads: Reads,
-    control: Tensor,
+    groups: Sequence[_Group],
     bank: Bank,
-    batch: Data,
-    drop: Dropping,
+    batches: Sequence[Data],
+    drops: Sequence[Dropping],
 ) -> None:
-    """One step of Adam, at each probe's own rate."""
-    leaves = {name: value.detach().requires_grad_() for name, value in now.own.items()}
-    said = logits(shape, leaves, reads, bank, batch.spans, drop)
-    loss = losses(said, batch, control).sum()
-    grads = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    """One step of Adam, at each probe's own rate; each group has its own batch."""
+    mixes = any(len(group.reads.mixed) for group in groups)
+    learns = {name: v for name, v in now.own.items() if mixes or name not in ("mix", "scale")}
+    leaves = {name: value.detach().requires_grad_() for name, value in learns.items()}
+    sides: list[list[Tensor]] = [[] for _ in batches[0].spans]
+    for group, batch, drop in zip(groups, batches, drops, strict=True):
+        own = {name: value[group.first : group.last] for name, value in leaves.items()}
+        found = pooled_sides(shape, own, group.reads, bank, batch.spans, drop)
+        for side, pooled in zip(sides, found, strict=True):
+            side.append(pooled)
+    joined = [side[0] if len(side) == 1 else torch.cat(side) for side in sides]
+    numbers = [group.last - group.first for group in groups]
+    said = answers(shape, leaves, joined, list(zip(drops, numbers, strict=True)))
+    parts = zip(torch.split(said, numbers), batches, groups, strict=True)
+    loss = torch.stack([losses(own, batch, group.control).sum() for own, batch, group in parts])
+    grads = torch.autograd.grad(loss.sum(), list(leaves.values()), allow_unused=True)
     now.steps += 1
     first = 1 - BETAS[0] ** now.steps
     second = math.sqrt(1 - BETAS[1] ** now.steps)
-    for (name, value), grad in zip(now.own.items(), grads, strict=True):
+    for name, grad in zip(learns, grads, strict=True):
         if grad is None:
             continue
-        mean, square = now.mean[name], now.square[name]
+        value, mean, square = now.own[name], now.mean[name], now.square[name]
         mean.lerp_(grad, 1 - BETAS[0])
         square.mul_(BETAS[1]).addcmul_(grad, grad, value=1 - BETAS[1])
         rate = (now.rate / first).reshape(-1, *[1] * (value.ndim - 1))

@@ -113,7 +113,9 @@ def learnt(
         for layer in drawn(sizes, seed)
     ]
     control = _control(probes, device)
-    optimiser = torch.optim.Adam([value for layer in layers for value in layer.values()], lr=RATE)
+    learning = [value for layer in layers for value in layer.values()]
+    fused = device.type in ("cpu", "cuda")
+    optimiser = torch.optim.Adam(learning, lr=RATE, fused=fused)
     noise = _noise(device, seed)
     for step, places in enumerate(_batches(len(data), BATCH, steps, seed)):
         part = data.take(places)
