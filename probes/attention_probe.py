@@ -53,7 +53,9 @@ class AttentionProbe(Settings):
     limit: int | None = Field(
         1000, ge=1, description="Sentences of each of train, dev and test at most; empty for all."
     )
-    seeds: int = Field(3, ge=1, le=20, description="How often each probe is trained.")
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2), min_length=1, description="Each trains every probe anew."
+    )
 
 
 TABLES = {
@@ -129,7 +131,7 @@ def learn(inputs: Inputs, settings: AttentionProbe, progress: Progress, parts: P
     sentences = _sentences(parts, batch, missing, inputs.corpus.name)
     rows = np.concatenate([one.first + np.arange(len(one)) for one in sentences[TRAIN]])
     vectors = _scaled(static(batch, range(len(parts.train)), WIDTH, inputs.seed).states, rows)
-    seeds = tuple(inputs.seed + number for number in range(settings.seeds))
+    seeds = tuple(dict.fromkeys(settings.seeds))
     jobs: list[tuple[str, str, str, Maps]] = [
         (probe, encoder, stack, own)
         for encoder, each in ((MODEL, maps), (RANDOM, others))

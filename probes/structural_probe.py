@@ -51,7 +51,9 @@ class StructuralProbe(Settings):
         description="Dimensions that the map leaves, never more than the model's width; empty for "
         "the width. The paper gains nothing beyond 64.",
     )
-    seeds: int = Field(3, ge=1, le=20, description="How often each probe is trained.")
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2), min_length=1, description="Each trains every probe anew."
+    )
     parts: tuple[Task, ...] = Field(
         ("distance", "depth"), min_length=1, description="What is to be read off: one or both."
     )
@@ -148,7 +150,7 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
             )
     rows = np.concatenate([tree.rows for tree in trees[TRAIN]])
     states = States.of([source.states for source in sources], rows, model.device)
-    seeds = tuple(inputs.seed + number for number in range(settings.seeds))
+    seeds = tuple(dict.fromkeys(settings.seeds))
     tasks = [task for task in METRICS if task in settings.parts]
     probes = tuple(
         Probe(task, source, seed)

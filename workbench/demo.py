@@ -45,6 +45,30 @@ STOPS = (
         settings={"limit": 300},
     ),
     Stop(
+        "What each of its layers knows, from words to roles",
+        "edge-probing",
+        ("mini:bert",),
+        settings={"limit": 100, "targets": 300, "seeds": (0,), "epochs": 8},
+    ),
+    Stop(
+        "How few bits its layers need to tell a word's part of speech",
+        "description-length",
+        ("mini:bert",),
+        settings={"limit": 100, "targets": 300, "tasks": ("pos",), "steps": 100},
+    ),
+    Stop(
+        "Whether its layers hold the tree",
+        "structural-probe",
+        ("mini:bert",),
+        settings={"limit": 60, "seeds": (0,)},
+    ),
+    Stop(
+        "Whether its heads together find every word's head",
+        "attention-probe",
+        ("mini:bert",),
+        settings={"limit": 60, "seeds": (0,)},
+    ),
+    Stop(
         "GPT beside trigrams of the text it learnt from",
         "trigram",
         ("mini:gpt",),

@@ -228,6 +228,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "attention-averages": "workbench.maps.averages:EXPERIMENT",
         "attention-probe": "probes.attention_probe:EXPERIMENT",
         "describe": "workbench.facts.describe:EXPERIMENT",
+        "description-length": "probes.description_length:EXPERIMENT",
         "edge-probing": "probes.edge_probing:EXPERIMENT",
         "minimal-pairs": "workbench.facts.pairs:EXPERIMENT",
         "profile": "workbench.facts.profile:EXPERIMENT",

@@ -34,7 +34,7 @@ from workbench.models.vectors import Vectors
 from workbench.view.attachment import FIGURES
 
 Opened = Callable[[str], Model]
-SMALL = {"limit": 24, "seeds": 2}
+SMALL = {"limit": 24, "seeds": (0, 1)}
 CPU = torch.device("cpu")
 
 
@@ -158,7 +158,7 @@ def test_the_planted_heads_find_every_word() -> None:
     planted = eager(BUILDERS["bert"](words))
     model = HuggingFace(planted.model, planted.tokenizer, "planted")
     docs = planted_docs(160, words)
-    result = probed(model, corpus_of(docs[:100], docs[100:130], docs[130:]), limit=None, seeds=1)
+    result = probed(model, corpus_of(docs[:100], docs[100:130], docs[130:]), limit=None, seeds=(0,))
     summary = result.tables["summary"].set_index("probe").loc[ATTENTION]
     assert summary["uas"] == 1 and summary["uas"] > summary["baseline_offset"] + 0.2
     layer, head = planted.heads["syntactic"]
@@ -189,7 +189,7 @@ def test_maps_of_words_equal_a_slow_loop(opened: Opened) -> None:
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
 def test_every_stack_has_its_probes_and_cross_attention_none(opened: Opened, name: str) -> None:
     model = opened(name)
-    result = probed(model, seeds=1)
+    result = probed(model, seeds=(0,))
     assert set(result.tables) == set(EXPERIMENT.tables)
     for table, about in EXPERIMENT.tables.items():
         found = result.tables[table]
@@ -250,6 +250,6 @@ def test_sentences_without_arcs_are_told_and_a_part_of_them_is_an_error(opened: 
 
 def test_words_beyond_the_models_length_are_told_and_not_asked(opened: Opened) -> None:
     short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
-    result = probed(opened("bert"), corpus_of([short, long], [short], [short, long]), seeds=1)
+    result = probed(opened("bert"), corpus_of([short, long], [short], [short, long]), seeds=(0,))
     assert "words were cut off" in result.caveats[0].text
     assert 2 < result.tables["scores"]["n"].iloc[0] < 2 + 149

@@ -135,7 +135,7 @@ def by_hand(bank: Bank, layer: int, learnt: Data, dev: Data, ends: Sequence[int]
     def logits(own: dict[str, Tensor], data: Data) -> Tensor:
         inputs = states[data.spans[0][:, 0]]
         inner = torch.relu(inputs @ own["first"][0] + own["first_bias"])
-        return inner @ own["out"] + own["out_bias"]
+        return inner @ own["out"][:, : len(own["out_bias"])] + own["out_bias"]
 
     def nats(own: dict[str, Tensor], data: Data) -> Tensor:
         gold = data.labels[0].int().argmax(1)
