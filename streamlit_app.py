@@ -14,6 +14,7 @@ PAGES = (
     ("models", "Models"),
     ("corpora", "Corpora"),
     ("attention", "Attention"),
+    ("probing", "Probing"),
     ("experiments", "Experiments"),
     ("runs", "Runs"),
     ("doctor", "Doctor"),

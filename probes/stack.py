@@ -9,9 +9,13 @@ says for each probe that still learns; four numbers in memory for each of their 
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from threading import Event, Lock
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -165,14 +169,22 @@ def train_seeds(
         kind, bank.width, len(first.spans), first.labels.shape[2], hidden, len(bank.sources)
     )
     asked = [(seed, probe) for seed in learnt for probe in ordered]
-    parts, done = [], 0
-    for chunk in _chunks(shape, asked, schedule, bank.device):
+    chunks = list(_chunks(shape, asked, schedule, bank.device))
+    stopped = [0] * len(chunks)
+    lock, ended = Lock(), Event()
 
-        def of_all(stopped: int, done: int = done) -> None:
-            told(done + stopped, len(asked))
+    def learn(place: int) -> tuple[Parameters, Tensor, int]:
+        def of_all(number: int) -> None:
+            if ended.is_set():
+                raise InterruptedError("the run was ended")
+            with lock:
+                stopped[place] = number
+                told(sum(stopped), len(asked))
 
-        parts.append(_train(shape, bank, chunk, learnt, dev, schedule, of_all))
-        done += len(chunk)
+        return _train(shape, bank, chunks[place], learnt, dev, schedule, of_all)
+
+    with _side_by_side(bank.device, len(chunks), ended) as each:
+        parts = list(each(learn, range(len(chunks))))
     own = {name: torch.cat([part[0][name] for part in parts]) for name in parts[0][0]}
     epochs = torch.cat([part[1] for part in parts])
     updates = max(part[2] for part in parts)
@@ -189,6 +201,31 @@ def train_seeds(
         )
         for place, seed in enumerate(learnt)
     }
+
+
+@contextmanager
+def _side_by_side(
+    device: torch.device, jobs: int, ended: Event
+) -> Iterator[Callable[..., Iterator[Any]]]:
+    """On a CPU of several threads, stacks side by side with one thread each.
+
+    Steps are short: threads that share each of them wait for one another more than they work.
+    `ended` is set where the run is cancelled, so that none goes on to its end first.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or min(threads, jobs) < 2:
+        yield map
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(max_workers=min(threads, jobs)) as workers:
+            try:
+                yield workers.map
+            except BaseException:
+                ended.set()
+                raise
+    finally:
+        torch.set_num_threads(threads)
 
 
 _Asked = Sequence[tuple[int, Probe]]  # (seed, probe), the probes of a seed together

@@ -138,3 +138,30 @@ def test_a_rate_that_leads_astray_is_told(
         train(
             "linear", 0, made, [Probe((0,))], data([0, 1] * 32, 2), data([0, 1] * 32, 2), QUICK, 0
         )
+
+
+def test_stacks_side_by_side_say_the_same_and_end_when_the_run_is_ended(
+    bank: Callable[..., Bank], data: Callable[..., Data], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(6)
+    classes = torch.randint(0, 3, (200,))
+    made, whole = bank(torch.randn(200, WIDTH), torch.randn(200, WIDTH)), data(classes, 3)
+    some = [Probe((0,)), Probe((1,)), Probe((0, 1)), Probe((0,), control=True)]
+    schedule = Schedule(rate=1e-2, batch=32, epochs=4)
+    alone = train("linear", 0, made, some, whole, whole, schedule, 0)
+    monkeypatch.setitem(stack.AT_ONCE, "cpu", 1)  # a stack for each probe
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        apart = train("linear", 0, made, some, whole, whole, schedule, 0)
+        for name, value in alone.own.items():
+            assert torch.allclose(value, apart.own[name], atol=1e-5), name
+
+        def cancelled(done: int, total: int) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train("linear", 0, made, some, whole, whole, schedule, 0, cancelled)
+        assert torch.get_num_threads() == 2, "as it was before"
+    finally:
+        torch.set_num_threads(before)

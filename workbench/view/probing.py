@@ -1,33 +1,67 @@
 """Figures of edge probing: curves by layer, the order of tasks, mixes, confusions.
 
-Pure functions of the tables of `edge-probing`; they cost milliseconds. Where a run has several
-probes or stacks, each has a line or a button of its own.
+Pure functions of the tables of `edge-probing`; they cost milliseconds. A task has a panel of its
+own, so that one colour serves on light pages and dark ones; probes and stacks differ by dash and
+mark. What was published is shipped as a table, and `published` reads it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from workbench.view.harmless import escaped
+from workbench.view.theme import COLOURS, DASHES, EITHER, MARKS
 
 Tables = Mapping[str, pd.DataFrame]
-BASELINES = ("majority", "static", "random", "no positions")
-_DASH = {"majority": "dot", "static": "dash", "random": "dashdot", "no positions": "longdash"}
+BASELINES = {
+    "majority": "baseline_majority",
+    "static vectors": "baseline_static",
+    "random weights": "baseline_random",
+    "no positions": "baseline_no_positions",
+}  # what they are called, and where the summary has them
+SOURCE = "Tenney, Das and Pavlick 2019, micro-F1 of the cumulative probe"
+MIXED, GREY = COLOURS["light"][1], COLOURS["light"][4]  # seen on light and on dark
+PANELS = 2  # beside each other
+SINGLE = ("layer", "lexical", "top")  # modes that read one layer
+_MODES = {"layer": "one layer", "cumulative": "mix up to it"}
+_WRITTEN = 13  # layers whose weights are written out
 
 
 def curves(tables: Tables) -> go.Figure:
-    """Each task by layer, with 95 % intervals; solid: one layer, dotted: the mix up to it."""
+    """Each task by layer, with 95 % intervals: from one layer alone, and from a learnt mix of the
+    layers up to it. The scale differs from task to task."""
+    model = true(tables["means"])
+    figure, panels = _panels(model)
+    for task, row, column in panels:
+        own = model[model["task"] == task]
+        for mode, colour in (("layer", EITHER), ("cumulative", MIXED)):
+            part = own[own["mode"] == mode]
+            for place, (probe, stack), line in _lines(part):
+                name = _named(_MODES[mode], probe, stack, model)
+                look = 2 * place + (mode != "layer")
+                _add(figure, line, name, look, colour, (row, column))
+    return figure
+
+
+def selectivity(tables: Tables) -> go.Figure:
+    """Each task by layer, and the same probe on labels drawn by word type: the further apart, the
+    more the score tells of the layer rather than of the probe."""
     means = whole(tables["means"])
-    model = means[(means["encoder"] == "model") & ~means["control"]]
-    figure = go.Figure()
-    for color, (task, own) in enumerate(model.groupby("task", sort=False)):
-        for mode, dash in (("layer", "solid"), ("cumulative", "dot")):
-            for (probe, stack), line in own[own["mode"] == mode].groupby(
-                ["probe", "stack"], sort=False
-            ):
-                figure.add_trace(_line(line, _named(task, probe, stack, own), mode, dash, color))
-    figure.update_layout(height=460, legend={"groupclick": "togglegroup"})
-    figure.update_xaxes(title="layer", dtick=1)
-    figure.update_yaxes(title="F1", tickformat=".0%")
+    layers = means[(means["encoder"] == "model") & (means["mode"] == "layer")]
+    if not layers["control"].any():
+        raise KeyError("control")
+    figure, panels = _panels(layers)
+    for task, row, column in panels:
+        own = layers[layers["task"] == task]
+        for control, colour in ((False, EITHER), (True, GREY)):
+            for place, (probe, stack), line in _lines(own[own["control"] == control]):
+                name = _named("control" if control else "the task", probe, stack, layers)
+                _add(figure, line, name, 2 * place + control, colour, (row, column))
     return figure
 
 
@@ -36,71 +70,68 @@ def baselines(tables: Tables) -> go.Figure:
     summary = tables["summary"]
     figure = go.Figure()
     names = [_named(r.task, r.probe, r.stack, summary) for r in summary.itertuples()]
-    bars = {
-        "best layer": "best_score",
-        "layer 0": "baseline_lexical",
-        "no positions": "baseline_no_positions",
-        "static vectors": "baseline_static",
-        "random weights": "baseline_random",
-        "majority": "baseline_majority",
-    }
-    for name, column in bars.items():
-        figure.add_trace(go.Bar(name=name, x=names, y=summary[column]))
-    figure.update_layout(barmode="group", height=420)
-    figure.update_yaxes(title="F1", tickformat=".0%")
+    columns = {"best layer": "best_score", "layer 0": "baseline_lexical", **BASELINES}
+    place = 0
+    for name, column in columns.items():
+        if summary[column].isna().all():
+            continue
+        mark = {"color": EITHER} if name == "best layer" else {"color": GREY}
+        figure.add_trace(
+            go.Scatter(
+                name=name,
+                x=summary[column],
+                y=names,
+                mode="markers",
+                marker={**mark, "symbol": MARKS[place % len(MARKS)], "size": 10},
+                hovertemplate=f"%{{y}}, {name}: %{{x:.1%}}<extra></extra>",
+            )
+        )
+        place += 1
+    figure.update_layout(height=140 + 36 * max(len(names), 1))
+    figure.update_xaxes(title="F1", tickformat=".0%")
+    figure.update_yaxes(autorange="reversed", type="category")
     return figure
 
 
 def pipeline(tables: Tables) -> go.Figure:
-    """The order in which tasks are found: expected layers and centres of gravity."""
+    """How far up each task is found, in the order of the published pipeline: expected layers, from
+    the gains of the mix up to each layer, and centres of gravity, from the weights of the mix of
+    all. Beside the names: F1 from layer 0, and from all layers. An expected layer is not clipped:
+    where the curve falls on its way, it may lie outside the layers."""
     summary = tables["summary"]
-    summary = summary[summary["probe"] == summary["probe"].iloc[0]] if len(summary) else summary
-    rows = summary.sort_values("expected_layer", na_position="last")
-    names = [_named(r.task, r.probe, r.stack, rows) for r in rows.itertuples()]
+    if summary[["expected_layer", "centre_of_gravity"]].isna().all(axis=None):
+        raise KeyError("mix")
+    rows = first_probe(summary)
+    names = with_scores(rows, tables["means"])
     figure = go.Figure()
-    for name, column in (
-        ("expected layer", "expected_layer"),
-        ("centre of gravity", "centre_of_gravity"),
+    for name, column, colour in (
+        ("expected layer", "expected_layer", EITHER),
+        ("centre of gravity", "centre_of_gravity", GREY),
     ):
         told = ["undefined" if pd.isna(value) else f"{value:.2f}" for value in rows[column]]
         figure.add_trace(
             go.Bar(
                 name=name,
                 y=names,
-                x=rows[column],
+                x=rows[column].fillna(0),
                 orientation="h",
                 text=told,
                 textposition="outside",
                 cliponaxis=False,
+                marker={"color": colour},
+                hovertemplate=f"%{{y}}, {name}: %{{text}}<extra></extra>",
             )
         )
-    figure.update_layout(barmode="group", height=140 + 52 * max(len(rows), 1))
-    figure.update_xaxes(title="layer", rangemode="tozero")
+    figure.update_layout(barmode="group", height=140 + 52 * max(len(rows), 1), bargap=0.3)
+    figure.update_layout(legend={"traceorder": "normal"})
+    figure.update_xaxes(title="layer", range=_room(rows))
     figure.update_yaxes(autorange="reversed", type="category")
     return figure
 
 
-def selectivity(tables: Tables) -> go.Figure:
-    """Each task by layer, and the same probe on labels drawn by word type."""
-    means = whole(tables["means"])
-    layers = means[(means["encoder"] == "model") & (means["mode"] == "layer")]
-    if not layers["control"].any():
-        raise KeyError("control")
-    figure = go.Figure()
-    for color, (task, own) in enumerate(layers.groupby("task", sort=False)):
-        for control, dash in ((False, "solid"), (True, "dash")):
-            part = own[own["control"] == control]
-            for (probe, stack), line in part.groupby(["probe", "stack"], sort=False):
-                name = _named(task, probe, stack, own) + (", control" if control else "")
-                figure.add_trace(_line(line, name, name, dash, color))
-    figure.update_layout(height=460)
-    figure.update_xaxes(title="layer", dtick=1)
-    figure.update_yaxes(title="F1", tickformat=".0%")
-    return figure
-
-
 def mixes(tables: Tables) -> go.Figure:
-    """How much each layer counts in the mix that a probe learnt, mean over seeds."""
+    """How much each layer counts in the mix that a probe learnt, mean over seeds. Beside the
+    names: the centre of gravity, which is the mean layer under these weights."""
     mix = tables["mix"]
     mean = mix.groupby(["task", "probe", "stack", "layer"], sort=False)["weight"].mean()
     table = mean.reset_index()
@@ -109,19 +140,26 @@ def mixes(tables: Tables) -> go.Figure:
     names = [_named(r.task, r.probe, r.stack, table) for r in table.itertuples()]
     wide = table.assign(name=names).pivot(index="name", columns="layer", values="weight")
     wide = wide.loc[list(dict.fromkeys(names))]
+    centres = (wide * wide.columns.to_numpy(dtype=float)).sum(axis=1) / wide.sum(axis=1)
+    written = {"texttemplate": "%{z:.2f}"} if len(wide.columns) <= _WRITTEN else {}
     figure = go.Figure(
         go.Heatmap(
             z=wide.to_numpy(),
             x=list(wide.columns),
-            y=list(wide.index),
+            y=[f"{name}  {centre:.2f}" for name, centre in centres.items()],
             zmin=0,
-            colorbar={"title": {"text": "weight"}},
+            zmax=float(wide.to_numpy().max()),
+            xgap=2,
+            ygap=2,
+            **written,
+            colorbar={"title": {"text": "weight", "side": "right"}},
             hovertemplate="%{y}, layer %{x}: %{z:.3f}<extra></extra>",
         )
     )
-    figure.update_layout(height=160 + 28 * len(wide))
-    figure.update_xaxes(title="layer", dtick=1)
-    figure.update_yaxes(autorange="reversed", type="category")
+    figure.update_layout(height=160 + 32 * len(wide))
+    figure.update_xaxes(title="layer", dtick=1 if len(wide.columns) <= _WRITTEN else 4)
+    figure.update_xaxes(showgrid=False, zeroline=False)
+    figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
     return figure
 
 
@@ -136,12 +174,13 @@ def confusions(tables: Tables) -> go.Figure:
             & (confusion["probe"] == row.probe)
             & (confusion["stack"] == row.stack)
             & (confusion["layer"] == row.best_layer)
-            & (confusion["mode"].isin(["layer", "lexical", "top"]))
+            & (confusion["mode"].isin(SINGLE))
         ]
         if own.empty:
             continue
         figure.add_trace(confusion_map(own, visible=not names))
-        names.append(f"{_named(row.task, row.probe, row.stack, summary)}, layer {row.best_layer}")
+        name = _named(row.task, row.probe, row.stack, summary)
+        names.append(escaped(f"{name}, layer {row.best_layer}"))
     if not names:
         raise KeyError("confusion")
     if len(names) > 1:
@@ -151,11 +190,8 @@ def confusions(tables: Tables) -> go.Figure:
             for name, visible in zip(names, shown, strict=True)
         ]
         menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-        figure.update_layout(updatemenus=[menu])
-    figure.update_layout(height=520, margin={"t": 72})
-    figure.update_xaxes(title="said", type="category")
-    figure.update_yaxes(title="gold", autorange="reversed", type="category")
-    return figure
+        figure.update_layout(updatemenus=[menu], margin={"t": 64})
+    return square(figure, 20)
 
 
 def confusion_map(own: pd.DataFrame, visible: bool = True) -> go.Heatmap:
@@ -173,10 +209,21 @@ def confusion_map(own: pd.DataFrame, visible: bool = True) -> go.Heatmap:
         customdata=wide.to_numpy(),
         zmin=0,
         zmax=1,
+        xgap=1,
+        ygap=1,
         visible=visible,
-        colorbar={"title": {"text": "share"}, "tickformat": ".0%"},
+        colorbar={"title": {"text": "share", "side": "right"}, "tickformat": ".0%"},
         hovertemplate="%{y} taken for %{x}: %{customdata} (%{z:.1%})<extra></extra>",
     )
+
+
+def square(figure: go.Figure, labels: int) -> go.Figure:
+    """The axes of a matrix of so many labels."""
+    figure.update_layout(height=180 + 20 * max(labels, 6))
+    figure.update_xaxes(title="said", type="category", tickangle=-60, showgrid=False)
+    figure.update_yaxes(title="gold", autorange="reversed", type="category")
+    figure.update_yaxes(showgrid=False)
+    return figure
 
 
 def learning(tables: Tables) -> go.Figure:
@@ -185,17 +232,17 @@ def learning(tables: Tables) -> go.Figure:
     model = means[(means["encoder"] == "model") & ~means["control"] & (means["mode"] == "layer")]
     if model["share"].nunique() < 2:
         raise KeyError("share")
-    figure = go.Figure()
-    for color, ((task, probe, stack), own) in enumerate(
-        model.groupby(["task", "probe", "stack"], sort=False)
-    ):
-        best = own.loc[own.groupby("share")["mean"].idxmax()].sort_values("share")
-        name = _named(task, probe, stack, model)
-        figure.add_trace(_line(best, name, name, "solid", color, "share"))
-    figure.update_layout(height=420)
-    figure.update_xaxes(title="share of the targets", tickformat=".0%", type="log")
-    figure.update_yaxes(title="F1", tickformat=".0%")
+    figure, panels = _panels(model)
+    for task, row, column in panels:
+        for place, (probe, stack), own in _lines(model[model["task"] == task]):
+            best = own.loc[own.groupby("share")["mean"].idxmax()].sort_values("share")
+            name = _named("best layer", probe, stack, model)
+            _add(figure, best, name, place, EITHER, (row, column), "share")
+    figure.update_xaxes(title="share of the targets", tickformat=".0%", type="log", dtick=None)
     return figure
+
+
+# --- what figures are made of ---------------------------------------------------------------------
 
 
 def whole(means: pd.DataFrame) -> pd.DataFrame:
@@ -204,32 +251,126 @@ def whole(means: pd.DataFrame) -> pd.DataFrame:
     return largest
 
 
-COLORS = "#4269d0 #efb118 #ff725c #6cc5b0 #3ca951 #a463f2 #97bbf5 #9c6b4e #9498a0".split()
+def true(means: pd.DataFrame) -> pd.DataFrame:
+    """The model's own probes of the task itself."""
+    found = whole(means)
+    own: pd.DataFrame = found[(found["encoder"] == "model") & ~found["control"]]
+    return own
 
 
-def _line(
-    line: pd.DataFrame, name: str, group: str, dash: str, color: int, x: str = "layer"
-) -> go.Scatter:
-    return go.Scatter(
-        x=line[x],
-        y=line["mean"],
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": (line["upper"] - line["mean"]).clip(lower=0),
-            "arrayminus": (line["mean"] - line["lower"]).clip(lower=0),
-            "thickness": 1,
-        },
-        mode="lines+markers",
-        name=name if dash == "solid" or group == name else f"{name}, up to",
-        line={"dash": dash, "color": COLORS[color % len(COLORS)]},
-        hovertemplate="%{fullData.name}, %{x}: %{y:.1%}<extra></extra>",
+@cache
+def published() -> pd.DataFrame:
+    """The curves of BERT-base and -large that were published: task, model, layer, F1 of 1."""
+    text = files("workbench.view").joinpath("published", "tenney2019.csv")
+    with text.open("r", encoding="utf-8") as file:
+        table = pd.read_csv(file, comment="#")
+    return table.assign(f1=table["f1"] / 100)
+
+
+def tick(deepest: int) -> int:
+    """Between marks on an axis of layers."""
+    return 1 if deepest <= 13 else 4
+
+
+def _room(rows: pd.DataFrame) -> list[float]:
+    """From nought, or below it, to the longest bar, with room for the numbers beside them."""
+    ends = rows[["expected_layer", "centre_of_gravity"]].to_numpy(dtype=float)
+    low, high = min(0.0, float(np.nanmin(ends))), max(0.0, float(np.nanmax(ends)))
+    beside = 0.28 * max(high - low, 0.1)
+    return [low - beside if low else 0.0, high + beside]
+
+
+def first_probe(summary: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one kind of probe, which are those in order."""
+    rows: pd.DataFrame = summary[summary["probe"] == summary["probe"].iloc[0]]
+    return rows
+
+
+def with_scores(rows: pd.DataFrame, means: pd.DataFrame) -> list[str]:
+    """Each task with what it scores from layer 0, and from a mix of all layers."""
+    model = true(means)
+    mixed = model[model["mode"] == "cumulative"].sort_values("layer")
+    tops: dict[object, float] = (
+        mixed.groupby(["task", "probe", "stack"], sort=False)["mean"].last().to_dict()
+    )
+    names = []
+    for r in rows.itertuples():
+        top = tops.get((r.task, r.probe, r.stack), float(str(r.best_score)))
+        name = _named(r.task, r.probe, r.stack, rows)
+        names.append(f"{name}  {100 * float(str(r.baseline_lexical)):.1f} → {100 * top:.1f}")
+    return names
+
+
+def _panels(table: pd.DataFrame) -> tuple[go.Figure, list[tuple[str, int, int]]]:
+    """A figure with a panel a task, and the row and column of each."""
+    tasks = list(dict.fromkeys(table["task"]))
+    columns = min(PANELS, max(len(tasks), 1))
+    rows = max(-(-len(tasks) // columns), 1)
+    titles = [escaped(str(task)) for task in tasks]
+    figure = make_subplots(
+        rows,
+        columns,
+        subplot_titles=titles,
+        horizontal_spacing=0.1,
+        vertical_spacing=0.26 / rows,
+    )
+    deepest = max(int(table["layer"].max()), 1) if len(table) else 1
+    figure.update_xaxes(dtick=tick(deepest), zeroline=False)
+    for column in range(1, columns + 1):
+        figure.update_xaxes(title="layer", row=rows, col=column)
+    figure.update_yaxes(tickformat=".1~%", zeroline=False)
+    figure.update_yaxes(title="F1", col=1)
+    top = 1 + 0.12 / rows
+    figure.update_layout(height=110 + 220 * rows, margin={"t": 88}, legend={"y": top})
+    places = [(place // columns + 1, place % columns + 1) for place in range(len(tasks))]
+    return figure, [(task, *place) for task, place in zip(tasks, places, strict=True)]
+
+
+def _lines(
+    table: pd.DataFrame,
+) -> Iterator[tuple[int, tuple[object, object], pd.DataFrame]]:
+    """Each probe of each stack: its place, their names, its rows."""
+    for place, ((probe, stack), line) in enumerate(table.groupby(["probe", "stack"], sort=False)):
+        yield place, (probe, stack), line
+
+
+def _add(
+    figure: go.Figure,
+    line: pd.DataFrame,
+    name: str,
+    look: int,
+    colour: str,
+    place: tuple[int, int],
+    x: str = "layer",
+) -> None:
+    first = not any(trace.name == name for trace in figure.data)
+    figure.add_trace(
+        go.Scatter(
+            x=line[x],
+            y=line["mean"],
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": (line["upper"] - line["mean"]).clip(lower=0),
+                "arrayminus": (line["mean"] - line["lower"]).clip(lower=0),
+                "thickness": 1,
+                "width": 3,
+            },
+            mode="lines+markers",
+            name=name,
+            legendgroup=name,
+            showlegend=first,
+            line={"dash": DASHES[look % len(DASHES)], "color": colour},
+            marker={"symbol": MARKS[look % len(MARKS)]},
+            hovertemplate=f"{escaped(name)}, %{{x}}: %{{y:.1%}}<extra></extra>",
+        ),
+        *place,
     )
 
 
-def _named(task: object, probe: object, stack: object, table: pd.DataFrame) -> str:
-    """The task, with its probe and stack where there are several."""
-    name = str(task)
+def _named(what: object, probe: object, stack: object, table: pd.DataFrame) -> str:
+    """A name, with its probe and stack where there are several."""
+    name = str(what)
     if table["probe"].nunique() > 1:
         name += f", {probe}"
     if table["stack"].nunique() > 1:

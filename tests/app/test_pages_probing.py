@@ -1,0 +1,195 @@
+"""The page Probing without a browser: its question, every view of a run, and bad addresses."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.app.pages import home  # noqa: F401
+from tests.report.making import corpus, made, model
+from tests.view.test_probing import EVIL, probed
+from workbench.experiment import EXPERIMENTS
+from workbench.places import app_file
+from workbench.runs import results
+from workbench.runs.run import Run
+from workbench.view.parts.probing_shown import VIEWS
+
+pytestmark = pytest.mark.usefixtures("home")
+
+SEEN = {  # words that only this view has
+    "Layers": "with 95 % intervals of sentences and seeds drawn again",
+    "Pipeline": "in the order of the published pipeline",
+    "Mix": "in the mix that a probe learnt",
+    "Confusion": "Which label is taken for which",
+    "Examples": "right at layer 3 and wrong at layer 2",
+    "Controls": "Selectivity by layer",
+    "Tables": "What each probe scored",
+}
+
+
+def opened(**address: str | list[str]) -> AppTest:
+    app = AppTest.from_file(str(app_file()), default_timeout=120)
+    for key, value in address.items():
+        app.query_params[key] = value
+    app.switch_page("pages/probing.py")
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    kinds = ("title", "header", "subheader", "markdown", "text", "caption", "error", "info", "code")
+    words = "\n".join(str(element.value) for kind in kinds for element in app.get(kind))
+    return re.sub(r"\\(.)", r"\1", words)
+
+
+def run_of(
+    folder: Path, name: str = "mini:bert", shift: int = 0, preview: bool = False, **how: Any
+) -> Run:
+    """A run as edge probing leaves it, without arrays of figures."""
+    kind = EXPERIMENTS["edge-probing"]
+    tables, counts, sentences = probed(**how)
+    run = made(
+        folder / "runs",
+        experiment="edge-probing",
+        tables={key: (table, kind.tables[key]) for key, table in tables.items()},
+        models=(model(name),),
+        corpora=(corpus(),),
+        settings={**kind.settings(preview=preview).model_dump(mode="json")},
+    )
+    results.write_array(run.path, "counts", counts)
+    results.write_array(run.path, "sentences", sentences + shift)
+    return run
+
+
+def test_the_tasks_of_the_corpus_are_offered_and_reach_the_question() -> None:
+    app = opened()
+    assert "It fits" in said(app)
+    tasks = app.multiselect(key="tasks of primer")
+    assert tasks.options[:3] == ["pos", "constituents", "dependencies"]
+    tasks.set_value(["pos", "roles"])
+    app.number_input(key="set edge-probing limit").set_value(30)
+    app.run()
+    assert not app.exception
+    assert "--set=tasks=pos,roles" in said(app) and "--set=limit=30" in said(app)
+    assert [button.label for button in app.button][:2] == ["Run", "Preview"]
+
+
+def test_a_corpus_without_a_task_says_so_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "plain.conllu").write_text("1\tcats" + "\t_" * 8 + "\n\n")
+    app = opened()
+    app.session_state["corpus"] = str(tmp_path / "plain.conllu")
+    app.run()
+    assert not app.exception
+    assert "no layer to probe for" in said(app)
+    assert not [button for button in app.button if button.label in ("Run", "Preview")]
+
+
+def test_a_setting_that_is_wrong_is_told_in_words() -> None:
+    app = opened()
+    app.text_input(key="set edge-probing seeds").set_value("one")
+    app.run()
+    assert not app.exception and "seeds.0 is 'one'" in said(app)
+    assert all(button.disabled for button in app.button if button.label in ("Run", "Preview"))
+
+
+def test_each_view_has_what_is_expected_of_it() -> None:
+    assert list(SEEN) == list(VIEWS)
+
+
+@pytest.mark.parametrize("view", SEEN)
+@pytest.mark.parametrize("stacks", [("encoder",), ("encoder", "decoder")])
+def test_every_view_of_a_run(tmp_path: Path, view: str, stacks: tuple[str, ...]) -> None:
+    run = run_of(tmp_path, stacks=stacks, tasks=("pos", "dependencies"))
+    app = opened(run=run.name, view=view)
+    assert not app.error, app.error
+    shown = said(app)
+    assert [other for other, words in SEEN.items() if words in shown] == [view]
+    assert "A preview" not in shown
+    assert EVIL not in "".join(str(element.proto.body) for element in app.get("html"))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_preview_is_marked_as_one_and_lacks_what_it_did_not_train(
+    tmp_path: Path, view: str
+) -> None:
+    run = run_of(tmp_path, preview=True, probe="ridge", modes=("layer",))
+    app = opened(run=run.name, view=view)
+    assert not app.error, app.error
+    assert "preview" in said(app)
+    if view in ("Layers", "Confusion", "Examples", "Controls"):
+        assert "A preview: closed-form ridge probes" in said(app)
+    if view in ("Pipeline", "Mix"):
+        assert "There is no mix of layers here: a preview reads each layer alone." in said(app)
+
+
+def test_choices_change_what_is_said(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    app = opened(run=run.name)
+    app.button_group(key="mode").set_value("mix up to each layer").run()
+    app.selectbox(key="published").set_value("bert-base").run()
+    app.selectbox(key="baselines").set_value("pos").run()
+    assert not app.exception and not app.error
+    assert "F1 by layer (mix up to each layer)" in said(app)
+    assert "BERT-base in Tenney, Das and Pavlick 2019" in said(app)
+    assert "so the axis is depth" in said(app)
+    app = opened(run=run.name, view="Examples", task="dependencies", layer="2")
+    assert "dependencies: 1 targets of the first seed, each right at layer 2" in said(app)
+
+
+def test_two_runs_are_laid_together_and_their_difference_is_tested(tmp_path: Path) -> None:
+    first = run_of(tmp_path)
+    second = run_of(tmp_path, "mini:gpt", layers=2)
+    app = opened(run=first.name, beside=second.name)
+    assert not app.error
+    assert "The best layers, side by side" in said(app) and "the axis is depth" in said(app)
+    table = app.dataframe[-1].value
+    assert list(table["task"]) == ["pos", "dependencies"] and {"B − A", "p"} <= set(table.columns)
+    assert table["B − A"].iloc[1] == pytest.approx(0)
+
+
+def test_why_two_runs_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    first = run_of(tmp_path)
+    other = run_of(tmp_path, "mini:gpt", shift=1000)
+    app = opened(run=first.name, beside=other.name)
+    assert "did not score the same sentences" in said(app) and "0 are in both" in said(app)
+
+
+def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    path = run.path / "tables" / "summary.parquet"
+    table = run.tables["summary"].drop(columns="expected_layer")
+    table.to_parquet(path, index=False)
+    assert "no column 'expected_layer'" in said(opened(run=run.name))
+
+
+def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    (run.path / "tables" / "gains.parquet").unlink()
+    (run.path / "arrays" / "counts.safetensors").unlink()
+    assert "no table 'gains'" in said(opened(run=run.name, view="Examples"))
+    assert not opened(run=run.name, view="Confusion").error
+    other = run_of(tmp_path, "mini:gpt")
+    assert "no array 'counts'" in said(opened(run=run.name, beside=other.name))
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ({"run": "../../etc"}, "can be no name of a run"),
+        ({"run": "edge-probing-zzz"}, "there is no run"),
+        ({"run": "RUN", "beside": "../../etc"}, "can be no name of a run"),
+        ({"run": "RUN", "beside": "edge-probing-zzz"}, "there is no run"),
+        ({"run": "RUN", "view": "Confusion", "task": EVIL, "layer": "99"}, "pos, layer 3"),
+        ({"run": "RUN", "view": "zzz", "mode": "zzz", "shown": "zzz"}, "F1 by layer (each layer)"),
+        ({"run": "RUN", "published": "zzz", "baselines": "zzz"}, "F1 by layer"),
+    ],
+)
+def test_a_bad_address_is_told_in_words(
+    tmp_path: Path, address: dict[str, str], words: str
+) -> None:
+    run = run_of(tmp_path)
+    app = opened(**{key: value.replace("RUN", run.name) for key, value in address.items()})
+    assert words in said(app)
