@@ -1,10 +1,12 @@
 """What can be set of edge probing. Costs nothing."""
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from probes.kinds import KindName
 from probes.plan import Mode
 from workbench.experiment import Settings
+
+FARTHEST = 10  # words to either side of a convolution
 
 
 class EdgeProbing(Settings):
@@ -53,3 +55,24 @@ class EdgeProbing(Settings):
         False, description="Closed-form ridge probes of each layer instead: seconds, and rougher."
     )
     predictions: bool = Field(False, description="Keep every answer of every layer, in a table.")
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if min(seeds) < 0 or max(seeds) >= 1 << 32:
+            raise ValueError("seeds are whole numbers from 0")
+        return tuple(dict.fromkeys(seeds))
+
+    @field_validator("shares")
+    @classmethod
+    def _shares(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < share <= 1 for share in shares):
+            raise ValueError("shares are above 0, and 1 at most")
+        return tuple(sorted(set(shares)))
+
+    @field_validator("windows")
+    @classmethod
+    def _windows(cls, windows: tuple[int, ...]) -> tuple[int, ...]:
+        if not all(1 <= words <= FARTHEST for words in windows):
+            raise ValueError(f"windows are of 1 to {FARTHEST} words to either side")
+        return tuple(sorted(set(windows)))

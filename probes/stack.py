@@ -36,6 +36,7 @@ from probes.kinds import (
 )
 from workbench.errors import WorkbenchError
 
+MIXING = 10.0  # times the rate, for scores of layers: else few steps leave every mix a mean
 BETAS, TINY = (0.9, 0.999), 1e-8
 AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}  # numbers in the largest tensor, about: a CPU's cache
 Told = Callable[[int, int], object]  # probes done, of so many
@@ -404,7 +405,8 @@ def _update(
         value, mean, square = now.own[name], now.mean[name], now.square[name]
         mean.lerp_(grad, 1 - BETAS[0])
         square.mul_(BETAS[1]).addcmul_(grad, grad, value=1 - BETAS[1])
-        rate = (now.rate / first).reshape(-1, *[1] * (value.ndim - 1))
+        quick = MIXING if name == "mix" else 1.0
+        rate = (quick * now.rate / first).reshape(-1, *[1] * (value.ndim - 1))
         below = square.sqrt().div_(second).add_(TINY).div_(rate)
         value.addcdiv_(mean, below, value=-1)
 
