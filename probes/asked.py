@@ -4,6 +4,7 @@ from pydantic import Field, field_validator
 
 from probes.kinds import KindName
 from probes.plan import Mode
+from probes.seeds import Seeds
 from workbench.experiment import Settings
 
 FARTHEST = 10  # words to either side of a convolution
@@ -27,9 +28,7 @@ class EdgeProbing(Settings):
         description="What a probe reads: layer 0, the last layer, each layer, a mix of all, mixes "
         "up to each layer.",
     )
-    seeds: tuple[int, ...] = Field(
-        (0, 1), min_length=1, description="Each trains every probe anew."
-    )
+    seeds: Seeds = Field((0, 1), min_length=1, description="Each trains every probe anew.")
     controls: bool = Field(
         True, description="Also probe each layer for labels drawn by word type (selectivity)."
     )
@@ -56,13 +55,6 @@ class EdgeProbing(Settings):
     )
     predictions: bool = Field(False, description="Keep every answer of every layer, in a table.")
 
-    @field_validator("seeds")
-    @classmethod
-    def _seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if min(seeds) < 0 or max(seeds) >= 1 << 32:
-            raise ValueError("seeds are whole numbers from 0")
-        return tuple(dict.fromkeys(seeds))
-
     @field_validator("shares")
     @classmethod
     def _shares(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
@@ -76,3 +68,8 @@ class EdgeProbing(Settings):
         if not all(1 <= words <= FARTHEST for words in windows):
             raise ValueError(f"windows are of 1 to {FARTHEST} words to either side")
         return tuple(sorted(set(windows)))
+
+    @field_validator("probes", "modes", "tasks")
+    @classmethod
+    def _once(cls, named: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(named))

@@ -23,6 +23,7 @@ from probes import attachment
 from probes.attachment import Cases, Maps, Numbers, Sentence
 from probes.bootstrap import interval, resampled
 from probes.parts import DEV, PARTS, TEST, TRAIN, Parts, parts_of
+from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, static
 from probes.trees import Floats, Truths, share
 from workbench.corpora.encode import encode
@@ -53,9 +54,7 @@ class AttentionProbe(Settings):
     limit: int | None = Field(
         1000, ge=1, description="Sentences of each of train, dev and test at most; empty for all."
     )
-    seeds: tuple[int, ...] = Field(
-        (0, 1, 2), min_length=1, description="Each trains every probe anew."
-    )
+    seeds: Seeds = Field((0, 1, 2), min_length=1, description="Each trains every probe anew.")
 
 
 TABLES = {

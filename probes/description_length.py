@@ -30,6 +30,7 @@ from probes.inputs import kept_in, opened, tasks_in
 from probes.parts import TRAIN
 from probes.plan import planned
 from probes.ready import Ready, ready_tasks
+from probes.seeds import Seeds
 from probes.sources import BARE, MODEL, RANDOM, STATIC
 from probes.stack import Data, Probe, Schedule, Told, outputs
 from workbench.corpora.corpus import Corpus
@@ -61,7 +62,7 @@ class DescriptionLength(Settings):
     )
     probe: Literal["mlp", "linear"] = Field("mlp", description="One hidden layer, or none.")
     hidden: int = Field(64, ge=1, le=8192, description="Width of the hidden layer.")
-    seeds: tuple[int, ...] = Field(
+    seeds: Seeds = Field(
         (0,), min_length=1, description="Each draws the order of the targets and the probes anew."
     )
     controls: bool = Field(True, description="Also send labels drawn by word type.")

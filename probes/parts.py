@@ -55,7 +55,9 @@ def parts_of(corpus: Corpus, split: str | None, limit: int | None, seed: int) ->
             dev = list(corpus.docs(DEV, limit))
         else:
             train, dev = _cut(train, seed, corpus.name)
-            notes.append(f"The corpus has no dev split of its own: it was cut from {learnt}.")
+            notes.append(
+                f"What tells when to stop was cut from {learnt}, for it has no split of its own."
+            )
     else:
         every = list(corpus.docs(limit=None if limit is None else 3 * limit))
         rest, test = _cut(every, seed, corpus.name)

@@ -69,7 +69,7 @@ def ready_tasks(
 
 
 def _odd(examples: Examples, dev: int, tested: Examples) -> Iterator[str]:
-    if len(examples.names) == 1:
+    if len(examples.names) == 1 and bool(examples.labels[examples.of(TRAIN)].all()):
         yield f"every target to learn from is {examples.names[0]!r}, so a score says nothing."
     if not dev:
         yield "dev has no targets, so probes stopped by what they learnt from."

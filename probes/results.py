@@ -5,7 +5,7 @@ Pure functions of counts; the bootstrap is all they cost.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ PER_LABEL = "task probe stack mode layer label precision recall f1 n".split()
 MIX = "task probe stack seed layer weight".split()
 CONFUSION = "task probe stack mode layer gold predicted n".split()
 UNDEFINED = 0.005  # a curve that gains less has no expected layer
+RISES = 1 / 3  # of all ups and downs, the least that must be left: else falls took half back
 OTHER = "(other)"
 MOST_LABELS = 30  # in a confusion matrix
 
@@ -129,8 +130,7 @@ def summary(means: pd.DataFrame, mix: pd.DataFrame) -> pd.DataFrame:
     models = true[true["encoder"] == MODEL]
     for (task, probe, stack), own in models.groupby(["task", "probe", "stack"], sort=False):
         beside = true[(true["task"] == task) & (true["probe"].isin([probe, MAJORITY]))]
-        single = own[own["mode"].isin(["layer", "lexical", "top"])]
-        best = (single if len(single) else own).sort_values("mean").iloc[-1]
+        best = _best(own)
         control = whole[
             whole["control"]
             & (whole["task"] == task)
@@ -164,6 +164,15 @@ def summary(means: pd.DataFrame, mix: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(data, columns=SUMMARY)
 
 
+def _best(own: pd.DataFrame) -> "pd.Series[Any]":
+    """The best of the layers; of the mixes where no more than layer 0 was read alone."""
+    for modes in (["layer", "top"], ["mix", "cumulative"], ["lexical"]):
+        some = own[own["mode"].isin(modes)]
+        if len(some):
+            return some.sort_values("mean", kind="stable").iloc[-1]
+    return own.iloc[-1]
+
+
 def _most(rows: pd.DataFrame) -> float:
     return float(rows["mean"].max()) if len(rows) else float("nan")
 
@@ -175,11 +184,15 @@ def _at(control: pd.DataFrame, layer: int) -> float:
 
 
 def expected_layer(cumulative: pd.DataFrame) -> float:
-    """Σ ℓ Δ(ℓ) / Σ Δ(ℓ) over layers from 1; undefined (NaN) where the curve does not rise."""
+    """Σ ℓ Δ(ℓ) / Σ Δ(ℓ) over layers from 1; undefined (NaN) where the curve does not rise.
+
+    Gains are not clipped; where falls take back more than half of what was gained, the sum means
+    nothing either.
+    """
     curve = cumulative.set_index("layer")["mean"].sort_index()
     gains = curve.diff().dropna()
     total = gains.sum()
-    if len(gains) == 0 or total < UNDEFINED:
+    if len(gains) == 0 or total < max(UNDEFINED, RISES * gains.abs().sum()):
         return float("nan")
     return float((gains.index.to_numpy(dtype=float) * gains.to_numpy(dtype=float)).sum() / total)
 

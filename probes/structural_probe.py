@@ -22,6 +22,7 @@ from torch import Tensor
 from probes import trees as gold
 from probes.bootstrap import interval, p_value, resampled
 from probes.parts import PARTS, TRAIN, Parts, parts_of
+from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, Source, encoded, randomised, static
 from probes.structure import Probe, States, Task, predicted, trained
 from probes.trees import Floats, Tree
@@ -51,9 +52,7 @@ class StructuralProbe(Settings):
         description="Dimensions that the map leaves, never more than the model's width; empty for "
         "the width. The paper gains nothing beyond 64.",
     )
-    seeds: tuple[int, ...] = Field(
-        (0, 1, 2), min_length=1, description="Each trains every probe anew."
-    )
+    seeds: Seeds = Field((0, 1, 2), min_length=1, description="Each trains every probe anew.")
     parts: tuple[Task, ...] = Field(
         ("distance", "depth"), min_length=1, description="What is to be read off: one or both."
     )

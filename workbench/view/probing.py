@@ -54,7 +54,7 @@ def selectivity(tables: Tables) -> go.Figure:
     means = whole(tables["means"])
     layers = means[(means["encoder"] == "model") & (means["mode"] == "layer")]
     if not layers["control"].any():
-        raise KeyError("control")
+        raise KeyError("a control task")
     figure, panels = _panels(layers)
     for task, row, column in panels:
         own = layers[layers["task"] == task]
@@ -100,7 +100,7 @@ def pipeline(tables: Tables) -> go.Figure:
     where the curve falls on its way, it may lie outside the layers."""
     summary = tables["summary"]
     if summary[["expected_layer", "centre_of_gravity"]].isna().all(axis=None):
-        raise KeyError("mix")
+        raise KeyError("mixes of layers")
     rows = first_probe(summary)
     names = with_scores(rows, tables["means"])
     figure = go.Figure()
@@ -136,7 +136,7 @@ def mixes(tables: Tables) -> go.Figure:
     mean = mix.groupby(["task", "probe", "stack", "layer"], sort=False)["weight"].mean()
     table = mean.reset_index()
     if table.empty:
-        raise KeyError("mix")
+        raise KeyError("mixes of layers")
     names = [_named(r.task, r.probe, r.stack, table) for r in table.itertuples()]
     wide = table.assign(name=names).pivot(index="name", columns="layer", values="weight")
     wide = wide.loc[list(dict.fromkeys(names))]
@@ -182,7 +182,7 @@ def confusions(tables: Tables) -> go.Figure:
         name = _named(row.task, row.probe, row.stack, summary)
         names.append(escaped(f"{name}, layer {row.best_layer}"))
     if not names:
-        raise KeyError("confusion")
+        raise KeyError("one label a target")
     if len(names) > 1:
         shown = [[each == place for each in range(len(names))] for place in range(len(names))]
         buttons = [
@@ -231,7 +231,7 @@ def learning(tables: Tables) -> go.Figure:
     means = tables["means"]
     model = means[(means["encoder"] == "model") & ~means["control"] & (means["mode"] == "layer")]
     if model["share"].nunique() < 2:
-        raise KeyError("share")
+        raise KeyError("several shares")
     figure, panels = _panels(model)
     for task, row, column in panels:
         for place, (probe, stack), own in _lines(model[model["task"] == task]):
