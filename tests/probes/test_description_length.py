@@ -176,7 +176,7 @@ def test_the_online_code_equals_one_probe_after_another() -> None:
     for layer in (0, 1):
         expected = by_hand(bank, layer, learnt, dev, ends)
         torch.testing.assert_close(nats[layer], expected, rtol=1e-3, atol=1e-4)
-    assert last is not None and last.own["out"].shape == (2, 16, labels)
+    assert last is not None and last.own["out"].shape[:2] == (2, 16)
 
 
 def test_a_label_not_met_yet_has_its_column() -> None:

@@ -31,13 +31,8 @@ def test_it_loads_is_probed_and_reported(
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     where, tasks, least = CASES[case]
-    settings: dict[str, Any] = {
-        "tasks": tasks,
-        "limit": 150,
-        "targets": 400,
-        "seeds": (0,),
-        "epochs": 6,
-    }
+    settings: dict[str, Any] = {"tasks": tasks, "limit": 300, "targets": 1500, "seeds": (0,)}
+    settings |= {"modes": ("layer",), "controls": False, "epochs": 8}
     run = wb.run("edge-probing", model="mini:bert", corpus=str(data / where), **settings)
     summary = run.tables["summary"].set_index("task")
     assert list(summary.index) == list(tasks)
