@@ -33,7 +33,7 @@ class EdgeProbing(Settings):
         True, description="Also probe each layer for labels drawn by word type (selectivity)."
     )
     targets: int = Field(
-        2000, ge=1, description="Targets of a task to learn from at most, drawn by the seed."
+        1500, ge=1, description="Targets of a task to learn from at most, drawn by the seed."
     )
     shares: tuple[float, ...] = Field(
         (1.0,), min_length=1, description="Shares of them to learn from, for learning curves."
