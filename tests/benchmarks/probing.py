@@ -301,7 +301,7 @@ def _told(
         "score": round(100 * float(np.mean([value for row in scores for value in row])), 2),
         "by_task": [
             round(100 * float(np.mean(part)), 2)
-            for part in np.array_split(np.array(scores), len(TASKS))
+            for part in np.array_split(np.array(scores), min(len(TASKS), len(scores)))
         ],
     }
 
@@ -338,7 +338,7 @@ def rounds(setting: Setting, arms: Sequence[str], number: int) -> dict[str, Any]
 
 
 GROWING = (
-    Setting(layers=0, seeds=1, tasks=1),
+    Setting(layers=1, seeds=1, tasks=1),
     Setting(layers=2, seeds=1),
     Setting(layers=6, seeds=1),
     Setting(),
