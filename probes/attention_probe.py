@@ -130,7 +130,7 @@ def learn(inputs: Inputs, settings: AttentionProbe, progress: Progress, parts: P
     sentences = _sentences(parts, batch, missing, inputs.corpus.name)
     rows = np.concatenate([one.first + np.arange(len(one)) for one in sentences[TRAIN]])
     vectors = _scaled(static(batch, range(len(parts.train)), WIDTH, inputs.seed).states, rows)
-    seeds = tuple(dict.fromkeys(settings.seeds))
+    seeds = settings.seeds
     jobs: list[tuple[str, str, str, Maps]] = [
         (probe, encoder, stack, own)
         for encoder, each in ((MODEL, maps), (RANDOM, others))

@@ -210,7 +210,7 @@ def _sent(
         (name, code, seed, number)
         for name in ready
         for code in dict.fromkeys(settings.codes)
-        for seed in dict.fromkeys(settings.seeds)
+        for seed in settings.seeds
         for number in range(len(banks))
     ]
     for done, (name, code, seed, number) in enumerate(asked):

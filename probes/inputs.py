@@ -27,8 +27,9 @@ from probes.sources import (
     without_positions,
 )
 from probes.tasks import Task, tasks_of
-from workbench.corpora.corpus import Corpus
+from workbench.corpora.corpus import PEEK, Corpus
 from workbench.corpora.encode import encode
+from workbench.corpora.layers import layers
 from workbench.engine.batch import Batch
 from workbench.experiment import Caveat, Inputs, Progress
 from workbench.models.vectors import read_vectors
@@ -87,11 +88,13 @@ class Opened:
 
 def tasks_in(corpus: Corpus, asked: Sequence[str] = ()) -> tuple[Task, ...]:
     """The tasks of a corpus: all, or those asked for; an error names what there is instead."""
-    layers = corpus.layers()
-    edges = {
-        layer for split in corpus.splits for doc in corpus.docs(split, 200) for layer in doc._.edges
-    }
-    return tasks_of(layers, asked, edges, corpus.name)
+    present: set[str] = set()
+    edges: set[str] = set()
+    for split in corpus.splits:
+        for doc in corpus.docs(split, PEEK):
+            present |= layers(doc)
+            edges |= set(doc._.edges)
+    return tasks_of(present, asked, edges, corpus.name)
 
 
 def opened(

@@ -193,18 +193,22 @@ def _pooled(
     attend = own["attend"][:, side] if shape.kind == "edge" else None  # [probes, width]
     groups = widths_of(spans)
     found = [_group(mix, attend, bank, rows, real) for _, rows, real in groups]
-    if len(found) == 1:
-        return found[0]
-    order = torch.argsort(torch.cat([places for places, _, _ in groups]))
-    return torch.cat(found, dim=1).index_select(1, order.to(found[0].device))
+    return _in_order([places for places, _, _ in groups], found)
 
 
 def averaged(bank: Bank, spans: Tensor) -> Tensor:
     """The mean of each span's words in every source.  # [n, 2] -> [sources, n, width]"""
     groups = widths_of(spans)
     found = [_mean(bank.rows(rows), real.to(bank.device)) for _, rows, real in groups]
-    order = torch.argsort(torch.cat([places for places, _, _ in groups]))
-    return torch.cat(found, dim=1).index_select(1, order.to(bank.device))
+    return _in_order([places for places, _, _ in groups], found)
+
+
+def _in_order(places: Sequence[Tensor], found: Sequence[Tensor]) -> Tensor:
+    """Groups of spans as one, each span at its place.  # [..., some, width] each, along 1"""
+    if len(found) == 1:
+        return found[0]
+    order = torch.argsort(torch.cat(list(places)))
+    return torch.cat(list(found), dim=1).index_select(1, order.to(found[0].device))
 
 
 def _mean(states: Tensor, real: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ CHUNK = 2_048
 def ridge(bank: Bank, probes: Sequence[Probe], learnt: Data, dev: Data) -> Trained:
     """The best ridge probe of each source; `probes` read one source each."""
     sides, labels = len(learnt.spans), learnt.labels.shape[2]
-    sources = sorted({probe.sources[0] for probe in probes})
     gram, right = _sums(bank, learnt)  # [sources, features, features], [2, sources, features, K]
     size = gram.diagonal(dim1=1, dim2=2).mean(1)  # [sources]
     eye = torch.eye(gram.shape[1], device=bank.device, dtype=gram.dtype)
@@ -41,7 +40,6 @@ def ridge(bank: Bank, probes: Sequence[Probe], learnt: Data, dev: Data) -> Train
             kept[better] = solved[better]
     width = bank.width
     chosen = [(int(probe.control), probe.sources[0]) for probe in probes]
-    assert set(sources) == {source for _, source in chosen}
     weights = torch.stack([kept[c, s] for c, s in chosen]).float()  # [probes, features, K]
     shifts = torch.stack([shift[c, s] for c, s in chosen]).float()
     number = len(probes)

@@ -8,10 +8,8 @@ through four layers of 128 take half a minute on one core with three seeds.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +19,7 @@ from torch import Tensor
 
 from probes import trees as gold
 from probes.bootstrap import interval, p_value, resampled
+from probes.inputs import kept_in
 from probes.parts import PARTS, TRAIN, Parts, parts_of
 from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, Source, encoded, randomised, static
@@ -115,10 +114,7 @@ class Learnt:
 
 def run(inputs: Inputs, settings: StructuralProbe, progress: Progress) -> Result:
     """Train every probe at once, then score them all on the same sentences."""
-    with ExitStack() as stack:
-        home = inputs.scratch
-        if home is None:
-            home = Path(stack.enter_context(TemporaryDirectory()))
+    with kept_in(inputs.scratch) as home:
         learnt = learn(inputs, settings, progress, home)
         tables = _tables(learnt, inputs.seed, progress)
     return Result(tables, caveats=tuple(_caveats(learnt)))
@@ -149,7 +145,7 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
             )
     rows = np.concatenate([tree.rows for tree in trees[TRAIN]])
     states = States.of([source.states for source in sources], rows, model.device)
-    seeds = tuple(dict.fromkeys(settings.seeds))
+    seeds = settings.seeds
     tasks = [task for task in METRICS if task in settings.parts]
     probes = tuple(
         Probe(task, source, seed)

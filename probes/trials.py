@@ -59,7 +59,7 @@ def trials_of(
 ) -> Iterator[Trial]:
     """Everything that is trained, all seeds of a task at once; what is on disk is read."""
     kinds: tuple[Kind, ...] = (RIDGE,) if settings.preview else settings.probes
-    seeds = tuple(dict.fromkeys(settings.seeds[:1] if settings.preview else settings.seeds))
+    seeds = settings.seeds[:1] if settings.preview else settings.seeds
     asked = [
         (name, kind, share, number)
         for name in ready
