@@ -6,7 +6,6 @@ it again. Costs what asking costs: the bytes of the model and the corpus are rea
 
 import streamlit as st
 
-from workbench.errors import WorkbenchError
 from workbench.view.parts import asking, chosen, forms, jobs, listing, sources, words
 from workbench.view.parts.problems import tell, told
 
@@ -34,13 +33,7 @@ if st.button(
     icon=":material/play_arrow:",
     disabled=bool(preview.problems),
 ):
-    try:
-        with st.spinner("Starting …"):
-            asking.begin(kind.name, models, corpora, settings, options)
-    except WorkbenchError as error:
-        tell(error)
-    else:
-        st.rerun()
+    asking.start(kind.name, models, corpora, settings, options)
 if preview.command:
     with st.expander("The same from the command line"):
         st.code(preview.command, language="bash", wrap_lines=True)

@@ -27,7 +27,6 @@ class Measured:
     labels: NDArray[np.int32]  # [probes, labels, 3]
     likeliest: NDArray[np.int16]  # [probes, n], the label with the largest logit
     right: NDArray[np.bool_]  # [probes, n], the likeliest is gold; of several, all and no more
-    accuracy: NDArray[np.float64]  # [probes], share of targets whose likeliest label is gold
 
 
 def measured(
@@ -38,7 +37,7 @@ def measured(
     control = torch.tensor([int(probe.control) for probe in trained.probes], device=bank.device)
     counts = torch.zeros(number, documents, 3, dtype=torch.int32, device=bank.device)
     labels = torch.zeros(number, trained.shape.labels, 3, dtype=torch.int32, device=bank.device)
-    likeliest, right, hits = [], [], torch.zeros(number, dtype=torch.long, device=bank.device)
+    likeliest, right = [], []
     for places, said in outputs(trained.shape, trained.own, trained.reads, bank, data.spans):
         part = data.take(places)
         each = counted(said, part, control)  # [probes, some, 3]
@@ -48,7 +47,6 @@ def measured(
         labels += torch.stack([answers & wanted, answers, wanted], dim=3).sum(1).int()
         best = said.argmax(2)  # [probes, some]
         hit = wanted.gather(2, best[..., None])[..., 0]
-        hits += hit.sum(1)
         likeliest.append(best.short().cpu())
         unseen = part.unseen.to(said.device) * (control == 0)[:, None]
         right.append((hit if single else (answers == wanted).all(2) & (unseen == 0)).cpu())
@@ -57,7 +55,6 @@ def measured(
         labels.cpu().numpy(),
         _joined(likeliest, number).numpy(),
         _joined(right, number).numpy().astype(np.bool_),
-        (hits.double() / max(1, len(data))).cpu().numpy(),
     )
 
 

@@ -148,7 +148,7 @@ def _trial(
     )
 
 
-_FIELDS = ("counts", "labels", "likeliest", "right", "accuracy")
+_FIELDS = ("counts", "labels", "likeliest", "right")
 
 
 def _write(path: Path, trial: Trial) -> None:

@@ -222,6 +222,23 @@ def _question(
     return ask(experiment, models, corpora, settings, **options)
 
 
+def start(
+    experiment: str,
+    models: Sequence[str],
+    corpora: Sequence[str],
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Begin as a button does: the page is drawn anew with the run, or told why there is none."""
+    try:
+        with st.spinner("Starting …"):
+            begin(experiment, models, corpora, settings, options)
+    except WorkbenchError as error:
+        tell(error)
+    else:
+        st.rerun()
+
+
 def begin(
     experiment: str,
     models: Sequence[str],

@@ -85,26 +85,10 @@ def _question(kind: Experiment[Any], given: Mapping[str, Any]) -> None:
                 help=about,
                 key=f"probing {way}",
             ):
-                _begin(kind, models, corpora, ways[way], options)
+                asking.start(kind.name, models, corpora, ways[way], options)
     if found["Run"].command:
         with st.expander("The same from the command line"):
             st.code(found["Run"].command, language="bash", wrap_lines=True)
-
-
-def _begin(
-    kind: Experiment[Any],
-    models: tuple[str, ...],
-    corpora: tuple[str, ...],
-    settings: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> None:
-    try:
-        with st.spinner("Starting …"):
-            asking.begin(kind.name, models, corpora, settings, options)
-    except WorkbenchError as error:
-        tell(error)
-    else:
-        st.rerun()
 
 
 def _tasks_asked(corpus: str, given: Mapping[str, Any]) -> list[str] | None:
