@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from torch import Tensor
 
-from probes.structure import Fitted, Told, Weights, fitted
+from probes.learning import Fitted, Told, Weights, fitted
 from probes.trees import Truths, is_punctuation
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, Output

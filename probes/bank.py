@@ -38,8 +38,8 @@ class Bank:
         """States of these words in every source.  # [...] -> [sources, ..., width]"""
         flat = words.reshape(-1).to(self.tables[0].device)
         parts = [table.index_select(1, flat) for table in self.tables]
-        found = (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self.device).float()
-        found *= self.scale[:, None, None]
+        found = (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self.device)
+        found = found * self.scale[:, None, None]  # single precision from here on
         return found.reshape(len(found), *words.shape, self.width)
 
 

@@ -15,8 +15,9 @@ Costs, for spans of one word, 2 · width · hidden a span and probe forward, and
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -24,9 +25,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from probes.bank import Bank, widths_of
+from probes.learning import Parameters
 
 KindName = Literal["edge", "linear", "mlp"]
-Parameters = dict[str, Tensor]  # [probes, ...] each
 COLUMNS = 16  # of numbers in a vector register
 INPUT_DROPOUT, DROPOUT = 0.2, 0.3  # of the edge probe
 
@@ -45,27 +46,48 @@ class Shape:
 
 @dataclass(frozen=True)
 class Reads:
-    """Which sources each probe reads: one each for the first ones, a mix for those that follow."""
+    """Which sources each probe reads: one each for the first ones, a mix for those that follow.
+
+    Where there are several batches of targets, `shares` says how many probes read each; they are
+    in the order of their batches, and either none of them mixes or all do.
+    """
 
     fixed: Tensor  # [fixed], place of the source
     mixed: Tensor  # [mixed, sources], bool: which may be mixed
+    shares: tuple[int, ...] = ()
 
     @property
     def number(self) -> int:
         return len(self.fixed) + len(self.mixed)
 
+    @cached_property
+    def batch(self) -> Tensor:
+        """Which batch each probe reads.  # [probes]"""
+        shares = torch.tensor(self.shares or (self.number,))
+        return torch.repeat_interleave(shares).to(self.fixed.device)
+
+    def each(self) -> "Iterator[tuple[slice, Reads]]":
+        """The probes of one batch after another."""
+        start = 0
+        for share in self.shares or (self.number,):
+            own = slice(start, start + share)
+            yield own, Reads(self.fixed[own], self.mixed[own]) if self.shares else self
+            start += share
+
 
 @dataclass
 class Dropping:
-    """Dropout with its own random numbers; a mask is shared by the probes of a seed."""
+    """Dropout whose masks are shared by the probes of a batch, each batch with its own numbers."""
 
-    generator: torch.Generator
+    generators: Sequence[torch.Generator]
+    batch: Tensor  # [probes], which batch each reads
 
     def __call__(self, values: Tensor, share: float) -> Tensor:
-        """Drop along the last two dimensions.  # [..., batch, width]"""
-        shape = values.shape[-2:]
-        kept = torch.rand(shape, generator=self.generator, device=values.device) >= share
-        return values * (kept / (1 - share))
+        """Drop along the last two dimensions.  # [probes, batch, width]"""
+        shape, device = values.shape[-2:], values.device
+        drawn = [torch.rand(shape, generator=own, device=device) for own in self.generators]
+        kept = (torch.stack(drawn) >= share) / (1 - share)  # [batches, batch, width]
+        return values * kept.index_select(0, self.batch)
 
 
 def initial(shape: Shape, seed: int) -> Parameters:
@@ -94,59 +116,55 @@ def initial(shape: Shape, seed: int) -> Parameters:
 
 
 def logits(
-    shape: Shape,
-    own: Mapping[str, Tensor],
-    reads: Reads,
-    bank: Bank,
-    spans: Sequence[Tensor],
-    drop: Dropping | None = None,
+    shape: Shape, own: Mapping[str, Tensor], reads: Reads, bank: Bank, spans: Sequence[Tensor]
 ) -> Tensor:
-    """What each probe says of each target; `spans` are [batch, 2] a side.
+    """What each probe says of each target; `spans` are [n, 2] a side.  # -> [probes, n, labels]"""
+    return answers(shape, own, pooled(shape, own, reads, bank, [side[None] for side in spans]))
 
-    -> [probes, batch, labels]
+
+def pooled(
+    shape: Shape, own: Mapping[str, Tensor], reads: Reads, bank: Bank, spans: Sequence[Tensor]
+) -> Tensor:
+    """Each side's span as one vector, as each probe reads it, the sides beside each other.
+
+    [batches, n, 2] a side -> [probes, n, sides * width]
     """
-    drops = [] if drop is None else [(drop, reads.number)]
-    return answers(shape, own, pooled_sides(shape, own, reads, bank, spans, drop), drops)
-
-
-def pooled_sides(
-    shape: Shape,
-    own: Mapping[str, Tensor],
-    reads: Reads,
-    bank: Bank,
-    spans: Sequence[Tensor],
-    drop: Dropping | None = None,
-) -> list[Tensor]:
-    """Each side's span as one vector, as each probe reads it.  # [probes, batch, width] each"""
-    pooled = [_pooled(shape, own, reads, bank, side, rows) for side, rows in enumerate(spans)]
-    if shape.kind == "edge" and drop is not None:
-        return [drop(side, INPUT_DROPOUT) for side in pooled]
-    return pooled
+    weights = mixing(own, reads.mixed) * bank.common
+    words = torch.stack([side[..., 0] for side in spans], dim=-1)  # [batches, n, sides]
+    if all(bool((side[..., 1] - side[..., 0] == 1).all()) for side in spans):
+        return _read(weights, reads, bank.rows(words).flatten(3))
+    if shape.kind != "edge":
+        means = [averaged(bank, side.flatten(0, 1)) for side in spans]
+        states = torch.cat(means, 2)
+        return _read(weights, reads, states.view(len(states), *words.shape[:2], -1))
+    batches = []
+    for batch, (probes, part) in enumerate(reads.each()):
+        sides = zip(own["attend"][probes].unbind(1), (side[batch] for side in spans), strict=True)
+        found = [_attended(weights[probes], attend, part, bank, side) for attend, side in sides]
+        batches.append(torch.cat(found, 2))
+    return batches[0] if len(batches) == 1 else torch.cat(batches)
 
 
 def answers(
-    shape: Shape,
-    own: Mapping[str, Tensor],
-    pooled: Sequence[Tensor],
-    drops: Sequence[tuple[Dropping, int]] = (),
+    shape: Shape, own: Mapping[str, Tensor], inputs: Tensor, drop: Dropping | None = None
 ) -> Tensor:
-    """What is above the spans; each dropping is that of the next so many probes.
-
-    [probes, batch, width] a side -> [probes, batch, labels]
-    """
+    """What is above the spans.  # [probes, n, sides * width] -> [probes, n, labels]"""
+    if shape.kind == "edge" and drop is not None:
+        inputs = drop(inputs, INPUT_DROPOUT)
     if shape.kind == "linear":
-        return _sum(pooled, own["out"])[..., : shape.labels] + own["out_bias"][:, None]
-    inner = _sum(pooled, own["first"]) + own["first_bias"][:, None]  # [probes, batch, hidden]
+        return _above(shape, inputs, own)
+    inner = torch.baddbmm(own["first_bias"][:, None], inputs, own["first"].flatten(1, 2))
     if shape.kind == "mlp":
-        said = functional.relu(inner) @ own["out"]
-        return said[..., : shape.labels] + own["out_bias"][:, None]
+        return _above(shape, functional.relu(inner), own)
     inner = functional.layer_norm(torch.tanh(inner), inner.shape[-1:])
-    inner = inner * own["norm"][:, None] + own["norm_bias"][:, None]
-    if drops:
-        parts = torch.split(inner, [number for _, number in drops])
-        kept = [drop(part, DROPOUT) for (drop, _), part in zip(drops, parts, strict=True)]
-        inner = kept[0] if len(kept) == 1 else torch.cat(kept)
-    return (inner @ own["out"])[..., : shape.labels] + own["out_bias"][:, None]
+    inner = torch.addcmul(own["norm_bias"][:, None], inner, own["norm"][:, None])
+    return _above(shape, inner if drop is None else drop(inner, DROPOUT), own)
+
+
+def _above(shape: Shape, inner: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+    """The last layer.  # [probes, n, inputs] -> [probes, n, labels]"""
+    weights = own["out"].reshape(len(inner), inner.shape[2], -1)
+    return (inner @ weights)[..., : shape.labels] + own["out_bias"][:, None]
 
 
 def _wide(weights: Tensor) -> Tensor:
@@ -177,23 +195,33 @@ def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
     return own["scale"][-number:, None] * scores.softmax(dim=1)
 
 
-def _sum(pooled: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """Σ over sides of inputs times weights.  # [probes, batch, out]"""
-    out = pooled[0] @ weights[:, 0]
-    for side in range(1, len(pooled)):
-        out = torch.baddbmm(out, pooled[side], weights[:, side])
-    return out
-
-
-def _pooled(
-    shape: Shape, own: Mapping[str, Tensor], reads: Reads, bank: Bank, side: int, spans: Tensor
-) -> Tensor:
-    """Each span as one vector, as each probe reads it.  # [probes, batch, width]"""
-    mix = _mixer(own, reads, bank.common)
-    attend = own["attend"][:, side] if shape.kind == "edge" else None  # [probes, width]
-    groups = widths_of(spans)
-    found = [_group(mix, attend, bank, rows, real) for _, rows, real in groups]
+def _attended(weights: Tensor, attend: Tensor, reads: Reads, bank: Bank, spans: Tensor) -> Tensor:
+    """The sum of each span's words by each probe's attention.  # -> [probes, n, width]"""
+    found, groups = [], widths_of(spans)
+    for _, rows, real in groups:
+        read = _read(weights, reads, bank.rows(rows)[:, None])  # [probes, some, longest, width]
+        scores = torch.einsum("pntd,pd->pnt", read, attend)
+        shares = scores.masked_fill(~real.to(bank.device), -torch.inf).softmax(dim=2)
+        found.append((shares[:, :, None] @ read)[:, :, 0])
     return _in_order([places for places, _, _ in groups], found)
+
+
+def _read(weights: Tensor, reads: Reads, states: Tensor) -> Tensor:
+    """From what each source says to what each probe reads.
+
+    weights [mixed, sources], states [sources, batches, ...] -> [probes, ...]
+    """
+    batches = states.shape[1]
+    parts = []
+    if len(reads.fixed):
+        place = reads.fixed * batches + reads.batch[: len(reads.fixed)]
+        parts.append(states.flatten(0, 1).index_select(0, place))
+    if len(reads.mixed):
+        parts += [
+            (weights[probes] @ states[:, batch].flatten(1)).view(-1, *states.shape[2:])
+            for batch, (probes, _) in enumerate(reads.each())
+        ]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def averaged(bank: Bank, spans: Tensor) -> Tensor:
@@ -214,32 +242,3 @@ def _in_order(places: Sequence[Tensor], found: Sequence[Tensor]) -> Tensor:
 def _mean(states: Tensor, real: Tensor) -> Tensor:
     """[sources, spans, longest, width] -> [sources, spans, width]"""
     return torch.einsum("sntd,nt->snd", states, real / real.sum(1, keepdim=True))
-
-
-def _group(
-    mix: Callable[[Tensor], Tensor], attend: Tensor | None, bank: Bank, rows: Tensor, real: Tensor
-) -> Tensor:
-    """Spans of like length.  # rows [spans, longest] -> [probes, spans, width]"""
-    states = bank.rows(rows)  # [sources, spans, longest, width]
-    if rows.shape[1] == 1:
-        return mix(states[:, :, 0])
-    real = real.to(bank.device)
-    if attend is None:
-        return mix(_mean(states, real))
-    read = mix(states)  # [probes, spans, longest, width]
-    scores = torch.einsum("pntd,pd->pnt", read, attend).masked_fill(~real, -torch.inf)
-    return (scores.softmax(dim=2)[:, :, None] @ read)[:, :, 0]
-
-
-def _mixer(own: Mapping[str, Tensor], reads: Reads, common: Tensor) -> Callable[[Tensor], Tensor]:
-    """From what each source says to what each probe reads.  # [sources, ...] -> [probes, ...]"""
-    weights = mixing(own, reads.mixed) * common
-
-    def mix(states: Tensor) -> Tensor:
-        parts = [states.index_select(0, reads.fixed)] if len(reads.fixed) else []
-        if len(reads.mixed):
-            mixed = weights @ states.flatten(1)
-            parts.append(mixed.reshape(-1, *states.shape[1:]))
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    return mix

@@ -14,11 +14,10 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from probes.bank import Bank
 from probes.kinds import KindName
-from probes.stack import Data, Probe, Schedule, Trained, outputs, train
+from probes.stack import Data, Probe, Schedule, Trained, nats_of, outputs, train
 
 PORTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)  # per cent
 NEVER = -1.0  # a gain that every epoch has, so none stops early and no rate is halved
@@ -39,15 +38,6 @@ def uniform_bits(data: Data) -> float:
     """What one target costs where nothing is known of it: one of the labels, or each or not."""
     labels = data.labels.shape[2]
     return math.log2(labels) if data.softmax else float(labels)
-
-
-def nats_of(said: Tensor, data: Data, control: Tensor) -> Tensor:
-    """What the labels of each target cost.  # said [probes, n, labels] -> [probes, n]"""
-    wanted = data.labels.to(said.device).index_select(0, control)  # [probes, n, labels]
-    if data.softmax:
-        return -said.log_softmax(2).where(wanted, 0.0).sum(2)
-    lost = functional.binary_cross_entropy_with_logits(said, wanted.float(), reduction="none")
-    return lost.sum(2)
 
 
 def by_loss(data: Data) -> Data:

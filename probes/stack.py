@@ -7,13 +7,12 @@ value; what has stopped is taken out of the stack and costs nothing. Costs, a st
 says for each probe that still learns; four numbers in memory for each of their parameters.
 """
 
-import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import itemgetter
 from threading import Event, Lock
 from typing import Any
 
@@ -26,19 +25,19 @@ from probes.examples import Examples
 from probes.kinds import (
     Dropping,
     KindName,
-    Parameters,
     Reads,
     Shape,
     answers,
     initial,
     logits,
-    pooled_sides,
+    pooled,
 )
+from probes.learning import Learning, Parameters
 from workbench.errors import WorkbenchError
 
 MIXING = 10.0  # times the rate, for scores of layers: else few steps leave every mix a mean
-BETAS, TINY = (0.9, 0.999), 1e-8
-AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}  # numbers in the largest tensor, about: a CPU's cache
+# numbers in the largest tensor, the batch or the probes' own: what a CPU's cache holds, about
+AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}
 Told = Callable[[int, int], object]  # probes done, of so many
 
 
@@ -71,40 +70,6 @@ class Trained:
     own: Parameters
     epochs: Tensor  # [probes], the epoch that is kept
     updates: int  # of the one that learnt longest
-
-
-@dataclass
-class _Learning:
-    """The probes that still learn, with what their optimiser keeps."""
-
-    places: Tensor  # [alive], among all
-    own: Parameters
-    mean: Parameters
-    square: Parameters
-    rate: Tensor  # [alive]
-    since: Tensor  # [alive], epochs without gain
-    score: Tensor  # [alive], of the last epoch with gain
-    steps: int = 0
-
-
-@dataclass
-class Best:
-    """The best epoch of each probe, by value."""
-
-    own: Parameters
-    score: Tensor  # [probes]
-    loss: Tensor  # [probes]
-    epoch: Tensor  # [probes]
-
-    def gained(self, places: Tensor, score: Tensor, loss: Tensor) -> Tensor:
-        """Whether these probes are better than they ever were; a tie is broken by the loss."""
-        before, loss_before = self.score[places], self.loss[places]
-        return (score > before) | ((score == before) & (loss < loss_before))
-
-    def keep(self, places: Tensor, own: Parameters, score: Tensor, loss: Tensor, at: int) -> None:
-        for name, values in own.items():
-            self.own[name][places] = values
-        self.score[places], self.loss[places], self.epoch[places] = score, loss, at
 
 
 @dataclass(frozen=True)
@@ -165,12 +130,15 @@ def train_seeds(
     first = next(iter(learnt.values()))
     if not len(first):
         raise WorkbenchError("there is no target to learn from.", remedy="Give more sentences.")
-    ordered = tuple(sorted(probes, key=lambda probe: len(probe.sources) > 1))
+    ordered = tuple(sorted(probes, key=_mixes))
     shape = Shape(
         kind, bank.width, len(first.spans), first.labels.shape[2], hidden, len(bank.sources)
     )
-    asked = [(seed, probe) for seed in learnt for probe in ordered]
-    chunks = list(_chunks(shape, asked, schedule, bank.device))
+    asked = sorted(
+        ((seed, probe) for seed in learnt for probe in ordered), key=lambda a: _mixes(a[1])
+    )
+    chunks = list(_chunks(shape, asked, batch_size(len(first), schedule), bank.device))
+    together = _joined(learnt, bank.device)
     stopped = [0] * len(chunks)
     lock, ended = Lock(), Event()
 
@@ -182,26 +150,24 @@ def train_seeds(
                 stopped[place] = number
                 told(sum(stopped), len(asked))
 
-        return _train(shape, bank, chunks[place], learnt, dev, schedule, of_all)
+        return _train(shape, bank, chunks[place], together, dev, schedule, of_all)
 
     with _side_by_side(bank.device, len(chunks), ended) as each:
         parts = list(each(learn, range(len(chunks))))
-    own = {name: torch.cat([part[0][name] for part in parts]) for name in parts[0][0]}
     epochs = torch.cat([part[1] for part in parts])
-    updates = max(part[2] for part in parts)
     reads = reads_of(ordered, shape.sources, bank.device)
-    size = len(ordered)
-    return {
-        seed: Trained(
-            shape,
-            ordered,
-            reads,
-            {name: value[place * size : (place + 1) * size] for name, value in own.items()},
-            epochs[place * size : (place + 1) * size],
-            updates,
-        )
-        for place, seed in enumerate(learnt)
-    }
+    found = {}
+    for seed in learnt:
+        own = torch.tensor([place for place, (of, _) in enumerate(asked) if of == seed])
+        own = own.to(bank.device)
+        values = {name: torch.cat([part[0][name] for part in parts])[own] for name in parts[0][0]}
+        updates = max(part[2] for part in parts)
+        found[seed] = Trained(shape, ordered, reads, values, epochs[own], updates)
+    return found
+
+
+def _mixes(probe: Probe) -> bool:
+    return len(probe.sources) > 1
 
 
 @contextmanager
@@ -229,112 +195,122 @@ def _side_by_side(
         torch.set_num_threads(threads)
 
 
-_Asked = Sequence[tuple[int, Probe]]  # (seed, probe), the probes of a seed together
+_Asked = Sequence[tuple[int, Probe]]  # (seed, probe)
 
 
-def _chunks(
-    shape: Shape, asked: _Asked, schedule: Schedule, device: torch.device
-) -> Iterator[_Asked]:
-    """As many probes at once as fit."""
-    largest = schedule.batch * max(shape.width, shape.hidden)
+def _chunks(shape: Shape, asked: _Asked, batch: int, device: torch.device) -> Iterator[_Asked]:
+    """As many probes at once as fit; those that mix stand apart, for only they ask for more back.
+
+    `asked` has those that read one source first.
+    """
+    numbers = sum(value.numel() for value in initial(shape, 0).values())
+    largest = max(numbers, batch * max(shape.width * shape.sides, shape.hidden))
     many = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // largest)
-    for start in range(0, len(asked), many):
-        yield asked[start : start + many]
+    for _, alike in groupby(asked, key=lambda each: _mixes(each[1])):
+        own = list(alike)
+        for start in range(0, len(own), many):
+            yield own[start : start + many]
 
 
 @dataclass(frozen=True)
-class _Group:
-    """The probes of one seed that still learn: what they read, and where they stand."""
+class _Together:
+    """The targets of all seeds, end to end."""
 
-    seed: int
-    reads: Reads
-    control: Tensor  # [some]
-    first: int
-    last: int
+    data: Data
+    starts: Mapping[int, int]  # of each seed's own
+    number: int  # of targets of a seed
 
 
-def _groups(asked: _Asked, shape: Shape, device: torch.device) -> list[_Group]:
-    found, first = [], 0
-    for seed, own in groupby(asked, key=itemgetter(0)):
-        probes = [probe for _, probe in own]
-        control = torch.tensor([int(probe.control) for probe in probes], device=device)
-        reads = reads_of(probes, shape.sources, device)
-        found.append(_Group(seed, reads, control, first, first + len(probes)))
-        first += len(probes)
-    return found
+def _joined(learnt: Mapping[int, Data], device: torch.device) -> _Together:
+    """Seeds that learn from the same have it once."""
+    apart = {id(data): data for data in learnt.values()}
+    number = len(next(iter(apart.values())))
+    first = {key: place * number for place, key in enumerate(apart)}
+    parts = list(apart.values())
+    data = replace(
+        parts[0],
+        spans=tuple(torch.cat(side) for side in zip(*(part.spans for part in parts), strict=True)),
+        labels=torch.cat([part.labels for part in parts], 1).to(device),
+        unseen=torch.cat([part.unseen for part in parts]),
+    )
+    return _Together(data, {seed: first[id(data)] for seed, data in learnt.items()}, number)
+
+
+@dataclass(frozen=True)
+class _Alive:
+    """The probes that still learn: of which seeds, and what they read."""
+
+    seeds: tuple[int, ...]
+    reads: Reads  # of the seeds' batches
+    control: Tensor  # [alive]
+
+
+def _alive(asked: _Asked, shape: Shape, device: torch.device) -> _Alive:
+    counts = Counter(seed for seed, _ in asked)
+    probes = [probe for _, probe in asked]
+    reads = reads_of(probes, shape.sources, device)
+    control = torch.tensor([int(probe.control) for probe in probes], device=device)
+    return _Alive(tuple(counts), replace(reads, shares=tuple(counts.values())), control)
 
 
 def _train(
     shape: Shape,
     bank: Bank,
     asked: _Asked,
-    learnt: Mapping[int, Data],
+    learnt: _Together,
     dev: Data,
     schedule: Schedule,
     told: Callable[[int], object],
 ) -> tuple[Parameters, Tensor, int]:
-    device, number = bank.device, len(asked)
+    device = bank.device
     drawn = {seed: initial(shape, seed) for seed, _ in asked}
     own = {
         name: torch.stack([drawn[seed][name] for seed, _ in asked]).to(device)
         for name in drawn[asked[0][0]]
     }
-    best = Best(
-        {name: value.clone() for name, value in own.items()},
-        torch.full((number,), -torch.inf, dtype=torch.double, device=device),
-        torch.full((number,), torch.inf, device=device),
-        torch.zeros(number, dtype=torch.long, device=device),
-    )
-    now = _Learning(
-        torch.arange(number, device=device),
-        own,
-        {name: torch.zeros_like(value) for name, value in own.items()},
-        {name: torch.zeros_like(value) for name, value in own.items()},
-        torch.full((number,), schedule.rate, device=device),
-        torch.zeros(number, dtype=torch.long, device=device),
-        torch.full((number,), -torch.inf, dtype=torch.double, device=device),
-    )
+    now = Learning.of(own, schedule.rate)
+    mark = torch.full((len(asked),), -torch.inf, dtype=torch.double, device=device)
     random = {seed: torch.Generator().manual_seed(seed) for seed in drawn}
-    drops = {seed: Dropping(torch.Generator(device).manual_seed(seed)) for seed in drawn}
-    targets = len(learnt[asked[0][0]])
-    size = batch_size(targets, schedule)
+    drops = {seed: torch.Generator(device).manual_seed(seed) for seed in drawn}
+    size = batch_size(learnt.number, schedule)
     for epoch in range(schedule.epochs):
-        groups = _groups([asked[place] for place in now.places.tolist()], shape, device)
-        orders = [torch.randperm(targets, generator=random[group.seed]) for group in groups]
-        for start in range(0, targets, size):
-            batches = [
-                learnt[group.seed].take(order[start : start + size])
-                for group, order in zip(groups, orders, strict=True)
-            ]
-            _update(shape, now, groups, bank, batches, [drops[group.seed] for group in groups])
-        judged = [
-            assessed(
-                shape,
-                {name: value[group.first : group.last] for name, value in now.own.items()},
-                group.reads,
-                group.control,
-                bank,
-                dev if len(dev) else learnt[group.seed],
-            )
-            for group in groups
+        alive = _alive([asked[place] for place in now.places.tolist()], shape, device)
+        drop = Dropping([drops[seed] for seed in alive.seeds], alive.reads.batch)
+        orders = [
+            torch.randperm(learnt.number, generator=random[seed]) + learnt.starts[seed]
+            for seed in alive.seeds
         ]
-        score, loss = (torch.cat(each) for each in zip(*judged, strict=True))
-        gained = best.gained(now.places, score, loss)
-        kept = {name: value[gained] for name, value in now.own.items()}
-        best.keep(now.places[gained], kept, score[gained], loss[gained], epoch)
-        worth = score > now.score + schedule.gain
-        now.score = torch.where(worth, score, now.score)
-        now.since = torch.where(worth, 0, now.since + 1)
-        now.rate = torch.where(worth, now.rate, now.rate / 2)
-        now = _still(now, now.since < schedule.patience)
-        told(number - len(now.places))
-        if not len(now.places):
+        for places in torch.split(torch.stack(orders), size, dim=1):
+            _update(shape, now, alive, bank, learnt.data, places, drop)
+        score, loss = _judged(shape, now.own, alive, bank, learnt, dev)
+        worth = score > mark[now.places] + schedule.gain
+        mark[now.places[worth]] = score[worth]
+        now.judged(score, loss, worth, schedule.patience, epoch)
+        told(len(asked) - len(now))
+        if not len(now):
             break
-    if not bool(best.loss.isfinite().all()):
+    if not bool(now.best.loss.isfinite().all()):
         raise WorkbenchError(
             "a probe's loss went astray.", remedy="Give a lower rate, such as --rate 0.0003."
         )
-    return best.own, best.epoch, now.steps
+    return now.best.own, now.best.epoch, int(max(now.steps.values()))
+
+
+def _judged(
+    shape: Shape, own: Parameters, alive: _Alive, bank: Bank, learnt: _Together, dev: Data
+) -> tuple[Tensor, Tensor]:
+    """Score and loss on dev, of each probe; without dev, on what its seed learnt from."""
+    if len(dev):
+        reads = replace(alive.reads, shares=())
+        return assessed(shape, own, reads, alive.control, bank, dev)
+    found = []
+    for seed, (probes, reads) in zip(alive.seeds, alive.reads.each(), strict=True):
+        values = {name: value[probes] for name, value in own.items()}
+        first = learnt.starts[seed]
+        data = learnt.data.take(torch.arange(first, first + learnt.number))
+        found.append(assessed(shape, values, reads, alive.control[probes], bank, data))
+    score, loss = (torch.cat(each) for each in zip(*found, strict=True))
+    return score, loss
 
 
 def batch_size(number: int, schedule: Schedule) -> int:
@@ -352,74 +328,45 @@ def reads_of(probes: Sequence[Probe], sources: int, device: torch.device) -> Rea
     return Reads(torch.tensor(fixed, dtype=torch.long, device=device), allowed.to(device))
 
 
-def _still(now: _Learning, kept: Tensor) -> _Learning:
-    """Without the probes that have stopped."""
-    if bool(kept.all()):
-        return now
-
-    def of(values: Parameters) -> Parameters:
-        return {name: value[kept] for name, value in values.items()}
-
-    return _Learning(
-        now.places[kept],
-        of(now.own),
-        of(now.mean),
-        of(now.square),
-        now.rate[kept],
-        now.since[kept],
-        now.score[kept],
-        now.steps,
-    )
-
-
 def _update(
     shape: Shape,
-    now: _Learning,
-    groups: Sequence[_Group],
+    now: Learning,
+    alive: _Alive,
     bank: Bank,
-    batches: Sequence[Data],
-    drops: Sequence[Dropping],
+    learnt: Data,
+    places: Tensor,
+    drop: Dropping,
 ) -> None:
-    """One step of Adam, at each probe's own rate; each group has its own batch."""
-    mixes = any(len(group.reads.mixed) for group in groups)
-    learns = {name: v for name, v in now.own.items() if mixes or name not in ("mix", "scale")}
-    leaves = {name: value.detach().requires_grad_() for name, value in learns.items()}
-    sides: list[list[Tensor]] = [[] for _ in batches[0].spans]
-    for group, batch, drop in zip(groups, batches, drops, strict=True):
-        own = {name: value[group.first : group.last] for name, value in leaves.items()}
-        found = pooled_sides(shape, own, group.reads, bank, batch.spans, drop)
-        for side, pooled in zip(sides, found, strict=True):
-            side.append(pooled)
-    joined = [side[0] if len(side) == 1 else torch.cat(side) for side in sides]
-    numbers = [group.last - group.first for group in groups]
-    said = answers(shape, leaves, joined, list(zip(drops, numbers, strict=True)))
-    parts = zip(torch.split(said, numbers), batches, groups, strict=True)
-    loss = torch.stack([losses(own, batch, group.control).sum() for own, batch, group in parts])
-    grads = torch.autograd.grad(loss.sum(), list(leaves.values()), allow_unused=True)
-    now.steps += 1
-    first = 1 - BETAS[0] ** now.steps
-    second = math.sqrt(1 - BETAS[1] ** now.steps)
-    for name, grad in zip(learns, grads, strict=True):
-        if grad is None:
-            continue
-        value, mean, square = now.own[name], now.mean[name], now.square[name]
-        mean.lerp_(grad, 1 - BETAS[0])
-        square.mul_(BETAS[1]).addcmul_(grad, grad, value=1 - BETAS[1])
-        quick = MIXING if name == "mix" else 1.0
-        rate = (quick * now.rate / first).reshape(-1, *[1] * (value.ndim - 1))
-        below = square.sqrt().div_(second).add_(TINY).div_(rate)
-        value.addcdiv_(mean, below, value=-1)
+    """One step for all probes, each with the batch of its seed.  # places [seeds, batch]"""
+    leaves = now.leaves()
+    spans = [side[places] for side in learnt.spans]
+    said = answers(shape, leaves, pooled(shape, leaves, alive.reads, bank, spans), drop)
+    near = learnt.labels.index_select(1, places.flatten().to(bank.device))
+    near = near.view(-1, places.shape[1], near.shape[2])  # [2 * seeds, batch, labels]
+    wanted = near.index_select(0, alive.control * len(places) + alive.reads.batch)
+    slopes = torch.autograd.grad(
+        said, list(leaves.values()), slopes_of(said.detach(), wanted, learnt.softmax),
+        allow_unused=True,
+    )  # fmt: skip
+    found = {name: s for name, s in zip(leaves, slopes, strict=True) if s is not None}
+    now.step(found, {"mix": MIXING})
 
 
-def losses(said: Tensor, batch: Data, control: Tensor) -> Tensor:
-    """What each probe's answers cost, in nats a target.  # [probes, batch, labels] -> [probes]"""
-    wanted = batch.labels.to(said.device).index_select(0, control)  # [probes, batch, labels]
-    if batch.softmax:
-        known = wanted.any(2)  # a label never seen in train cannot be coded
-        nats = -(said.log_softmax(2) * wanted).sum(2) * known
-        return nats.sum(1) / max(1, said.shape[1])
-    nats = functional.binary_cross_entropy_with_logits(said, wanted.float(), reduction="none")
-    return nats.sum(2).mean(1)
+def slopes_of(said: Tensor, wanted: Tensor, softmax: bool) -> Tensor:
+    """How the mean over targets of `nats_of` rises with each logit.  # [probes, n, labels]"""
+    if softmax:
+        known = wanted.any(2, keepdim=True)  # a label never seen in train cannot be coded
+        return (said.softmax(2) * known).sub_(wanted.to(said.dtype)).div_(said.shape[1])
+    return said.sigmoid().sub_(wanted.to(said.dtype)).div_(said.shape[1])
+
+
+def nats_of(said: Tensor, data: Data, control: Tensor) -> Tensor:
+    """What the labels of each target cost.  # said [probes, n, labels] -> [probes, n]"""
+    wanted = data.labels.to(said.device).index_select(0, control)  # [probes, n, labels]
+    if data.softmax:
+        return -said.log_softmax(2).where(wanted, 0.0).sum(2)
+    lost = functional.binary_cross_entropy_with_logits(said, wanted.float(), reduction="none")
+    return lost.sum(2)
 
 
 def assessed(
@@ -431,7 +378,7 @@ def assessed(
     for places, said in outputs(shape, own, reads, bank, data.spans):
         part = data.take(places)
         counts += counted(said, part, control).sum(1)
-        loss += losses(said, part, control) * len(places)
+        loss += nats_of(said, part, control).sum(1)
     return f1(counts), loss / len(data)
 
 
@@ -440,7 +387,7 @@ def outputs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Logits, a chunk of targets at a time.  # places [some], [probes, some, labels]"""
     widest = max(shape.width * 2, shape.hidden, shape.labels)
-    most = AT_ONCE.get(bank.device.type, AT_ONCE["cpu"]) // 4
+    most = AT_ONCE.get(bank.device.type, AT_ONCE["cpu"])
     size = max(16, min(4096, most // max(1, reads.number * widest)))
     with torch.no_grad():
         for places in torch.split(torch.arange(len(spans[0])), size):

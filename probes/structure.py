@@ -1,153 +1,32 @@
 """The structural probe of Hewitt and Manning: a matrix a probe, all layers and seeds at once.
 
 `|B(h_i - h_j)|^2` is to be the distance of two words in the tree, `|B h_i|^2` the depth of one.
-Every probe is a row of one tensor of matrices, so that an epoch is a few large products. Each probe
-has a rate of its own, which halves where its loss on dev does not fall; a probe that has stopped
-gaining leaves the stack, and what is handed back is a copy of its weights when dev was best.
+Every probe is a row of one tensor of matrices, so that an epoch is a few large products; `learning`
+has how each is trained and stopped.
 
 Costs, an epoch and a probe, three products of words by width by rank: 1,000 sentences of 9 words, a
 width of 128, a rank of 64 and 22 probes take a third of a second on one core.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from probes.learning import EPOCHS, Told, Weights, fitted
 from probes.trees import Tree
 
 Task = Literal["distance", "depth"]
 DISTANCE: Task = "distance"
-B = TypeVar("B")
 
-EPOCHS = 40  # at most
-PATIENCE = 3  # epochs without gain, after which a probe is done
-GAIN = 3e-3  # what counts as one, as a share of the loss
 RATE = 7e-3
 SENTENCES = 32  # in a batch
 PAIRS = 40_000  # of words in a batch, at most
 FIRST_SIZE = 3.0  # what distances and depths are about, before anything is learnt
-
-
-# --- many probes at once --------------------------------------------------------------------------
-
-Weights = Sequence[Tensor]  # [probes, ...] each
-Loss = Callable[[Weights, Tensor, B], tuple[Tensor, int]]
-Told = Callable[[int, int], object]  # epochs done, and at most
-
-
-class Fitted(NamedTuple):
-    """Each probe as it was when dev was best."""
-
-    weights: list[Tensor]  # [probes, ...] each
-    losses: Tensor  # [probes], on dev
-    epochs: Tensor  # [probes], how many it took
-
-
-class Best:
-    """The lowest loss of each probe, and a copy of its weights then."""
-
-    def __init__(self, weights: Weights) -> None:
-        probes = len(weights[0])
-        self.weights = [part.detach().clone() for part in weights]
-        self.losses = torch.full((probes,), torch.inf, device=weights[0].device)
-        self.epochs = torch.zeros(probes, dtype=torch.long, device=weights[0].device)
-
-    def see(self, which: Tensor, losses: Tensor, weights: Weights, epoch: int) -> Tensor:
-        """Keep the better ones of these probes; which of them gained enough.  # [these], bool"""
-        before = self.losses[which]
-        gained = losses < before * (1 - GAIN)
-        better = losses < before
-        chosen = which[better]
-        self.losses[chosen] = losses[better]
-        self.epochs[chosen] = epoch
-        for kept, part in zip(self.weights, weights, strict=True):
-            kept[chosen] = part.detach()[better]  # copied: what is trained goes on changing
-        return gained
-
-
-@dataclass
-class _Adam:
-    """Adam over parts of a stack, with a rate for each probe."""
-
-    weights: list[Tensor]
-    rates: Tensor  # [probes]
-    first: list[Tensor]
-    second: list[Tensor]
-    steps: int = 0
-
-    @classmethod
-    def over(cls, weights: Weights, rate: float) -> "_Adam":
-        own = [part.detach().clone().requires_grad_() for part in weights]
-        rates = torch.full((len(own[0]),), rate, device=own[0].device)
-        empty = [[torch.zeros_like(part) for part in weights] for _ in range(2)]
-        return cls(own, rates, empty[0], empty[1])
-
-    @torch.no_grad()
-    def step(self, gradients: Sequence[Tensor]) -> None:
-        self.steps += 1
-        first, second = 1 - 0.9**self.steps, 1 - 0.999**self.steps
-        lists = zip(self.weights, gradients, self.first, self.second, strict=True)
-        for part, slope, mean, square in lists:
-            mean.lerp_(slope, 0.1)
-            square.mul_(0.999).addcmul_(slope, slope, value=0.001)
-            rates = (self.rates / first).view(-1, *[1] * (part.ndim - 1))
-            part.sub_(rates * mean / ((square / second).sqrt() + 1e-8))
-
-    @torch.no_grad()
-    def keep(self, chosen: Tensor) -> None:
-        """Only these probes go on.  # [probes], bool"""
-        self.weights = [part.detach()[chosen].requires_grad_() for part in self.weights]
-        self.first = [part[chosen] for part in self.first]
-        self.second = [part[chosen] for part in self.second]
-        self.rates = self.rates[chosen]
-
-
-def fitted(
-    weights: Weights,
-    loss: "Loss[B]",
-    train: Callable[[int], Iterable[B]],
-    dev: Sequence[B],
-    rate: float,
-    told: Told = lambda done, most: None,
-    epochs: int = EPOCHS,
-) -> Fitted:
-    """Train every probe of a stack until it stops gaining on dev.
-
-    `loss` is given the weights of the probes that still run, which ones they are, and a batch; it
-    returns each one's sum over the batch, [probes], and how many were summed. `train` makes the
-    batches of an epoch.
-    """
-    best, adam = Best(weights), _Adam.over(weights, rate)
-    running = torch.arange(len(weights[0]), device=weights[0].device)
-    stale = torch.zeros_like(running)
-    for epoch in range(1, epochs + 1):
-        for batch in train(epoch):
-            sums, number = loss(adam.weights, running, batch)
-            adam.step(torch.autograd.grad(sums.sum() / max(number, 1), adam.weights))
-        with torch.no_grad():
-            found = [loss(adam.weights, running, batch) for batch in dev]
-            total = torch.stack([sums for sums, _ in found]).sum(0)
-            losses = total / max(sum(number for _, number in found), 1)
-        gained = best.see(running, losses, adam.weights, epoch)
-        stale = torch.where(gained, 0, stale + 1)
-        adam.rates = torch.where(gained, adam.rates, adam.rates / 2)
-        goes_on = stale < PATIENCE
-        told(epoch, epochs)
-        if not bool(goes_on.all()):
-            running, stale = running[goes_on], stale[goes_on]
-            adam.keep(goes_on)
-        if not len(running):
-            break
-    told(epochs, epochs)
-    return Fitted(best.weights, best.losses, best.epochs)
-
-
-# --- the probe ------------------------------------------------------------------------------------
 
 
 class Probe(NamedTuple):

@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from probes.bank import Bank
-from probes.kinds import Parameters, averaged
-from probes.online import nats_of
-from probes.stack import Data, Probe
+from probes.kinds import averaged
+from probes.learning import Parameters
+from probes.stack import Data, Probe, nats_of
 from workbench.errors import WorkbenchError
 
 K1, K2, K3 = 0.63576, 1.87320, 1.48695  # of Molchanov's approximation

@@ -124,8 +124,46 @@ def test_softmax_costs_are_cross_entropies(data: Callable[..., Data]) -> None:
     said = torch.randn(1, 6, 3)
     batch = data([0, 1, 2, 0, 1, -1], 3, softmax=True)
     known = torch.nn.functional.cross_entropy(said[0, :5], torch.tensor([0, 1, 2, 0, 1]))
-    found = stack.losses(said, batch, torch.zeros(1, dtype=torch.long))
-    assert found[0] == pytest.approx(float(known) * 5 / 6, rel=1e-5)
+    found = stack.nats_of(said, batch, torch.zeros(1, dtype=torch.long))
+    assert float(found[0].mean()) == pytest.approx(float(known) * 5 / 6, rel=1e-5)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_slopes_are_those_of_what_labels_cost(data: Callable[..., Data], softmax: bool) -> None:
+    torch.manual_seed(5)
+    said = torch.randn(1, 6, 3, requires_grad=True)
+    batch = data([0, 1, 2, 0, 1, -1], 3, softmax=softmax)
+    one = torch.zeros(1, dtype=torch.long)
+    plain = torch.autograd.grad(stack.nats_of(said, batch, one).mean(), said)[0]
+    found = stack.slopes_of(said.detach(), batch.labels[one], softmax)
+    assert torch.allclose(found, plain, atol=1e-7)
+    assert plain.abs().max() > 0.05
+
+
+@pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
+@pytest.mark.parametrize("longest", [1, 4])
+@pytest.mark.parametrize("judged", [True, False])
+def test_seeds_beside_each_other_learn_as_each_alone(
+    kind: str, longest: int, judged: bool, bank: Callable[..., Bank], data: Callable[..., Data]
+) -> None:
+    """Each from targets of its own, with its own order and dropout, mixes among them."""
+    torch.manual_seed(8)
+    made = bank(*torch.randn(2, 90, WIDTH))
+    first = torch.randint(0, 80, (2, 90))
+    spans = [torch.stack([f, f + torch.randint(1, longest + 1, (90,))], 1) for f in first]
+    whole = data(torch.randint(0, 3, (90,)), 3, spans)
+    learnt = {7: whole.take(torch.arange(40)), 3: whole.take(torch.arange(20, 60))}
+    dev = whole.take(torch.arange(60, 90 if judged else 60))
+    probes = [Probe((1,)), Probe((0, 1)), Probe((0,), control=True)]
+    schedule = Schedule(rate=1e-2, batch=16, epochs=4, patience=2)
+    together = stack.train_seeds(kind, 8, made, probes, learnt, dev, schedule)  # type: ignore[arg-type]
+    for seed, own in learnt.items():
+        alone = train(kind, 8, made, probes, own, dev, schedule, seed)  # type: ignore[arg-type]
+        assert together[seed].probes == alone.probes
+        assert together[seed].epochs.tolist() == alone.epochs.tolist()
+        for name, value in alone.own.items():
+            assert torch.allclose(value, together[seed].own[name], atol=1e-5), name
+    assert not torch.equal(together[3].own["out"], together[7].own["out"])
 
 
 def test_a_rate_that_leads_astray_is_told(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from probes import trees
-from probes.structure import Best, Probe, States, fitted, predicted, trained
+from probes.structure import Probe, States, predicted, trained
 from probes.trees import Tree, ancestors, trees_of
 from tests.probes.test_trees import doc_of, nothing_missing, random_heads
 
@@ -95,33 +95,3 @@ def test_a_seed_gives_the_same_matrices_again_and_another_gives_others() -> None
 
     assert torch.equal(learnt(0), learnt(0))
     assert not torch.allclose(learnt(0), learnt(1))
-
-
-def test_the_best_epoch_is_kept_by_value_and_not_the_last() -> None:
-    """Weights that only ever grow; dev is best on the way, at a place of each probe's own."""
-    targets = torch.tensor([0.25, 1.0, 10.0])
-    ran = []
-
-    def loss(weights: list[Tensor], running: Tensor, batch: str) -> tuple[Tensor, int]:
-        if batch == "train":
-            ran.append(running.tolist())
-            return -weights[0][:, 0], 1
-        return (weights[0][:, 0] - targets[running]).abs() + 0.01, 1
-
-    start = torch.zeros(3, 1)
-    found = fitted([start], loss, lambda epoch: ["train"], ["dev"], 0.1, epochs=14)
-    assert found.weights[0][:, 0].tolist() == pytest.approx([0.2, 1.0, 1.4], abs=0.06)
-    assert found.epochs.tolist()[1:] == [10, 14]
-    assert ran[-1] != [0, 1, 2] and ran[0] == [0, 1, 2]  # what is done has left
-    assert (start == 0).all()
-
-
-def test_what_is_kept_does_not_change_with_what_is_trained() -> None:
-    weights = [torch.ones(2, 3)]
-    best = Best(weights)
-    best.see(torch.arange(2), torch.tensor([1.0, 1.0]), weights, 1)
-    weights[0].fill_(7)
-    best.see(torch.arange(2), torch.tensor([2.0, 0.5]), weights, 2)
-    weights[0].fill_(9)
-    assert best.weights[0].tolist() == [[1, 1, 1], [7, 7, 7]]
-    assert best.epochs.tolist() == [1, 2]
