@@ -282,8 +282,8 @@ _RELATIONS = "stack probe relation uas n baseline offset".split()
 def _tables(found: Found, parts: Parts, seed: int) -> dict[str, pd.DataFrame]:
     scored = _Scored.of(found, seed)
     rows = {
-        "scores": (_SCORES, _score_rows(found, scored, parts.scored)),
         "summary": (_SUMMARY, _summary_rows(found, scored)),
+        "scores": (_SCORES, _score_rows(found, scored, parts.scored)),
         "means": (_MEANS, _mean_rows(scored)),
         "weights": (_WEIGHTS, _weight_rows(found)),
         "by_relation": (_RELATIONS, _relation_rows(found)),

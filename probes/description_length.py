@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 
 from probes import online, variational
@@ -91,6 +91,13 @@ class DescriptionLength(Settings):
         description="Steps of the variational code's probes, of 256 targets; more find a shorter "
         "code.",
     )
+
+    @field_validator("portions")
+    @classmethod
+    def _portions(cls, portions: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < portion <= 100 for portion in portions):
+            raise ValueError("portions are above 0, and 100 at most")
+        return portions
 
 
 KEYS = ("task", "probe", "code", "encoder", "stack", "layer", "control")
@@ -383,11 +390,11 @@ def _tables(
             np.add.at(each, sentence, np.stack([np.full(number, uniform), bits[place]], axis=1))
             counts.setdefault(own, []).append(each)
     return {
-        "codes": pd.DataFrame(codes, columns=_CODES),
-        "portions": pd.DataFrame(portions, columns=_PORTIONS),
         "summary": pd.DataFrame(
             list(_summary(ready, counts, settings.probe, seed)), columns=_SUMMARY
         ),
+        "codes": pd.DataFrame(codes, columns=_CODES),
+        "portions": pd.DataFrame(portions, columns=_PORTIONS),
     }
 
 

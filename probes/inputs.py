@@ -35,7 +35,6 @@ from workbench.experiment import Caveat, Inputs, Progress
 from workbench.models.vectors import read_vectors
 from workbench.models.words import words_of
 
-FEW = 30  # sentences, below which drawing them again tells little
 WINDOW = "cnn{}"  # a convolution over so many words on either side of layer 0
 
 
@@ -73,13 +72,6 @@ class Opened:
     def caveats(self) -> list[Caveat]:
         """What came about while reading."""
         found = [Caveat(note) for note in self.parts.notes]
-        if len(self.parts.test) < FEW:
-            found.append(
-                Caveat(
-                    f"Only {len(self.parts.test)} sentences are scored: intervals and p-values of "
-                    f"fewer than {FEW} are too sure of themselves."
-                )
-            )
         report = self.encoded.report
         if report is not None and report.cut:
             found.append(Caveat(f"{report.cut:,} words beyond the model's length were not read."))

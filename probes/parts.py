@@ -7,13 +7,17 @@ reading of the corpus.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
-from spacy.tokens import Doc
-
-from workbench.corpora.corpus import Corpus
 from workbench.errors import WorkbenchError
 
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.corpora.corpus import Corpus
+
 SHARE = 0.1  # of the documents, for each part that is cut off
+FEW = 30  # sentences, below which drawing them again tells little
 TRAIN, DEV, TEST = "train", "dev", "test"
 PARTS = (TRAIN, DEV, TEST)
 
@@ -22,14 +26,14 @@ PARTS = (TRAIN, DEV, TEST)
 class Parts:
     """The Docs of each part, and what the user should know of how they came about."""
 
-    train: tuple[Doc, ...]
-    dev: tuple[Doc, ...]
-    test: tuple[Doc, ...]
+    train: tuple["Doc", ...]
+    dev: tuple["Doc", ...]
+    test: tuple["Doc", ...]
     scored: str  # the corpus' own name of what is scored
     notes: tuple[str, ...] = ()
 
     @property
-    def docs(self) -> tuple[Doc, ...]:
+    def docs(self) -> tuple["Doc", ...]:
         """All, part by part."""
         return (*self.train, *self.dev, *self.test)
 
@@ -40,7 +44,7 @@ class Parts:
         return tuple(part for part, size in enumerate(sizes) for _ in range(size))
 
 
-def parts_of(corpus: Corpus, split: str | None, limit: int | None, seed: int) -> Parts:
+def parts_of(corpus: "Corpus", split: str | None, limit: int | None, seed: int) -> Parts:
     """Of each part so many sentences at most; `split` names what is to be scored."""
     scored = split or next((name for name in (TEST, DEV) if name in corpus.splits), "")
     if scored:
@@ -73,16 +77,21 @@ def parts_of(corpus: Corpus, split: str | None, limit: int | None, seed: int) ->
                 where=corpus.name,
                 remedy="Probing learns from one part, stops by another, and scores a third.",
             )
+    if len(test) < FEW:
+        notes.append(
+            f"Only {len(test)} sentences are scored: intervals and p-values of fewer than {FEW} "
+            "are too sure of themselves."
+        )
     return Parts(tuple(train), tuple(dev), tuple(test), scored, tuple(notes))
 
 
-def _documents(docs: Sequence[Doc]) -> list[str]:
+def _documents(docs: Sequence["Doc"]) -> list[str]:
     """The names of documents; none where they are too few to be divided."""
     names = list(dict.fromkeys(doc._.document for doc in docs))
     return names if len(names) >= 3 else []
 
 
-def _cut(docs: Sequence[Doc], seed: int, where: str) -> tuple[list[Doc], list[Doc]]:
+def _cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list["Doc"]]:
     """What stays and what is cut off: whole documents where there are several, else sentences."""
     if len(docs) < 2:
         raise WorkbenchError(

@@ -9,6 +9,7 @@ precision, memory-mapped, and on a GPU where they fit. Costs one forward pass of
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,10 +21,12 @@ from workbench.engine.passes import CHUNK, Report
 from workbench.engine.passes import Progress as Passing
 from workbench.engine.store import TooLargeError, by_word, pooled_stacks
 from workbench.engine.taps import StackName
-from workbench.experiment import Progress
 from workbench.models.fresh import bare, fresh
 from workbench.models.vectors import Vectors
 from workbench.models.words import words_of
+
+if TYPE_CHECKING:
+    from workbench.experiment import Progress
 
 MODEL, RANDOM, BARE, STATIC = "model", "random", "no positions", "static"
 NO_LAYER = -1  # of an encoder that has none
@@ -61,7 +64,7 @@ class Encoded:
 
 
 def encoded(
-    model: Model, batch: Batch, home: Path, progress: Progress, encoder: str = MODEL
+    model: Model, batch: Batch, home: Path, progress: "Progress", encoder: str = MODEL
 ) -> Encoded:
     """Every layer of every stack, from one pass over the batch."""
 
@@ -88,7 +91,7 @@ _DOING = {MODEL: "encoding", RANDOM: "encoding with random weights"}
 
 
 def randomised(
-    model: Model, batch: Batch, home: Path, progress: Progress, seed: int
+    model: Model, batch: Batch, home: Path, progress: "Progress", seed: int
 ) -> tuple[Source, ...]:
     """The same of the same architecture with weights that have learnt nothing."""
     return encoded(fresh(model, seed), batch, home, progress, RANDOM).sources

@@ -256,8 +256,8 @@ def _tables(learnt: Learnt, seed: int, progress: Progress) -> dict[str, pd.DataF
                 if counts.metric == "uuas":
                     best[str(row[2])] = int(str(row[3]))
     return {
-        "scores": pd.DataFrame(scores, columns=_SCORES),
         "summary": pd.DataFrame(summary, columns=_SUMMARY),
+        "scores": pd.DataFrame(scores, columns=_SCORES),
         "means": pd.DataFrame(means, columns=_MEANS),
         "trees": pd.DataFrame(list(_tree_rows(learnt, best)), columns=_TREES),
     }

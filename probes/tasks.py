@@ -65,7 +65,8 @@ def tasks_of(
 ) -> tuple[Task, ...]:
     """The tasks of a corpus with these layers, `edges` being those of its own labelled edges.
 
-    All it has, in the order of the pipeline, or those asked for, by a task's name or a layer's.
+    All it has, in the order of the pipeline, or those asked for: by a task's name, a layer's, or
+    what others call the task.
     """
     present = [*(layer for layer in _READABLE if layer in set(layers)), *sorted(set(edges))]
     named = _named(present)
@@ -81,7 +82,7 @@ def tasks_of(
         return tuple(found)
     chosen = []
     for name in dict.fromkeys(asked):
-        match = next((task for task in named if name in (task.name, task.layer)), None)
+        match = next((task for task in named if name in _names(task)), None)
         if match is None:
             known = [task.name for task in named]
             raise WorkbenchError(
@@ -106,6 +107,12 @@ def _named(layers: Sequence[str]) -> list[Task]:
     return sorted(
         tasks, key=lambda t: (order.index(k) if (k := kinds[t.layer]) else len(order), t.name)
     )
+
+
+def _names(task: Task) -> tuple[str, ...]:
+    """What a task may be asked for by."""
+    known = KNOWN.get(task.name, _Known(""))
+    return (task.name, task.layer, *known.called)
 
 
 def _kind(layer: str) -> str:

@@ -91,9 +91,9 @@ def tables_of(
         before = labels.get(key, (None, 0))[1]
         labels[key] = (ready[trial.task].examples, before + trial.found.labels[place].astype(int))
     tables = {
+        "summary": results.summary(means, mix),
         "scores": results.scores(rows, read.parts.scored),
         "means": means,
-        "summary": results.summary(means, mix),
         "per_label": results.per_label(labels),
         "mix": mix,
         "confusion": _confusion(ready, answers),
