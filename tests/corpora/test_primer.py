@@ -196,6 +196,7 @@ def test_no_sentence_comes_twice_and_splits_share_none() -> None:
     assert sizes == {"train": 20_000, "dev": 1000, "test": 1000}
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_sentences_are_all_different() -> None:
     told: list[int] = []
     for story in stories(0):

@@ -93,6 +93,7 @@ def test_sentences_are_the_files_whether_read_alone_or_in_documents(name):
     assert within == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_bracket_of_gum_becomes_a_mention(name):
     notes = re.findall(r"[\t|]Entity=([^\t\n|]*)", file(name).read_text(encoding="utf-8"))
@@ -129,6 +130,7 @@ def seconds(run: Callable[[], int]) -> float:
     return (time.process_time() - start) * 10_000 / count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ewt/dev", "gum/dev"])
 def test_reading_is_not_slower_than_spacys_converter(name, capsys):
     """Both from the file on disk to one Doc a sentence, by turns."""

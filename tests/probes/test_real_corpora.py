@@ -25,7 +25,13 @@ def data() -> Path:
     return Path(named)
 
 
-@pytest.mark.parametrize("case", CASES)
+CHEAP = ("proto-roles",)  # the others are as cheap to read elsewhere, and take longer to probe
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case if case in CHEAP else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+)
 def test_it_loads_is_probed_and_reported(
     case: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
