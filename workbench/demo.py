@@ -45,6 +45,12 @@ STOPS = (
         settings={"limit": 300},
     ),
     Stop(
+        "What each of its heads does: offsets, relations, rare words, separators",
+        "heads",
+        ("mini:bert",),
+        settings={"limit": 300, "examples": 20},
+    ),
+    Stop(
         "What each of its layers knows, from words to roles",
         "edge-probing",
         ("mini:bert",),

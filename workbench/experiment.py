@@ -230,6 +230,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "describe": "workbench.facts.describe:EXPERIMENT",
         "description-length": "probes.description_length:EXPERIMENT",
         "edge-probing": "probes.edge_probing:EXPERIMENT",
+        "heads": "workbench.heads.experiment:EXPERIMENT",
         "minimal-pairs": "workbench.facts.pairs:EXPERIMENT",
         "profile": "workbench.facts.profile:EXPERIMENT",
         "structural-probe": "probes.structural_probe:EXPERIMENT",

@@ -1,0 +1,263 @@
+"""What it costs to ask every head everything, beside plain forwards and the scripts people have.
+
+    python -m tests.benchmarks.heads                          on the CPU, 300 primer sentences
+    python -m tests.benchmarks.heads --write BATCH            encode them into one file, to carry
+    python -m tests.benchmarks.heads --batch BATCH --device cuda --precision bf16
+
+A random BERT (`--layers`, of BERT-base's width) and the same sentences in every arm, in turn: a
+plain eager forward; a fused one; ours with all roles, drawings and shuffles; (a) transformers' `output_attentions`, words
+merged in numpy and relations counted in loops, sentence by sentence, as the well-known scripts do;
+(b) all maps captured to the host. Ratios are medians over rounds with their spread; peak memory is
+that of a process of its own for each arm, at two lengths of the corpus.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import logging
+
+from tests.benchmarks import engine
+from workbench.engine import batch as batches
+from workbench.engine.batch import Batch
+from workbench.engine.passes import run_over
+from workbench.engine.taps import Capture
+from workbench.models.huggingface import HuggingFace
+
+ARMS = ("eager", "sdpa", "ours", "scripts", "captured")
+RESULTS = Path(__file__).parent / "results"
+
+
+class Quiet:
+    """Progress that nobody watches."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
+    def log(self, text: str) -> None: ...
+    def warn(self, text: str) -> None: ...
+
+
+def eager(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
+    """A forward over the same batches, nothing looked at."""
+    model.net.set_attn_implementation("eager")
+    run_over(model, batch, hidden=False)
+
+
+def sdpa(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
+    model.net.set_attn_implementation("sdpa")
+    run_over(model, batch, hidden=False)
+
+
+def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
+    """The whole experiment; without Docs, on a machine without spaCy, the pass alone."""
+    model.net.set_attn_implementation("workbench")
+    if not docs:
+        from workbench.heads.looking import Asking, look
+
+        look(model, batch, _gold_of(batch), Asking())
+        return
+    from workbench.experiment import Inputs
+    from workbench.heads.experiment import Heads, run
+
+    class Corpus:
+        name, splits, notes = "primer", (), ()
+
+        def docs(self, split: str | None = None, limit: int | None = None) -> Any:
+            return iter(docs)
+
+    corpus: Any = Corpus()
+    run(Inputs(models=(model,), corpora=(corpus,)), Heads(), Quiet())
+
+
+def _gold_of(batch: Batch) -> Any:
+    """Arcs of an encoded batch; rarity by the words' text."""
+    from workbench.heads.gold import LEFT_OUT, Gold
+    from workbench.models.words import words_of
+
+    edges = batch.edges["dependencies"]
+    names = sorted({name.split(":")[0] for name in edges.names} - set(LEFT_OUT))
+    number = {name: place for place, name in enumerate(names)}
+    words = [words_of(batch, document) for document in range(len(batch))]
+    counts = Counter(word for own in words for word in own)
+    rank = {w: n for n, w in enumerate(sorted(counts, key=lambda w: (-counts[w], w)))}
+    arcs = []
+    for document in range(len(batch)):
+        own = range(int(edges.offsets[document]), int(edges.offsets[document + 1]))
+        told = [edges.names[edges.labels[edges.label_offsets[e]]].split(":")[0] for e in own]
+        rows = [
+            (edges.span1[e, 0], edges.span2[e, 0], number[name])
+            for e, name in zip(own, told, strict=True)
+            if name in number
+        ]
+        arcs.append(np.array(rows, dtype=np.int64).reshape(-1, 3))
+    ranks = tuple(np.array([rank[word] for word in own], dtype=np.int64) for own in words)
+    nothing: Any = tuple(() for _ in words)
+    return Gold(tuple(names), tuple(arcs), ranks, tuple(r * 0 for r in ranks), nothing, 500)
+
+
+def scripts(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> dict[str, float]:
+    """Maps on the host; head by head and sentence by sentence, words merged and relations counted.
+
+    The way of the notebooks that came with the papers: one predictor a head, asked of every word.
+    """
+    model.net.set_attn_implementation("eager")
+    examples: list[tuple[np.ndarray, list[list[int]], Any]] = []
+    for start in range(0, len(batch), 16):
+        text = model.encode(batch, range(start, min(start + 16, len(batch))))
+        with torch.no_grad():
+            output = model.net.base_model(
+                input_ids=text.ids, attention_mask=text.mask.long(), output_attentions=True
+            )
+        maps = torch.stack(output.attentions, 1).numpy()  # [batch, layers, heads, pieces, pieces]
+        for row, document in enumerate(text.order.tolist()):
+            owner = text.words[row].tolist()
+            words = [
+                [piece for piece, word in enumerate(owner) if word == number]
+                for number in range(int(text.word_counts[row]))
+            ]
+            examples.append((maps[row], words, docs[document]))
+    best: dict[str, float] = {}
+    for layer in range(len(model.sites)):
+        for head in range(model.sites[0].heads):
+            hits: Counter[str] = Counter()
+            asked: Counter[str] = Counter()
+            offsets: Counter[int] = Counter()
+            confidence = entropy = 0.0
+            for maps, words, doc in examples:
+                own = _words(maps[layer, head], words)
+                confidence += own.max(-1).sum()
+                entropy -= (own * np.log(own + 1e-12)).sum()
+                for number, place in enumerate(own.argmax(-1).tolist()):
+                    offsets[place - number] += 1
+                np.fill_diagonal(own, 0)
+                looks = own.argmax(-1).tolist()
+                for token in doc:
+                    relation = token.dep_.split(":")[0]
+                    if token.head.i == token.i or relation == "punct":
+                        continue
+                    asked[relation] += 1
+                    hits[f"{relation} up"] += looks[token.i] == token.head.i
+                    hits[f"{relation} down"] += looks[token.head.i] == token.i
+            for name, number in hits.items():
+                best[name] = max(best.get(name, 0.0), number / asked[name.split()[0]])
+    return best
+
+
+def _words(maps: np.ndarray, words: Sequence[Sequence[int]]) -> np.ndarray:
+    """Summed over the pieces looked at, averaged over those that look.  # -> [words, words]"""
+    summed = np.stack([maps[:, pieces].sum(-1) for pieces in words], -1)
+    return np.stack([summed[pieces].mean(0) for pieces in words])
+
+
+def captured(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
+    """Every map kept on the host."""
+    model.net.set_attn_implementation("workbench")
+    capture = Capture()
+    run_over(model, batch, taps=[capture], hidden=False)
+    for maps in capture.maps.values():
+        maps[:] = [each.cpu() for each in maps]
+
+
+DOES: dict[str, Callable[..., Any]] = {
+    "eager": eager, "sdpa": sdpa, "ours": ours, "scripts": scripts, "captured": captured,
+}  # fmt: skip
+
+
+def opened(given: argparse.Namespace, sentences: int) -> tuple[HuggingFace, Batch, list[Any]]:
+    docs: list[Any] = []
+    if given.batch:
+        batch = batches.load(given.batch)
+    else:
+        docs, batch = primer(sentences)
+    dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
+    return engine.model(batch, given.device, dtype, given.layers), batch, docs
+
+
+def primer(sentences: int) -> tuple[list[Any], Batch]:
+    from workbench.corpora import encode, read
+
+    docs = list(read("primer").docs("train", sentences))
+    return docs, encode(docs, "dependencies")
+
+
+def timed(model: HuggingFace, batch: Batch, docs: list[Any], name: str) -> float:
+    cuda = model.device.type == "cuda"
+    if cuda:
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    DOES[name](model, batch, docs)
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def peak(given: argparse.Namespace, name: str, sentences: int) -> float:
+    """Peak memory of a process that does this and nothing else, above the model's, in MiB."""
+    command = [sys.executable, "-m", "tests.benchmarks.heads", "--only", name, "--layers",
+               str(given.layers), "--sentences", str(sentences)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    return float(done.stdout)
+
+
+def main() -> None:
+    logging.set_verbosity_error()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sentences", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--batch", type=Path)
+    parser.add_argument("--only", choices=ARMS)
+    given = parser.parse_args()
+    if given.write:
+        batches.save(primer(given.sentences)[1], given.write)
+        return
+    model, batch, docs = opened(given, given.sentences)
+    if given.only:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        DOES[given.only](model, batch, docs)
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+        return
+    arms = [arm for arm in ARMS if docs or arm != "scripts"]
+    seconds: dict[str, list[float]] = {arm: [] for arm in arms}
+    timed(model, batch, docs, "sdpa")
+    for _ in range(given.rounds):
+        for arm in arms:
+            seconds[arm].append(timed(model, batch, docs, arm))
+            print(arm, round(seconds[arm][-1], 2), file=sys.stderr, flush=True)
+    found: dict[str, Any] = {"sentences": len(batch), "words": len(batch.words), "arms": {}}
+    for arm in arms:
+        ratios = {}
+        for other in ("eager", "sdpa", "ours"):
+            each = sorted(a / b for a, b in zip(seconds[arm], seconds[other], strict=True))
+            ratios[f"to_{other}"] = [
+                round(x, 2) for x in (statistics.median(each), each[0], each[-1])
+            ]
+        found["arms"][arm] = {"seconds": round(statistics.median(seconds[arm]), 2), **ratios}
+        if given.device == "cpu":
+            sizes = (given.sentences, 3 * given.sentences) if arm in ("ours", "captured") else ()
+            found["arms"][arm]["peak_mib"] = {n: round(peak(given, arm, n)) for n in sizes}
+    found |= {"torch": torch.__version__, "precision": given.precision, "layers": given.layers}
+    if given.device == "cuda":
+        found["device"] = torch.cuda.get_device_name()
+        for arm in arms:
+            found["arms"][arm]["words_a_second"] = len(batch.words) / found["arms"][arm]["seconds"]
+    text = json.dumps(found, indent=1)
+    (RESULTS / f"heads-{given.device}.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

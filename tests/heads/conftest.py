@@ -1,0 +1,71 @@
+"""Corpora made of nothing, and the experiment on them."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from workbench.experiment import Inputs, Result
+from workbench.heads.experiment import Heads, run
+
+VOCAB = Vocab()
+RELATIONS = ("nsubj", "obj", "nmod:poss", "punct", "det")
+
+
+class Made:
+    """A corpus of given Docs."""
+
+    name = "made"
+    splits = ()
+    notes = ()
+
+    def __init__(self, docs: Sequence[Doc]) -> None:
+        self._docs = list(docs)
+
+    def docs(self, split: str | None = None, limit: int | None = None) -> Any:
+        return iter(self._docs[:limit])
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
+    def log(self, text: str) -> None: ...
+    def warn(self, text: str) -> None: ...
+
+
+def doc_of(words: Sequence[str], heads: Sequence[int] | None = None, deps: Any = None) -> Doc:
+    """A sentence; without heads, one without a tree."""
+    return Doc(VOCAB, list(words), heads=heads, deps=deps)
+
+
+def random_docs(seed: int, number: int = 12) -> list[Doc]:
+    """Sentences of random words with random trees."""
+    draw = random.Random(seed)
+    lexicon = ["".join(draw.choices("abcd", k=draw.randint(1, 10))) for _ in range(40)]
+    docs = []
+    for _ in range(number):
+        size = draw.randint(1, 12)
+        words = draw.choices(lexicon, k=size)
+        heads = [draw.randrange(max(1, place)) for place in range(size)]
+        deps = ["ROOT" if h == i else draw.choice(RELATIONS) for i, h in enumerate(heads)]
+        docs.append(doc_of(words, heads, deps))
+    return docs
+
+
+@pytest.fixture
+def asked() -> Callable[..., Result]:
+    """The experiment on some Docs; settings are quick ones unless others are named."""
+
+    def ask(
+        model: Any, docs: Sequence[Doc], *others: Any, seed: int = 0, **settings: Any
+    ) -> Result:
+        corpus: Any = Made(docs)
+        quick = {"shuffles": 120, "draws": 20, "examples": 5, "least": 1, "frequent": 0}
+        inputs = Inputs(models=(model, *others), corpora=(corpus,), seed=seed)
+        return run(inputs, Heads(**{**quick, **settings}), Silent())
+
+    return ask

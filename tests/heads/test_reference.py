@@ -1,0 +1,43 @@
+"""Word merging, masks and scores against a slow, obvious account, on random corpora."""
+
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from tests.heads.conftest import random_docs
+from tests.heads.prescribed import Prescribed
+from tests.heads.reference import told
+from workbench.experiment import Result
+
+SCORES = (
+    "confidence", "entropy", "distance", "special_mass", "separator_mass", "first_mass", "previous",
+    "diagonal", "vertical", "rare_share",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("kind", ["self", "causal"])
+def test_every_score_is_what_the_maps_say(
+    asked: Callable[..., Result], seed: int, kind: str
+) -> None:
+    docs = random_docs(seed)
+    model = Prescribed(kind, seed, max_pieces=20)  # type: ignore[arg-type]
+    tables = asked(model, docs, frequent=20).tables
+    slow = told(model, docs, 20)
+    heads = tables["heads"].set_index(["layer", "head"])
+    for name in SCORES:
+        for key, value in slow[name].items():
+            assert heads.loc[key, name] == pytest.approx(value, abs=1e-5), (name, key)
+    offsets = tables["offsets"].set_index(["layer", "head", "offset"])["share"]
+    assert offsets.to_dict() == pytest.approx(slow["offsets"], abs=1e-6)
+    by = ["layer", "head", "relation", "direction"]
+    relations = tables["relations"].set_index(by)["accuracy"]
+    assert relations.to_dict() == pytest.approx(slow["relations"], abs=1e-6)
+    assert len(relations) > 20
+
+
+def test_no_table_holds_a_hole(asked: Callable[..., Result]) -> None:
+    for name, table in asked(Prescribed(max_pieces=20), random_docs(3)).tables.items():
+        assert isinstance(table, pd.DataFrame)
+        assert not table.isna().any().any(), name

@@ -1,0 +1,234 @@
+"""What every attention head of a model does: the experiment `heads`.
+
+One pass in which every head answers every question (`looking`), one over random blocks that come
+twice (`blocks`), and one over a few sentences that are kept (`few`), shown (`shown`) and compared
+(`kin`). Costs little more than a forward pass over the corpus; memory does not grow with it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from workbench.corpora.encode import encode
+from workbench.engine.taps import Site
+from workbench.experiment import (
+    HEADS,
+    Caveat,
+    Experiment,
+    Inputs,
+    Progress,
+    Result,
+    Settings,
+    Table,
+)
+from workbench.heads import kin, shown, tables
+from workbench.heads.blocks import repeats
+from workbench.heads.few import few
+from workbench.heads.gold import Gold, gold_of
+from workbench.heads.looking import Answers, Asking, look
+from workbench.heads.roles import ROLES, Rules
+
+HEAD = tables.HEAD
+
+
+class Heads(Settings):
+    """What is asked, and when a head is called what."""
+
+    level: Literal["words", "pieces"] = Field(
+        "words",
+        description="Words: summed over the pieces looked at, averaged over those that look. "
+        "Pieces: each by itself; then there are no relations, no rare words and no coreference.",
+    )
+    subtypes: bool = Field(False, description="Tell nsubj:pass from nsubj; else main types alone.")
+    positional: float = Field(
+        0.9, gt=0, le=1, description="Share of words that look at one offset, for that role."
+    )
+    margin: float = Field(
+        0.1, ge=0, le=1, description="By how much a relation's best fixed offset is to be beaten."
+    )
+    relative: bool = Field(
+        False, description="The margin is a share of the baseline, not percentage points."
+    )
+    alpha: float = Field(
+        0.01, gt=0, lt=1, description="Significance, corrected over all heads and relations."
+    )
+    residual: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="Attention that must be left among words, for an argmax there to be believed.",
+    )
+    least: int = Field(10, ge=1, description="Arcs or mentions that a role must rest on.")
+    frequent: int = Field(
+        500, ge=0, description="So many words of the corpus are frequent; all others are rare."
+    )
+    shuffles: int = Field(200, ge=10, le=5000, description="Shuffled trees behind a p-value.")
+    draws: int = Field(200, ge=20, le=5000, description="Drawings behind an interval.")
+    examples: int = Field(
+        40, ge=0, le=500, description="Sentences that are shown word by word, and compared."
+    )
+
+    @model_validator(mode="after")
+    def _enough(self) -> "Heads":
+        if 1 / (self.shuffles + 1) >= self.alpha:
+            raise ValueError(
+                f"{self.shuffles} shuffles cannot show a significance of {self.alpha}; "
+                f"give {int(1 / self.alpha) + 1} or more"
+            )
+        return self
+
+
+TABLES = {
+    "heads": Table(
+        "Every head. role: the most particular of its roles; roles: all. confidence: mean largest "
+        "weight, separators left out; entropy: over its greatest; distance: mean, in words. "
+        "offset_share: of words that have one there. relation_accuracy: of the best relation, "
+        "beside the best of a fixed offset and the first word. rare_share: words that look at the "
+        "rarest one, beside shuffles (rare_null) and even attention (rare_alike). Masses are means "
+        "over words, normed: weighed by the length of written values. induction and duplicate: on "
+        "random blocks that come twice. `_lower` and `_upper` hold the middle 95 % of drawings of "
+        "documents.",
+        HEAD,
+    ),
+    "relations": Table(
+        "Words whose largest weight among other words is on their partner, of those that can see "
+        "it. baseline_offset: the fixed offset that hits most often; baseline_first: always the "
+        "first word. null_mean: over shuffled trees; p_value: corrected over heads, relations and "
+        "directions.",
+        (*HEAD, "relation", "direction"),
+    ),
+    "best": Table(
+        "Of each relation and direction the head that follows it best, whatever its role.",
+        ("relation", "direction"),
+    ),
+    "offsets": Table(
+        "Words that look at the word so far to the right (left: negative), of those that have one.",
+        (*HEAD, "offset"),
+    ),
+    "cross": Table(
+        "How a decoder's heads go along what the encoder read. order: correlation of a word's "
+        "place with where it looks; same, first, last: words that look at the word of the same "
+        "place, the first, the last; special: that give special pieces more than words.",
+        ("stack", "layer", "head"),
+    ),
+    "clusters": Table(
+        "Heads by how alike they look (average linkage of root Jensen-Shannon divergences in "
+        "bits), their place on a map, and the nearest other head.",
+        HEAD,
+    ),
+    "dendrogram": Table(
+        "The order in which heads join; a number below that of heads is a row of `clusters`, "
+        "others are earlier rows of this table.",
+        ("left", "right"),
+    ),
+    "kin": Table("Of each head the nearest one in the other model.", HEAD),
+    "looks": Table(
+        "Where words look, in some sentences; -1: nowhere that can be believed.",
+        (*HEAD, "sentence", "word"),
+    ),
+    "words": Table("The words of those sentences, with their gold.", ("sentence", "word")),
+}
+
+
+def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
+    """Ask every head everything, once."""
+    docs = list(inputs.docs())
+    by_pieces = settings.level == "pieces"
+    gold = gold_of(docs, settings.subtypes, settings.frequent)
+    if by_pieces:
+        gold = _without_words(gold)
+    batch = encode(docs)
+    asking = Asking(settings.residual, settings.draws, settings.shuffles, inputs.seed, by_pieces)
+    model = inputs.model
+    answers = look(
+        model, batch, gold, asking, lambda now: progress(now.done, now.total, "sentences")
+    )
+    progress(len(docs), len(docs), "blocks that come twice")
+    copies = repeats(model, model.encode(batch, [0]), inputs.seed) if docs else {}
+    sums = tables.sums_of(answers, gold)
+    rules = Rules(settings.positional, settings.margin, settings.relative, settings.alpha)
+    followed = tables.relations(answers, sums, gold, rules, settings.least)
+    found = {
+        "heads": tables.heads(answers, sums, followed, copies, rules, settings.least),
+        "best": tables.best(followed, settings.least),
+        "relations": followed,
+        "offsets": tables.offsets(sums),
+        "cross": tables.cross(sums),
+    }
+    progress(len(docs), len(docs), "comparing heads")
+    some = docs[: settings.examples]
+    if some:
+        sample = encode(some)
+        own = few(model, sample, settings.residual)
+        found |= {
+            "looks": shown.looks(own),
+            "words": shown.words(some, settings.subtypes),
+            **kin.clusters(own),
+        }
+        for other in inputs.models[1:]:
+            found["kin"] = kin.kin(own, few(other, sample, settings.residual), other.name)
+    return Result(found, caveats=tuple(_caveats(inputs, gold, answers, copies, settings)))
+
+
+def _without_words(gold: Gold) -> Gold:
+    """What is asked of pieces: nothing that is known of words."""
+    nothing = gold.arcs[0][:0] if gold.arcs else None
+    return Gold(
+        (),
+        tuple(nothing for _ in gold.arcs),  # type: ignore[misc]
+        tuple(ranks[:0] for ranks in gold.ranks),
+        tuple(sentences[:0] for sentences in gold.sentences),
+        tuple(() for _ in gold.questions),
+        gold.frequent,
+    )
+
+
+def _caveats(
+    inputs: Inputs,
+    gold: Gold,
+    answers: Answers,
+    copies: Mapping[Site, object],
+    settings: Heads,
+) -> Iterator[Caveat]:
+    report = answers.report
+    if report.cut:
+        yield Caveat(f"{report.cut:,} words beyond the model's length were not read.")
+    if report.unaligned:
+        yield Caveat(
+            f"The tokenizer made nothing of {report.unaligned:,} words; they are left out."
+        )
+    if settings.level == "pieces":
+        yield Caveat("By pieces there are no relations, no rare words and no coreference.")
+    elif not gold.has_arcs:
+        yield Caveat(
+            "The corpus has no dependencies: no head can be called syntactic.",
+            ("relations", "best", "heads"),
+        )
+    if settings.level == "words" and not gold.has_questions:
+        yield Caveat("The corpus has no coreference: no head can be called by it.", ("heads",))
+    unknown = [site.name for site in answers.sites if site not in answers.normed]
+    if unknown:
+        yield Caveat(
+            f"What {len(unknown)} of {len(answers.sites)} attention sites write is not known: "
+            "their special_mass_normed is 0.",
+            ("heads",),
+        )
+    if not copies:
+        yield Caveat(
+            "No blocks that come twice fit this model: induction and duplicate are 0.", ("heads",)
+        )
+
+
+EXPERIMENT = Experiment(
+    name="heads",
+    about="What every attention head does: positional, syntactic, rare-token and other roles, "
+    "with baselines, nulls and intervals.",
+    settings=Heads,
+    run=run,
+    tables=TABLES,
+    needs=(HEADS,),
+    models=(1, 2),
+    split="held-out",
+)
+__all__ = ["EXPERIMENT", "ROLES", "Heads"]

@@ -1,0 +1,98 @@
+"""Some sentences of a corpus in full: where every word looks, and what every word gives.
+
+What is kept is the evidence behind scores (`shown`), and what heads are compared by (`kin`). Costs
+a forward pass over those sentences, and their maps of words in memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from workbench.engine.batch import Batch
+from workbench.engine.model import Model, Output
+from workbench.engine.passes import run_over
+from workbench.engine.pieces import Pieces
+from workbench.engine.taps import Site, View
+from workbench.heads.looks import looks_of
+from workbench.heads.sides import sides_of
+
+Key = tuple[Site, int]  # a site, and a document
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One document at one site."""
+
+    rows: Tensor  # [heads, words, words + 1], what each word gives to each, and to special pieces
+    other: Tensor  # [heads, words], the other word that each looks at most
+    weight: Tensor  # [heads, words], and what it is given
+    there: Tensor  # [words], which were read
+
+
+@dataclass(frozen=True)
+class Few:
+    """What every head of a model does with a few documents."""
+
+    sites: tuple[Site, ...]
+    seen: dict[Key, Seen]
+    whole: frozenset[int]  # documents of which every word was read
+
+    def rows(self, documents: Sequence[int]) -> list[Tensor]:
+        """Of each document, all heads.  # [heads, words, words + 1] each"""
+        return [torch.cat([self.seen[site, d].rows for site in self.sites]) for d in documents]
+
+    @property
+    def heads(self) -> list[tuple[str, str, int, int]]:
+        """All of them, as `rows` has them."""
+        return [
+            (site.stack, site.kind, site.layer, head)
+            for site in self.sites
+            for head in range(site.heads)
+        ]
+
+
+@dataclass(eq=False)
+class _Tap:
+    residual: float
+    seen: dict[Key, Seen] = field(default_factory=dict)
+    _pending: dict[Key, Seen] = field(default_factory=dict)
+
+    needs_probabilities = True
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    @torch.no_grad()
+    def see(self, view: View) -> None:
+        assert view.queries is not None and view.keys is not None, "asked through the engine"
+        sides = sides_of(view.queries, view.keys, view.site.kind)
+        maps = sides.merged(view.probabilities.float())
+        among, rest = maps[..., : sides.words], maps[..., sides.words :].sum(-1, keepdim=True)
+        looks = looks_of(among, sides.pairs, True, self.residual)
+        other, weight, there = looks.other.cpu(), looks.weight.cpu(), sides.rows.cpu()
+        for row, document in enumerate(view.queries.order.tolist()):
+            size = int(view.queries.word_counts[row])
+            own = torch.cat([among[row, :, :size, :size], rest[row, :, :size]], -1)
+            self._pending[view.site, document] = Seen(
+                own.cpu(), other[row, :, :size], weight[row, :, :size], there[row, :size]
+            )
+
+    def close(self, whole: bool) -> None:
+        if whole:
+            self.seen |= self._pending
+        self._pending.clear()
+
+
+def few(model: Model, batch: Batch, residual: float) -> Few:
+    """Send a few documents through, and keep what every head does with them."""
+    tap, lost = _Tap(residual), set[int]()
+
+    def use(text: Pieces, output: Output) -> None:
+        order = text.order.tolist()
+        lost.update(order[row] for row, _ in text.unaligned)
+        lost.update(order[row] for row, *_ in text.cut)
+
+    run_over(model, batch, use, taps=[tap], hidden=False)
+    return Few(model.sites, tap.seen, frozenset(range(len(batch))) - lost)

@@ -1,0 +1,188 @@
+"""One pass over a corpus in which every head answers every question.
+
+A tap turns the maps of each site into sums on the device, as they are made: no map outlives its
+site, and memory does not grow with the corpus. Costs what `measures` and `nulls` say, a forward
+pass, and totals of drawings times heads times numbers.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from workbench.engine.batch import Batch
+from workbench.engine.model import Model
+from workbench.engine.passes import Progress, Report, run_over
+from workbench.engine.pieces import Pieces
+from workbench.engine.taps import Kind, Site, StackName, View
+from workbench.heads.asked import asked_of, shuffled
+from workbench.heads.gold import Gold
+from workbench.heads.looks import looks_of
+from workbench.heads.measures import Words, head_sums, words_of
+from workbench.heads.nulls import (
+    Rarity,
+    rarity_of,
+    shuffled_asked,
+    shuffled_hits,
+    shuffled_rarity,
+)
+from workbench.heads.sides import sides_of
+from workbench.heads.tally import Tally, drawings, drawn_sums
+from workbench.models.huggingface import HuggingFace
+from workbench.models.projections import output_weights
+
+
+class Group(NamedTuple):
+    """Sites whose maps have the same sides."""
+
+    stack: StackName
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How is looked."""
+
+    residual: float = 0.05  # attention that words must have, for an argmax among them to count
+    drawings: int = 200
+    shuffles: int = 200
+    seed: int = 0
+    by_pieces: bool = False
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Sums of everything, by site or by group of sites."""
+
+    sites: tuple[Site, ...]
+    heads: Mapping[Site, Tensor]  # [1 + drawings, heads, numbers], see `measures.head_parts`
+    shared: Mapping[Group, Tensor]  # [1 + drawings, numbers], see `measures.shared_parts`
+    hits: Mapping[Site, Tensor]  # [shuffles, questions, heads]
+    asked: Mapping[Group, Tensor]  # [shuffles, questions]
+    rare_hits: Mapping[Site, Tensor]  # [shuffles, heads]
+    rare_asked: Mapping[Group, Tensor]  # [shuffles]
+    normed: frozenset[Site]  # sites whose values are known
+    report: Report
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What the sites of a group have in common in one batch."""
+
+    texts: tuple[Pieces, Pieces]  # held, so that another batch cannot be taken for this one
+    words: Words
+    weights: Tensor  # [1 + drawings, batch]
+    rarity: Rarity
+
+
+@dataclass(eq=False)
+class _Tap:
+    """Adds up every head's answers."""
+
+    gold: Gold
+    asking: Asking
+    outputs: Mapping[Site, Tensor]  # [heads, width, width], how each site's values matter
+    heads: Tally = field(default_factory=Tally)
+    shared: Tally = field(default_factory=Tally)
+    hits: Tally = field(default_factory=Tally)
+    asked: Tally = field(default_factory=Tally)
+    rare_hits: Tally = field(default_factory=Tally)
+    rare_asked: Tally = field(default_factory=Tally)
+    normed: set[Site] = field(default_factory=set)
+    _ready: dict[Group, _Ready] = field(default_factory=dict)
+
+    needs_probabilities = True
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    @torch.no_grad()
+    def see(self, view: View) -> None:
+        site, group = view.site, Group(view.site.stack, view.site.kind)
+        ready = self._of(group, view)
+        sides = ready.words.sides
+        maps = sides.merged(view.probabilities.float())
+        looks = looks_of(maps[..., : sides.words], sides.pairs, True, self.asking.residual)
+        sums = head_sums(maps, looks, ready.words, self._normed(view), self.asking.residual)
+        self.heads.add(site, drawn_sums(ready.weights, sums))
+        if self.gold.relations:
+            self.hits.add(site, shuffled_hits(looks.other, ready.words.asked))
+        self.rare_hits.add(site, shuffled_rarity(looks.any, ready.rarity))
+
+    def close(self, whole: bool) -> None:
+        for tally in (self.heads, self.shared, self.hits, self.asked, self.rare_hits,
+                      self.rare_asked):  # fmt: skip
+            tally.close(whole)
+        self._ready.clear()
+
+    def _of(self, group: Group, view: View) -> _Ready:
+        queries, keys = view.queries, view.keys
+        assert queries is not None and keys is not None, "asked through the engine"
+        found = self._ready.get(group)
+        if found is None or found.texts[0] is not queries or found.texts[1] is not keys:
+            found = self._ready[group] = self._prepared(group, queries, keys)
+        return found
+
+    def _prepared(self, group: Group, queries: Pieces, keys: Pieces) -> _Ready:
+        asking, order = self.asking, queries.order.tolist()
+        sides = sides_of(queries, keys, group.kind, asking.by_pieces)
+        there = (sides.rows & sides.columns[:, : sides.rows.shape[1]]).cpu().numpy()
+        shuffles = shuffled([*there], order, asking.shuffles, asking.seed)
+        asked = asked_of(self.gold, order, sides, shuffles)
+        words = words_of(sides, asked, self.gold.frequent)
+        weights = drawings(order, asking.drawings, asking.seed).to(queries.ids.device)
+        rarity = rarity_of(asked, sides, self.gold.frequent)
+        self.shared.add(group, drawn_sums(weights.double(), words.shared))
+        if self.gold.relations:
+            self.asked.add(group, shuffled_asked(asked, sides))
+        self.rare_asked.add(group, rarity.could)
+        return _Ready((queries, keys), words, weights, rarity)
+
+    def _normed(self, view: View) -> Tensor | None:
+        """The share of special pieces where each weight counts with its value's written length.
+
+        [batch, heads, queries]
+        """
+        gram, keys = self.outputs.get(view.site), view.keys
+        if gram is None or view.value is None or keys is None:
+            return None
+        self.normed.add(view.site)
+        value = view.value.float()
+        if view.site.groups < view.site.heads:
+            value = value.repeat_interleave(view.site.heads // view.site.groups, dim=1)
+        square = torch.einsum("bhkd,hde,bhke->bhk", value, gram, value)
+        long = square.clamp(min=0).sqrt()  # [batch, heads, pieces]
+        both = torch.stack([long, long * keys.special[:, None]], -1)
+        whole, special = (view.probabilities.float() @ both).unbind(-1)
+        return torch.where(whole > 0, special / whole.clamp(min=1e-30), 0.0)
+
+
+def look(
+    model: Model,
+    batch: Batch,
+    gold: Gold,
+    asking: Asking,
+    progress: Callable[[Progress], object] | None = None,
+    pieces: int | None = None,
+) -> Answers:
+    """Send every document through the model once, and add up what each head does."""
+    outputs = {}
+    if isinstance(model, HuggingFace):
+        for site, weight in output_weights(model).items():
+            written = weight.float()  # [heads, width of a head, width]
+            outputs[site] = written @ written.mT
+    tap = _Tap(gold, asking, outputs)
+    report = run_over(model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress)
+    return Answers(
+        model.sites,
+        tap.heads.total,  # type: ignore[arg-type]
+        tap.shared.total,  # type: ignore[arg-type]
+        tap.hits.total,  # type: ignore[arg-type]
+        tap.asked.total,  # type: ignore[arg-type]
+        tap.rare_hits.total,  # type: ignore[arg-type]
+        tap.rare_asked.total,  # type: ignore[arg-type]
+        frozenset(tap.normed),
+        report,
+    )

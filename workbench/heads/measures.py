@@ -1,0 +1,259 @@
+"""What a head's maps come to in one batch: sums for each document, on the device.
+
+Every number is a sum over the words of a document, so that sums over the corpus, and over drawings
+of its documents, are sums of these. What is the same for all heads of a kind stands apart: how many
+words could have. Costs some ten passes over the maps of words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from workbench.engine.statistics import FARTHEST, OFFSETS
+from workbench.heads.asked import UNKNOWN, Asked, baselines_of
+from workbench.heads.looks import NOWHERE, TIE, Looks
+from workbench.heads.sides import Sides
+
+# sums for each head; the offsets, and the questions about relations, follow
+HEAD = (
+    "confidence", "entropy", "away", "on_words", "special", "ends", "first", "normed",
+    "previous", "diagonal", "vertical", "block", "rare", "two_rarest", "coreference", "order",
+    "looks_first", "looks_last", "looks_special", "looks",
+)  # fmt: skip
+# and for all heads of a kind
+SHARED = (
+    "words", "entropy", "previous", "block", "rare", "rare_alike", "two_rarest_alike", "order",
+    "block_even",
+)  # fmt: skip
+
+
+def parts_of(names: tuple[str, ...], more: Mapping[str, int]) -> dict[str, slice]:
+    """Where each sum stands: a column for each name, then some for each of `more`."""
+    sizes = {**dict.fromkeys(names, 1), **more}
+    ends = [0, *accumulate(sizes.values())]
+    return {name: slice(ends[place], ends[place + 1]) for place, name in enumerate(sizes)}
+
+
+def head_parts(relations: int) -> dict[str, slice]:
+    return parts_of(HEAD, {"offsets": len(OFFSETS), "relations": 2 * relations})
+
+
+def shared_parts(relations: int) -> dict[str, slice]:
+    return parts_of(SHARED, {"offsets": len(OFFSETS), "gold": baselines_of(relations)})
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the words of a batch are, by kind of map: worked out once for all sites of that kind."""
+
+    sides: Sides
+    asked: Asked
+    rarest: Tensor  # [batch, words], the rank of the rarest word that can be seen
+    next_rarest: Tensor  # [batch, words]
+    rare: Tensor  # [batch, words], rows whose rarest word is a rare one
+    shared: Tensor  # [batch, numbers]
+
+
+def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
+    """Everything that is the same for all heads."""
+    ranks = _seen_ranks(asked.ranks, sides)  # [batch, rows, words]
+    rarest, next_rarest = two_largest(ranks)
+    rare = sides.rows & (rarest >= frequent)
+    shared = _shared(sides, asked, rarest, next_rarest, rare)
+    return Words(sides, asked, rarest, next_rarest, rare, shared)
+
+
+def _seen_ranks(ranks: Tensor, sides: Sides) -> Tensor:
+    words = sides.words
+    if ranks.shape[1] < words:
+        ranks = torch.nn.functional.pad(ranks, (0, words - ranks.shape[1]), value=UNKNOWN)
+    return torch.where(sides.pairs, ranks[:, None, :words], UNKNOWN)
+
+
+def two_largest(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest value, and the largest of those that are less.  # [..., n] -> [...], [...]"""
+    largest = values.amax(-1)
+    return largest, torch.where(values == largest[..., None], UNKNOWN, values).amax(-1)
+
+
+def _shared(
+    sides: Sides, asked: Asked, rarest: Tensor, next_rarest: Tensor, rare: Tensor
+) -> Tensor:
+    rows = sides.rows.double()
+    seen = sides.visible.sum(-1)  # [batch, words]
+    pairs = sides.pairs
+    there = [pairs.diagonal(o, -2, -1).sum(-1).double() for o in OFFSETS]  # [batch] each
+    # even attention gives a word as many shares as it owns pieces
+    sizes = torch.where(pairs, asked.pieces[:, None], 0)
+    alike = sizes.argmax(-1)  # [batch, words]
+    sure = (sizes == sizes.amax(-1, keepdim=True)).sum(-1) == 1
+    rank = _seen_ranks(asked.ranks, sides).gather(-1, alike[..., None])[..., 0]
+    several = several_sentences(asked, sides)
+    same = same_sentence(asked, sides)
+    even = (same & pairs).sum(-1) / pairs.sum(-1).clamp(min=1)
+    numbers = [
+        rows.sum(1),
+        (sides.rows & (seen > 1)).sum(1),
+        pairs.diagonal(-1, -2, -1).sum(-1),
+        (sides.rows & several).sum(1),
+        rare.sum(1),
+        (rare & sure & (rank == rarest)).sum(1),
+        (rare & sure & (rank >= next_rarest)).sum(1),
+        (rows * (rows.sum(1, keepdim=True) > 2)).sum(1),
+        (even * (sides.rows & several)).sum(1),
+        *there,
+    ]
+    return torch.cat([torch.stack([n.double() for n in numbers], 1), asked.baselines], 1)
+
+
+def same_sentence(asked: Asked, sides: Sides) -> Tensor:
+    """[batch, words, words]"""
+    ours = asked.sentences
+    theirs = torch.nn.functional.pad(ours, (0, max(0, sides.words - ours.shape[1])), value=-1)
+    return ours[..., None] == theirs[:, None, : sides.words]
+
+
+def several_sentences(asked: Asked, sides: Sides) -> Tensor:
+    """Rows of texts of more than one sentence.  # [batch, 1]"""
+    return (asked.sentences * sides.rows).amax(-1, keepdim=True) > 0
+
+
+def head_sums(
+    maps: Tensor, looks: Looks, words: Words, normed: Tensor | None, residual: float
+) -> Tensor:
+    """Sums over the words of each document.  # [batch, heads, words, columns] -> [batch, heads, n]
+
+    `normed` [batch, heads, pieces] is the share of special pieces, weights and values together.
+    """
+    sides, asked = words.sides, words.asked
+    rows = sides.rows.to(maps.dtype)[:, None]  # [batch, 1, words]
+    among = maps[..., : sides.words]
+    number = rows.sum(-1)  # [batch, 1]
+
+    def of(by_row: Tensor) -> Tensor:
+        return (by_row * rows).sum(-1)
+
+    def on(columns: Tensor) -> Tensor:
+        return of(torch.einsum("bhqk,bk->bhq", maps, columns.to(maps.dtype)))
+
+    seen = sides.visible.sum(-1).to(maps.dtype)  # [batch, words]
+    entropy = torch.special.entr(maps.clamp(min=0)).sum(-1) / seen.clamp(min=2).log()[:, None]
+    apart = _apart(among)
+    pairs = sides.pairs[:, None].to(maps.dtype)
+    previous = _diagonal_sum(among * pairs, -1)
+    near = previous + _diagonal_sum(among * pairs, 0) + _diagonal_sum(among * pairs, 1)
+    upright = (maps * rows[..., None]).sum(2).amax(-1)  # [batch, heads], as if a mean times rows
+    same = (same_sentence(asked, sides) & sides.pairs)[:, None]
+    several = several_sentences(asked, sides).to(maps.dtype)[:, None]  # [batch, 1, 1]
+    on_words = among.sum(-1)
+    stays = (among * same).sum(-1) / on_words.clamp(min=1e-9)
+    rank = _rank_of(looks.any, asked.ranks)
+    rare = words.rare[:, None]
+    sums = [
+        of(maps.masked_fill(sides.ends[:, None, None], 0).amax(-1)),
+        of(entropy * (seen > 1)[:, None]),
+        of((among * apart).sum(-1)),
+        of(on_words),
+        on(sides.special),
+        on(sides.ends),
+        on(sides.first),
+        on_words.new_zeros(on_words.shape[:2])
+        if normed is None
+        else of((sides.sources[:, None] @ normed[..., None])[..., 0]),
+        previous,
+        near,
+        upright,
+        of(stays * several),
+        (rare & (rank == words.rarest[:, None])).sum(-1),
+        (rare & (rank >= words.next_rarest[:, None]) & (rank > UNKNOWN)).sum(-1),
+        _coreference(maps, asked, sides.words, residual),
+        _order(among, sides, number),
+        (looks.any == 0).sum(-1),
+        (looks.any == _last_word(sides)[:, None, None]).sum(-1),
+        of((maps * sides.special[:, None, None]).sum(-1) > on_words),
+        (looks.any != NOWHERE).sum(-1),
+    ]
+    found = torch.stack([each.to(torch.float32) for each in sums], -1)
+    return torch.cat([found, _offset_hits(looks.any), relation_hits(looks.other, asked)], -1)
+
+
+def _last_word(sides: Sides) -> Tensor:
+    """Where the last word that was read stands; nowhere a word looks, if none was.  # [batch]"""
+    there = sides.columns[:, : sides.words]
+    place = torch.arange(1, sides.words + 1, device=there.device)
+    last = (there * place).amax(-1) - 1
+    return torch.where(last >= 0, last, NOWHERE - 1)
+
+
+def _apart(among: Tensor) -> Tensor:
+    queries, keys = among.shape[-2:]
+    place = torch.arange(max(queries, keys), device=among.device)
+    return (place[:queries, None] - place[None, :keys]).abs().to(among.dtype)
+
+
+def _diagonal_sum(maps: Tensor, offset: int) -> Tensor:
+    return maps.diagonal(offset, -2, -1).sum(-1)
+
+
+def _rank_of(looks: Tensor, ranks: Tensor) -> Tensor:
+    """How rare the word is that each word looks at.  # [batch, heads, words]"""
+    heads = looks.shape[1]
+    found = ranks[:, None].expand(-1, heads, -1).gather(2, looks.clamp(0, ranks.shape[1] - 1))
+    return torch.where(looks == NOWHERE, UNKNOWN, found)
+
+
+def _coreference(maps: Tensor, asked: Asked, words: int, residual: float) -> Tensor:
+    """Mentions whose largest weight among the mentions before them is on one of their chain."""
+    found = maps.new_zeros(maps.shape[:2])
+    if not len(asked.own):
+        return found
+    rows = maps[asked.own, :, asked.mention]  # [questions, heads, columns]
+    there = asked.candidates != UNKNOWN
+    chosen = asked.candidates.clamp(min=0)[:, None].expand(-1, maps.shape[1], -1)
+    weights = rows.gather(2, chosen).masked_fill(~there[:, None], -1.0)
+    largest, best = weights.max(-1)  # [questions, heads]
+    second = weights.scatter(2, best[..., None], 0.0).amax(-1).clamp(min=0)
+    given = rows[..., :words].sum(-1)
+    sure = (largest - second > TIE * largest) & (given >= residual)
+    right = asked.right.gather(1, best) & sure
+    return found.index_add_(0, asked.own, right.to(found.dtype))
+
+
+def _order(among: Tensor, sides: Sides, number: Tensor) -> Tensor:
+    """How far attention moves on with the words: the correlation of a word's place with where it
+    looks on average, times the words of the document."""
+    place = torch.arange(among.shape[-1], device=among.device, dtype=among.dtype)
+    looks = (among * place).sum(-1) / among.sum(-1).clamp(min=1e-9)
+    rows = sides.rows[:, None].to(among.dtype)
+    own = torch.arange(among.shape[-2], device=among.device, dtype=among.dtype).expand_as(looks)
+
+    def centred(values: Tensor) -> Tensor:
+        mean = (values * rows).sum(-1, keepdim=True) / number[..., None].clamp(min=1)
+        return (values - mean) * rows
+
+    first, second = centred(own), centred(looks)
+    size = (first.square().sum(-1) * second.square().sum(-1)).sqrt()
+    found = torch.where(size > 1e-6, (first * second).sum(-1) / size.clamp(min=1e-6), 0.0)
+    return found * number * (number > 2)
+
+
+def _offset_hits(looks: Tensor) -> Tensor:
+    """How many words look at each offset.  # [batch, heads, words] -> [batch, heads, offsets]"""
+    offset = looks - torch.arange(looks.shape[-1], device=looks.device)
+    near = (looks != NOWHERE) & (offset.abs() <= FARTHEST)
+    found = torch.zeros(*looks.shape[:2], len(OFFSETS), device=looks.device)
+    return found.scatter_add_(2, (offset + FARTHEST).clamp(0, len(OFFSETS) - 1), near.float())
+
+
+def relation_hits(looks: Tensor, asked: Asked) -> Tensor:
+    """Words that look at their partner, by relation and direction.  # [batch, heads, questions]"""
+    arcs = asked.arcs
+    batch, heads = looks.shape[:2]
+    numbers = 2 * asked.relations
+    hits = looks[arcs.document, :, arcs.word] == arcs.partner[:, None]  # [arcs, heads]
+    found = torch.zeros(batch * numbers, heads, device=looks.device)
+    found.index_add_(0, arcs.document * numbers + arcs.question, hits.float())
+    return found.view(batch, numbers, heads).transpose(1, 2)
