@@ -20,7 +20,7 @@ VIEWS = {
     "Confusion": "Which label is taken for which",
     "Examples": "each right at layer|nothing right that the layer below|No layer gets right",
     "Controls": "Selectivity by layer",
-    "Tables": "What each probe scored",
+    "Tables": "Where each task is found",
 }
 
 
