@@ -109,12 +109,16 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         pad_edge=False,
         padding=(0, 2, 0, 0),
     )
+    longest = [max((len(row[i]) for row in cells), default=0) for i in range(len(columns))]
+    least = [min(NARROW, size) for size in longest]
+    fits = sum(least) + BETWEEN * len(least) <= out.width + BETWEEN
     for i, column in enumerate(columns):
         numeric = bool(cells) and all(_is_number(row[i]) for row in cells)
         drawn.add_column(
             column,
             justify="right" if numeric else "left",
             overflow="fold",
+            min_width=least[i] if fits else None,  # headers are broken before cells are
             no_wrap=column == "run",  # a name is there to be copied
         )
     for row in cells:
@@ -122,6 +126,20 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     with out.capture() as capture:
         out.print(drawn)
     print(*(line.rstrip() for line in capture.get().splitlines()), "", sep="\n")
+
+
+NARROW, BETWEEN = 10, 2  # what a column is given at most where there are many, and between them
+
+
+def fitting(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
+    """How many of these columns can be read side by side; words are broken, numbers are not."""
+    room = out.width
+    for place, column in enumerate(columns):
+        longest = max((len(_cell(row[place])) for row in rows), default=0)
+        room -= min(NARROW, max(longest, len(column) // 2, 4)) + BETWEEN
+        if room < -BETWEEN and place > 0:
+            return place
+    return len(columns)
 
 
 def _cell(value: object) -> str:

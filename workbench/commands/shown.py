@@ -74,8 +74,16 @@ def _failure(run: "Run", now: Status) -> None:
 
 
 def _table(name: str, table: "pd.DataFrame", most: int) -> None:
-    more = f" (the first {most:,} of {len(table):,} rows)" if len(table) > most else ""
-    terminal.table(f"Table {name}{more}", list(map(str, table.columns)), _rows(table, most))
+    columns = list(map(str, table.columns))
+    rows = _rows(table, most)
+    fitting = terminal.fitting(columns, rows)
+    cut = []
+    if len(table) > most:
+        cut.append(f"{most:,} of {len(table):,} rows")
+    if fitting < len(columns):
+        cut.append(f"{fitting} of {len(columns)} columns")
+    more = f" (the first {', '.join(cut)})" if cut else ""
+    terminal.table(f"Table {name}{more}", columns[:fitting], [row[:fitting] for row in rows])
 
 
 def _rows(table: "pd.DataFrame", most: int) -> list[tuple[object, ...]]:
