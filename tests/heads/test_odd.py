@@ -120,3 +120,39 @@ def test_every_family_is_asked_alike(family: str, asked: Ask, tmp_path: Path) ->
     assert bool(len(found.tables["cross"])) == ("cross" in set(heads["kind"]))
     causal = found.tables["offsets"].query("kind == 'causal'")
     assert not (causal["offset"] > 0).any(), "what comes later is not asked"
+
+
+def test_predicted_trees_are_told_with_their_pipeline(asked: Ask, tmp_path: Path) -> None:
+    import spacy
+    from spacy.language import Language
+    from spacy.pipeline import Pipe
+
+    import workbench as wb
+    from tests.heads.conftest import Silent
+    from workbench.experiment import Inputs
+    from workbench.heads.experiment import Heads, run
+
+    class Chained(Pipe):
+        """Every word hangs on the next."""
+
+        def __call__(self, doc: Doc) -> Doc:
+            for token in doc:
+                token.head = doc[min(token.i + 1, len(doc) - 1)]
+                token.dep_ = "dep" if token.i + 1 < len(doc) else "ROOT"
+            return doc
+
+        def to_disk(self, path: Path, **more: Any) -> None: ...
+        def from_disk(self, path: Path, **more: Any) -> "Chained":
+            return self
+
+    Language.factory("chained", func=lambda nlp, name: Chained())
+    nlp = spacy.blank("en")
+    nlp.add_pipe("chained")
+    nlp.to_disk(tmp_path / "chain")
+    (tmp_path / "x.txt").write_text("the cat sees a dog\n" * 12)
+    corpus = wb.read(tmp_path / "x.txt", pipeline=str(tmp_path / "chain"))
+    model: Any = Prescribed()
+    found = run(Inputs(models=(model,), corpora=(corpus,)), Heads(shuffles=120), Silent())
+    (said,) = [each for each in found.caveats if "predicted" in each.text]
+    assert "chain" in said.text and "relations" in said.beside
+    assert len(found.tables["relations"])

@@ -13,6 +13,7 @@ from spacy.util import get_installed_models
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError
 
+READ_WITH = "Read with the spaCy pipeline {}."  # which predicted whatever else than text there is
 _BATCH = 32  # texts a pipeline holds at once
 
 
@@ -33,11 +34,12 @@ def blank(language: str) -> Language:
 def load_pipeline(name: str | None, language: str) -> tuple[Language, tuple[str, ...]]:
     """The named pipeline, else an installed one of that language, else rules; with notes."""
     if name is not None:
-        return _load(name)
+        nlp, notes = _load(name)
+        return nlp, (READ_WITH.format(name), *notes)
     installed = sorted(m for m in get_installed_models() if m.split("_")[0] == language)
     if installed:
         nlp, notes = _load(installed[0])
-        return nlp, (f"Read with the spaCy pipeline {installed[0]}.", *notes)
+        return nlp, (READ_WITH.format(installed[0]), *notes)
     nlp = blank(language)
     nlp.add_pipe("sentencizer")
     how = (

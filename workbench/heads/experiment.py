@@ -10,7 +10,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
+from workbench.corpora.pipelines import READ_WITH
 from workbench.engine.taps import Site
 from workbench.experiment import (
     HEADS,
@@ -198,6 +200,8 @@ def _caveats(
         yield Caveat(
             f"The tokenizer made nothing of {report.unaligned:,} words; they are left out."
         )
+    if gold.has_arcs and (by := _predicted_by(inputs.corpus)):
+        yield Caveat(f"The trees were predicted, by {by}: they are no gold.", ("relations", "best"))
     if settings.level == "pieces":
         yield Caveat("By pieces there are no relations, no rare words and no coreference.")
     elif not gold.has_arcs:
@@ -218,6 +222,15 @@ def _caveats(
         yield Caveat(
             "No blocks that come twice fit this model: induction and duplicate are 0.", ("heads",)
         )
+
+
+def _predicted_by(corpus: Corpus) -> str:
+    """The pipeline that a corpus of raw text was read with; "" where trees are its own."""
+    before, after = READ_WITH.split("{}")
+    for note in corpus.notes:
+        if note.startswith(before):
+            return "the spaCy pipeline " + note.removeprefix(before).removesuffix(after)
+    return ""
 
 
 EXPERIMENT = Experiment(
