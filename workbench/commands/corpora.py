@@ -1,4 +1,4 @@
-"""`workbench corpora`: list, show, describe and convert corpora."""
+"""`workbench corpora`: list, show, describe and convert corpora, and train a parser on one."""
 
 from dataclasses import replace
 from functools import partial
@@ -146,3 +146,42 @@ def convert(
     if lost := left_out(found, out, layer):
         terminal.note(f"{out.suffix} has no place for these layers: {listed(sorted(lost))}.")
     print(f"{count:,} {'Doc' if count == 1 else 'Docs'} written to {out}")
+
+
+@app.command()
+def train_parser(
+    ref: CorpusRef,
+    out: Annotated[Path, typer.Option(help="A new folder for the pipeline.", show_default=False)],
+    steps: Annotated[
+        int | None,
+        typer.Option(help="How many steps; by itself as the treebank's size asks.", min=1),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 0,
+    limit: Annotated[
+        int | None, typer.Option(help="Sentences of each part, at most.", min=1)
+    ] = None,
+    language: Language = "en",
+    json: Json = False,
+) -> None:
+    """Train a spaCy pipeline for tags, trees and sentences on a treebank.
+
+    It learns from the train split, keeps what is best on dev, and is scored on dev and test.
+    """
+    corpus = opened_corpus(ref, language=language)
+    from workbench import terminal
+    from workbench.corpora.parser import train_parser as trained
+
+    with terminal.progress("training steps") as progress:
+        found = trained(corpus, out, steps=steps, seed=seed, limit=limit, progress=progress)
+    if json:
+        terminal.print_json({**found, "out": str(out)})
+        return
+    for note in found["notes"]:
+        terminal.note(note)
+    names = {"words": "words", "sentences": "sentences", "upos": "UPOS", "uas": "UAS", "las": "LAS"}
+    rows = [
+        (part, *(f"{scores[name]:.1%}" if name in scores else "" for name in names))
+        for part, scores in found["scores"].items()
+    ]
+    terminal.table("Scores on raw text, of trees without punctuation", ("", *names.values()), rows)
+    print(f"Pipeline: {out}\nRead a text with it: workbench corpora show TEXT.txt --pipeline {out}")

@@ -32,6 +32,7 @@ def content_hash(corpus: Corpus) -> str:
                 digest.update(json.dumps(as_data(doc), sort_keys=True).encode())
         return digest.hexdigest()
     options = asdict(origin.options) | _told_by_name(origin)
+    options["pipeline"] = _pipeline(origin.options.pipeline)
     for fact in (READERS, list(corpus.splits), options, origin.recipe):
         digest.update(json.dumps(fact, sort_keys=True).encode())
     for split, path in origin.files:
@@ -72,6 +73,17 @@ def _file_hash(path: Path) -> str:
 def _needs_pipeline(origin: Origin) -> bool:
     raw = any(ending in path.suffixes for _, path in origin.files for ending in WITH_PIPELINE)
     return raw or origin.options.pipeline is not None
+
+
+def _pipeline(name: str | None) -> str | None:
+    """A pipeline by its name, or what a folder that holds one has in it, wherever it lies."""
+    folder = None if name is None else Path(name)
+    if folder is None or not folder.is_dir():
+        return name
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder).as_posix()} {_file_hash(path)}\n".encode())
+    return digest.hexdigest()
 
 
 def _pipelines() -> list[str]:

@@ -1,0 +1,294 @@
+"""A parser of one's own: it learns, it is whole or not there, and raw text goes through it."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from workbench.cli import main
+from workbench.corpora import layers, read, write
+from workbench.corpora.corpus import Corpus
+from workbench.corpora.parser import _parts, train_parser
+from workbench.errors import WorkbenchError
+
+DATA = os.environ.get("WORKBENCH_DATA", "")
+TEXT = "The old dog is sleeping on the bench. Mary sees the cat.\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("parser")
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, Any]:
+    """What comes of a hundred sentences and a few seconds, and a pipeline in `folder / "own"`."""
+    return train_parser(read("primer:size=400"), folder / "own", steps=60, limit=100)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where files are put for a while."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["workbench", "corpora", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+def flat(corpus: str, tmp_path: Path) -> Corpus:
+    """The first hundred sentences of a corpus as a file whose name tells no split."""
+    write(read(corpus).docs("train", 100), tmp_path / "flat.conllu")
+    return read(tmp_path / "flat.conllu")
+
+
+# --- what is learnt -------------------------------------------------------------------------------
+
+
+def test_it_learns_tags_trees_and_sentences(found: dict[str, Any]) -> None:
+    assert found["sentences"] == {"train": 100, "dev": 40, "test": 40}
+    assert set(found["scores"]) == {"dev", "test"}
+    for scores in found["scores"].values():
+        assert scores["words"] > 0.99
+        assert scores["sentences"] > 0.7
+        assert scores["upos"] > 0.85
+        assert 1 > scores["uas"] >= scores["las"] > 0.6
+
+
+def test_it_is_far_better_than_after_its_first_step(found: dict[str, Any]) -> None:
+    first, *_, last = found["curve"]
+    assert (first["step"], last["step"]) == (0, 60)
+    assert found["scores"]["dev"]["las"] > first["las"] + 0.4
+    best = next(point for point in found["curve"] if point["step"] == found["best_step"])
+    assert best["las"] == pytest.approx(found["scores"]["dev"]["las"], abs=0.001)
+
+
+def test_the_folder_is_a_pipeline_of_spacy_that_tells_its_making(
+    found: dict[str, Any], folder: Path
+) -> None:
+    assert [path.name for path in folder.iterdir()] == ["own"]
+    nlp = spacy.load(folder / "own")
+    meta = json.loads((folder / "own" / "meta.json").read_text("utf-8"))
+    assert meta["workbench"] == json.loads(json.dumps(found))
+    assert nlp.config["training"]["max_steps"] == 60
+    assert nlp.config["paths"]["train"] is None
+    assert nlp.config["training"]["logger"] == {"@loggers": "spacy.ConsoleLogger.v1"}
+    assert nlp.pipe_names == ["tok2vec", "morphologizer", "parser"]
+
+
+def test_its_trees_are_as_good_as_it_says(found: dict[str, Any], folder: Path) -> None:
+    nlp = spacy.load(folder / "own")
+    pairs = [
+        (word, gold)
+        for doc in read("primer:size=400").docs("test")
+        for word, gold in zip(nlp(doc.text), doc, strict=True)
+    ]
+    scores = found["scores"]["test"]
+    tags = sum(word.pos_ == gold.pos_ for word, gold in pairs) / len(pairs)
+    arcs = [word.head.i == gold.head.i for word, gold in pairs if gold.dep_ != "punct"]
+    assert tags == pytest.approx(scores["upos"], abs=0.05)  # which is of several sentences at once
+    assert sum(arcs) / len(arcs) == pytest.approx(scores["uas"], abs=0.1)
+
+
+def test_raw_text_read_through_it_has_trees(
+    found: dict[str, Any], folder: Path, tmp_path: Path, command: Command
+) -> None:
+    (tmp_path / "text.txt").write_text(TEXT)
+    docs = list(read(tmp_path / "text.txt", pipeline=str(folder / "own")).docs())
+    assert " ".join(doc.text for doc in docs) == TEXT.strip()
+    assert all(layers(doc) >= {"pos", "dependencies", "sentences"} for doc in docs)
+    code, out, _ = command("show", tmp_path / "text.txt", "--pipeline", folder / "own")
+    assert code == 0
+    assert "dog" in out
+    assert "nsubj" in out
+
+
+def test_the_same_seed_makes_the_same_pipeline(tmp_path: Path) -> None:
+    seeds = {"a": 3, "b": 3, "c": 4}
+    for name, seed in seeds.items():
+        train_parser(read("primer:size=20"), tmp_path / name, steps=1, seed=seed)
+    a, b, c = ((tmp_path / name / "parser" / "model").read_bytes() for name in seeds)
+    assert a == b != c
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def test_without_splits_documents_are_divided(tmp_path: Path) -> None:
+    parts, (note,) = _parts(flat("primer", tmp_path), 0, None)
+    documents = [{doc._.document for doc in docs} for docs in parts.values()]
+    assert list(parts) == ["train", "dev", "test"]
+    assert all(documents)
+    assert len(set.union(*documents)) == sum(map(len, documents))
+    assert sum(map(len, parts.values())) == 100
+    assert "no train split" in note
+    again, _ = _parts(flat("primer", tmp_path), 0, None)
+    assert [doc.text for doc in again["test"]] == [doc.text for doc in parts["test"]]
+
+
+def test_without_a_dev_split_some_of_train_is_kept(tmp_path: Path) -> None:
+    primer = read("primer:size=100")
+    for split in ("train", "test"):
+        write(primer.docs(split), tmp_path / f"{split}.conllu")
+    parts, (note,) = _parts(read(tmp_path), 0, None)
+    assert len(parts["train"]) + len(parts["dev"]) == 100
+    assert len(parts["test"]) == 10
+    assert "no dev split" in note
+
+
+def test_without_a_test_split_none_is_made(tmp_path: Path) -> None:
+    primer = read("primer:size=100")
+    for split in ("train", "dev"):
+        write(primer.docs(split), tmp_path / f"{split}.spacy")
+    parts, notes = _parts(read(tmp_path), 0, 7)
+    assert ({part: len(docs) for part, docs in parts.items()}, notes) == (
+        {"train": 7, "dev": 7},
+        (),
+    )
+
+
+def test_whole_documents_are_taken_apart(tmp_path: Path) -> None:
+    parts, _ = _parts(read("primer:size=100", unit="document"), 0, None)
+    apart, _ = _parts(read("primer:size=100"), 0, None)
+    assert [doc.text.strip() for doc in parts["train"]] == [doc.text for doc in apart["train"]]
+    assert [[t.head.i for t in doc] for doc in parts["train"]] == [
+        [t.head.i for t in doc] for doc in apart["train"]
+    ]
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_what_has_no_trees_is_no_treebank(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "reviews.tsv").write_text("sentence\tlabel\nWhat a film .\tgood\n")
+    code, out, err = command("train-parser", tmp_path / "reviews.tsv", "--out", tmp_path / "own")
+    assert (code, out) == (2, "")
+    assert "training a parser needs dependencies, pos, which this corpus does not have" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["reviews.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "said"),
+    [
+        ("full", {}, "there is something already"),
+        ("full/file", {}, "there is something already"),
+        ("full/link", {}, "there is something already"),
+        ("/", {}, "there is something already"),
+        ("none/own", {}, "No such file or directory"),
+        ("x" * 300, {}, "File name too long"),
+        ("own", {"steps": 0}, "steps is 0"),
+        ("own", {"seed": -1}, "seed is -1"),
+        ("own", {"seed": 2**32}, "seed is 4294967296"),
+        ("own", {"limit": -1}, "limit is -1"),
+        ("own", {"limit": 0}, "there is no tree in train"),
+    ],
+)
+def test_what_cannot_be_is_told_and_nothing_changes(
+    tmp_path: Path, scratch: Path, out: str, options: dict[str, int], said: str
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("kept")
+    (tmp_path / "full" / "link").symlink_to(scratch)
+    with pytest.raises(WorkbenchError, match=said):
+        train_parser(read("primer:size=40"), tmp_path / out, **options)  # type: ignore[arg-type]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "scratch"]
+    assert (tmp_path / "full" / "file").read_text() == "kept"
+    assert not list(scratch.iterdir())
+
+
+def test_two_sentences_are_too_few_to_divide(tmp_path: Path, scratch: Path) -> None:
+    write(read("primer").docs("train", 2), tmp_path / "two.conllu")
+    with pytest.raises(WorkbenchError, match="too few sentences"):
+        train_parser(read(tmp_path / "two.conllu"), tmp_path / "own")
+    assert not (tmp_path / "own").exists()
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
+    def interrupted(done: int) -> None:
+        assert (tmp_path / ".own.draft").is_dir()
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_parser(read("primer:size=40"), tmp_path / "own", steps=9, progress=interrupted)
+    assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
+    assert not list(scratch.iterdir())
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_one_sentence_and_an_empty_folder_are_enough(tmp_path: Path, command: Command) -> None:
+    out = tmp_path / "own"
+    out.mkdir()
+    code, printed, err = command(
+        "train-parser", "primer:size=40", "--out", out, "--steps", 1, "--limit", 1, "--json"
+    )
+    told = json.loads(printed)
+    assert (code, err) == (0, "")
+    assert (told["out"], told["steps"]) == (str(out), 1)
+    assert told["sentences"] == {"train": 1, "dev": 1, "test": 1}
+    assert spacy.load(out).pipe_names == ["tok2vec", "morphologizer", "parser"]
+
+
+def test_the_command_tells_scores_and_what_to_do_with_it(tmp_path: Path, command: Command) -> None:
+    source = flat("primer", tmp_path).origin
+    assert source is not None
+    code, out, err = command("train-parser", source.ref, "--out", tmp_path / "own", "--steps", 2)
+    assert code == 0
+    assert err.startswith("note: There is no train split")
+    heading, columns, dev, test, *_ = out.splitlines()
+    assert "without punctuation" in heading
+    assert columns.split() == ["words", "sentences", "UPOS", "UAS", "LAS"]
+    assert (dev.split()[0], test.split()[0]) == ("dev", "test")
+    assert f"--pipeline {tmp_path / 'own'}" in out
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.skipif(not DATA, reason="set WORKBENCH_DATA to the folder with ewt/")
+def test_english_ewt_is_learnt_in_some_minutes(tmp_path: Path) -> None:
+    found = train_parser(read(Path(DATA) / "ewt"), tmp_path / "own")
+    assert found["scores"]["test"]["upos"] > 0.9
+    assert found["scores"]["test"]["las"] > 0.75
+
+
+def test_a_pipeline_is_known_by_what_it_holds(
+    found: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    """Another one under the same name makes another corpus; the same in another place does not."""
+    from workbench.corpora.identity import content_hash
+
+    text = tmp_path / "x.txt"
+    text.write_text(TEXT)
+
+    def known(pipeline: Path) -> str:
+        return content_hash(read(text, pipeline=str(pipeline)))
+
+    assert found
+    there, moved = tmp_path / "there", tmp_path / "moved"
+    for place in (there, moved):
+        shutil.copytree(folder / "own", place)
+    before = known(there)
+    assert known(moved) == before
+    spacy.blank("en").to_disk(there)
+    assert known(there) != before
