@@ -14,6 +14,7 @@ PAGES = (
     ("models", "Models"),
     ("corpora", "Corpora"),
     ("attention", "Attention"),
+    ("heads", "Heads"),
     ("probing", "Probing"),
     ("experiments", "Experiments"),
     ("runs", "Runs"),

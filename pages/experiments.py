@@ -7,7 +7,7 @@ it again. Costs what asking costs: the bytes of the model and the corpus are rea
 import streamlit as st
 
 from workbench.view.parts import asking, chosen, forms, jobs, listing, sources, words
-from workbench.view.parts.problems import tell, told
+from workbench.view.parts.problems import told
 
 st.title("Run an experiment", anchor=False)
 with told(stop=True):
@@ -21,22 +21,7 @@ run = asking.opened(kind)
 models, corpora = asking.inputs(kind, chosen.model(), chosen.corpus())
 settings = forms.settings(kind, run.spec.settings if run else {})
 options = asking.options(kind)
-
-preview = asking.preview(kind.name, models, corpora, settings, options)
-for problem in preview.problems:
-    tell(problem)
-if preview.name and not preview.problems:
-    st.badge("It fits", icon=":material/check:", color="green")
-if st.button(
-    "Show the answer" if preview.answered else "Run",
-    type="primary",
-    icon=":material/play_arrow:",
-    disabled=bool(preview.problems),
-):
-    asking.start(kind.name, models, corpora, settings, options)
-if preview.command:
-    with st.expander("The same from the command line"):
-        st.code(preview.command, language="bash", wrap_lines=True)
+asking.offer(kind, models, corpora, settings, options)
 
 if run is not None:
     from workbench.view.parts import results

@@ -11,7 +11,17 @@ from streamlit.testing.v1 import AppTest
 from workbench import places
 
 SECONDS = 120  # a model is opened in a process of its own
-NAMES = ("start", "models", "corpora", "attention", "probing", "experiments", "runs", "doctor")
+NAMES = (
+    "start",
+    "models",
+    "corpora",
+    "attention",
+    "heads",
+    "probing",
+    "experiments",
+    "runs",
+    "doctor",
+)
 APP = """
 import streamlit as st
 from workbench.view.parts import chosen

@@ -5,10 +5,11 @@
     python -m tests.benchmarks.heads --batch BATCH --device cuda --precision bf16
 
 A random BERT (`--layers`, of BERT-base's width) and the same sentences in every arm, in turn: a
-plain eager forward; a fused one; ours with all roles, drawings and shuffles; (a) transformers' `output_attentions`, words
-merged in numpy and relations counted in loops, sentence by sentence, as the well-known scripts do;
-(b) all maps captured to the host. Ratios are medians over rounds with their spread; peak memory is
-that of a process of its own for each arm, at two lengths of the corpus.
+plain eager forward; a fused one; ours with all roles, drawings and shuffles; (a) transformers'
+`output_attentions`, words merged in numpy and relations counted in loops, head by head and sentence
+by sentence, as the well-known scripts do; (b) all maps captured to the host. Ratios are medians
+over rounds with their spread; peak memory is that of a process of its own for each arm, at two
+lengths of the corpus.
 """
 
 import argparse

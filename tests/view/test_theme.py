@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workbench.view.theme import COLOURS, EITHER, FAINT, INK, PAPER, SCALE, Kind, template
+from workbench.view.theme import COLOURS, EITHER, FAINT, INK, MANY, PAPER, SCALE, Kind, template
 
 KINDS: tuple[Kind, ...] = ("light", "dark", "print")
 EYES = {  # after Machado, Oliveira and Fernandes 2009, on linear RGB
@@ -66,3 +66,10 @@ def test_series_differ_by_more_than_colour() -> None:
     assert len({trace["line"]["dash"] for trace in looks["scatter"]}) == 6
     assert len({trace["marker"]["symbol"] for trace in looks["scatter"]}) == 6
     assert len({str(trace["marker"].get("pattern")) for trace in looks["bar"]}) == 6
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_many_kinds_can_be_told_apart_on_any_page(eyes: str) -> None:
+    seen = [lab(np.array(EYES[eyes]) @ linear(colour)) for colour in MANY]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
+    assert all(contrast(colour, PAPER[kind]) >= 2.2 for colour in MANY for kind in KINDS)

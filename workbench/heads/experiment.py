@@ -29,7 +29,7 @@ from workbench.heads.blocks import repeats
 from workbench.heads.few import few
 from workbench.heads.gold import Gold, gold_of
 from workbench.heads.looking import Answers, Asking, look
-from workbench.heads.roles import ROLES, Rules
+from workbench.heads.roles import Rules
 
 HEAD = tables.HEAD
 
@@ -243,5 +243,5 @@ EXPERIMENT = Experiment(
     needs=(HEADS,),
     models=(1, 2),
     split="held-out",
+    figures="workbench.view.heads:FIGURES",
 )
-__all__ = ["EXPERIMENT", "ROLES", "Heads"]

@@ -426,7 +426,7 @@ def _cross(sums: Mapping[Site, Sums]) -> Iterator[Sequence[object]]:
 
 
 BEST = ("relation", "direction", *HEAD, "accuracy", "lower", "upper", "n", "baseline_offset",
-        "baseline_accuracy", "gain", "syntactic")  # fmt: skip
+        "baseline_accuracy", "baseline_first", "gain", "syntactic")  # fmt: skip
 
 
 def best(followed: pd.DataFrame, least: int) -> pd.DataFrame:

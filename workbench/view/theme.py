@@ -24,6 +24,19 @@ COLOURS: dict[Kind, tuple[str, ...]] = {
     "print": _ON_LIGHT,
 }
 EITHER = "#3a80bf"  # one colour, where it means nothing, that is seen on light and on dark
+MANY = (
+    "#5900ff",
+    "#ab9afd",
+    "#92387f",
+    "#0772ff",
+    "#f48c12",
+    "#0bc28f",
+    "#4c5a0e",
+    "#a5964d",
+    "#236f49",
+    "#7a2caa",
+    "#e091ca",
+)  # for kinds of things, more than `COLOURS` has; on light pages and on dark ones
 _LOW_TO_HIGH = ("#e8f1f8", "#a9cde6", "#5b9fcb", "#1f6fa8", "#0b3c66")
 SCALE: dict[Kind, tuple[str, ...]] = {
     "light": _LOW_TO_HIGH,

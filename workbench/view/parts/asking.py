@@ -81,6 +81,16 @@ def opened(kind: Experiment[Any]) -> "Run | None":
     return run if same else None
 
 
+def opened_or_told(kind: Experiment[Any], what: str) -> "Run | None":
+    """The run in the address; what is no run of this experiment is said."""
+    run = opened(kind)
+    if run is None and listing.opened():
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.info(f"What the address names is no run of {what} that can be shown here.")
+            st.page_link("pages/runs.py", label="All runs", icon=":material/list:")
+    return run
+
+
 def inputs(
     kind: Experiment[Any], model: str, corpus: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -220,6 +230,31 @@ def _question(
     from workbench.runs.asking import ask
 
     return ask(experiment, models, corpora, settings, **options)
+
+
+def offer(
+    kind: Experiment[Any],
+    models: Sequence[str],
+    corpora: Sequence[str],
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Whether the question fits, the button that asks it, and the command that does the same."""
+    found = preview(kind.name, models, corpora, settings, options)
+    for problem in found.problems:
+        tell(problem)
+    if found.name and not found.problems:
+        st.badge("It fits", icon=":material/check:", color="green")
+    if st.button(
+        "Show the answer" if found.answered else "Run",
+        type="primary",
+        icon=":material/play_arrow:",
+        disabled=bool(found.problems),
+    ):
+        start(kind.name, models, corpora, settings, options)
+    if found.command:
+        with st.expander("The same from the command line"):
+            st.code(found.command, language="bash", wrap_lines=True)
 
 
 def start(

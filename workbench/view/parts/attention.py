@@ -4,6 +4,7 @@ Every choice is in the address. Boxes are drawn here; what they mean is worked o
 `workbench.maps`. Costs nothing but the look into the folder of runs that lists tables for badges.
 """
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -12,6 +13,8 @@ import streamlit as st
 from workbench.view.parts import chosen, sources
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
     from spacy.tokens import Doc
     from streamlit.delta_generator import DeltaGenerator
@@ -225,12 +228,23 @@ def _tables_of_heads(wanted: frozenset[str]) -> dict[str, tuple[str, str]]:
     for run in done:
         for path in sorted((run.path / "tables").glob("*.parquet")):
             try:
-                columns = set(pq.read_schema(path).names)
+                schema = pq.read_schema(path)
             except (OSError, ValueError):
                 continue  # the page Runs tells what is damaged
-            if columns >= wanted:
+            keys = _keys(schema.metadata or {})
+            if set(schema.names) >= wanted and (not keys or keys == wanted):
                 found[f"{run.name}: {path.stem}"] = (run.name, path.stem)
     return found
+
+
+def _keys(told: "Mapping[bytes, bytes]") -> set[str]:
+    """Of what a row of a table speaks, where it says so: a row a relation is no row a head."""
+    try:
+        said = json.loads(told.get(b"PANDAS_ATTRS", b"{}"))
+    except ValueError:
+        return set()
+    keys = said.get("keys") if isinstance(said, dict) else None
+    return {str(key) for key in keys} if isinstance(keys, list) else set()
 
 
 def second(

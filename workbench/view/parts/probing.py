@@ -13,7 +13,7 @@ from pydantic import create_model
 
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Experiment, Settings
-from workbench.view.parts import asking, chosen, corpus_upload, forms, listing, uploads
+from workbench.view.parts import asking, chosen, corpus_upload, forms, uploads
 from workbench.view.parts.plain import plain
 from workbench.view.parts.probing_run import NAME
 from workbench.view.parts.problems import tell
@@ -32,13 +32,7 @@ def experiment() -> Experiment[Any]:
 
 def opened(kind: Experiment[Any]) -> "Run | None":
     """The run in the address; what is none of this experiment is said."""
-    run = asking.opened(kind)
-    names = listing.opened()
-    if run is None and names:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.info("What the address names is no run of edge probing that can be shown here.")
-            st.page_link("pages/runs.py", label="All runs", icon=":material/list:")
-    return run
+    return asking.opened_or_told(kind, "edge probing")
 
 
 def ask(kind: Experiment[Any], run: "Run | None") -> None:

@@ -3,6 +3,7 @@
 Sentences and labels come from anyone's corpus and are shown as text. Costs milliseconds.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -34,8 +35,13 @@ def listed(rows: "pd.DataFrame", layer: int, kind: Kind) -> str:
     return f'{_STYLE}<ol class="gains">{"".join(items)}</ol>'
 
 
-def marked(text: str, spans: list[Span], kind: Kind) -> str:
-    """A text with one or two spans marked; they may lie in one another, or cross."""
+def marked(text: str, spans: list[Span], kind: Kind, names: Sequence[str] = ()) -> str:
+    """A text with some spans marked, by number or by name; they may lie in one another, or cross.
+
+    Spans of one name have one colour.
+    """
+    names = names or [str(n + 1) for n in range(len(spans))]
+    hues = [list(dict.fromkeys(names)).index(name) for name in names]
     first = max(min((start for start, _ in spans), default=0) - AROUND, 0)
     last = min(max((end for _, end in spans), default=0) + AROUND, len(text))
     edges = sorted({first, last, *(edge for span in spans for edge in span)})
@@ -43,8 +49,12 @@ def marked(text: str, spans: list[Span], kind: Kind) -> str:
     for start, end in pairwise(edges):
         inside = [n for n, span in enumerate(spans) if span[0] <= start and end <= span[1]]
         piece = as_html(text[start:end])
-        parts.append(f'<mark style="{_style(inside, kind)}">{piece}</mark>' if inside else piece)
-        parts += [_chip(n, kind) for n, span in enumerate(spans) if span[1] == end]
+        parts.append(
+            f'<mark style="{_style([hues[n] for n in inside], kind)}">{piece}</mark>'
+            if inside
+            else piece
+        )
+        parts += [_chip(names[n], hues[n], kind) for n, s in enumerate(spans) if s[1] == end]
     return "".join([*parts, " …" if last < len(text) else ""])
 
 
@@ -62,5 +72,5 @@ def _style(inside: list[int], kind: Kind) -> str:
     return f"background:{COLOURS[kind][inside[0]]}26;box-shadow:{','.join(lines)}"
 
 
-def _chip(number: int, kind: Kind) -> str:
-    return f'<span style="{_CHIP};color:{COLOURS[kind][number]}">{number + 1}</span>'
+def _chip(name: str, hue: int, kind: Kind) -> str:
+    return f'<span style="{_CHIP};color:{COLOURS[kind][hue]}">{as_html(name)}</span>'

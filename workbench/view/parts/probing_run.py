@@ -8,48 +8,26 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.errors import WorkbenchError
-from workbench.view.parts import listing, tables
-from workbench.view.parts.plain import shortened
+from workbench.view.parts import earlier, listing, tables
 from workbench.view.parts.probing_curves import Laid
 from workbench.view.parts.problems import tell
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
-    from workbench.runs.status import Status
 
 NAME = "edge-probing"
 BESIDE = "beside"  # in the address: the second run
-MOST = 200  # of the newest runs, among which one chooses
 _WANTED = {"means": "mean lower upper stack", "summary": "expected_layer best_score"}
 
 
 def choose(opened: str) -> None:
     """Open a run of before; its name goes into the address."""
-    there = _titles(everything=True)
-    names = [name for name in there if name != opened]
-    if not names:
-        return
-    key = f"open probing {opened}"
-    st.selectbox(
-        "Open another run" if opened else "Open a run of before",
-        names,
-        None,
-        format_func=there.__getitem__,
-        key=key,
-        placeholder="model, corpus, when it was asked",
-        on_change=lambda: _open(st.session_state.get(key)),
-    )
-
-
-def _open(name: str | None) -> None:
-    if name:
-        st.query_params[listing.OPENED] = name
-        st.query_params.pop(BESIDE, None)
+    earlier.choose(NAME, opened, (BESIDE,))
 
 
 def beside(run: "Run") -> "Run | None":
     """The run that is laid beside this one, by the address or the box."""
-    there = {name: title for name, title in _titles().items() if name != run.name}
+    there = {name: title for name, title in earlier.titles(NAME).items() if name != run.name}
     asked = st.query_params.get(BESIDE)
     if not there and not asked:
         return None
@@ -89,23 +67,6 @@ def _lay(name: str | None) -> None:
         st.query_params[BESIDE] = name
     else:
         st.query_params.pop(BESIDE, None)
-
-
-def _titles(everything: bool = False) -> dict[str, str]:
-    """What each run looked at, the newest first; those that are done, or all."""
-    found = [
-        (name, now)
-        for name, now in listing.standing()
-        if now.experiment == NAME and (now.state == "done" or everything)
-    ]
-    return {name: _title(name, now) for name, now in found[:MOST]}
-
-
-def _title(name: str, now: "Status") -> str:
-    state = "" if now.state == "done" else f", {now.state}"
-    when = now.created[:16].replace("T", " ")
-    seen = ", ".join((*now.models, *now.corpora))
-    return shortened(f"{seen}{state}, {when} ({name.rpartition('-')[2][:6]})")
 
 
 def is_preview(run: "Run") -> bool:

@@ -27,7 +27,6 @@ VIEWS = {
     "Controls": views.controls,
     "Tables": views.all_tables,
 }
-CAVEATS = 2  # in view; more stand behind a fold
 COLUMNS = {
     "task": "task",
     "probe": "probe",
@@ -57,7 +56,7 @@ def show(run: "Run") -> None:
         if is_preview(run):
             st.badge("preview", icon=":material/bolt:", color="orange")
     words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
-    _caveats(run)
+    results.caveats(run, "preview")
     _summary(run)
     other = beside(run)
     names = called(run), called(other) if other else ""
@@ -78,20 +77,6 @@ def show(run: "Run") -> None:
 
 def _tail(run: "Run") -> str:
     return run.name.rpartition("-")[2][:6]
-
-
-def _caveats(run: "Run") -> None:
-    """What to know when reading any of it."""
-    notes = list(dict.fromkeys([*(caveat.text for caveat in run.caveats), *run.warnings]))
-    shown = notes if len(notes) <= CAVEATS else [note for note in notes if "preview" in note]
-    for note in shown:
-        with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            st.markdown(":material/info:", width="content")
-            st.text(note)
-    if rest := [note for note in notes if note not in shown]:
-        with st.expander(f"What to know when reading this ({len(rest)})", icon=":material/info:"):
-            for note in rest:
-                st.text(note)
 
 
 def _summary(run: "Run") -> None:

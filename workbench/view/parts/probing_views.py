@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.errors import WorkbenchError
 from workbench.view import probing as drawn
-from workbench.view.parts import figures, listing, saving, tables
+from workbench.view.parts import figures, results, tables
 from workbench.view.parts import probing_curves as curves
 from workbench.view.parts.plain import plain
 from workbench.view.parts.probing_curves import Laid
@@ -204,23 +203,7 @@ def controls(looked: Looked) -> None:
 
 def all_tables(looked: Looked) -> None:
     """Every table, and what leaves the app as a file."""
-    run = looked.run
-    with st.expander("Save a report, a table or a figure", icon=":material/download:"):
-        saving.offer([run], f"save {run.name}")
-    names = list(run.tables)
-    if not names:
-        raise WorkbenchError("this run left no tables.", where=run.name)
-    name = _one("Table", names, "table")
-    table = tables.of(run, name)
-    for text in tables.about(table):
-        st.text(text.replace("`", ""))
-    tables.draw(table, f"table {run.name} {name}")
-    st.page_link(
-        "pages/runs.py",
-        label="Everything about this run",
-        icon=":material/open_in_new:",
-        query_params={listing.OPENED: run.name},
-    )
+    results.every_table(looked.run)
 
 
 def _about(draw: object) -> str:

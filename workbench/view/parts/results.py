@@ -14,6 +14,8 @@ from workbench.view.parts.words import lines, subject
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
+CAVEATS = 2  # in view; more stand behind a fold
+
 
 def show(run: "Run") -> None:
     """Figures and tables of a run that is done."""
@@ -42,6 +44,43 @@ def show(run: "Run") -> None:
             tables.draw(table, f"table {run.name} {name}")
         if not there:
             st.text("This run left neither tables nor figures.")
+
+
+def caveats(run: "Run", always: str = "") -> None:
+    """What to know when reading it; where there is much, what says `always` stays in view."""
+    notes = list(dict.fromkeys([*(caveat.text for caveat in run.caveats), *run.warnings]))
+    few = len(notes) <= CAVEATS
+    shown = notes if few else [note for note in notes if always and always in note]
+    for text in shown:
+        _note(text)
+    if rest := [note for note in notes if note not in shown]:
+        with st.expander(f"What to know when reading this ({len(rest)})", icon=":material/info:"):
+            for text in rest:
+                st.text(text)
+
+
+def every_table(run: "Run") -> None:
+    """Every table, one at a time, and what leaves the app as a file."""
+    from workbench.errors import WorkbenchError
+    from workbench.view.parts import listing, saving
+
+    with st.expander("Save a report, a table or a figure", icon=":material/download:"):
+        saving.offer([run], f"save {run.name}")
+    names = list(run.tables)
+    if not names:
+        raise WorkbenchError("this run left no tables.", where=run.name)
+    picked = st.selectbox("Table", names, key="table", bind="query-params", width=200)
+    name = picked if picked in names else names[0]
+    table = tables.of(run, name)
+    for text in tables.about(table):
+        st.text(text.replace("`", ""))
+    tables.draw(table, f"table {run.name} {name}")
+    st.page_link(
+        "pages/runs.py",
+        label="Everything about this run",
+        icon=":material/open_in_new:",
+        query_params={listing.OPENED: run.name},
+    )
 
 
 def asked(run: "Run") -> None:

@@ -87,35 +87,49 @@ def _draw_arcs(doc: Doc) -> None:
 def arcs(sentence: Span, kind: Kind = "light") -> str:
     """A sentence's tree as a picture in a box that scrolls, and in words for who cannot see it."""
     start = sentence.start
-    tokens = [
-        {
-            "text": shortened(token.text, 40),
-            "tag": html.escape(shortened(token.pos_ or token.tag_, 24)),
-        }
-        for token in sentence
-    ]
+    tokens = [word(token.text, token.pos_ or token.tag_) for token in sentence]
     drawn: list[dict[str, Any]] = []
     for token in sentence:
         if token.head.i != token.i and sentence.start <= token.head.i < sentence.end:
-            here, head = token.i - start, token.head.i - start
-            drawn.append(
-                {
-                    "start": min(here, head),
-                    "end": max(here, head),
-                    "label": html.escape(shortened(token.dep_, 24)),
-                    "dir": "left" if here < head else "right",
-                }
-            )
-    svg = _svg(tokens, drawn, str(sentence.vocab.writing_system.get("direction", "ltr")), kind)
+            drawn.append(arc(token.head.i - start, token.i - start, token.dep_))
+    direction = str(sentence.vocab.writing_system.get("direction", "ltr"))
     told = "; ".join(
         f"{token.text}: {token.dep_}"
         + ("" if token.head.i == token.i else f" of {token.head.text}")
         for token in sentence
     )
-    picture = b64encode(svg.encode("utf-8", "replace")).decode()
+    return picture(tokens, drawn, kind, "Dependency arcs", told, direction)
+
+
+def word(text: str, below: str = "") -> dict[str, str]:
+    """A word of a picture, and what stands below it."""
+    return {"text": shortened(text, 40), "tag": html.escape(shortened(below, 24))}
+
+
+def arc(first: int, second: int, label: str) -> dict[str, Any]:
+    """An arrow of a picture, from a word to another."""
+    return {
+        "start": min(first, second),
+        "end": max(first, second),
+        "label": html.escape(shortened(label, 24)),
+        "dir": "left" if second < first else "right",
+    }
+
+
+def picture(
+    tokens: list[dict[str, str]],
+    drawn: list[dict[str, Any]],
+    kind: Kind,
+    label: str,
+    told: str,
+    direction: str = "ltr",
+) -> str:
+    """Words with arcs over them, in displaCy's terms, in a box that scrolls; and the same told."""
+    svg = _svg(tokens, drawn, direction, kind)
+    encoded = b64encode(svg.encode("utf-8", "replace")).decode()
     return (
-        f'<div style="{_BOX}" tabindex="0" role="group" aria-label="Dependency arcs">'
-        f'<img src="data:image/svg+xml;base64,{picture}" alt="{html.escape(shortened(told))}"'
+        f'<div style="{_BOX}" tabindex="0" role="group" aria-label="{label}">'
+        f'<img src="data:image/svg+xml;base64,{encoded}" alt="{html.escape(shortened(told))}"'
         ' style="max-width:none;display:block"></div>'
     )
 
@@ -125,7 +139,7 @@ def _svg(
 ) -> str:
     """displaCy's drawing, without the room that its square arcs leave above themselves."""
     widest = max(len(token["text"]) for token in tokens)
-    longest = max((len(arc["label"]) for arc in drawn), default=0)
+    longest = max((len(one["label"]) for one in drawn), default=0)
     renderer = DependencyRenderer(
         {
             "compact": True,

@@ -1,0 +1,102 @@
+"""The page Heads in a real browser: ask, click a head, read what speaks for it, go to Attention."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.conftest import _environment
+from workbench.runs.launch import cancel
+from workbench.runs.run import all_runs
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def ended(app_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test leaves under way is ended."""
+    yield
+    for name, value in _environment(app_folder).items():
+        monkeypatch.setenv(name, value)
+    for run, now in all_runs():
+        if now.under_way and now.experiment == "heads":
+            cancel(run)
+
+
+def still(page: Page) -> None:
+    """The page is drawn to its end."""
+    page.wait_for_timeout(300)
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+
+
+def typed(page: Page, label: str, value: str) -> None:
+    box = page.get_by_label(label, exact=True)
+    box.fill(value)
+    box.press("Enter")
+    still(page)
+
+
+def chosen(page: Page, label: str, name: str) -> None:
+    box = page.get_by_role("combobox", name=re.compile(label))
+    box.click()
+    box.press_sequentially(name)
+    page.get_by_role("option", name=name, exact=True).click()
+    still(page)
+
+
+def keep(page: Page, name: str) -> None:
+    if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"heads-{name}.png", full_page=True)
+
+
+def test_a_question_is_asked_and_a_head_is_followed_to_its_attention(
+    page: Page, app_url: str
+) -> None:
+    page.goto(f"{app_url}/heads")
+    expect(page.get_by_text("It fits")).to_be_visible()
+    typed(page, "limit", "30")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text("A click shows what it does")).to_be_visible()
+    expect(page).to_have_url(re.compile("run=heads-"))
+    still(page)
+
+    cells = page.locator(".js-plotly-plot").first.locator(".nsewdrag").first
+    box = cells.bounding_box()
+    assert box is not None
+    # head 2 of layer 1, of four by four
+    cells.click(position={"x": box["width"] * 5 / 8, "y": box["height"] * 3 / 8})
+    expect(page.get_by_role("heading", name="Head 1-2")).to_be_visible()
+    expect(page).to_have_url(re.compile("head=1-2"))
+    still(page)
+    chosen(page, "Relation", "nsubj")
+    expect(page.get_by_text(re.compile("words with nsubj in the 30 sentences"))).to_be_visible()
+    keep(page, "evidence")
+
+    asked = page.url
+    page.goto("about:blank")
+    page.goto(f"{asked}&colour=confidence")
+    expect(page.get_by_role("heading", name="Head 1-2")).to_be_visible()
+    expect(page.get_by_text(re.compile("words with nsubj in the 30 sentences"))).to_be_visible()
+    expect(page.get_by_text("Confidence: the mean largest weight")).to_be_visible()
+    still(page)
+    page.get_by_role("link", name="Look at it in Attention").click()
+    expect(page.get_by_role("heading", name="Layer 1, head 2")).to_be_visible()
+    page.get_by_role("button", name="← All heads").click()
+    scores = page.locator("[data-painted] option", has_text=re.compile(r"^entropy \(heads-"))
+    expect(scores).to_have_count(1)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_a_run_is_cancelled(page: Page, app_url: str, ended: None) -> None:
+    page.goto(f"{app_url}/heads")
+    expect(page.get_by_text("It fits")).to_be_visible()
+    page.get_by_text(re.compile("[0-9]+ more settings")).click()
+    typed(page, "shuffles", "5000")  # it cannot end before it is cancelled
+    typed(page, "draws", "5000")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    expect(page.get_by_test_id("stException")).to_have_count(0)

@@ -1,0 +1,213 @@
+"""The page Heads without a browser: its question, every view of a run, and bad addresses."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.app.pages import home  # noqa: F401
+from tests.report.making import corpus, made, model
+from tests.view.test_heads import ALL, EVIL, SELF, told
+from workbench.experiment import EXPERIMENTS, Caveat
+from workbench.places import app_file
+from workbench.runs.run import Run
+from workbench.view.parts.heads_attention import address
+from workbench.view.parts.heads_run import Looked
+from workbench.view.parts.heads_shown import VIEWS
+
+pytestmark = pytest.mark.usefixtures("home")
+
+SEEN = {  # words that only this view has
+    "Heads": "A click shows what it does",
+    "Relations": "as Clark et al. (2019) have it",
+    "Kin": "Heads that look alike lie near each other",
+    "Offsets": "A head is a row.",
+    "Cross-attention": "go along the text that the encoder read",
+    "Tables": "Every head. role: the most particular",
+}
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(app_file()), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.switch_page("pages/heads.py")
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    kinds = ("title", "header", "subheader", "markdown", "text", "caption", "error", "info", "code")
+    words = "\n".join(str(element.value) for kind in kinds for element in app.get(kind))
+    return re.sub(r"\\(.)", r"\1", words)
+
+
+def html(app: AppTest) -> str:
+    return "".join(str(element.proto.body) for element in app.get("html"))
+
+
+def run_of(
+    folder: Path, tables: dict[str, pd.DataFrame] | None = None, name: str = "mini:bert", **how: Any
+) -> Run:
+    """A run as the experiment leaves it."""
+    kind = EXPERIMENTS["heads"]
+    tables = told() if tables is None else tables
+    return made(
+        folder / "runs",
+        experiment="heads",
+        tables={key: (table, kind.tables[key]) for key, table in tables.items()},
+        models=(model(name),),
+        corpora=(corpus(),),
+        settings=kind.settings().model_dump(mode="json"),
+        **how,
+    )
+
+
+def test_settings_reach_the_question() -> None:
+    app = opened()
+    assert "It fits" in said(app)
+    app.number_input(key="set heads limit").set_value(30)
+    app.run()
+    assert not app.exception
+    assert "--set=limit=30" in said(app)
+    assert [button.label for button in app.button] == ["Run"]
+
+
+def test_a_model_without_heads_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("cats 1 2\nsee 2 1\n")
+    app = opened()
+    app.session_state["model"] = f"vectors:{tmp_path / 'few.txt'}"
+    app.run()
+    assert "attention heads" in said(app)
+    assert [button.disabled for button in app.button if button.label == "Run"] == [True]
+
+
+@pytest.mark.parametrize("view", SEEN)
+@pytest.mark.parametrize("groups", [SELF, ALL])
+def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
+    run = run_of(tmp_path, told(groups, EVIL))
+    app = opened(run=run.name, view=view)
+    assert not app.error, app.error
+    assert list(SEEN) == list(VIEWS)
+    wanted = "Heads" if view == "Cross-attention" and groups == SELF else view
+    assert [other for other, words in SEEN.items() if words in said(app)] == [wanted]
+    assert EVIL not in html(app)
+
+
+def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path: Path) -> None:
+    run = run_of(tmp_path, told(ALL))
+    assert "Head encoder self 0-1" in said(opened(run=run.name))
+    app = opened(run=run.name, head="decoder cross 1-0")
+    assert "Head decoder cross 1-0" in said(app)
+    assert "nsubj: 90.0 % of 50 words (80.0 to 95.0); at the offset +2 40.0 %" in said(app).replace(
+        "*", ""
+    )
+    scores = app.dataframe[0].value.set_index("score")
+    assert scores.loc["offset -1", "value"] == "10.0 %"
+    row = scores.loc["nsubj, dependent to head"]
+    assert (row["value"], row["95 %"], row["baseline"]) == ("90.0 %", "20.0–30.0", "40.0 %")
+    assert scores.loc["own sentence", "value"] == "not asked"
+
+
+def test_the_box_chooses_a_head_and_the_address_keeps_it(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    app = opened(run=run.name)
+    box = next(box for box in app.selectbox if box.label == "Head")
+    box.set_value("1-0").run()
+    assert not app.exception
+    assert "Head 1-0" in said(app) and app.query_params["head"] == "1-0"
+
+
+def test_sentences_of_a_relation_are_right_or_wrong(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    app = opened(run=run.name, head="1-0", relation="nsubj")
+    assert "Of 2 words with nsubj in the 2 sentences that were kept, 1 are right" in said(app)
+    assert "<b>Dogs</b> looks at <b>see</b>, weight 0.50" in html(app)
+    app = opened(run=run.name, head="1-0", relation="obj", direction="a dependent", arcs="true")
+    assert "Of 2 words with obj" in said(app) and "data:image/svg" in html(app)
+    box = next(box for box in app.selectbox if box.label == "Relation")
+    box.set_value("nsubj").run()
+    assert app.query_params["relation"] == "nsubj" and "with nsubj" in said(app)
+
+
+def test_filters_leave_heads_out_and_say_where_none_is_left(tmp_path: Path) -> None:
+    run = run_of(tmp_path, told(ALL))
+    app = opened(run=run.name)
+    app.multiselect(key="roles").set_value(["rare"]).run()
+    assert not app.exception and "No head is so" not in said(app)
+    app.selectbox(key="part").set_value("decoder cross").run()
+    assert not app.exception and "No head is so" not in said(app)
+    tables = told()
+    tables["heads"].loc[:, ["role", "roles"]] = ""
+    app = opened(run=run_of(tmp_path, tables, "mini:gpt").name)
+    assert app.multiselect(key="roles").options == ["none"]
+
+
+def test_the_way_to_the_page_attention_names_the_cell(tmp_path: Path) -> None:
+    tables = told(ALL)
+    tables["heads"]["layer"] += 2  # rows of the grid are counted from 0
+    run = run_of(tmp_path, tables)
+    query = address(Looked(run, 6))
+    assert query["cell"] == "1.0" and query["attention"] == "decoder causal attention"
+    assert query["badges"] == f"{run.name}: heads" and query["model"] == model("mini:bert").ref
+
+
+def test_caveats_are_told(tmp_path: Path) -> None:
+    caveats = [{"text": f"Caveat {n}.", "beside": []} for n in range(2)]
+    run = run_of(tmp_path, told={"caveats": caveats})
+    assert "Caveat 0." in said(opened(run=run.name))
+    assert Caveat("Caveat 0.") in run.caveats
+
+
+def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    (run.path / "tables" / "best.parquet").unlink()
+    assert "no table 'best'" in said(opened(run=run.name, view="Relations"))
+    assert not opened(run=run.name, view="Kin").error
+
+
+def test_a_run_without_trees_or_sentences_says_so(tmp_path: Path) -> None:
+    tables = told()
+    for name in ("relations", "best"):
+        tables[name] = tables[name].iloc[:0]
+    for name in ("looks", "words", "clusters", "dendrogram"):
+        del tables[name]
+    run = run_of(tmp_path, tables)
+    assert "no dependencies" in said(opened(run=run.name))
+    assert "too few of each relation" in said(opened(run=run.name, view="Relations"))
+    assert "ask with examples" in said(opened(run=run.name, view="Kin"))
+
+
+def test_kin_in_another_model_are_told(tmp_path: Path) -> None:
+    tables = told()
+    own = tables["heads"][["stack", "kind", "layer", "head"]]
+    kin = own.assign(model=EVIL, **{f"kin_{name}": own[name] for name in own}, distance=0.25)
+    run = run_of(tmp_path, {**tables, "kin": kin})
+    assert f"In {EVIL}: encoder self 0-1, 0.25 apart." in said(opened(run=run.name))
+    app = opened(run=run.name, view="Kin")
+    assert not app.error and "Nearest in the other model" in said(app)
+
+
+def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
+    tables = told()
+    tables["heads"] = tables["heads"].drop(columns="entropy")
+    assert "no column 'entropy'" in said(opened(run=run_of(tmp_path, tables).name))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"run": "../../etc"}, "can be no name of a run"),
+        ({"run": "heads-zzz"}, "there is no run"),
+        ({"run": "RUN", "head": EVIL, "relation": EVIL, "direction": "7"}, "Head 0-1"),
+        ({"run": "RUN", "view": "zzz", "colour": "zzz", "roles": "zzz", "part": "z"}, "Head 0-1"),
+    ],
+)
+def test_a_bad_address_is_told_in_words(tmp_path: Path, query: dict[str, str], words: str) -> None:
+    run = run_of(tmp_path)
+    app = opened(**{key: value.replace("RUN", run.name) for key, value in query.items()})
+    assert words in said(app)
