@@ -16,7 +16,7 @@ from workbench.corpora import encode, read
 from workbench.corpora.identity import content_hash
 from workbench.corpora.pairs import minimal_pairs
 from workbench.errors import WorkbenchError
-from workbench.facts.arcs import arcs, beaten
+from workbench.heads.following import followed
 from workbench.models.references import MINI, folder_of, located
 from workbench.models.scoring import PSEUDO, score
 from workbench.runs.asking import checked_settings
@@ -108,9 +108,10 @@ def test_most_agreement_pairs_are_kept_right(name: str, models: Any) -> None:
 
 @pytest.mark.parametrize("name", RELATIONS)
 def test_heads_follow_relations(name: str, models: Any) -> None:
-    found = beaten(arcs(models[name], list(read("primer").docs("test", quartet.SCORED))))
+    table = followed(models[name], list(read("primer").docs("test", quartet.SCORED)))
+    found = set(table[table["syntactic"]]["relation"])
     assert len(found) >= RELATIONS[name]
-    assert set(found) >= set(SCORES[name]["relations"])
+    assert found >= set(SCORES[name]["relations"])
 
 
 def test_a_built_in_model_is_a_folder_like_any_other() -> None:

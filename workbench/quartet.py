@@ -208,12 +208,12 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
 def _relations(ref: str) -> dict[str, dict[str, float]]:
     """Relations whose best head beats the best fixed offset by ten points, and by how many."""
     from workbench.corpora import read
-    from workbench.facts.arcs import arcs, beaten
+    from workbench.heads.following import followed
     from workbench.models.loading import load
 
-    table = arcs(load(ref, "cpu"), list(read("primer").docs("test", SCORED)))
-    best = table.sort_values("gain", ascending=False).drop_duplicates("relation")
-    best = best.set_index("relation").loc[beaten(table)]
+    table = followed(load(ref, "cpu"), list(read("primer").docs("test", SCORED)))
+    best = table[table["syntactic"]].sort_values("gain", ascending=False)
+    best = best.drop_duplicates("relation").set_index("relation").sort_index()
     columns = {"accuracy": "head", "baseline_accuracy": "offset"}
     rounded = best[list(columns)].rename(columns=columns).round(4)
     return {

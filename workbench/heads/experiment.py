@@ -14,6 +14,7 @@ from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.pipelines import READ_WITH
 from workbench.engine.taps import Site
+from workbench.errors import WorkbenchError
 from workbench.experiment import (
     HEADS,
     Caveat,
@@ -136,6 +137,12 @@ TABLES = {
 def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
     """Ask every head everything, once."""
     docs = list(inputs.docs())
+    if not docs:
+        raise WorkbenchError(
+            "there is no sentence to look at.",
+            where=inputs.corpus.name,
+            remedy="Name a corpus or a split that has some.",
+        )
     by_pieces = settings.level == "pieces"
     gold = gold_of(docs, settings.subtypes, settings.frequent)
     if by_pieces:
@@ -147,7 +154,7 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
         model, batch, gold, asking, lambda now: progress(now.done, now.total, "sentences")
     )
     progress(len(docs), len(docs), "blocks that come twice")
-    copies = repeats(model, model.encode(batch, [0]), inputs.seed) if docs else {}
+    copies = repeats(model, model.encode(batch, [0]), inputs.seed)
     sums = tables.sums_of(answers, gold)
     rules = Rules(settings.positional, settings.margin, settings.relative, settings.alpha)
     followed = tables.relations(answers, sums, gold, rules, settings.least)

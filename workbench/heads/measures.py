@@ -21,12 +21,11 @@ from workbench.heads.sides import Sides
 HEAD = (
     "confidence", "entropy", "away", "on_words", "special", "ends", "first", "normed",
     "previous", "diagonal", "vertical", "block", "rare", "two_rarest", "coreference", "order",
-    "looks_first", "looks_last", "looks_special", "looks",
+    "looks_first", "looks_last", "looks_special",
 )  # fmt: skip
 # and for all heads of a kind
 SHARED = (
-    "words", "entropy", "previous", "block", "rare", "rare_alike", "two_rarest_alike", "order",
-    "block_even",
+    "words", "entropy", "previous", "block", "rare", "rare_alike", "order", "block_even",
 )  # fmt: skip
 
 
@@ -62,7 +61,7 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
     ranks = _seen_ranks(asked.ranks, sides)  # [batch, rows, words]
     rarest, next_rarest = two_largest(ranks)
     rare = sides.rows & (rarest >= frequent)
-    shared = _shared(sides, asked, rarest, next_rarest, rare)
+    shared = _shared(sides, asked, rarest, rare)
     return Words(sides, asked, rarest, next_rarest, rare, shared)
 
 
@@ -79,9 +78,7 @@ def two_largest(values: Tensor) -> tuple[Tensor, Tensor]:
     return largest, torch.where(values == largest[..., None], UNKNOWN, values).amax(-1)
 
 
-def _shared(
-    sides: Sides, asked: Asked, rarest: Tensor, next_rarest: Tensor, rare: Tensor
-) -> Tensor:
+def _shared(sides: Sides, asked: Asked, rarest: Tensor, rare: Tensor) -> Tensor:
     rows = sides.rows.double()
     seen = sides.visible.sum(-1)  # [batch, words]
     pairs = sides.pairs
@@ -101,7 +98,6 @@ def _shared(
         (sides.rows & several).sum(1),
         rare.sum(1),
         (rare & sure & (rank == rarest)).sum(1),
-        (rare & sure & (rank >= next_rarest)).sum(1),
         (rows * (rows.sum(1, keepdim=True) > 2)).sum(1),
         (even * (sides.rows & several)).sum(1),
         *there,
@@ -174,7 +170,6 @@ def head_sums(
         (looks.any == 0).sum(-1),
         (looks.any == _last_word(sides)[:, None, None]).sum(-1),
         of((maps * sides.special[:, None, None]).sum(-1) > on_words),
-        (looks.any != NOWHERE).sum(-1),
     ]
     found = torch.stack([each.to(torch.float32) for each in sums], -1)
     return torch.cat([found, _offset_hits(looks.any), relation_hits(looks.other, asked)], -1)
