@@ -11,6 +11,7 @@ from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
 from tests.models import zoo
 from workbench.corpora import read
+from workbench.errors import WorkbenchError
 from workbench.experiment import Result
 from workbench.models.loading import load
 
@@ -70,6 +71,27 @@ def test_rare_relations_are_told_and_never_called(asked: Ask) -> None:
     rare = found[found["relation"] == "goeswith"]
     assert len(rare) == 12 and set(rare["n"]) == {1}
     assert (rare["p_value"] == 1).all() and not rare["syntactic"].any()
+
+
+def test_no_role_rests_on_hardly_any_words_and_few_sentences_are_told(asked: Ask) -> None:
+    docs = [doc_of(["she", "sees", "it", "now"], [1, 1, 1, 1], ["nsubj", "ROOT", "obj", "advmod"])]
+    found = asked(Prescribed(), docs, least=10)
+    assert (found.tables["heads"]["roles"] == "").all()
+    assert "Only 1 sentences" in _said(found)
+    assert "sentences were read" not in _said(asked(Prescribed(), random_docs(0, 40)))
+
+
+def test_intervals_hold_their_value_even_where_all_sentences_are_the_same(asked: Ask) -> None:
+    heads = asked(Prescribed(even=True), [doc_of(["a", "cat", "sleeps"])] * 12).tables["heads"]
+    for name in heads.columns:
+        if f"{name}_lower" in heads:
+            assert (heads[f"{name}_lower"] <= heads[name]).all(), name
+            assert (heads[name] <= heads[f"{name}_upper"]).all(), name
+
+
+def test_nothing_to_read_is_an_error(asked: Ask) -> None:
+    with pytest.raises(WorkbenchError, match="no sentence"):
+        asked(Prescribed(), [])
 
 
 def test_subtypes_on_request(asked: Ask) -> None:

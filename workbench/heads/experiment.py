@@ -33,6 +33,7 @@ from workbench.heads.looking import Answers, Asking, look
 from workbench.heads.roles import Rules
 
 HEAD = tables.HEAD
+FEW = 30  # sentences, below which drawing them again tells little
 
 
 class Heads(Settings):
@@ -62,9 +63,20 @@ class Heads(Settings):
         le=1,
         description="Attention that must be left among words, for an argmax there to be believed.",
     )
-    least: int = Field(10, ge=1, description="Arcs or mentions that a role must rest on.")
+    least: int = Field(
+        10,
+        ge=1,
+        le=1_000_000_000,
+        description="Words, arcs or mentions that a role must rest on.",
+    )
     frequent: int = Field(
-        500, ge=0, description="So many words of the corpus are frequent; all others are rare."
+        500,
+        ge=0,
+        le=1_000_000_000,
+        description="So many words of the corpus are frequent; all others are rare.",
+    )
+    rare: float = Field(
+        0.5, gt=0, le=1, description="Share of words that look at the rarest, for that role."
     )
     shuffles: int = Field(200, ge=10, le=5000, description="Shuffled trees behind a p-value.")
     draws: int = Field(200, ge=20, le=5000, description="Drawings behind an interval.")
@@ -127,7 +139,7 @@ TABLES = {
     ),
     "kin": Table("Of each head the nearest one in the other model.", HEAD),
     "looks": Table(
-        "Where words look, in some sentences; -1: nowhere that can be believed.",
+        "Which other word each word looks at, in some sentences; -1: none that can be believed.",
         (*HEAD, "sentence", "word"),
     ),
     "words": Table("The words of those sentences, with their gold.", ("sentence", "word")),
@@ -156,7 +168,9 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
     progress(len(docs), len(docs), "blocks that come twice")
     copies = repeats(model, model.encode(batch, [0]), inputs.seed)
     sums = tables.sums_of(answers, gold)
-    rules = Rules(settings.positional, settings.margin, settings.relative, settings.alpha)
+    rules = Rules(
+        settings.positional, settings.rare, settings.margin, settings.relative, settings.alpha
+    )
     followed = tables.relations(answers, sums, gold, rules, settings.least)
     found = {
         "heads": tables.heads(answers, sums, followed, copies, rules, settings.least),
@@ -201,6 +215,11 @@ def _caveats(
     settings: Heads,
 ) -> Iterator[Caveat]:
     report = answers.report
+    if report.documents < FEW:
+        yield Caveat(
+            f"Only {report.documents} sentences were read: intervals and p-values of fewer than "
+            f"{FEW} are too sure of themselves."
+        )
     if report.cut:
         yield Caveat(f"{report.cut:,} words beyond the model's length were not read.")
     if report.unaligned:

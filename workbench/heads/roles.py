@@ -31,6 +31,7 @@ class Rules:
     """Where the lines are drawn."""
 
     positional: float = 0.9  # share of words that look at one offset
+    rare: float = 0.5  # share of words that look at the rarest one
     margin: float = 0.1  # by which a baseline is beaten
     relative: bool = False  # as a share of the baseline, not in points
     alpha: float = 0.01

@@ -55,7 +55,7 @@ def shares(part: Floats, whole: Floats) -> tuple[Floats, Floats, Floats]:
         return np.zeros(number), np.zeros(number), np.ones(number)
     values: Floats = part[whole > 0] / whole[whole > 0][:, None]
     lower, upper = np.percentile(values[1:] if len(values) > 1 else values, MIDDLE, axis=0)
-    return values[0], lower, upper
+    return values[0], np.minimum(lower, values[0]), np.maximum(upper, values[0])
 
 
 @dataclass(frozen=True)
@@ -259,6 +259,7 @@ def _holds(
     least: int,
 ) -> dict[str, tuple[bool, float]]:
     """Whether a head has each role, and how well it fills it."""
+    enough = own.shared("words")[0] >= least
     simple = max(_simple(own.chains))
     even = scores["block_even"].value
     stays = gain(scores["block"].value, even) if own.shared("block")[0] else 0.0
@@ -279,15 +280,16 @@ def _holds(
         "rare": (
             rare_p < rules.alpha
             and own.shared("rare")[0] >= least
+            and rare >= rules.rare
             and beats(rare, by_chance, rules),
             gain(rare, by_chance),
         ),
-        "positional": (at_offset.value >= rules.positional, at_offset.value),
-        "separator": (scores["ends"].value >= MOSTLY, 0.0),
-        "first": (scores["first"].value >= MOSTLY, 0.0),
-        "block": (stays >= MOSTLY, 0.0),
-        "vertical": (scores["vertical"].value >= MOSTLY, 0.0),
-        "diagonal": (scores["diagonal"].value >= MOSTLY, 0.0),
+        "positional": (enough and at_offset.value >= rules.positional, at_offset.value),
+        "separator": (enough and scores["ends"].value >= MOSTLY, 0.0),
+        "first": (enough and scores["first"].value >= MOSTLY, 0.0),
+        "block": (enough and stays >= MOSTLY, 0.0),
+        "vertical": (enough and scores["vertical"].value >= MOSTLY, 0.0),
+        "diagonal": (enough and scores["diagonal"].value >= MOSTLY, 0.0),
     }
 
 

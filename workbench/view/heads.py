@@ -75,7 +75,7 @@ def relations(tables: Tables) -> go.Figure:
     drawings of documents; beside it, the fixed offset that hits most often."""
     best = tables["best"]
     if best.empty:
-        raise KeyError("relations")
+        raise KeyError("no relations")
     parts = [(way, best[best["direction"] == way]) for way in DIRECTIONS]
     parts = [(way, part) for way, part in parts if len(part)]
     sizes = [len(part) for _, part in parts]
@@ -178,7 +178,7 @@ def offsets(tables: Tables) -> go.Figure:
     there. A head is a row."""
     table = tables["offsets"]
     if table.empty:
-        raise KeyError("offsets")
+        raise KeyError("no offsets")
     names = named(table)
     wide = table.assign(name=names).pivot(index="name", columns="offset", values="share")
     wide = wide.loc[list(dict.fromkeys(names))]
@@ -209,7 +209,7 @@ def kin_map(tables: Tables) -> go.Figure:
     roles."""
     places = tables["clusters"]
     if places.empty:
-        raise KeyError("clusters")
+        raise KeyError("no clusters")
     both = places.merge(tables["heads"][[*HEAD, "role"]], on=HEAD, how="left")
     both["role"] = both["role"].fillna("")
     names = named(both)
@@ -265,7 +265,7 @@ def dendrogram(tables: Tables) -> go.Figure:
     from 0, the same, to 1."""
     joined, leaves = tables["dendrogram"], tables["clusters"]
     if joined.empty or leaves.empty:
-        raise KeyError("clusters")
+        raise KeyError("no clusters")
     number = len(leaves)
     pairs = [
         (int(left), int(right), float(far))

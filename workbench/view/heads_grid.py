@@ -131,7 +131,7 @@ def outlined(figure: go.Figure, heads: pd.DataFrame, row: int, colour: str) -> g
 
 def _there(heads: pd.DataFrame) -> pd.DataFrame:
     if heads.empty:
-        raise KeyError("heads")
+        raise KeyError("no heads")
     return heads.reset_index(drop=True)
 
 

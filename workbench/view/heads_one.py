@@ -14,7 +14,7 @@ def offsets(own: pd.DataFrame) -> go.Figure:
     """Where it looks: words that look so far to the left (negative) or to the right, of those that
     have a word there."""
     if own.empty:
-        raise KeyError("offsets")
+        raise KeyError("no offsets")
     figure = go.Figure(
         go.Bar(
             x=own["offset"],
@@ -33,7 +33,7 @@ def offsets(own: pd.DataFrame) -> go.Figure:
 def relations(own: pd.DataFrame) -> go.Figure:
     """Its relations, the furthest above a fixed offset and the first word on top."""
     if own.empty:
-        raise KeyError("relations")
+        raise KeyError("no relations")
     above = own["accuracy"] - own[["baseline_accuracy", "baseline_first"]].max(axis=1)
     rows = own.assign(above=above).sort_values("above", ascending=False, kind="stable")
     figure = go.Figure().set_subplots(1, 1)
