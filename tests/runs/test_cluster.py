@@ -30,7 +30,7 @@ from workbench.runs.launch import cancel, start
 from workbench.runs.run import Run, all_runs
 
 JOBS = {"seed": [str(seed) for seed in range(6)], "rows": ["20", "30"]}
-LOAD = {"steps": 6, "pause": 0.04}
+LOAD = {"steps": 6, "pause": 0.15}  # long enough to be killed on the way, on a busy machine too
 
 
 @pytest.fixture(scope="module")
