@@ -38,6 +38,14 @@ PARAMETERS = 85_054_464  # of BERT-base's twelve blocks, which is what a piece p
 Arm = Callable[[Pieces], Any]
 
 
+class Quiet:
+    """Progress that nobody watches."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
+    def log(self, text: str) -> None: ...
+    def warn(self, text: str) -> None: ...
+
+
 def primer(sentences: int) -> Batch:
     from itertools import islice
 

@@ -30,6 +30,7 @@ import torch
 from transformers import logging
 
 from tests.benchmarks import engine
+from tests.benchmarks.engine import Quiet
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
 from workbench.engine.passes import run_over
@@ -38,14 +39,6 @@ from workbench.models.huggingface import HuggingFace
 
 ARMS = ("eager", "sdpa", "ours", "scripts", "captured")
 RESULTS = Path(__file__).parent / "results"
-
-
-class Quiet:
-    """Progress that nobody watches."""
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
-    def log(self, text: str) -> None: ...
-    def warn(self, text: str) -> None: ...
 
 
 def eager(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:

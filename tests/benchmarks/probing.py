@@ -37,6 +37,7 @@ from probes.parts import DEV, TEST, TRAIN
 from probes.sources import encoded
 from probes.stack import Probe, Schedule, assessed, batch_size, data_of, train_seeds
 from probes.tasks import tasks_of
+from tests.benchmarks.engine import Quiet
 from workbench.corpora import encode, read
 from workbench.engine.batch import Batch
 from workbench.engine.store import by_word
@@ -60,14 +61,6 @@ class Setting:
     seeds: int = 3
     tasks: int = 2
     kind: str = "linear"
-
-
-class Quiet:
-    """Progress that nobody watches."""
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
-    def log(self, text: str) -> None: ...
-    def warn(self, text: str) -> None: ...
 
 
 def corpus(sentences: int, tasks: Sequence[str]) -> tuple[Batch, np.ndarray]:

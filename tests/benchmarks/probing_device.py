@@ -27,20 +27,13 @@ from probes.parts import DEV, TRAIN
 from probes.sources import encoded
 from probes.stack import Data, Probe, Schedule, batch_size, train_seeds
 from tests.benchmarks import engine
+from tests.benchmarks.engine import Quiet
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
 
 TASKS = ("pos", "dependencies", "constituents", "entities", "roles")
 SEEDS, HIDDEN = 3, 256
 MOVED = 10  # reads and writes of a parameter's own, slope, step and two means
-
-
-class Quiet:
-    """Progress that nobody watches."""
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
-    def log(self, text: str) -> None: ...
-    def warn(self, text: str) -> None: ...
 
 
 def write(folder: Path, sentences: int, most: int) -> None:

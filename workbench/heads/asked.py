@@ -58,8 +58,7 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor) -
     """The gold of these documents for these maps; `shuffled` [shuffles, batch, words]."""
     device = sides.rows.device
     words = sides.rows.shape[1]
-    there = sides.columns[:, :words] & sides.rows if words <= sides.words else sides.rows
-    known = there.cpu().numpy()
+    known = sides.both.cpu().numpy()
     pairs = sides.pairs.cpu().numpy()
     arcs = _arcs(gold, order, known, pairs)
     questions = _questions(gold, order, known)

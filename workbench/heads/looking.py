@@ -128,7 +128,7 @@ class _Tap:
     def _prepared(self, group: Group, queries: Pieces, keys: Pieces) -> _Ready:
         asking, order = self.asking, queries.order.tolist()
         sides = sides_of(queries, keys, group.kind, asking.by_pieces)
-        there = (sides.rows & sides.columns[:, : sides.rows.shape[1]]).cpu().numpy()
+        there = sides.both.cpu().numpy()
         shuffles = shuffled([*there], order, asking.shuffles, asking.seed)
         asked = asked_of(self.gold, order, sides, shuffles)
         words = words_of(sides, asked, self.gold.frequent)

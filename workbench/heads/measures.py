@@ -53,6 +53,8 @@ class Words:
     rarest: Tensor  # [batch, words], the rank of the rarest word that can be seen
     next_rarest: Tensor  # [batch, words]
     rare: Tensor  # [batch, words], rows whose rarest word is a rare one
+    same: Tensor  # [batch, words, words], words of the row's own sentence that it can see
+    several: Tensor  # [batch, 1], texts of more than one sentence
     shared: Tensor  # [batch, numbers]
 
 
@@ -61,8 +63,10 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
     ranks = _seen_ranks(asked.ranks, sides)  # [batch, rows, words]
     rarest, next_rarest = two_largest(ranks)
     rare = sides.rows & (rarest >= frequent)
-    shared = _shared(sides, asked, rarest, rare)
-    return Words(sides, asked, rarest, next_rarest, rare, shared)
+    same = same_sentence(asked, sides) & sides.pairs
+    several = several_sentences(asked, sides)
+    shared = _shared(sides, asked, ranks, rarest, rare, same, several)
+    return Words(sides, asked, rarest, next_rarest, rare, same, several, shared)
 
 
 def _seen_ranks(ranks: Tensor, sides: Sides) -> Tensor:
@@ -78,7 +82,15 @@ def two_largest(values: Tensor) -> tuple[Tensor, Tensor]:
     return largest, torch.where(values == largest[..., None], UNKNOWN, values).amax(-1)
 
 
-def _shared(sides: Sides, asked: Asked, rarest: Tensor, rare: Tensor) -> Tensor:
+def _shared(
+    sides: Sides,
+    asked: Asked,
+    ranks: Tensor,
+    rarest: Tensor,
+    rare: Tensor,
+    same: Tensor,
+    several: Tensor,
+) -> Tensor:
     rows = sides.rows.double()
     seen = sides.visible.sum(-1)  # [batch, words]
     pairs = sides.pairs
@@ -87,10 +99,8 @@ def _shared(sides: Sides, asked: Asked, rarest: Tensor, rare: Tensor) -> Tensor:
     sizes = torch.where(pairs, asked.pieces[:, None], 0)
     alike = sizes.argmax(-1)  # [batch, words]
     sure = (sizes == sizes.amax(-1, keepdim=True)).sum(-1) == 1
-    rank = _seen_ranks(asked.ranks, sides).gather(-1, alike[..., None])[..., 0]
-    several = several_sentences(asked, sides)
-    same = same_sentence(asked, sides)
-    even = (same & pairs).sum(-1) / pairs.sum(-1).clamp(min=1)
+    rank = ranks.gather(-1, alike[..., None])[..., 0]
+    even = same.sum(-1) / pairs.sum(-1).clamp(min=1)
     numbers = [
         rows.sum(1),
         (sides.rows & (seen > 1)).sum(1),
@@ -142,8 +152,8 @@ def head_sums(
     previous = _diagonal_sum(among * pairs, -1)
     near = previous + _diagonal_sum(among * pairs, 0) + _diagonal_sum(among * pairs, 1)
     upright = (maps * rows[..., None]).sum(2).amax(-1)  # [batch, heads], as if a mean times rows
-    same = (same_sentence(asked, sides) & sides.pairs)[:, None]
-    several = several_sentences(asked, sides).to(maps.dtype)[:, None]  # [batch, 1, 1]
+    same = words.same[:, None]
+    several = words.several.to(maps.dtype)[:, None]  # [batch, 1, 1]
     on_words = among.sum(-1)
     stays = (among * same).sum(-1) / on_words.clamp(min=1e-9)
     rank = _rank_of(looks.any, asked.ranks)

@@ -36,6 +36,11 @@ class Sides:
         """Words that each word may look at, itself among them.  # [batch, words, words]"""
         return self.visible[..., : self.words]
 
+    @property
+    def both(self) -> Tensor:
+        """Words that attend and are attended to.  # [batch, words]"""
+        return self.rows & self.columns[:, : self.rows.shape[1]]
+
     def merged(self, probabilities: Tensor) -> Tensor:
         """Maps of pieces as maps of words.
 
