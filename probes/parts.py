@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from workbench.errors import WorkbenchError
+from workbench.experiment import few_sentences
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from workbench.corpora.corpus import Corpus
 
 SHARE = 0.1  # of the documents, for each part that is cut off
-FEW = 30  # sentences, below which drawing them again tells little
 TRAIN, DEV, TEST = "train", "dev", "test"
 PARTS = (TRAIN, DEV, TEST)
 
@@ -77,11 +77,7 @@ def parts_of(corpus: "Corpus", split: str | None, limit: int | None, seed: int) 
                 where=corpus.name,
                 remedy="Probing learns from one part, stops by another, and scores a third.",
             )
-    if len(test) < FEW:
-        notes.append(
-            f"Only {len(test)} sentences are scored: intervals and p-values of fewer than {FEW} "
-            "are too sure of themselves."
-        )
+    notes.extend(few_sentences(len(test)))
     return Parts(tuple(train), tuple(dev), tuple(test), scored, tuple(notes))
 
 

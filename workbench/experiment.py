@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 HELD_OUT = ("test", "dev")  # the splits to score a model on, the best first
 TRAIN = ("train",)  # and to train one on
+FEW = 30  # sentences, below which drawing them again tells little
 
 
 class Settings(BaseModel):
@@ -98,6 +99,17 @@ class Caveat:
 
     text: str
     beside: tuple[str, ...] = ()
+
+
+def few_sentences(number: int) -> tuple[str, ...]:
+    """What to know of intervals over so many sentences; nothing, where they are enough."""
+    if number >= FEW:
+        return ()
+    counted = "1 sentence is" if number == 1 else f"{number} sentences are"
+    return (
+        f"Only {counted} scored: intervals and p-values of fewer than {FEW} are too sure of "
+        "themselves.",
+    )
 
 
 @dataclass(frozen=True)

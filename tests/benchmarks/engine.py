@@ -54,13 +54,20 @@ def primer(sentences: int) -> Batch:
     return encode(islice(read("primer").docs("train"), sentences))
 
 
-def model(batch: Batch, device: str, dtype: torch.dtype, layers: int) -> HuggingFace:
+def model(
+    batch: Batch, device: str, dtype: torch.dtype, layers: int, width: int = 768
+) -> HuggingFace:
     words = {
         text for i in range(len(batch)) for text in batch.text_of(i).replace(".", " .").split()
     }
     tokenizer = _tokenizer(sorted(words))
     torch.manual_seed(0)
-    net = BertModel(BertConfig(vocab_size=30_522, num_hidden_layers=layers))
+    shape = {
+        "hidden_size": width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": 4 * width,
+    }
+    net = BertModel(BertConfig(vocab_size=30_522, num_hidden_layers=layers, **shape))
     net.to(device=device, dtype=dtype).eval()  # type: ignore[call-arg]
     return HuggingFace(net, tokenizer, "bert-base-shaped")
 

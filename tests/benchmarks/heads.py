@@ -1,15 +1,16 @@
 """What it costs to ask every head everything, beside plain forwards and the scripts people have.
 
-    python -m tests.benchmarks.heads                          on the CPU, 300 primer sentences
+    python -m tests.benchmarks.heads                          on the CPU, 600 primer sentences
     python -m tests.benchmarks.heads --write BATCH            encode them into one file, to carry
     python -m tests.benchmarks.heads --batch BATCH --device cuda --precision bf16
 
-A random BERT (`--layers`, of BERT-base's width) and the same sentences in every arm, in turn: a
-plain eager forward; a fused one; ours with all roles, drawings and shuffles; (a) transformers'
-`output_attentions`, words merged in numpy and relations counted in loops, head by head and sentence
-by sentence, as the well-known scripts do; (b) all maps captured to the host. Ratios are medians
-over rounds with their spread; peak memory is that of a process of its own for each arm, at two
-lengths of the corpus.
+A random BERT (`--layers` and `--width`; BERT-base's, or those of the smaller published ones) and
+the same sentences in every arm, in turn: a plain eager forward; a fused one; ours, the whole
+experiment with all roles, drawings and shuffles; (a) transformers' `output_attentions`, words
+merged in numpy and relations counted in loops, head by head, relation by relation and sentence by
+sentence, as the well-known scripts do, first without a null, as they have none, then with as many
+shuffled trees as ours; (b) all maps captured to the host. Ratios are medians over rounds with their
+spread; peak memory is that of a process of its own for each arm, at two lengths of the corpus.
 """
 
 import argparse
@@ -37,7 +38,8 @@ from workbench.engine.passes import run_over
 from workbench.engine.taps import Capture
 from workbench.models.huggingface import HuggingFace
 
-ARMS = ("eager", "sdpa", "ours", "scripts", "captured")
+ARMS = ("eager", "sdpa", "ours", "scripts", "scripts_nulls", "captured")
+SHUFFLES = 200
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -99,13 +101,49 @@ def _gold_of(batch: Batch) -> Any:
     return Gold(tuple(names), tuple(arcs), ranks, tuple(r * 0 for r in ranks), nothing, 500)
 
 
-def scripts(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> dict[str, float]:
-    """Maps on the host; head by head and sentence by sentence, words merged and relations counted.
+def scripts(model: HuggingFace, batch: Batch, docs: Sequence[Any], shuffles: int = 0) -> Any:
+    """Maps on the host; then head by head, relation by relation and sentence by sentence.
 
-    The way of the notebooks that came with the papers: one predictor a head, asked of every word.
+    The way of the notebooks that came with the papers: one predictor a head, asked for each
+    relation and direction; no drawings, and shuffled trees only if asked for.
     """
+    examples = _examples(model, batch, docs)
+    trees = [_arcs(doc) for doc in docs]
+    moved = [[_shuffled(doc, number) for doc in docs] for number in range(shuffles)]
+    relations = sorted({name for arcs in trees for name in arcs})
+    ranks = _ranks(docs)
+    found: dict[tuple[int, int], Any] = {}
+    for layer in range(len(model.sites)):
+        for head in range(model.sites[0].heads):
+            sums: Counter[str] = Counter()
+            offsets: Counter[int] = Counter()
+            looks = []
+            for (maps, words), rank in zip(examples, ranks, strict=True):
+                pieces = maps[layer, head]
+                own = _words(pieces, words)
+                sums["confidence"] += own.max(-1).sum()
+                sums["entropy"] -= (own * np.log(own + 1e-12)).sum()
+                sums["distance"] += sum(
+                    (own[row] * np.abs(np.arange(len(own)) - row)).sum() for row in range(len(own))
+                )
+                sums["special"] += pieces[:, [0, -1]].sum()
+                sums["rare"] += (rank[own.argmax(-1)] == rank.max()).sum()
+                for number, place in enumerate(own.argmax(-1).tolist()):
+                    offsets[place - number] += 1
+                np.fill_diagonal(own, 0)
+                looks.append(own.argmax(-1).tolist())
+            scores = {name: _hits(looks, trees, name) for name in relations}
+            null = [{name: _hits(looks, each, name) for name in relations} for each in moved]
+            found[layer, head] = sums, offsets, scores, null
+    return found
+
+
+def _examples(
+    model: HuggingFace, batch: Batch, docs: Sequence[Any]
+) -> list[tuple[np.ndarray, list[list[int]]]]:
+    """Of each sentence all maps, and which pieces each word owns."""
     model.net.set_attn_implementation("eager")
-    examples: list[tuple[np.ndarray, list[list[int]], Any]] = []
+    found: dict[int, tuple[np.ndarray, list[list[int]]]] = {}
     for start in range(0, len(batch), 16):
         text = model.encode(batch, range(start, min(start + 16, len(batch))))
         with torch.no_grad():
@@ -119,32 +157,45 @@ def scripts(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> dict[str, 
                 [piece for piece, word in enumerate(owner) if word == number]
                 for number in range(int(text.word_counts[row]))
             ]
-            examples.append((maps[row], words, docs[document]))
-    best: dict[str, float] = {}
-    for layer in range(len(model.sites)):
-        for head in range(model.sites[0].heads):
-            hits: Counter[str] = Counter()
-            asked: Counter[str] = Counter()
-            offsets: Counter[int] = Counter()
-            confidence = entropy = 0.0
-            for maps, words, doc in examples:
-                own = _words(maps[layer, head], words)
-                confidence += own.max(-1).sum()
-                entropy -= (own * np.log(own + 1e-12)).sum()
-                for number, place in enumerate(own.argmax(-1).tolist()):
-                    offsets[place - number] += 1
-                np.fill_diagonal(own, 0)
-                looks = own.argmax(-1).tolist()
-                for token in doc:
-                    relation = token.dep_.split(":")[0]
-                    if token.head.i == token.i or relation == "punct":
-                        continue
-                    asked[relation] += 1
-                    hits[f"{relation} up"] += looks[token.i] == token.head.i
-                    hits[f"{relation} down"] += looks[token.head.i] == token.i
-            for name, number in hits.items():
-                best[name] = max(best.get(name, 0.0), number / asked[name.split()[0]])
-    return best
+            long = int(text.mask[row].sum())
+            found[document] = maps[row, :, :, :long, :long], words
+    return [found[document] for document in range(len(docs))]
+
+
+def _arcs(doc: Any, places: Sequence[int] | None = None) -> dict[str, list[tuple[int, int]]]:
+    """Dependent and head of each relation, both moved to other places if so asked."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for token in doc:
+        name = token.dep_.split(":")[0]
+        if token.head.i != token.i and name != "punct":
+            arc = (token.i, token.head.i)
+            found.setdefault(name, []).append(
+                arc if places is None else (places[arc[0]], places[arc[1]])
+            )
+    return found
+
+
+def _shuffled(doc: Any, number: int) -> dict[str, list[tuple[int, int]]]:
+    return _arcs(doc, np.random.default_rng(number).permutation(len(doc)).tolist())
+
+
+def _hits(
+    looks: Sequence[Sequence[int]], trees: Sequence[dict[str, list[tuple[int, int]]]], relation: str
+) -> tuple[int, int, int]:
+    """Arcs of a relation, and how many are looked along from either end."""
+    number = up = down = 0
+    for own, arcs in zip(looks, trees, strict=True):
+        for dependent, governor in arcs.get(relation, ()):
+            number += 1
+            up += own[dependent] == governor
+            down += own[governor] == dependent
+    return number, up, down
+
+
+def _ranks(docs: Sequence[Any]) -> list[np.ndarray]:
+    counts = Counter(token.text for doc in docs for token in doc)
+    rank = {word: place for place, (word, _) in enumerate(counts.most_common())}
+    return [np.array([rank[token.text] for token in doc]) for doc in docs]
 
 
 def _words(maps: np.ndarray, words: Sequence[Sequence[int]]) -> np.ndarray:
@@ -162,9 +213,14 @@ def captured(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
         maps[:] = [each.cpu() for each in maps]
 
 
+def scripts_nulls(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
+    """The same, and every relation asked again of each shuffle."""
+    scripts(model, batch, docs, SHUFFLES)
+
+
 DOES: dict[str, Callable[..., Any]] = {
-    "eager": eager, "sdpa": sdpa, "ours": ours, "scripts": scripts, "captured": captured,
-}  # fmt: skip
+    each.__name__: each for each in (eager, sdpa, ours, scripts, scripts_nulls, captured)
+}
 
 
 def opened(given: argparse.Namespace, sentences: int) -> tuple[HuggingFace, Batch, list[Any]]:
@@ -174,7 +230,7 @@ def opened(given: argparse.Namespace, sentences: int) -> tuple[HuggingFace, Batc
     else:
         docs, batch = primer(sentences)
     dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
-    return engine.model(batch, given.device, dtype, given.layers), batch, docs
+    return engine.model(batch, given.device, dtype, given.layers, given.width), batch, docs
 
 
 def primer(sentences: int) -> tuple[list[Any], Batch]:
@@ -197,8 +253,8 @@ def timed(model: HuggingFace, batch: Batch, docs: list[Any], name: str) -> float
 
 def peak(given: argparse.Namespace, name: str, sentences: int) -> float:
     """Peak memory of a process that does this and nothing else, above the model's, in MiB."""
-    command = [sys.executable, "-m", "tests.benchmarks.heads", "--only", name, "--layers",
-               str(given.layers), "--sentences", str(sentences)]  # fmt: skip
+    shape = ["--layers", given.layers, "--width", given.width, "--sentences", sentences]
+    command = [sys.executable, "-m", "tests.benchmarks.heads", "--only", name, *map(str, shape)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     return float(done.stdout)
 
@@ -206,9 +262,10 @@ def peak(given: argparse.Namespace, name: str, sentences: int) -> float:
 def main() -> None:
     logging.set_verbosity_error()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sentences", type=int, default=300)
+    parser.add_argument("--sentences", type=int, default=600)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     parser.add_argument("--write", type=Path)
@@ -224,7 +281,7 @@ def main() -> None:
         DOES[given.only](model, batch, docs)
         print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
         return
-    arms = [arm for arm in ARMS if docs or arm != "scripts"]
+    arms = [arm for arm in ARMS if docs or "scripts" not in arm]
     seconds: dict[str, list[float]] = {arm: [] for arm in arms}
     timed(model, batch, docs, "sdpa")
     for _ in range(given.rounds):
@@ -243,13 +300,21 @@ def main() -> None:
         if given.device == "cpu":
             sizes = (given.sentences, 3 * given.sentences) if arm in ("ours", "captured") else ()
             found["arms"][arm]["peak_mib"] = {n: round(peak(given, arm, n)) for n in sizes}
-    found |= {"torch": torch.__version__, "precision": given.precision, "layers": given.layers}
+    found |= {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "precision": given.precision,
+        "layers": given.layers,
+        "width": given.width,
+    }
     if given.device == "cuda":
         found["device"] = torch.cuda.get_device_name()
         for arm in arms:
             found["arms"][arm]["words_a_second"] = len(batch.words) / found["arms"][arm]["seconds"]
     text = json.dumps(found, indent=1)
-    (RESULTS / f"heads-{given.device}.json").write_text(text + "\n", encoding="utf-8")
+    (RESULTS / f"heads-{given.device}-{given.layers}x{given.width}.json").write_text(
+        text + "\n", encoding="utf-8"
+    )
     print(text)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.heads.conftest import doc_of, random_docs
-from tests.heads.prescribed import HEADS, Prescribed
+from tests.heads.prescribed import Prescribed
 from workbench.corpora import read
 from workbench.experiment import Result
 from workbench.models.huggingface import HuggingFace
@@ -124,4 +124,3 @@ def test_too_few_shuffles_are_refused(shuffles: int) -> None:
 
     with pytest.raises(ValidationError, match="cannot show"):
         Heads(shuffles=shuffles)
-    assert HEADS

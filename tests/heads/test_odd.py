@@ -77,8 +77,8 @@ def test_no_role_rests_on_hardly_any_words_and_few_sentences_are_told(asked: Ask
     docs = [doc_of(["she", "sees", "it", "now"], [1, 1, 1, 1], ["nsubj", "ROOT", "obj", "advmod"])]
     found = asked(Prescribed(), docs, least=10)
     assert (found.tables["heads"]["roles"] == "").all()
-    assert "Only 1 sentences" in _said(found)
-    assert "sentences were read" not in _said(asked(Prescribed(), random_docs(0, 40)))
+    assert "Only 1 sentence is" in _said(found)
+    assert "sentences are scored" not in _said(asked(Prescribed(), random_docs(0, 40)))
 
 
 def test_intervals_hold_their_value_even_where_all_sentences_are_the_same(asked: Ask) -> None:

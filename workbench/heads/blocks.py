@@ -21,7 +21,7 @@ from workbench.models.huggingface import HuggingFace
 
 PERIODS = tuple(range(4, 21))
 TIMES = 1  # texts of each period
-AT_ONCE = 16  # texts
+AT_ONCE = 6  # texts, of like lengths as they come
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from workbench.experiment import (
     Result,
     Settings,
     Table,
+    few_sentences,
 )
 from workbench.heads import kin, shown, tables
 from workbench.heads.blocks import repeats
@@ -33,7 +34,6 @@ from workbench.heads.looking import Answers, Asking, look
 from workbench.heads.roles import Rules
 
 HEAD = tables.HEAD
-FEW = 30  # sentences, below which drawing them again tells little
 
 
 class Heads(Settings):
@@ -215,11 +215,7 @@ def _caveats(
     settings: Heads,
 ) -> Iterator[Caveat]:
     report = answers.report
-    if report.documents < FEW:
-        yield Caveat(
-            f"Only {report.documents} sentences were read: intervals and p-values of fewer than "
-            f"{FEW} are too sure of themselves."
-        )
+    yield from map(Caveat, few_sentences(report.documents))
     if report.cut:
         yield Caveat(f"{report.cut:,} words beyond the model's length were not read.")
     if report.unaligned:

@@ -52,6 +52,9 @@ class Asking:
     by_pieces: bool = False
 
 
+SUMS = ("heads", "shared", "hits", "asked", "rare_hits", "rare_asked")
+
+
 @dataclass(frozen=True)
 class Answers:
     """Sums of everything, by site or by group of sites."""
@@ -84,12 +87,7 @@ class _Tap:
     gold: Gold
     asking: Asking
     outputs: Mapping[Site, Tensor]  # [heads, width, width], how each site's values matter
-    heads: Tally = field(default_factory=Tally)
-    shared: Tally = field(default_factory=Tally)
-    hits: Tally = field(default_factory=Tally)
-    asked: Tally = field(default_factory=Tally)
-    rare_hits: Tally = field(default_factory=Tally)
-    rare_asked: Tally = field(default_factory=Tally)
+    tally: Tally = field(default_factory=Tally)
     normed: set[Site] = field(default_factory=set)
     _ready: dict[Group, _Ready] = field(default_factory=dict)
 
@@ -106,15 +104,13 @@ class _Tap:
         maps = sides.merged(view.probabilities.float())
         looks = looks_of(maps[..., : sides.words], sides.pairs, True, self.asking.residual)
         sums = head_sums(maps, looks, ready.words, self._normed(view), self.asking.residual)
-        self.heads.add(site, drawn_sums(ready.weights, sums))
+        self.tally.add("heads", site, drawn_sums(ready.weights, sums))
         if self.gold.relations:
-            self.hits.add(site, shuffled_hits(looks.other, ready.words.asked))
-        self.rare_hits.add(site, shuffled_rarity(looks.any, ready.rarity))
+            self.tally.add("hits", site, shuffled_hits(looks.other, ready.words.asked))
+        self.tally.add("rare_hits", site, shuffled_rarity(looks.any, ready.rarity))
 
     def close(self, whole: bool) -> None:
-        for tally in (self.heads, self.shared, self.hits, self.asked, self.rare_hits,
-                      self.rare_asked):  # fmt: skip
-            tally.close(whole)
+        self.tally.close(whole)
         self._ready.clear()
 
     def _of(self, group: Group, view: View) -> _Ready:
@@ -134,10 +130,10 @@ class _Tap:
         words = words_of(sides, asked, self.gold.frequent)
         weights = drawings(order, asking.drawings, asking.seed).to(queries.ids.device)
         rarity = rarity_of(asked, sides, self.gold.frequent)
-        self.shared.add(group, drawn_sums(weights.double(), words.shared))
+        self.tally.add("shared", group, drawn_sums(weights.double(), words.shared))
         if self.gold.relations:
-            self.asked.add(group, shuffled_asked(asked, sides))
-        self.rare_asked.add(group, rarity.could)
+            self.tally.add("asked", group, shuffled_asked(asked, sides))
+        self.tally.add("rare_asked", group, rarity.could)
         return _Ready((queries, keys), words, weights, rarity)
 
     def _normed(self, view: View) -> Tensor | None:
@@ -175,14 +171,5 @@ def look(
             outputs[site] = written @ written.mT
     tap = _Tap(gold, asking, outputs)
     report = run_over(model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress)
-    return Answers(
-        model.sites,
-        tap.heads.total,  # type: ignore[arg-type]
-        tap.shared.total,  # type: ignore[arg-type]
-        tap.hits.total,  # type: ignore[arg-type]
-        tap.asked.total,  # type: ignore[arg-type]
-        tap.rare_hits.total,  # type: ignore[arg-type]
-        tap.rare_asked.total,  # type: ignore[arg-type]
-        frozenset(tap.normed),
-        report,
-    )
+    sums = {name: tap.tally.total.get(name, {}) for name in SUMS}
+    return Answers(model.sites, **sums, normed=frozenset(tap.normed), report=report)

@@ -3,13 +3,14 @@
 Costs a row for each of their words and each head.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from spacy.tokens import Doc
 
-from workbench.heads.few import Few
+from workbench.engine.taps import Site
+from workbench.heads.few import Few, Seen
 from workbench.heads.gold import relation_of
 from workbench.heads.looks import NOWHERE
 
@@ -19,31 +20,31 @@ WORDS = ("sentence", "word", "text", "start", "governor", "relation")
 
 def looks(found: Few) -> pd.DataFrame:
     """Where every word looks, by head and sentence."""
-    parts = []
-    for (site, document), seen in found.seen.items():
-        words = np.flatnonzero(seen.there.numpy())
-        other = seen.other[:, words].numpy()  # [heads, words]
-        weight = np.where(other == NOWHERE, 0.0, seen.weight[:, words].numpy())
-        part = pd.DataFrame(
-            {
-                "layer": site.layer,
-                "head": np.repeat(np.arange(site.heads), len(words)),
-                "sentence": document,
-                "word": np.tile(words, site.heads),
-                "looks_at": other.ravel(),
-                "weight": weight.ravel().astype(float),
-            }
-        )
-        parts.append(part.assign(stack=site.stack, kind=site.kind))
-    if not parts:
+    documents = sorted({document for _, document in found.seen})
+    if not documents:
         return pd.DataFrame(columns=SAID)
-    whole = pd.concat(parts, ignore_index=True)[list(SAID)]
-    order = {site: place for place, site in enumerate(dict.fromkeys(s for s, _ in found.seen))}
-    place = {(s.stack, s.kind, s.layer): n for s, n in order.items()}
-    keys = zip(whole["stack"], whole["kind"], whole["layer"], strict=True)
-    whole["place"] = [place[key] for key in keys]
-    ordered = whole.sort_values(["place", "head", "sentence", "word"], ignore_index=True)
-    return ordered[list(SAID)]
+    parts = [_of_site(site, {d: found.seen[site, d] for d in documents}) for site in found.sites]
+    return pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in SAID})
+
+
+def _of_site(site: Site, seen: Mapping[int, Seen]) -> dict[str, np.ndarray]:
+    """The columns of a site's heads, one after the other."""
+    places = {document: np.flatnonzero(each.there.numpy()) for document, each in seen.items()}
+    word = np.concatenate([*places.values()])  # [words], of all documents
+    sentence = np.repeat([*places], [len(own) for own in places.values()])
+    other = np.concatenate([seen[d].other[:, own].numpy() for d, own in places.items()], 1)
+    weight = np.concatenate([seen[d].weight[:, own].numpy() for d, own in places.items()], 1)
+    columns = {
+        "stack": site.stack,
+        "kind": site.kind,
+        "layer": site.layer,
+        "head": np.arange(site.heads)[:, None],
+        "sentence": sentence,
+        "word": word,
+        "looks_at": other,
+        "weight": np.where(other == NOWHERE, 0.0, weight.astype(float)),
+    }
+    return {name: np.broadcast_to(each, other.shape).ravel() for name, each in columns.items()}
 
 
 def words(docs: Sequence[Doc], subtypes: bool) -> pd.DataFrame:

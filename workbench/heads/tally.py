@@ -7,6 +7,7 @@ drawings times heads times numbers. The null has a sum for every shuffle instead
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,18 +26,19 @@ def drawings(order: Sequence[int], number: int, seed: int) -> Tensor:
 
 @dataclass
 class Tally:
-    """What has been added up under each name; what a pass that broke off added does not count."""
+    """What has been added up, by name and key; what a pass that broke off added does not count."""
 
-    total: dict[object, Tensor] = field(default_factory=dict)
-    _pending: list[tuple[object, Tensor]] = field(default_factory=list)
+    total: dict[str, dict[Any, Tensor]] = field(default_factory=dict)
+    _pending: list[tuple[str, object, Tensor]] = field(default_factory=list)
 
-    def add(self, key: object, numbers: Tensor) -> None:
-        self._pending.append((key, numbers))
+    def add(self, name: str, key: object, numbers: Tensor) -> None:
+        self._pending.append((name, key, numbers))
 
     def close(self, whole: bool) -> None:
-        for key, numbers in self._pending if whole else ():
-            before = self.total.get(key)
-            self.total[key] = numbers.double() if before is None else before.add_(numbers)
+        for name, key, numbers in self._pending if whole else ():
+            sums = self.total.setdefault(name, {})
+            before = sums.get(key)
+            sums[key] = numbers.double() if before is None else before.add_(numbers)
         self._pending.clear()
 
 
