@@ -45,6 +45,9 @@ def attention(
             f"{type(module).__name__} changes the softmax in a way the engine does not follow.",
             remedy="Use a model without soft-capped or sink attention.",
         )
+    kept: Tensor | None = getattr(module, "kept_heads", None)  # of a T5 whose heads were cut
+    if position_bias is not None and kept is not None and position_bias.shape[1] != query.shape[1]:
+        position_bias = position_bias.index_select(1, kept)
     running = current()
     site = running.next_site(query.shape[1], key.shape[1]) if running else None
     if running is None or site is None or not running.looking(site):

@@ -30,7 +30,7 @@ from workbench.models.objectives import objective_of, output_map
 
 UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
 PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
-_SEQUENCE_FIRST = ("xlnet",)  # blocks that put the sequence before the batch
+SEQUENCE_FIRST = ("xlnet",)  # blocks that put the sequence before the batch
 _PRECISIONS = {
     torch.float32: "fp32",
     torch.bfloat16: "bf16",
@@ -42,7 +42,14 @@ _PRECISIONS = {
 class HuggingFace:
     """A transformers model and its tokenizer, seen through the engine."""
 
-    def __init__(self, net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+    def __init__(
+        self,
+        net: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        name: str,
+        sites: tuple[Site, ...] | None = None,
+    ) -> None:
+        """`sites` where they are known already, as of a model whose heads were taken out."""
         self.net = net
         self.tokenizer = tokenizer
         self.name = name
@@ -51,7 +58,8 @@ class HuggingFace:
         self.two_sided = bool(net.config.is_encoder_decoder)
         self.max_pieces: int | None = _max_pieces(net, tokenizer)
         _through_engine(net, self.family)
-        self.sites = self._find_sites()
+        self.sites = self._find_sites() if sites is None else sites
+        self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
         self.stacks = self._stacks()
         self.objective = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
 
@@ -259,7 +267,7 @@ class HuggingFace:
     def _keeper(self, stack: StackName, raw: dict[StackName, Tensor]) -> Any:
         def keep(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             states = output[0] if isinstance(output, tuple | list) else output
-            raw[stack] = states.transpose(0, 1) if self.family in _SEQUENCE_FIRST else states
+            raw[stack] = states.transpose(0, 1) if self.family in SEQUENCE_FIRST else states
 
         return keep
 

@@ -25,6 +25,7 @@ _BEFORE_DROPOUT = {
     "openai-gpt": ("Attention", "attn_dropout"),
     "deberta-v2": ("DisentangledSelfAttention", "dropout"),
 }
+_HUNG = "workbench_hooks"
 
 
 def is_special(family: str) -> bool:
@@ -32,7 +33,10 @@ def is_special(family: str) -> bool:
 
 
 def install(net: PreTrainedModel, family: str) -> None:
-    """Hang the hooks on a model of one of the four families."""
+    """Hang the hooks on a model of one of the four families; a copy of one has them already."""
+    if getattr(net, _HUNG, False):
+        return
+    setattr(net, _HUNG, True)
     if family == "longformer":
         for module in net.modules():
             if type(module).__name__ == "LongformerSelfAttention":
@@ -88,7 +92,7 @@ def _read_bands(
         length = states.shape[1] if text is None else text.ids.shape[1]
         running.show(site, unrolled(rest[0])[..., :length, :length], None)
     gates = running.gate(site, states.shape[0])
-    if gates is not None:
+    if gates is not None and heads:
         by_head = states.view(
             *states.shape[:2], heads, -1
         )  # [batch, queries, heads, width of a head]

@@ -1,0 +1,154 @@
+"""Heads taken out for good: the smaller model is the gated one."""
+
+import copy
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.models import zoo
+from tests.models.gated import gates, opened, sentences
+from workbench.engine.taps import Gate
+from workbench.errors import WorkbenchError
+from workbench.models.huggingface import HuggingFace
+from workbench.models.removal import Unit, units, without
+
+Folders = Callable[[str], Path]
+
+
+def _some(model: HuggingFace, all_: tuple[Unit, ...]) -> list[Unit]:
+    return random.Random(1).sample(all_, max(1, len(all_) // 3))
+
+
+def _first_layer(model: HuggingFace, all_: tuple[Unit, ...]) -> list[Unit]:
+    return [unit for unit in all_ if unit.heads[0][0] == 0]
+
+
+def _every(model: HuggingFace, all_: tuple[Unit, ...]) -> list[Unit]:
+    return list(all_)
+
+
+@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("which", [_some, _first_layer, _every])
+def test_a_model_without_heads_is_the_gated_one_and_smaller(
+    name: str, which: Callable[..., list[Unit]], zoo_folder: Folders
+) -> None:
+    model = opened(name, zoo_folder)
+    text, last = model.encode(sentences(4)), model.stacks[-1].name
+    gone = [head for unit in which(model, units(model)) for head in unit.heads]
+    with torch.no_grad():
+        whole = model.forward(text, hidden=False).final[last]
+        gated = model.forward(text, taps=[Gate(gates(model, gone))], hidden=False).final[last]
+        smaller = without(model, gone)
+        found = smaller.forward(text, hidden=False).final[last]
+        still = model.forward(text, hidden=False).final[last]
+    assert torch.allclose(gated, found, atol=1e-5)
+    assert not torch.allclose(whole, found, atol=1e-3)
+    assert smaller.parameters < model.parameters
+    assert torch.equal(still, whole), "the model given was cut"
+    for site in smaller.sites:
+        left = [head for head in range(4) if (site.index, head) not in gone]
+        assert (site.heads, list(smaller.kept[site.index])) == (len(left), left)
+
+
+def test_heads_go_one_after_the_other_as_they_go_at_once(zoo_folder: Folders) -> None:
+    model = opened("t5", zoo_folder)
+    text = model.encode(sentences(2))
+    gone = [(0, 1), (0, 2), (3, 0), (5, 3)]
+    step = without(model, gone[:1])
+    # what was head 2 of site 0 is head 1 now
+    twice = without(step, [(0, 1), *gone[2:]])
+    with torch.no_grad():
+        once = without(model, gone).forward(text, hidden=False).final["decoder"]
+        assert torch.equal(twice.forward(text, hidden=False).final["decoder"], once)
+    assert twice.kept[0] == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt-neox"])
+@pytest.mark.parametrize("which", [_some, _first_layer, _every])
+def test_cached_generation_is_the_uncached(
+    name: str, which: Callable[..., list[Unit]], zoo_folder: Folders, tmp_path: Path
+) -> None:
+    model = _with_head(name, zoo_folder)
+    gone = [head for unit in which(model, units(model)) for head in unit.heads]
+    net: Any = without(model, gone).net
+    ids = torch.arange(6, 14)[None]
+    said = [
+        net.generate(ids, max_new_tokens=12, do_sample=False, use_cache=cache, pad_token_id=0)
+        for cache in (True, False)
+    ]
+    assert torch.equal(*said)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+@pytest.mark.parametrize("which", [_some, _first_layer, _every])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_an_encoder_decoder_writes_the_same_with_a_cache_and_without(
+    name: str, which: Callable[..., list[Unit]], beams: int, zoo_folder: Folders
+) -> None:
+    model = _with_head(name, zoo_folder)
+    gone = [head for unit in which(model, units(model)) for head in unit.heads]
+    net: Any = without(model, gone).net
+    ids = torch.arange(6, 14)[None]
+    how = {"max_new_tokens": 10, "do_sample": False, "num_beams": beams, "min_new_tokens": 10}
+    said = [net.generate(ids, use_cache=cache, **how) for cache in (True, False)]
+    assert torch.equal(*said)
+
+
+def _with_head(name: str, zoo_folder: Folders) -> HuggingFace:
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    """With as many layers in the decoder: transformers' own cache is too short for others' T5."""
+    plain = opened(name, zoo_folder)
+    kind = AutoModelForSeq2SeqLM if plain.two_sided else AutoModelForCausalLM
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        config = copy.deepcopy(plain.net.config)
+        if name == "t5":
+            config.num_decoder_layers = config.num_layers
+        net = kind.from_config(config)
+        with torch.no_grad():
+            for weights in net.parameters():
+                weights += 0.15 * torch.randn_like(weights)
+    return HuggingFace(net.train(False), plain.tokenizer, name)
+
+
+def test_heads_that_share_weights_go_together(zoo_folder: Folders) -> None:
+    albert, llama = opened("albert", zoo_folder), opened("llama", zoo_folder)
+    assert [unit.heads for unit in units(albert)][1] == ((0, 1), (1, 1), (2, 1))
+    assert [unit.heads for unit in units(llama)][1] == ((0, 2), (0, 3))
+    with pytest.raises(WorkbenchError, match="every layer"):
+        without(albert, [(0, 1)])
+    with pytest.raises(WorkbenchError, match="group"):
+        without(llama, [(0, 1)])
+
+
+@pytest.mark.parametrize("head", [(9, 0), (0, 4), (-1, 0), (0, -1)])
+def test_a_head_that_is_not_there_is_told(head: tuple[int, int], zoo_folder: Folders) -> None:
+    with pytest.raises(WorkbenchError, match="no head"):
+        without(opened("bert", zoo_folder), [head])
+
+
+@pytest.mark.parametrize("name", zoo.NAMES)
+def test_a_smaller_model_learns(name: str, zoo_folder: Folders) -> None:
+    """Gradients reach every map that was cut."""
+    model = opened(name, zoo_folder)
+    chosen = [unit for unit in units(model) if unit.heads[0][1] == 0]  # of each layer one
+    smaller = without(model, [head for unit in chosen for head in unit.heads])
+    output = smaller.forward(smaller.encode(sentences(2)), hidden=False)
+    output.final[smaller.stacks[-1].name].square().sum().backward()  # type: ignore[no-untyped-call]
+    still = [
+        key
+        for key, weight in smaller.net.named_parameters()
+        if weight.grad is None and weight.numel() and _used(key)
+    ]
+    assert not still
+
+
+def _used(key: str) -> bool:
+    """A pooler, a second stream and global attention are not asked for."""
+    unused = ("pooler", "mask_emb", "_global", "seg_embed", "r_s_bias")
+    return not any(part in key for part in unused)

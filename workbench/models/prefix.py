@@ -1,0 +1,127 @@
+"""A forward pass that begins in the middle: blocks below a site hand on what they did before.
+
+    with recorded(model) as prefix:
+        model.forward(text)
+    with prefix.from_site(site.index, rows):
+        model.forward(text.take(rows), taps=[Gate(values)])
+
+What a gate changes at a site changes nothing below it, so half of a model on average need not be
+run again; of an encoder-decoder all of the encoder, for a site of the decoder. `rows` repeats the
+documents of the recorded batch, so that many gates can be tried in one pass. The answer is to the
+bit that of the whole pass over the same rows. Costs the states of every block, once a batch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from workbench.engine.taps import current
+from workbench.models.huggingface import SEQUENCE_FIRST, HuggingFace, blocks
+
+
+@dataclass(eq=False)
+class Prefix:
+    """What each block made of a batch, in the order of the calls."""
+
+    stacks: Sequence[Sequence[nn.Module]]
+    axis: int  # of documents, in what blocks hand on
+    outputs: list[Any] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)  # attention calls before each block
+    after: list[int] = field(default_factory=list)
+    last: set[int] = field(default_factory=set)  # block calls that end a stack
+
+    @contextmanager
+    def from_site(self, site: int, rows: Tensor) -> Iterator[None]:
+        """Passes within run from the block of this site on.  # rows: [rows], of the batch"""
+        first = next((n for n, end in enumerate(self.after) if site < end), 0)
+        calls = 0
+
+        def replayed(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                nonlocal calls
+                number, calls = calls, calls + 1
+                if number >= first:
+                    return run(*args, **kwargs)
+                running = current()
+                if running is not None:
+                    running.calls = self.after[number]
+                if number == first - 1 or number in self.last:
+                    return _chosen(self.outputs[number], rows, self.axis)
+                return self.outputs[number]
+
+            return forward
+
+        with _replaced(self.stacks, replayed):
+            yield
+
+    def saved(self, site: int) -> int:
+        """How many of the blocks need not be run for a site."""
+        return next((n for n, end in enumerate(self.after) if site < end), 0)
+
+
+@contextmanager
+def recorded(model: HuggingFace) -> Iterator[Prefix]:
+    """Keep what every block makes of the one pass within."""
+    found = tuple(_blocks_of(model))
+    prefix = Prefix(found, 1 if model.family in SEQUENCE_FIRST else 0)
+    ends = {id(stack[-1]): len(stack) for stack in found}
+
+    def kept(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            running = current()
+            prefix.before.append(running.calls if running else 0)
+            output = run(*args, **kwargs)
+            prefix.after.append(running.calls if running else 0)
+            prefix.outputs.append(output)
+            if id(block) in ends:
+                prefix.last.add(len(prefix.outputs) - 1)
+            return output
+
+        return forward
+
+    with _replaced(found, kept):
+        yield prefix
+
+
+def _blocks_of(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:
+    """The blocks of each stack that can be told apart; of shared ones, each once."""
+    for stack in model.stacks:
+        body = model.body(stack.name)
+        found = blocks(body, stack.layers)
+        if found is None:
+            shared = [each for each in body.modules() if type(each).__name__ == "AlbertLayerGroup"]
+            if not shared:
+                return
+            yield shared
+        else:
+            yield list(found)
+
+
+@contextmanager
+def _replaced(
+    stacks: Sequence[Sequence[nn.Module]],
+    by: Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]],
+) -> Iterator[None]:
+    """Other forwards for all blocks, put back in the end."""
+    with ExitStack() as back:
+        for block in (each for stack in stacks for each in stack):
+            own = block.__dict__.get("forward")
+            block.forward = by(block, block.forward)
+            if own is None:
+                back.callback(block.__dict__.pop, "forward", None)
+            else:
+                back.callback(setattr, block, "forward", own)
+        yield
+
+
+def _chosen(output: Any, rows: Tensor, axis: int) -> Any:
+    """The same of these documents."""
+    if isinstance(output, Tensor):
+        fits = output.ndim > axis and output.shape[axis] > int(rows.max())
+        return output.index_select(axis, rows) if fits else output
+    if isinstance(output, tuple | list):
+        return type(output)(_chosen(each, rows, axis) for each in output)
+    return output

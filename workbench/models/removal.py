@@ -1,0 +1,317 @@
+"""Attention heads taken out of a model for good: its maps are cut, so it is smaller and faster.
+
+What a head owns is told from the names of a module's maps (`LAYOUTS`), and which module a site is
+by watching a small forward pass; nothing else is known of architectures, but for what a layer
+without any head hands on (`emptied`). Heads that share weights go together: `units` says which,
+ALBERT's in all layers, grouped queries with their group. A copy is made, the model given stays as
+it is; costs a copy of the weights and a forward pass over four pieces.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from workbench.engine.taps import Site
+from workbench.errors import WorkbenchError
+from workbench.models import longformer
+from workbench.models.emptied import LONGFORMER, empty
+from workbench.models.huggingface import HuggingFace, probe
+
+Kept = Mapping[int, Sequence[int]]  # by site: the heads that stay, as the uncut model numbers them
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where an attention module keeps its heads.
+
+    `rows` and `shared` are maps whose outputs are heads side by side, one a head and one a group;
+    `fused` make queries, keys and values at once, each part with its heads side by side, and
+    `woven` each head with its three parts. `output` reads heads side by side.
+    """
+
+    output: str
+    rows: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()
+    woven: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.rows, *self.shared, *self.fused, *self.woven)
+
+
+# The first that fits; a map named here that a module does not have is not asked for, but for those
+# of the first letters: queries, keys and values, or what makes all three.
+LAYOUTS = (
+    Layout("dense", rows=("query", "key", "value", "query_global", "key_global", "value_global")),
+    Layout("dense", ("query_proj", "key_proj", "value_proj", "pos_key_proj", "pos_query_proj")),
+    Layout("out_lin", ("q_lin", "k_lin", "v_lin")),
+    Layout("out_proj", ("q_proj",), ("k_proj", "v_proj")),
+    Layout("o_proj", ("q_proj",), ("k_proj", "v_proj")),
+    Layout("o", ("q", "k", "v", "r", "r_r_bias", "r_s_bias", "r_w_bias", "seg_embed")),
+    Layout("c_proj", rows=("q_attn",), fused=("c_attn",)),
+    Layout("dense", woven=("query_key_value",)),
+    Layout("Wo", fused=("Wqkv",)),
+)
+_MUST = ({"query", "key", "value"}, {"query_proj", "key_proj", "value_proj"},
+         {"q_lin", "k_lin", "v_lin"}, {"q_proj", "k_proj", "v_proj", "out_proj"},
+         {"q_proj", "k_proj", "v_proj", "o_proj"}, {"q", "k", "v", "o"}, {"c_attn", "c_proj"},
+         {"query_key_value", "dense"}, {"Wqkv", "Wo"})  # fmt: skip
+_COUNTS = ("num_attention_heads", "num_heads", "n_head")  # attributes that say how many heads
+_WIDTHS = ("all_head_size", "split_size")  # and how wide they are together
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Heads that can only go together."""
+
+    heads: tuple[tuple[int, int], ...]  # site and head
+
+
+@dataclass(frozen=True)
+class Part:
+    """An attention module, and what it is called in its model."""
+
+    name: str
+    module: nn.Module
+    layout: Layout
+    output: nn.Module | nn.Parameter  # the map that reads its heads
+
+
+def units(model: HuggingFace) -> tuple[Unit, ...]:
+    """All heads, those together that share weights; in the order of sites and heads."""
+    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for site, part in zip(model.sites, parts(model), strict=True):
+        each = site.heads // max(site.groups, 1)
+        for head in range(site.heads):
+            found.setdefault((part.name, head // each), []).append((site.index, head))
+    return tuple(Unit(tuple(heads)) for heads in found.values())
+
+
+def without(model: HuggingFace, gone: Iterable[tuple[int, int]]) -> HuggingFace:
+    """A smaller copy of the model, without these heads, each a site and a head."""
+    left_out = set(gone)
+    _require_known(model, left_out)
+    kept = {
+        site.index: [head for head in range(site.heads) if (site.index, head) not in left_out]
+        for site in model.sites
+    }
+    net = copy.deepcopy(model.net)
+    twin = HuggingFace(net, model.tokenizer, model.name, sites=model.sites)
+    twin.kept = model.kept
+    return cut(twin, kept)
+
+
+def cut(model: HuggingFace, kept: Kept) -> HuggingFace:
+    """The model itself with these heads alone; what was opened before shares its weights."""
+    found = parts(model)
+    _require_together(model, found, kept)
+    done: set[str] = set()
+    for site, part in zip(model.sites, found, strict=True):
+        heads = list(kept[site.index])
+        if part.name in done or len(heads) == site.heads:
+            continue
+        done.add(part.name)
+        if site.heads:
+            _cut(part, site, heads)
+        if not heads and not isinstance(part.output, nn.Parameter):
+            empty(part.module, part.layout.output)  # XLNet's sums over no heads are as they should
+    sites = tuple(
+        replace(
+            site,
+            heads=len(kept[site.index]),
+            groups=len(kept[site.index]) * site.groups // max(site.heads, 1),
+        )
+        for site in model.sites
+    )
+    smaller = HuggingFace(model.net, model.tokenizer, model.name, sites=sites)
+    smaller.kept = {
+        site.index: tuple(model.kept[site.index][head] for head in kept[site.index])
+        for site in model.sites
+    }
+    return smaller
+
+
+def parts(model: HuggingFace) -> tuple[Part, ...]:
+    """The module of each site, in the order of the sites."""
+    known = {part.module: part for part in _attention_modules(model.net)}
+    called: list[Part] = []
+    with torch.no_grad(), _watched(list(known), lambda module: called.append(known[module])):
+        model.forward(probe(model.net), hidden=False)
+    if len(called) != len(model.sites):
+        raise WorkbenchError(
+            f"the maps of {len(model.sites)} attention calls were looked for, and those of "
+            f"{len(called)} found.",
+            where=f"{model.name} ({model.family})",
+            remedy="Heads of this architecture can be gated (Gate), but not taken out.",
+        )
+    return tuple(called)
+
+
+def _attention_modules(net: nn.Module) -> Iterator[Part]:
+    names = dict(net.named_modules())
+    for name, module in names.items():
+        own = {key for key, _ in module.named_children()}
+        own |= {key for key, _ in module.named_parameters(recurse=False)}
+        for layout, must in zip(LAYOUTS, _MUST, strict=True):
+            if must <= own:
+                beside = f"{name.rpartition('.')[0]}.output.dense"
+                output = getattr(module, layout.output, None)
+                output = names.get(beside) if output is None else output
+                if output is not None:
+                    yield Part(name, module, layout, output)
+                break
+
+
+@contextmanager
+def _watched(modules: Sequence[nn.Module], call: "object") -> Iterator[None]:
+    hooks = [
+        module.register_forward_pre_hook(lambda module, _: call(module))  # type: ignore[operator]
+        for module in modules
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _cut(part: Part, site: Site, heads: Sequence[int]) -> None:
+    """Cut the maps of one module down to these heads."""
+    module, layout = part.module, part.layout
+    each = site.heads // site.groups
+    groups = [head // each for head in heads[::each]]
+    for name in layout.names:
+        owner = getattr(module, name, None)
+        if owner is None:
+            continue
+        if isinstance(owner, nn.Parameter):
+            setattr(module, name, _cut_parameter(owner, site.heads, heads))
+        elif name in layout.shared:
+            _cut_out(owner, groups, site.groups, 1)
+        elif name in layout.rows or name in layout.woven:
+            _cut_out(owner, heads, site.heads, 1)
+        else:
+            _cut_out(owner, heads, site.heads, _size(owner) // _read(part.output))
+    if isinstance(part.output, nn.Parameter):
+        setattr(module, layout.output, _cut_parameter(part.output, site.heads, heads))
+    else:
+        _cut_in(part.output, heads, site.heads)
+    _count(module, site.heads, heads)
+    if type(module).__name__ == LONGFORMER:
+        longformer.narrow(module)
+
+
+def _count(module: nn.Module, before: int, heads: Sequence[int]) -> None:
+    """Tell the module how many heads it has now."""
+    for name in _WIDTHS:
+        if isinstance(width := getattr(module, name, None), int):
+            setattr(module, name, width // before * len(heads))
+    for name in _COUNTS:
+        if getattr(module, name, None) == before:
+            setattr(module, name, len(heads))
+    if hasattr(module, "relative_attention_bias") or hasattr(module, "key_value_proj_dim"):
+        # T5's table of positions stays whole, for other layers read it: see engine.attention
+        whole = getattr(module, "kept_heads", torch.arange(before))
+        place = next(module.parameters()).device
+        module.register_buffer(
+            "kept_heads", whole.to(place)[torch.tensor(heads, dtype=torch.long, device=place)],
+            persistent=False,
+        )  # fmt: skip
+
+
+def _size(owner: nn.Module) -> int:
+    """How many numbers a map makes."""
+    weight: Tensor = owner.weight  # type: ignore[assignment]
+    return int(weight.shape[1] if isinstance(owner, Conv1D) else weight.shape[0])
+
+
+def _read(owner: nn.Module | nn.Parameter) -> int:
+    """How many numbers a map reads."""
+    weight: Tensor = owner.weight  # type: ignore[assignment, union-attr]
+    return int(weight.shape[0] if isinstance(owner, Conv1D) else weight.shape[1])
+
+
+def _index(heads: Sequence[int], number: int, size: int, blocks: int, like: Tensor) -> Tensor:
+    """Places of the heads' numbers where each of so many blocks has all heads side by side."""
+    width = size // (number * blocks)
+    places = torch.arange(size, device=like.device).view(blocks, number, width)
+    chosen = torch.tensor(list(heads), dtype=torch.long, device=like.device)
+    return places[:, chosen].reshape(-1)
+
+
+def _cut_out(owner: nn.Module, heads: Sequence[int], number: int, blocks: int) -> None:
+    """Cut what a map makes."""
+    weight: Tensor = owner.weight  # type: ignore[assignment]
+    index = _index(heads, number, _size(owner), blocks, weight)
+    columns = isinstance(owner, Conv1D)
+    owner.weight = _parameter(weight.index_select(1 if columns else 0, index), weight)
+    bias: Tensor | None = owner.bias  # type: ignore[assignment]
+    if bias is not None:
+        owner.bias = _parameter(bias.index_select(0, index), bias)
+    if columns:
+        owner.nf = len(index)  # type: ignore[assignment]
+    else:
+        owner.out_features = len(index)  # type: ignore[assignment]
+
+
+def _cut_in(owner: nn.Module, heads: Sequence[int], number: int) -> None:
+    """Cut what a map reads."""
+    weight: Tensor = owner.weight  # type: ignore[assignment]
+    index = _index(heads, number, _read(owner), 1, weight)
+    rows = isinstance(owner, Conv1D)
+    owner.weight = _parameter(weight.index_select(0 if rows else 1, index), weight)
+    if rows:
+        owner.nx = len(index)  # type: ignore[assignment]
+    else:
+        owner.in_features = len(index)  # type: ignore[assignment]
+
+
+def _cut_parameter(whole: nn.Parameter, number: int, heads: Sequence[int]) -> nn.Parameter:
+    """Of XLNet's: heads are the last dimension but one."""
+    index = torch.tensor(list(heads), dtype=torch.long, device=whole.device)
+    assert whole.shape[-2] == number
+    return _parameter(whole.index_select(whole.ndim - 2, index), whole)
+
+
+def _parameter(values: Tensor, like: Tensor) -> nn.Parameter:
+    return nn.Parameter(values.detach().clone(), requires_grad=like.requires_grad)
+
+
+def _require_known(model: HuggingFace, gone: set[tuple[int, int]]) -> None:
+    sites = {site.index: site for site in model.sites}
+    for index, head in sorted(gone):
+        site = sites.get(index)
+        if site is None or not 0 <= head < site.heads:
+            raise WorkbenchError(
+                f"there is no head {head} at attention site {index}.",
+                where=model.name,
+                remedy=f"It has {len(sites)} sites, numbered from 0, with "
+                f"{max((s.heads for s in model.sites), default=0)} heads at most.",
+            )
+
+
+def _require_together(model: HuggingFace, found: Sequence[Part], kept: Kept) -> None:
+    """Heads that share weights must go, or stay, as one."""
+    alike: dict[str, list[int]] = {}
+    for site, part in zip(model.sites, found, strict=True):
+        heads = list(kept[site.index])
+        each = site.heads // max(site.groups, 1)
+        whole = {group * each + n for group in {h // each for h in heads} for n in range(each)}
+        if whole != set(heads):
+            raise WorkbenchError(
+                f"heads of {site.name} share keys in groups of {each}, and go by group.",
+                where=model.name,
+                remedy="Take out every head of a group, or none of it.",
+            )
+        if alike.setdefault(part.name, heads) != heads:
+            raise WorkbenchError(
+                f"{site.name} shares its weights with another layer, and keeps the same heads.",
+                where=model.name,
+                remedy="Take a head out of every layer, or of none.",
+            )
