@@ -1,8 +1,9 @@
 """What every attention head of a model does: the experiment `heads`.
 
-One pass in which every head answers every question (`looking`), one over random blocks that come
-twice (`blocks`), and one over a few sentences that are kept (`few`), shown (`shown`) and compared
-(`kin`). Costs little more than a forward pass over the corpus; memory does not grow with it.
+One pass in which every head answers every question (`looking`), and what it does with a few
+sentences is kept (`few`), shown (`shown`) and compared (`kin`); and one over random blocks that
+come twice (`blocks`). Costs little more than a forward pass over the corpus; memory does not grow
+with it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ from workbench.experiment import (
 )
 from workbench.heads import kin, shown, tables
 from workbench.heads.blocks import repeats
-from workbench.heads.few import few
+from workbench.heads.few import Sample, few
 from workbench.heads.gold import Gold, gold_of
 from workbench.heads.looking import Answers, Asking, look
 from workbench.heads.roles import Rules
@@ -162,8 +163,15 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
     batch = encode(docs)
     asking = Asking(settings.residual, settings.draws, settings.shuffles, inputs.seed, by_pieces)
     model = inputs.model
+    some = docs[: settings.examples]
+    sample = Sample(settings.residual, len(some))
     answers = look(
-        model, batch, gold, asking, lambda now: progress(now.done, now.total, "sentences")
+        model,
+        batch,
+        gold,
+        asking,
+        lambda now: progress(now.done, now.total, "sentences"),
+        beside=[sample] if some else [],
     )
     progress(len(docs), len(docs), "blocks that come twice")
     copies = repeats(model, model.encode(batch, [0]), inputs.seed)
@@ -180,17 +188,16 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
         "cross": tables.cross(sums),
     }
     progress(len(docs), len(docs), "comparing heads")
-    some = docs[: settings.examples]
     if some:
-        sample = encode(some)
-        own = few(model, sample, settings.residual)
+        own = sample.found(model)
         found |= {
             "looks": shown.looks(own),
             "words": shown.words(some, settings.subtypes),
             **kin.clusters(own),
         }
         for other in inputs.models[1:]:
-            found["kin"] = kin.kin(own, few(other, sample, settings.residual), other.name)
+            theirs = few(other, encode(some), settings.residual)
+            found["kin"] = kin.kin(own, theirs, other.name)
     return Result(found, caveats=tuple(_caveats(inputs, gold, answers, copies, settings)))
 
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import Batch
-from workbench.engine.model import Model, Output
+from workbench.engine.model import Model
 from workbench.engine.passes import run_over
-from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Site, View
 from workbench.heads.looks import looks_of
 from workbench.heads.sides import sides_of
@@ -54,9 +53,13 @@ class Few:
 
 
 @dataclass(eq=False)
-class _Tap:
+class Sample:
+    """A tap that keeps what heads do with the first documents of a corpus; None: with all."""
+
     residual: float
-    seen: dict[Key, Seen] = field(default_factory=dict)
+    documents: int | None = None
+    _seen: dict[Key, Seen] = field(default_factory=dict)
+    _lost: set[int] = field(default_factory=set)  # documents that were not read to the end
     _pending: dict[Key, Seen] = field(default_factory=dict)
 
     needs_probabilities = True
@@ -67,32 +70,38 @@ class _Tap:
     @torch.no_grad()
     def see(self, view: View) -> None:
         assert view.queries is not None and view.keys is not None, "asked through the engine"
-        sides = sides_of(view.queries, view.keys, view.site.kind)
-        maps = sides.merged(view.probabilities.float())
+        order = view.queries.order.tolist()
+        rows = [row for row, d in enumerate(order) if self.documents is None or d < self.documents]
+        if not rows:
+            return
+        queries, keys = view.queries.take(rows), view.keys.take(rows)
+        sides = sides_of(queries, keys, view.site.kind)
+        maps = sides.merged(view.probabilities[rows].float())
         among, rest = maps[..., : sides.words], maps[..., sides.words :].sum(-1, keepdim=True)
         looks = looks_of(among, sides.pairs, True, self.residual)
         other, weight, there = looks.other.cpu(), looks.weight.cpu(), sides.rows.cpu()
-        for row, document in enumerate(view.queries.order.tolist()):
-            size = int(view.queries.word_counts[row])
+        for row, document in enumerate(queries.order.tolist()):
+            size = int(queries.word_counts[row])
             own = torch.cat([among[row, :, :size, :size], rest[row, :, :size]], -1)
             self._pending[view.site, document] = Seen(
                 own.cpu(), other[row, :, :size], weight[row, :, :size], there[row, :size]
             )
+        lost = [row for row, _ in queries.unaligned] + [row for row, *_ in queries.cut]
+        self._lost.update(int(queries.order[row]) for row in lost)
 
     def close(self, whole: bool) -> None:
         if whole:
-            self.seen |= self._pending
+            self._seen |= self._pending
         self._pending.clear()
+
+    def found(self, model: Model) -> Few:
+        """What was kept, once the pass is over."""
+        documents = {document for _, document in self._seen}
+        return Few(model.sites, self._seen, frozenset(documents - self._lost))
 
 
 def few(model: Model, batch: Batch, residual: float) -> Few:
     """Send a few documents through, and keep what every head does with them."""
-    tap, lost = _Tap(residual), set[int]()
-
-    def use(text: Pieces, output: Output) -> None:
-        order = text.order.tolist()
-        lost.update(order[row] for row, _ in text.unaligned)
-        lost.update(order[row] for row, *_ in text.cut)
-
-    run_over(model, batch, use, taps=[tap], hidden=False)
-    return Few(model.sites, tap.seen, frozenset(range(len(batch))) - lost)
+    sample = Sample(residual)
+    run_over(model, batch, taps=[sample], hidden=False)
+    return sample.found(model)

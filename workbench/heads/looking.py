@@ -5,7 +5,7 @@ site, and memory does not grow with the corpus. Costs what `measures` and `nulls
 pass, and totals of drawings times heads times numbers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.passes import Progress, Report, run_over
 from workbench.engine.pieces import Pieces
-from workbench.engine.taps import Kind, Site, StackName, View
+from workbench.engine.taps import Kind, Site, StackName, Tap, View
 from workbench.heads.asked import asked_of, shuffled
 from workbench.heads.gold import Gold
 from workbench.heads.looks import looks_of
@@ -162,14 +162,20 @@ def look(
     asking: Asking,
     progress: Callable[[Progress], object] | None = None,
     pieces: int | None = None,
+    beside: Sequence[Tap] = (),
 ) -> Answers:
-    """Send every document through the model once, and add up what each head does."""
+    """Send every document through the model once, and add up what each head does.
+
+    `beside` are taps of others that look on.
+    """
     outputs = {}
     if isinstance(model, HuggingFace):
         for site, weight in output_weights(model).items():
             written = weight.float()  # [heads, width of a head, width]
             outputs[site] = written @ written.mT
     tap = _Tap(gold, asking, outputs)
-    report = run_over(model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress)
+    report = run_over(
+        model, batch, taps=[tap, *beside], hidden=False, pieces=pieces, progress=progress
+    )
     sums = {name: tap.tally.total.get(name, {}) for name in SUMS}
     return Answers(model.sites, **sums, normed=frozenset(tap.normed), report=report)
