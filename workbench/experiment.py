@@ -114,10 +114,14 @@ def few_sentences(number: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Table:
-    """What a table holds; its `keys` say of what a row speaks, and align it with another run's."""
+    """What a table holds; its `keys` say of what a row speaks, and align it with another run's.
+
+    `labels` are columns of numbers that a difference says nothing of: which head, which offset.
+    """
 
     about: str
     keys: tuple[str, ...]
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

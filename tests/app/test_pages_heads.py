@@ -26,7 +26,7 @@ SEEN = {  # words that only this view has
     "Kin": "Heads that look alike lie near each other",
     "Offsets": "A head is a row.",
     "Cross-attention": "go along the text that the encoder read",
-    "Tables": "Every head. role: the most particular",
+    "Tables": "Every head. role: what it does best",
 }
 
 

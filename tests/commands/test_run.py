@@ -49,6 +49,13 @@ def test_tables_are_shown(workbench: Command) -> None:
     assert "workbench report describe-" in answer.out
 
 
+def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
+    asked = ("run", "heads", "--model", "mini:bert", "--corpus", "dog.conllu", "--shuffles", "100")
+    assert "Note: Only " in workbench(*asked).out
+    told = json.loads(workbench(*asked, "--json").out)
+    assert any("sentence" in caveat for caveat in told["caveats"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -40,7 +40,7 @@ def test_places_keep_distances_that_a_plane_can_keep() -> None:
 def test_every_head_is_its_own_nearest_kin(asked: Ask) -> None:
     docs = random_docs(0, 8)
     order = (1, 2, 0)
-    found = asked(Prescribed(), docs, Prescribed(order=order)).tables["kin"]
+    found = asked(Prescribed(), docs, Prescribed(order=order), examples=8).tables["kin"]
     assert len(found) == LAYERS * HEADS
     for _, row in found.iterrows():
         assert (row["kin_layer"], order[row["kin_head"]]) == (row["layer"], row["head"])

@@ -10,9 +10,12 @@ from spacy.tokens import Doc
 from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
 from tests.models import zoo
-from workbench.corpora import read
+from workbench.corpora import encode, read
 from workbench.errors import WorkbenchError
 from workbench.experiment import Result
+from workbench.heads.few import chosen
+from workbench.heads.gold import gold_of
+from workbench.heads.sides import sides_of
 from workbench.models.loading import load
 
 Ask = Callable[..., Result]
@@ -71,6 +74,30 @@ def test_rare_relations_are_told_and_never_called(asked: Ask) -> None:
     rare = found[found["relation"] == "goeswith"]
     assert len(rare) == 12 and set(rare["n"]) == {1}
     assert (rare["p_value"] == 1).all() and not rare["syntactic"].any()
+
+
+def test_sentences_that_are_kept_show_every_relation() -> None:
+    """The first sentences, but for those that the rare relations need."""
+    det, obj = ([0, 0], ["ROOT", "det"]), ([0, 0], ["ROOT", "obj"])
+    docs = [doc_of(["a", "b"], *(obj if place in (9, 17) else det)) for place in range(30)]
+    assert chosen(gold_of(docs), 6) == [0, 1, 2, 3, 9, 17]
+    assert chosen(gold_of(docs), 1) == [9]
+    assert chosen(gold_of(docs), 0) == []
+    assert chosen(gold_of(docs), 99) == list(range(30))
+
+
+def test_words_that_were_cut_off_have_no_place_in_maps() -> None:
+    """Of a line of 5,000 words that a model cuts after 62, no map of 5,000 by 5,000 is made."""
+    model = Prescribed(max_pieces=64)
+    pieces = model.encode(encode([doc_of(["a"] * 5000), doc_of(["a"] * 3)]))
+    assert pieces.word_counts.max() == 5000
+    assert sides_of(pieces, pieces, "self").visible.shape[1] <= 64
+
+
+def test_looks_that_cannot_be_believed_are_told(asked: Ask) -> None:
+    said = "can be believed: the others"
+    assert said in _said(asked(Prescribed(), random_docs(0, 40), residual=1.0))
+    assert said not in _said(asked(Prescribed(), random_docs(0, 40)))
 
 
 def test_no_role_rests_on_hardly_any_words_and_few_sentences_are_told(asked: Ask) -> None:

@@ -29,6 +29,15 @@ def test_differences_of_unsigned_numbers_have_their_sign() -> None:
     assert list(aligned([one, other])["B − A n"]) == [-2, 2]
 
 
+def test_numbers_that_are_names_have_no_difference() -> None:
+    """Which head is the best one of a run is a name, though it is written in numbers."""
+    one, other = (table(("k",), k=["x"], head=[head], score=[0.5]) for head in (3, 7))
+    for each in (one, other):
+        each.attrs["labels"] = ["head"]
+    found = aligned([one, other])
+    assert list(found["B − A score"]) == [0] and not [c for c in found if "head" in c]
+
+
 def test_several_keys_several_runs_and_no_keys() -> None:
     three = [table(("a", "b"), a=[1, 1], b=[2, 3], v=[x, x + 0.5]) for x in (0.0, 1.0, 3.0)]
     found = aligned(three)

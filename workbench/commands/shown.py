@@ -55,11 +55,18 @@ def answer(run: "Run", json: bool) -> None:
         print(f"{run.name}: done in {now.seconds:.1f} s")
         for name in run.tables:
             _table(name, run.tables[name], SHORT)
+        _notes(run)
         print(f"Report: workbench report {run.name} --out report.html")
     if now.state == "done":
         return
     _failure(run, now)
     raise SystemExit(2 if now.failure and now.failure.kind == "input" else CODES[now.state])
+
+
+def _notes(run: "Run") -> None:
+    """What to know when reading it."""
+    for caveat in run.caveats:
+        print(f"Note: {caveat.text}")
 
 
 def _failure(run: "Run", now: Status) -> None:
@@ -172,8 +179,7 @@ def run(found: "Run", json: bool) -> None:
         terminal.table("Tables", ("table", "rows", ""), about)
         if drawn := list(found.figures):
             print(f"Figures: {', '.join(drawn)}\n")
-        for caveat in found.caveats:
-            print(f"Note: {caveat.text}")
+        _notes(found)
     elif now.failure:
         print(f"{now.failure.error()}\n")
     if now.state != "done" and (lines := log_lines(found.path)):

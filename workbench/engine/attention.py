@@ -75,6 +75,8 @@ def attention(
     gates = running.gate(site, query.shape[0]) if running and site else None
     if gates is not None:
         output = output * gates[:, None, :, None].to(output.dtype)
+    if running and site:
+        output = running.passed(site, output)
     return output, None
 
 

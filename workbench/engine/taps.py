@@ -4,7 +4,7 @@ A `Site` is one call of an attention function, numbered in the order of the call
 share weights (ALBERT) or do not know their own layer (DistilBERT). A tap is told each site's
 attention as a `View`: `Capture` keeps the maps it is asked for, `Reduce` turns each map into a
 few numbers a head on the spot and adds them up, `Gate` scales the output of each head, row by
-row if need be.
+row if need be, and `Outputs` is shown what each head hands on and may hand on something else.
 
 Only taps that need probabilities make the engine compute them; gates alone keep the fast kernel.
 Capture costs the maps it keeps, Reduce a few numbers a head whatever the corpus, Gate a product.
@@ -168,6 +168,14 @@ class Gate:
             )
 
 
+class Outputs(Tap, Protocol):
+    """A tap that is shown what heads hand on; its answer goes on in its place."""
+
+    def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
+        """[batch, queries, heads, width of a head] -> the same; `text` is that of the queries."""
+        ...
+
+
 @dataclass(eq=False)
 class Session:
     """The taps of one forward pass, and how far it has come."""
@@ -219,6 +227,16 @@ class Session:
                 values = tap.of(site, batch)
                 product = values if product is None else product * values
         return product
+
+    def passed(self, site: Site, output: Tensor) -> Tensor:
+        """What goes on in the place of what the heads hand on."""
+        for tap in self.passing():
+            output = tap.passed(site, output, self.texts.get(site.stack))
+        return output
+
+    def passing(self) -> list[Outputs]:
+        """The taps that are shown outputs."""
+        return [tap for tap in self.taps if hasattr(tap, "passed")]  # type: ignore[misc]
 
 
 _current: ContextVar[Session | None] = ContextVar("workbench_attention_session", default=None)

@@ -29,12 +29,14 @@ from workbench.experiment import (
 )
 from workbench.heads import kin, shown, tables
 from workbench.heads.blocks import repeats
-from workbench.heads.few import Sample, few
+from workbench.heads.few import Sample, chosen, few
 from workbench.heads.gold import Gold, gold_of
 from workbench.heads.looking import Answers, Asking, look
 from workbench.heads.roles import Rules
 
 HEAD = tables.HEAD
+ENDS = ("", "_lower", "_upper")
+MOST = 0.5  # of all looks are to be believed, else it is told
 
 
 class Heads(Settings):
@@ -97,7 +99,7 @@ class Heads(Settings):
 
 TABLES = {
     "heads": Table(
-        "Every head. role: the most particular of its roles; roles: all. confidence: mean largest "
+        "Every head. role: what it does best; roles: all it does. confidence: mean largest "
         "weight, separators left out; entropy: over its greatest; distance: mean, in words. "
         "offset_share: of words that have one there. relation_accuracy: of the best relation, "
         "beside the best of a fixed offset and the first word. rare_share: words that look at the "
@@ -106,6 +108,12 @@ TABLES = {
         "random blocks that come twice. `_lower` and `_upper` hold the middle 95 % of drawings of "
         "documents.",
         HEAD,
+        (
+            "offset",
+            "relation_baseline",
+            *(f"offset_share{end}" for end in ENDS),
+            *(f"relation_accuracy{end}" for end in ENDS),
+        ),
     ),
     "relations": Table(
         "Words whose largest weight among other words is on their partner, of those that can see "
@@ -113,10 +121,12 @@ TABLES = {
         "first word. null_mean: over shuffled trees; p_value: corrected over heads, relations and "
         "directions.",
         (*HEAD, "relation", "direction"),
+        ("baseline_offset",),
     ),
     "best": Table(
         "Of each relation and direction the head that follows it best, whatever its role.",
         ("relation", "direction"),
+        ("layer", "head", "baseline_offset"),
     ),
     "offsets": Table(
         "Words that look at the word so far to the right (left: negative), of those that have one.",
@@ -132,18 +142,26 @@ TABLES = {
         "Heads by how alike they look (average linkage of root Jensen-Shannon divergences in "
         "bits), their place on a map, and the nearest other head.",
         HEAD,
+        ("cluster", "x", "y", "nearest_layer", "nearest_head"),
     ),
     "dendrogram": Table(
         "The order in which heads join; a number below that of heads is a row of `clusters`, "
         "others are earlier rows of this table.",
         ("left", "right"),
     ),
-    "kin": Table("Of each head the nearest one in the other model.", HEAD),
+    "kin": Table(
+        "Of each head the nearest one in the other model.", HEAD, ("kin_layer", "kin_head")
+    ),
     "looks": Table(
         "Which other word each word looks at, in some sentences; -1: none that can be believed.",
         (*HEAD, "sentence", "word"),
+        ("looks_at",),
     ),
-    "words": Table("The words of those sentences, with their gold.", ("sentence", "word")),
+    "words": Table(
+        "The words of those sentences, with their gold.",
+        ("sentence", "word"),
+        ("start", "governor"),
+    ),
 }
 
 
@@ -163,8 +181,8 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
     batch = encode(docs)
     asking = Asking(settings.residual, settings.draws, settings.shuffles, inputs.seed, by_pieces)
     model = inputs.model
-    some = docs[: settings.examples]
-    sample = Sample(settings.residual, len(some))
+    some = chosen(gold, settings.examples)
+    sample = Sample(settings.residual, frozenset(some))
     answers = look(
         model,
         batch,
@@ -192,13 +210,15 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
         own = sample.found(model)
         found |= {
             "looks": shown.looks(own),
-            "words": shown.words(some, settings.subtypes),
+            "words": shown.words({place: docs[place] for place in some}, settings.subtypes),
             **kin.clusters(own),
         }
         for other in inputs.models[1:]:
-            theirs = few(other, encode(some), settings.residual)
+            theirs = few(other, encode(docs[place] for place in some), settings.residual, some)
             found["kin"] = kin.kin(own, theirs, other.name)
-    return Result(found, caveats=tuple(_caveats(inputs, gold, answers, copies, settings)))
+    believed = tables.believed(sums)
+    caveats = _caveats(inputs, gold, answers, copies, settings, believed)
+    return Result(found, caveats=tuple(caveats))
 
 
 def _without_words(gold: Gold) -> Gold:
@@ -220,14 +240,26 @@ def _caveats(
     answers: Answers,
     copies: Mapping[Site, object],
     settings: Heads,
+    believed: float,
 ) -> Iterator[Caveat]:
     report = answers.report
+    if believed < MOST:
+        yield Caveat(
+            f"Only {100 * believed:.0f} % of all looks can be believed: the others give words less "
+            f"than {settings.residual:g} together, or several alike. Offsets, relations and rare "
+            "words count what is not believed as not hit."
+        )
     yield from map(Caveat, few_sentences(report.documents))
     if report.cut:
         yield Caveat(f"{report.cut:,} words beyond the model's length were not read.")
     if report.unaligned:
         yield Caveat(
             f"The tokenizer made nothing of {report.unaligned:,} words; they are left out."
+        )
+    if len({site.stack for site in answers.sites}) > 1:
+        yield Caveat(
+            "The decoder was given the same text as the encoder, a piece behind: a word's place "
+            "is where it is read, not where it is written."
         )
     if gold.has_arcs and (by := _predicted_by(inputs.corpus)):
         yield Caveat(f"The trees were predicted, by {by}: they are no gold.", ("relations", "best"))

@@ -6,6 +6,7 @@ a forward pass over those sentences, and their maps of words in memory.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -14,9 +15,11 @@ from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.passes import run_over
 from workbench.engine.taps import Site, View
+from workbench.heads.gold import Gold
 from workbench.heads.looks import looks_of
 from workbench.heads.sides import sides_of
 
+EACH = 4  # sentences of each relation, where there are so many
 Key = tuple[Site, int]  # a site, and a document
 
 
@@ -24,7 +27,8 @@ Key = tuple[Site, int]  # a site, and a document
 class Seen:
     """One document at one site."""
 
-    rows: Tensor  # [heads, words, words + 1], what each word gives to each, and to special pieces
+    rows: Tensor  # [heads, words, words + 1], what each word gives to each, and to special pieces;
+    # none of a document that was not read to its end
     other: Tensor  # [heads, words], the other word that each looks at most
     weight: Tensor  # [heads, words], and what it is given
     there: Tensor  # [words], which were read
@@ -54,10 +58,10 @@ class Few:
 
 @dataclass(eq=False)
 class Sample:
-    """A tap that keeps what heads do with the first documents of a corpus; None: with all."""
+    """A tap that keeps what heads do with some documents of a corpus; None: with all."""
 
     residual: float
-    documents: int | None = None
+    documents: frozenset[int] | None = None
     _seen: dict[Key, Seen] = field(default_factory=dict)
     _lost: set[int] = field(default_factory=set)  # documents that were not read to the end
     _pending: dict[Key, Seen] = field(default_factory=dict)
@@ -71,7 +75,7 @@ class Sample:
     def see(self, view: View) -> None:
         assert view.queries is not None and view.keys is not None, "asked through the engine"
         order = view.queries.order.tolist()
-        rows = [row for row, d in enumerate(order) if self.documents is None or d < self.documents]
+        rows = [row for row, d in enumerate(order) if self.documents is None or d in self.documents]
         if not rows:
             return
         queries, keys = view.queries.take(rows), view.keys.take(rows)
@@ -80,14 +84,18 @@ class Sample:
         among, rest = maps[..., : sides.words], maps[..., sides.words :].sum(-1, keepdim=True)
         looks = looks_of(among, sides.pairs, True, self.residual)
         other, weight, there = looks.other.cpu(), looks.weight.cpu(), sides.rows.cpu()
+        lost = {row for row, _ in queries.unaligned} | {row for row, *_ in queries.cut}
         for row, document in enumerate(queries.order.tolist()):
-            size = int(queries.word_counts[row])
+            size = min(int(queries.word_counts[row]), there.shape[1])
             own = torch.cat([among[row, :, :size, :size], rest[row, :, :size]], -1)
             self._pending[view.site, document] = Seen(
-                own.cpu(), other[row, :, :size], weight[row, :, :size], there[row, :size]
+                own[:, :0].cpu() if row in lost else own.cpu(),
+                other[row, :, :size],
+                weight[row, :, :size],
+                there[row, :size],
             )
-        lost = [row for row, _ in queries.unaligned] + [row for row, *_ in queries.cut]
-        self._lost.update(int(queries.order[row]) for row in lost)
+            if row in lost or size < int(queries.word_counts[row]):
+                self._lost.add(document)
 
     def close(self, whole: bool) -> None:
         if whole:
@@ -100,8 +108,33 @@ class Sample:
         return Few(model.sites, self._seen, frozenset(documents - self._lost))
 
 
-def few(model: Model, batch: Batch, residual: float) -> Few:
-    """Send a few documents through, and keep what every head does with them."""
+def few(model: Model, batch: Batch, residual: float, places: Sequence[int]) -> Few:
+    """Send a few documents through, and keep what every head does with them.
+
+    `places` are what they are called: where they stand in their corpus.
+    """
     sample = Sample(residual)
     run_over(model, batch, taps=[sample], hidden=False)
-    return sample.found(model)
+    found = sample.found(model)
+    seen = {(site, places[document]): each for (site, document), each in found.seen.items()}
+    return Few(found.sites, seen, frozenset(places[document] for document in found.whole))
+
+
+def chosen(gold: Gold, number: int) -> list[int]:
+    """So many documents, the first, but for those that it takes to see each relation in `EACH`.
+
+    Antecedents count as a relation; the rarest relation has its pick first.
+    """
+    holding: dict[int, list[int]] = {}
+    for document, (arcs, questions) in enumerate(zip(gold.arcs, gold.questions, strict=True)):
+        asked = {*arcs[:, 2].tolist(), *([-1] if questions else [])}
+        for relation in asked:
+            holding.setdefault(relation, []).append(document)
+    found: set[int] = set()
+    for there in sorted(holding.values(), key=len):
+        seen = len(found.intersection(there))
+        wanted = [document for document in there if document not in found]
+        found.update(wanted[: max(0, min(EACH - seen, number - len(found)))])
+    rest = (document for document in range(len(gold)) if document not in found)
+    found.update(islice(rest, number - len(found)))
+    return sorted(found)

@@ -21,7 +21,7 @@ from workbench.heads.sides import Sides
 HEAD = (
     "confidence", "entropy", "away", "on_words", "special", "ends", "first", "normed",
     "previous", "diagonal", "vertical", "block", "rare", "two_rarest", "coreference", "order",
-    "looks_first", "looks_last", "looks_special",
+    "looks_first", "looks_last", "looks_special", "believed",
 )  # fmt: skip
 # and for all heads of a kind
 SHARED = (
@@ -180,6 +180,7 @@ def head_sums(
         (looks.any == 0).sum(-1),
         (looks.any == _last_word(sides)[:, None, None]).sum(-1),
         of((maps * sides.special[:, None, None]).sum(-1) > on_words),
+        (looks.any != NOWHERE).sum(-1),
     ]
     found = torch.stack([each.to(torch.float32) for each in sums], -1)
     return torch.cat([found, _offset_hits(looks.any), relation_hits(looks.other, asked)], -1)

@@ -3,7 +3,7 @@
 Costs a row for each of their words and each head.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -47,12 +47,15 @@ def _of_site(site: Site, seen: Mapping[int, Seen]) -> dict[str, np.ndarray]:
     return {name: np.broadcast_to(each, other.shape).ravel() for name, each in columns.items()}
 
 
-def words(docs: Sequence[Doc], subtypes: bool) -> pd.DataFrame:
-    """The words of these documents with their gold; a governor of -1 is none that counts."""
+def words(docs: Mapping[int, Doc], subtypes: bool) -> pd.DataFrame:
+    """The words of these documents, by their place in the corpus, with their gold.
+
+    A governor of -1 is none that counts.
+    """
     rows = [
         (number, token.i, token.text, token.idx,
          token.head.i if (name := relation_of(token.dep_, subtypes)) else NOWHERE, name)
-        for number, doc in enumerate(docs)
+        for number, doc in docs.items()
         for token in doc
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=WORDS)

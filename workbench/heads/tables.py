@@ -98,6 +98,17 @@ def sums_of(answers: Answers, gold: Gold) -> Mapping[Site, Sums]:
     }
 
 
+def believed(sums: Mapping[Site, Sums]) -> float:
+    """The share of words, of all heads together, that look somewhere that can be believed."""
+    looks = sum(float(own.head("believed", h)[0]) for own in sums.values() for h in _heads(own))
+    words = sum(float(own.shared("words")[0]) * len(_heads(own)) for own in sums.values())
+    return looks / words if words else 1.0
+
+
+def _heads(own: Sums) -> range:
+    return range(own.own.shape[1])
+
+
 # --- relations ------------------------------------------------------------------------------------
 
 RELATIONS = (

@@ -26,7 +26,7 @@ from workbench.engine.taps import Capture, Kind, Site, StackName, Tap, session
 from workbench.errors import WorkbenchError
 from workbench.models import routes
 from workbench.models.alignment import tokenize_batch
-from workbench.models.objectives import objective_of, output_map
+from workbench.models.objectives import classes_of, objective_of, output_map
 
 UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
 PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
@@ -62,6 +62,7 @@ class HuggingFace:
         self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
         self.stacks = self._stacks()
         self.objective = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
+        self.classes = classes_of(net)
 
     @property
     def device(self) -> torch.device:

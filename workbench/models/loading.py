@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig,
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.models.huggingface import HuggingFace
+from workbench.models.objectives import CLASSIFIER
 from workbench.models.references import RANDOM, located
 from workbench.models.words import (
     ELMO,
@@ -35,7 +36,10 @@ PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float
 T = TypeVar("T")
 _alone = RLock()  # transformers makes models on a device that it sets for all threads
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_HEADS = ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+_HEADS = (
+    "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
+    CLASSIFIER,
+)  # fmt: skip
 
 
 def load(
@@ -146,7 +150,7 @@ def _check_hub_id(name: str) -> None:
 
 
 def _architecture(config: PretrainedConfig) -> Any:
-    """The class with a language-model head the weights were saved from; else the bare model."""
+    """The class the weights were saved from, if its head predicts; else the bare model."""
     for name in config.architectures or ():
         if name.endswith(_HEADS) and hasattr(transformers, name):
             return getattr(transformers, name)

@@ -8,12 +8,15 @@ numbers. (`REF@random` is made up throughout, and is its own null.) Costs a look
 import inspect
 from dataclasses import dataclass
 from itertools import count, takewhile
+from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.engine.model import Objective
 from workbench.models.encodings import pad_id
+
+CLASSIFIER = "ForSequenceClassification"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,14 @@ def objective_of(
     if causal:
         return "causal"
     return "masked" if known.mask is not None else ""
+
+
+def classes_of(net: PreTrainedModel) -> tuple[str, ...]:
+    """What a classifier of whole texts tells apart, in its own order; nothing of other models."""
+    if not type(net).__name__.endswith(CLASSIFIER) or _made_up(net):
+        return ()
+    names: Any = net.config.id2label
+    return tuple(names[number] for number in sorted(names))
 
 
 def output_map(net: PreTrainedModel) -> nn.Module | None:

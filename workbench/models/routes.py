@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from workbench.engine.taps import current
+from workbench.engine.taps import Session, current
 from workbench.errors import WorkbenchError
 
 # by model type: the class of the attention module, and the dropout its probabilities pass through
@@ -54,6 +54,7 @@ def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] |
     running = current()
     if running is None or args[0].ndim != 4:  # XLNet drops out its output here as well
         return None
+    _refuse_outputs(running)
     probabilities: Tensor = args[0]  # [batch, heads, queries, keys]
     batch, heads = probabilities.shape[:2]
     site = running.next_site(heads, heads)
@@ -62,6 +63,14 @@ def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] |
     if gates is None:
         return None
     return (probabilities * gates[:, :, None, None].to(probabilities.dtype),)
+
+
+def _refuse_outputs(running: Session) -> None:
+    if running.passing():
+        raise WorkbenchError(
+            "what the heads of this architecture hand on cannot be replaced.",
+            remedy="Leave heads out instead (zero), which works for every architecture.",
+        )
 
 
 def _ask_for_bands(
@@ -84,6 +93,7 @@ def _read_bands(
     running = current()
     if running is None:
         return None
+    _refuse_outputs(running)
     states, *rest = output  # [batch, queries, width]
     heads: int = module.num_heads  # type: ignore[assignment]
     site = running.next_site(heads, heads)

@@ -92,7 +92,7 @@ def score(
     if isinstance(net, BiLM):
         most = PIECES.get(model.device.type, PIECES["cpu"]) if pieces is None else pieces
         return _word_scores(net, batch, wanted, most)
-    limit = _limit(net) if pieces is None else pieces
+    limit = limit_of(net) if pieces is None else pieces
     run = _scorer(net, pseudo, seed, limit)
     found: dict[str, NDArray[Any]] = {
         name: np.zeros(len(wanted), np.float64 if name == "nats" else np.int64) for name in FIELDS
@@ -102,7 +102,7 @@ def score(
         text = net.encode(batch, part)
         _count_text(net, batch, part, text, {name: found[name][start:] for name in FIELDS})
         place_of = {order: start + i for i, order in enumerate(text.order.tolist())}
-        for rows in _batches(text, limit):
+        for rows in batched(text, limit):
             for losses in _fitting(run, rows):
                 places = [place_of[order] for order in losses.text.order.tolist()]
                 _add(losses, places, found)
@@ -121,9 +121,9 @@ def losses_of(
     """The same piece by piece, of a model that reads pieces; documents in any order."""
     net = _with_head(model, pseudo)
     assert isinstance(net, HuggingFace), f"{model.family} reads words"
-    limit = _limit(net)
+    limit = limit_of(net)
     run = _scorer(net, pseudo, seed, limit)
-    for rows in _batches(net.encode(batch, documents), limit):
+    for rows in batched(net.encode(batch, documents), limit):
         yield from _fitting(run, rows)
 
 
@@ -193,7 +193,7 @@ def _word_scores(net: BiLM, batch: Batch, documents: Sequence[int], limit: int) 
     )
 
 
-def _limit(net: HuggingFace) -> int:
+def limit_of(net: HuggingFace) -> int:
     """The most pieces in a batch, so that neither states nor logits are too large."""
     kind = net.device.type
     pieces = PIECES.get(kind, PIECES["cpu"])
@@ -225,7 +225,7 @@ def _scorer(net: HuggingFace, pseudo: bool, seed: int, limit: int) -> Score:
     return lambda text: masked_losses(net, text.to(device), chosen(text, seed).to(device), mask)
 
 
-def _batches(text: Pieces, limit: int) -> Iterator[Pieces]:
+def batched(text: Pieces, limit: int) -> Iterator[Pieces]:
     """Documents of like length together, the longest first."""
     lengths = text.mask.sum(1)  # [documents]
     order = torch.argsort(lengths, descending=True, stable=True)

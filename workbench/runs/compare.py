@@ -41,10 +41,11 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
             f"these tables cannot be aligned: one has no column {missing[0]!r}.",
             remedy="Ask anew for the run that an older version made.",
         )
+    named = {*keys, *tables[0].attrs.get("labels", ())}
     numbers = [
         column
         for column in tables[0].columns
-        if column not in keys and all(column in t and _is_number(t[column]) for t in tables)
+        if column not in named and all(column in t and _is_number(t[column]) for t in tables)
     ]
     parts = [
         _numbered(table, keys)[[*numbers]].add_prefix(f"{letter} ")

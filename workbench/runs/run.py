@@ -89,6 +89,7 @@ class Run:
             "corpora": list(now.corpora),
             "seconds": round(now.seconds, 3),
             "tables": tables,
+            "caveats": [caveat.text for caveat in self.caveats] if now.state == "done" else [],
         }
         if now.failure:
             data["error"] = str(now.failure.error())

@@ -53,6 +53,7 @@ class Score:
     beside: tuple[str, ...] = ()
     above: bool = False  # it is shown as what it is more than what it is held against
     is_share: bool = True
+    of: str = ""  # a column that is asked of the same words, and has an interval
 
 
 SCORES: Mapping[str, Score] = {
@@ -74,7 +75,9 @@ SCORES: Mapping[str, Score] = {
     "rarest word": Score(
         "rare_share", "words that look at the rarest word", ("rare_null", "rare_alike")
     ),
-    "two rarest words": Score("two_rarest_share", "words that look at one of the two rarest"),
+    "two rarest words": Score(
+        "two_rarest_share", "words that look at one of the two rarest", of="rare_share"
+    ),
     "special pieces": Score("special_mass", "attention that rests on special pieces"),
     "special pieces by norm": Score(
         "special_mass_normed", "the same, weighed by the length of what is written"

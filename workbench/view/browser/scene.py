@@ -76,7 +76,7 @@ def side_of(
     read = doc.text
     if group[1] == "cross":
         read = f"{' '.join(look.texts['decoder'].words)} ← {' '.join(look.texts['encoder'].words)}"
-    return Side(grid, gold, found, (*found.scores, *badges), f"{name}{which}", read)
+    return Side(grid, gold, found, (*badges, *found.scores), f"{name}{which}", read)
 
 
 def scene_of(sides: Sequence[Side]) -> Scene:
@@ -91,6 +91,7 @@ def scene_of(sides: Sequence[Side]) -> Scene:
 
 
 HEAD_COLUMNS = {"stack", "kind", "layer", "head"}
+_BESIDE = ("_lower", "_upper", "_n")  # ends of intervals, and how many: no scores of heads
 
 
 def scores_of(name: str, table: pd.DataFrame, grid: Grid) -> list[Score]:
@@ -104,7 +105,7 @@ def scores_of(name: str, table: pd.DataFrame, grid: Grid) -> list[Score]:
     own = own.set_index(["layer", "head"])
     found = []
     for column in own.columns:
-        if column in HEAD_COLUMNS:
+        if column in HEAD_COLUMNS or column.endswith(_BESIDE):
             continue
         is_number = pd.api.types.is_numeric_dtype(own[column])
         values = own[column].dropna().to_dict()

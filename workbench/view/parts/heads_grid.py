@@ -51,7 +51,7 @@ def _colour(heads: "pd.DataFrame") -> str:
         there,
         key="colour",
         bind="query-params",
-        width=240,
+        width=270,
         help="The role of each head, or one of its scores.",
     )
     return picked if picked in there else ROLE

@@ -58,7 +58,8 @@ def _scores(here: "pd.Series") -> None:
         if score.above:
             continue
         ends = [here[c] for end in ("lower", "upper") if (c := f"{score.column}_{end}") in here]
-        if ends == [0, 1]:  # of nothing, as the tables have it
+        nothing = [here[f"{score.of}_{end}"] for end in ("lower", "upper")] if score.of else ends
+        if nothing == [0, 1]:  # of nothing, as the tables have it
             rows.append((name, "not asked", "", ""))
             continue
         interval = "–".join(f"{100 * end:.1f}" for end in ends)
@@ -112,7 +113,11 @@ def _relations(seen: Looked) -> None:
     """Its relations in one direction, and the sentences behind one of them."""
     table = seen.own("relations")
     if table.empty:
-        st.text("The corpus has no dependencies that this head could follow.")
+        st.text(
+            "By pieces, relations are not asked for: see level."
+            if seen.run.spec.settings.get("level") == "pieces"
+            else "The corpus has no dependencies that this head could follow."
+        )
         return
     st.subheader("Relations", anchor=False)
     here = seen.here

@@ -12,6 +12,7 @@ import streamlit as st
 from workbench.errors import WorkbenchError
 from workbench.view import heads_names as names
 from workbench.view.parts import tables
+from workbench.view.parts.plain import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +86,8 @@ def looked(run: "Run") -> Looked:
     asked = st.query_params.get(HEAD)
     if asked in there:
         return Looked(run, there.index(asked))
+    if asked:
+        st.warning(f"This run has no head {shortened(asked)}; another is shown.")
     with_role = heads.index[heads["role"].astype(bool)]
     return Looked(run, int(with_role[0]) if len(with_role) else 0)
 
@@ -99,6 +102,8 @@ def look_at(run: "Run", row: int) -> None:
 def one(label: str, there: "Sequence[str]", key: str, usual: str, seen: Looked) -> str:
     """A choice that follows the head until it is made, and stays in the address from then on."""
     asked = st.query_params.get(key)
+    if asked and asked not in there:
+        st.caption(f"no {key} {shortened(asked)} here")
     first = str(next((name for name in (asked, usual) if name in there), there[0]))
     box = f"{key} {seen.run.name} {seen.row} {first} {len(there)}"
     picked = st.selectbox(

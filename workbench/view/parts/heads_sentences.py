@@ -4,7 +4,7 @@ Words come from anyone's corpus and are shown as text. Costs milliseconds.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST = 6  # sentences at a time
 LONGEST = 60  # words of a sentence whose arcs are drawn
+BESIDE = 2  # words beside the arcs
 ASKED, GOLD, SEEN = "asked", "gold", "seen"
 _STYLE = (
     "<style>ol.looks {margin: 0; padding-left: 1.4rem} ol.looks li {margin-bottom: 1rem;"
@@ -112,4 +113,19 @@ def _arcs(case: Case, sentence: Sentence, kind: Kind) -> str:
         drawn.append(trees.arc(case.word, case.looks_at, f"{SEEN}, {look}"))
         told += f"; {SEEN}: {sentence.words[case.looks_at]}"
     words = [trees.word(text) for text in sentence.words]
-    return trees.picture(words, drawn, kind, "What it looked at", told)
+    return trees.picture(*_around(words, drawn), kind, "What it looked at", told)
+
+
+def _around(
+    words: list[dict[str, str]], arcs: list[dict[str, Any]]
+) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """The words under the arcs and a few beside them, so that no arc is out of view."""
+    from workbench.view.parts import trees
+
+    first = max(0, min(arc["start"] for arc in arcs) - BESIDE)
+    last = min(len(words), max(arc["end"] for arc in arcs) + BESIDE + 1)
+    before = [trees.word("…")] if first else []
+    after = [trees.word("…")] if last < len(words) else []
+    moved = len(before) - first
+    shown = [{**arc, "start": arc["start"] + moved, "end": arc["end"] + moved} for arc in arcs]
+    return [*before, *words[first:last], *after], shown

@@ -27,11 +27,16 @@ def relations(seen: Looked) -> None:
     """Of each relation the head that follows it best, as a table and as bars."""
     best = seen.table("best")
     if best.empty:
-        st.text("The corpus has no dependencies, or too few of each relation.")
+        st.text(
+            "By pieces, relations are not asked for: see level."
+            if seen.run.spec.settings.get("level") == "pieces"
+            else "The corpus has no dependencies, or too few of each relation."
+        )
         return
     st.caption(
         "The best head of each relation and direction, whatever its role, beside the fixed offset "
-        "that hits most often, as Clark et al. (2019) have it. Tick a row to look at its head."
+        "that hits most often (or the first word), as Clark et al. (2019) have it. Tick a row to "
+        "look at its head."
     )
     there = {name: row for row, name in enumerate(names.named(seen.heads))}
     heads = names.named(best, seen.several)
@@ -48,11 +53,11 @@ def relations(seen: Looked) -> None:
         "head": "head",
         "accuracy": "accuracy",
         "interval": "95 %",
+        "gain": "gain",
         "baseline_offset": "offset",
-        "baseline_accuracy": "at the offset",
-        "gain": "above baselines",
+        "baseline_accuracy": "at it",
         "n": "words",
-        "syntactic": "significant",
+        "syntactic": "role",
     }
     number = st.column_config.NumberColumn
     key = f"best {seen.run.name} {st.query_params.get(HEAD)}"
@@ -62,9 +67,15 @@ def relations(seen: Looked) -> None:
         height=min(len(shown) + 1, FEW) * 35 + 3,
         column_config={
             "accuracy": number(format="%.1f"),
-            "at the offset": number(format="%.1f"),
-            "above baselines": number(format="%+.1f"),
-            "offset": number(format="%+d"),
+            "at it": number(format="%.1f", help="What that fixed offset comes to."),
+            "gain": number(
+                format="%+.1f", help="Above the best of a fixed offset and the first word."
+            ),
+            "offset": number(format="%+d", help="The fixed offset that hits most often."),
+            "95 %": st.column_config.TextColumn(width=105),
+            "role": st.column_config.CheckboxColumn(
+                help="Syntactic: above the baselines by the margin, and significantly."
+            ),
         },
         on_select=lambda: _ticked(seen, key, [there.get(head, -1) for head in heads]),
         selection_mode="single-row",

@@ -1,0 +1,1 @@
+"""Which heads can go: importance, exact ablation, curves, learnt gates, and what is left."""

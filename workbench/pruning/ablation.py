@@ -1,0 +1,106 @@
+"""What exactly is lost when a head goes: the loss of every text without it.
+
+Blocks below the head are not run again (`prefix`), and several heads stand in one batch, row after
+row. A head goes to zero, to its mean over the corpus, or to what it does on another text
+(`replaced`). Costs about half a forward pass a head, fewer where batches have room for several.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from workbench.engine.taps import Gate, Tap
+from workbench.models.aims import Aim, Question
+from workbench.models.huggingface import HuggingFace
+from workbench.models.prefix import recorded
+from workbench.models.scoring import limit_of
+from workbench.pruning.gating import Head, each_closed
+from workbench.pruning.replaced import Instead, Replaced
+from workbench.pruning.texts import Floats, Texts, Told, numbers_of
+
+Mode = Literal["zero", "mean", "resample"]
+MODES: tuple[Mode, ...] = ("zero", "mean", "resample")
+
+
+@dataclass(frozen=True)
+class Ablated:
+    """The texts with all heads, and without each set of heads."""
+
+    base: Texts
+    without: Floats  # [sets, 2, texts], nats and right
+
+    def part(self, metric: str) -> Floats:
+        """[texts, sets]"""
+        return self.without[:, 0 if metric == "loss" else 1].T
+
+    def values(self, metric: str) -> Floats:
+        """[sets]"""
+        found: Floats = self.part(metric).sum(0) / max(self.base.number.sum(), 1e-12)
+        return found
+
+    def differences(self, metric: str) -> Floats:
+        """What is added by the sets' going.  # [texts, sets]"""
+        return self.part(metric) - self.base.part(metric)[:, None]
+
+
+def ablated(
+    model: HuggingFace,
+    aim: Aim,
+    questions: Iterable[Question],
+    sets: Sequence[Sequence[Head]],
+    instead: Instead | None = None,
+    told: Told | None = None,
+    gone: Sequence[Head] = (),
+    pieces: int | None = None,
+) -> Ablated:
+    """Ask every question with all heads but `gone`, and again without each set of heads.
+
+    `instead` is what heads give way to, nothing by itself; `pieces` the most in a batch.
+    """
+    most = limit_of(model) if pieces is None else pieces
+    by_site = _by_lowest_site(sets)
+    base, without, done = [np.zeros((3, 0))], [np.zeros((len(sets), 2, 0))], 0
+    with torch.no_grad():
+        for question in questions:
+            with recorded(model) as prefix:
+                whole = aim.answer(model, question, _taps(model, [gone], question, instead))
+            base.append(numbers_of(whole))
+            found = np.zeros((len(sets), 2, len(question)))
+            at_once = max(1, most // max(question.pieces, 1))
+            for site, members in by_site.items():
+                for part in _in_parts(members, at_once):
+                    rows = torch.arange(len(question), device=model.device).repeat(len(part))
+                    again = question if len(part) == 1 else question.take(rows.cpu())
+                    closed = [[*gone, *sets[number]] for number in part]
+                    with prefix.from_site(site, rows):
+                        answer = aim.answer(model, again, _taps(model, closed, again, instead))
+                    numbers = numbers_of(answer)[:2].reshape(2, len(part), len(question))
+                    found[part] = numbers.swapaxes(0, 1)
+                    done += len(part) * len(question)
+                    if told is not None:
+                        told(done, len(sets))
+            without.append(found)
+    return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
+
+
+def _taps(
+    model: HuggingFace, sets: Sequence[Sequence[Head]], question: Question, instead: Instead | None
+) -> list[Tap]:
+    gates = each_closed(model, sets, len(question) // len(sets))
+    return [Gate(gates)] if instead is None else [Replaced(gates, instead)]
+
+
+def _by_lowest_site(sets: Sequence[Sequence[Head]]) -> dict[int, list[int]]:
+    """Sets whose lowest head is at the same site, by that site."""
+    found: dict[int, list[int]] = {}
+    for number, heads in enumerate(sets):
+        found.setdefault(min((site for site, _ in heads), default=0), []).append(number)
+    return found
+
+
+def _in_parts(members: Sequence[int], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(members), size):
+        yield list(members[start : start + size])

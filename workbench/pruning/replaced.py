@@ -1,0 +1,152 @@
+"""What a head gives way to, where it does not go to zero: its mean, or what it does elsewhere.
+
+A mean is over all pieces of a corpus. A text's other text is drawn from the seed and its place
+alone, and each piece takes what the head handed on at the piece as far along in that. Costs a pass
+over the corpus for means; for other texts one over some thousands of pieces, kept in memory.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workbench.engine.pieces import Pieces
+from workbench.engine.taps import Site
+from workbench.models.aims import Aim, Question
+from workbench.models.huggingface import HuggingFace
+
+POOL = 4_096  # pieces of other texts that are kept
+
+
+@dataclass(frozen=True)
+class Means:
+    """Each head's mean output."""
+
+    of: dict[Site, Tensor]  # [heads, width of a head]
+
+    def at(self, site: Site, text: Pieces) -> Tensor:
+        """[1, 1, heads, width of a head]"""
+        return self.of[site][None, None]
+
+
+@dataclass(frozen=True)
+class Others:
+    """What heads handed on over a pool of other texts."""
+
+    of: dict[Site, Tensor]  # [pieces of the pool, heads, width of a head]
+    texts: dict[Site, list[tuple[int, int, int]]]  # place in the corpus, first and last piece + 1
+    seed: int
+
+    def at(self, site: Site, text: Pieces) -> Tensor:
+        """[batch, queries, heads, width of a head]"""
+        pool = self.texts[site]
+        lengths = text.mask.sum(1).tolist()
+        index = torch.zeros(text.mask.shape, dtype=torch.long)
+        for row, (order, long) in enumerate(zip(text.order.tolist(), lengths, strict=True)):
+            free = [each for each in pool if each[0] != order] or pool
+            draw = np.random.default_rng([self.seed, order, 5])
+            _, first, last = free[int(draw.integers(len(free)))]
+            along = torch.arange(text.mask.shape[1]) * (last - first) // max(long, 1)
+            index[row] = first + along.clamp(max=last - first - 1)
+        return self.of[site][index.to(self.of[site].device)]
+
+
+Instead = Means | Others
+
+
+@dataclass(eq=False)
+class Replaced:
+    """A tap that lets heads whose gate is closed hand on something else."""
+
+    gates: Tensor  # [rows, sites, heads]
+    instead: Instead
+
+    needs_probabilities = False
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
+        """[rows, queries, heads, width of a head]"""
+        assert text is not None, "asked through the engine"
+        gates = self.gates[:, site.index, : site.heads]
+        if bool((gates == 1).all()):
+            return output
+        stays = gates[:, None, :, None].to(output.dtype)
+        return output * stays + self.instead.at(site, text).to(output.dtype) * (1 - stays)
+
+    def close(self, whole: bool) -> None:
+        pass
+
+
+@dataclass(eq=False)
+class _Mean:
+    """Adds up what heads hand on, over real pieces."""
+
+    sums: dict[Site, Tensor] = field(default_factory=dict)
+    pieces: dict[Site, int] = field(default_factory=dict)
+
+    needs_probabilities = False
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
+        assert text is not None, "asked through the engine"
+        real = output[text.mask].double().sum(0)
+        self.sums[site] = self.sums[site] + real if site in self.sums else real
+        self.pieces[site] = self.pieces.get(site, 0) + int(text.mask.sum())
+        return output
+
+    def close(self, whole: bool) -> None:
+        pass
+
+
+@dataclass(eq=False)
+class _Keep:
+    """Keeps what heads hand on, text by text, while there is room."""
+
+    kept: dict[Site, list[Tensor]] = field(default_factory=dict)
+    texts: dict[Site, list[tuple[int, int, int]]] = field(default_factory=dict)
+
+    needs_probabilities = False
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
+        assert text is not None, "asked through the engine"
+        own = self.texts.setdefault(site, [])
+        for row, order in enumerate(text.order.tolist()):
+            start = own[-1][2] if own else 0
+            real = output[row, text.mask[row]]
+            if len(real) and (not own or start + len(real) <= POOL):
+                self.kept.setdefault(site, []).append(real)
+                own.append((order, start, start + len(real)))
+        return output
+
+    def close(self, whole: bool) -> None:
+        pass
+
+
+def means(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> Means:
+    """Of every head over all that is asked."""
+    tap = _Mean()
+    with torch.no_grad():
+        for question in questions:
+            aim.answer(model, question, [tap])
+    return Means({site: sum_ / max(tap.pieces[site], 1) for site, sum_ in tap.sums.items()})
+
+
+def others(model: HuggingFace, aim: Aim, questions: Iterable[Question], seed: int) -> Others:
+    """A pool of texts, the first that there is room for."""
+    tap = _Keep()
+    with torch.no_grad():
+        for question in questions:
+            aim.answer(model, question, [tap])
+            if all(texts and texts[-1][2] > POOL - 64 for texts in tap.texts.values()):
+                break
+    kept = {site: torch.cat(parts) for site, parts in tap.kept.items()}
+    return Others(kept, tap.texts, seed)
