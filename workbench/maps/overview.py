@@ -34,6 +34,7 @@ class Score:
     about: str
     kind: str  # number or text
     values: tuple[tuple[Any, ...], ...]  # rows of columns
+    source: str = ""  # the run and table it is from; "": measured here, of this text
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from workbench.view import theme
 from workbench.view.browser.frame import framed
 from workbench.view.browser.scene import Scene, Side
 
+TOLD = 8  # scores of a run's table beside an open head
 KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
 State = Mapping[str, Any]
 
@@ -63,12 +64,24 @@ def cell_of(scene: Scene, row: int, column: int, number: int = 0) -> bytes:
         told.append(
             {
                 "top": top,
-                "facts": ", ".join(facts),
+                "facts": " · ".join([", ".join(facts), *_from_runs(side, row, column)]),
                 "drawn": {name: vars(counts) for name, counts in found.items()},
             }
         )
     head = {"kind": "cell", "id": number, "view": scene.id, "row": row, "column": column}
     return framed({**head, "passes": passes(), "sides": told}, arrays)
+
+
+def _from_runs(side: Side, row: int, column: int) -> list[str]:
+    """What runs say of the head that is open: of each table its first columns."""
+    told: dict[str, list[str]] = {}
+    for score in side.scores:
+        value = score.values[row][column]
+        own = told.setdefault(score.source, [])
+        if score.source and value not in (None, "") and len(own) < TOLD:
+            written = f"{value:.2f}".removesuffix(".00") if isinstance(value, float) else value
+            own.append(f"{score.name.removesuffix(f' ({score.source})')} {written}")
+    return [f"{source}: {', '.join(own)}" for source, own in told.items() if own]
 
 
 def no_neurons(grid: Grid) -> str:

@@ -114,7 +114,8 @@ def scores_of(name: str, table: pd.DataFrame, grid: Grid) -> list[Score]:
             for row in grid.rows
         )
         kind_of = "number" if is_number else "text"
-        found.append(Score(f"{column} ({name})", f"{column}, from {name}.", kind_of, rows))
+        told = f"{column}, from {name}."
+        found.append(Score(f"{column} ({name})", told, kind_of, rows, name))
     return found
 
 
