@@ -74,6 +74,7 @@ def facts(model: "Model") -> dict[str, Any]:
         "stacks": [asdict(stack) for stack in model.stacks],
         "sites": len(model.sites),
         "objective": model.objective,
+        "classes": list(getattr(model, "classes", ())),
         "content_hash": model.content_hash,
         "limits": next((f.limits for f in FAMILIES if f.name == model.family), ""),
     }

@@ -13,6 +13,7 @@ from workbench.engine.model import Model
 from workbench.engine.pieces import Pieces
 from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
+from workbench.models.removal import cut
 from workbench.models.words import WordModel
 
 
@@ -29,7 +30,8 @@ def fresh(model: Model, seed: int) -> Model:
         torch.manual_seed(seed)
         net = type(model.net)(copy.deepcopy(model.net.config))
     net.to(device=model.net.device, dtype=model.net.dtype).train(False)  # type: ignore[call-arg]
-    return HuggingFace(net, model.tokenizer, f"{model.name}@random")
+    twin = HuggingFace(net, model.tokenizer, f"{model.name}@random")
+    return cut(twin, model.kept) if twin.sites != model.sites else twin
 
 
 def bare(model: Model, pieces: Pieces) -> Tensor | None:

@@ -59,7 +59,9 @@ class HuggingFace:
         self.max_pieces: int | None = _max_pieces(net, tokenizer)
         _through_engine(net, self.family)
         self.sites = self._find_sites() if sites is None else sites
+        # which heads these are, and of how many, where some were taken out
         self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
+        self.whole = {site.index: site.heads for site in self.sites}
         self.stacks = self._stacks()
         self.objective = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
         self.classes = classes_of(net)

@@ -20,6 +20,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig,
 
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError, did_you_mean
+from workbench.models import pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import CLASSIFIER
 from workbench.models.references import RANDOM, located
@@ -80,10 +81,19 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     config = _fetched(
         lambda: AutoConfig.from_pretrained(source, local_files_only=local), source, local
     )
-    net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled)
+    told = pruned.manifest(Path(source)) if local else None
     tokenizer = _fetched(
         lambda: AutoTokenizer.from_pretrained(source, local_files_only=local), source, local
     )
+    if told is not None:
+
+        def build(whole: PretrainedConfig) -> PreTrainedModel:
+            return _fresh(whole, seed)
+
+        smaller = pruned.opened(Path(source), told, config, tokenizer, build, fresh)
+        smaller.net.to(device=place, dtype=dtype).train(False)  # type: ignore[call-arg]
+        return smaller
+    net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled)
     net.to(device=place, dtype=dtype).train(False)  # type: ignore[call-arg]
     return HuggingFace(net, tokenizer, name)
 

@@ -63,6 +63,7 @@ _MUST = ({"query", "key", "value"}, {"query_proj", "key_proj", "value_proj"},
          {"q_proj", "k_proj", "v_proj", "o_proj"}, {"q", "k", "v", "o"}, {"c_attn", "c_proj"},
          {"query_key_value", "dense"}, {"Wqkv", "Wo"})  # fmt: skip
 _COUNTS = ("num_attention_heads", "num_heads", "n_head")  # attributes that say how many heads
+_READ = "_is_hf_initialized"
 _WIDTHS = ("all_head_size", "split_size")  # and how wide they are together
 
 
@@ -93,6 +94,23 @@ def units(model: HuggingFace) -> tuple[Unit, ...]:
     return tuple(Unit(tuple(heads)) for heads in found.values())
 
 
+def magnitudes(model: HuggingFace) -> dict[tuple[int, int], float]:
+    """The length of each head's slice of its output map."""
+    found = {}
+    for site, part in zip(model.sites, parts(model), strict=True):
+        if not site.heads:
+            continue
+        if isinstance(part.output, nn.Parameter):
+            slices = part.output.detach().movedim(-2, 0)  # [heads, width, width of a head]
+        else:
+            weight: Tensor = part.output.weight  # type: ignore[assignment]
+            whole = weight.detach() if isinstance(part.output, Conv1D) else weight.detach().T
+            slices = whole.reshape(site.heads, -1, whole.shape[1])
+        for head, size in enumerate(slices.flatten(1).float().norm(dim=1).tolist()):
+            found[site.index, head] = size
+    return found
+
+
 def without(model: HuggingFace, gone: Iterable[tuple[int, int]]) -> HuggingFace:
     """A smaller copy of the model, without these heads, each a site and a head."""
     left_out = set(gone)
@@ -103,7 +121,7 @@ def without(model: HuggingFace, gone: Iterable[tuple[int, int]]) -> HuggingFace:
     }
     net = copy.deepcopy(model.net)
     twin = HuggingFace(net, model.tokenizer, model.name, sites=model.sites)
-    twin.kept = model.kept
+    twin.kept, twin.whole = model.kept, model.whole
     return cut(twin, kept)
 
 
@@ -130,6 +148,7 @@ def cut(model: HuggingFace, kept: Kept) -> HuggingFace:
         for site in model.sites
     )
     smaller = HuggingFace(model.net, model.tokenizer, model.name, sites=sites)
+    smaller.whole = model.whole
     smaller.kept = {
         site.index: tuple(model.kept[site.index][head] for head in kept[site.index])
         for site in model.sites
@@ -280,7 +299,10 @@ def _cut_parameter(whole: nn.Parameter, number: int, heads: Sequence[int]) -> nn
 
 
 def _parameter(values: Tensor, like: Tensor) -> nn.Parameter:
-    return nn.Parameter(values.detach().clone(), requires_grad=like.requires_grad)
+    made = nn.Parameter(values.detach().clone(), requires_grad=like.requires_grad)
+    if getattr(like, _READ, False):  # transformers' mark of weights that were read, not made up
+        setattr(made, _READ, True)
+    return made
 
 
 def _require_known(model: HuggingFace, gone: set[tuple[int, int]]) -> None:

@@ -81,7 +81,7 @@ def ablated(
                     found[part] = numbers.swapaxes(0, 1)
                     done += len(part) * len(question)
                     if told is not None:
-                        told(done, len(sets))
+                        told(done)
             without.append(found)
     return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
 

@@ -17,7 +17,7 @@ from workbench.models.huggingface import HuggingFace
 
 Floats = NDArray[np.float64]
 METRICS = ("loss", "accuracy")
-Told = Callable[[int, int], object]  # so many texts, of so many
+Told = Callable[[int], object]  # so many texts
 
 
 @dataclass(frozen=True)

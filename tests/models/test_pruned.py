@@ -1,0 +1,117 @@
+"""A model without some heads is saved, and opens again as it was; what does not fit is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import workbench as wb
+from tests.models import zoo
+from tests.models.gated import opened, sentences
+from workbench.errors import WorkbenchError
+from workbench.models.huggingface import HuggingFace
+from workbench.models.pruned import MANIFEST, save
+from workbench.models.removal import units, without
+
+Folders = Callable[[str], Path]
+
+
+def _pruned(name: str, zoo_folder: Folders, emptied: bool = False) -> HuggingFace:
+    """Without a third of its heads, or without any in its first layer."""
+    model = opened(name, zoo_folder)
+    chosen = [u for u in units(model) if u.heads[0][0] == 0] if emptied else units(model)[::3]
+    return without(model, [head for unit in chosen for head in unit.heads])
+
+
+@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("emptied", [False, True])
+def test_it_opens_again_as_it_was(
+    name: str, emptied: bool, zoo_folder: Folders, tmp_path: Path
+) -> None:
+    model = _pruned(name, zoo_folder, emptied)
+    save(model, tmp_path / "small")
+    again = wb.load(str(tmp_path / "small"))
+    assert isinstance(again, HuggingFace)
+    text, last = model.encode(sentences(3)), model.stacks[-1].name
+    with torch.no_grad():
+        one, other = (m.forward(text, hidden=False).final[last] for m in (model, again))
+    assert torch.equal(one, other)
+    assert (again.sites, again.kept, again.parameters) == (
+        model.sites, model.kept, model.parameters,
+    )  # fmt: skip
+    random = wb.load(str(tmp_path / "small") + "@random")
+    assert random.parameters == model.parameters and random.content_hash != model.content_hash
+
+
+def test_a_model_with_a_head_of_tied_weights_opens_again(tmp_path: Path) -> None:
+    model = wb.load("mini:bert")
+    assert isinstance(model, HuggingFace)
+    smaller = without(model, [(0, 0), (2, 1)])
+    assert smaller.objective == "masked"
+    save(smaller, tmp_path / "small")
+    again = wb.load(str(tmp_path / "small"))
+    text = smaller.encode(sentences(3))
+    with torch.no_grad():
+        one, other = (m.forward(text, logits=True).logits for m in (smaller, again))
+    assert one is not None and other is not None and torch.equal(one, other)
+    assert again.objective == "masked" and again.content_hash == smaller.content_hash
+
+
+@pytest.mark.parametrize(("name", "is_plain"), [("llama", True), ("bert", False), ("t5", False)])
+def test_where_layers_keep_equally_many_transformers_itself_may_open_it(
+    name: str, is_plain: bool, zoo_folder: Folders, tmp_path: Path
+) -> None:
+    from transformers import AutoModel
+
+    model = opened(name, zoo_folder)
+    gone = [head for unit in units(model) if unit.heads[0][1] == 0 for head in unit.heads]
+    smaller = without(model, gone)
+    save(smaller, tmp_path / "small")
+    assert json.loads((tmp_path / "small" / MANIFEST).read_text())["plain"] is is_plain
+    if not is_plain:
+        with pytest.raises(RuntimeError):
+            AutoModel.from_pretrained(tmp_path / "small")
+        return
+    plain = HuggingFace(
+        AutoModel.from_pretrained(tmp_path / "small").train(False), model.tokenizer, "plain"
+    )
+    text, last = model.encode(sentences(3)), model.stacks[-1].name
+    with torch.no_grad():
+        one, other = (m.forward(text, hidden=False).final[last] for m in (smaller, plain))
+    assert torch.allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda told: told["sites"][0]["kept"].append(3), "by the manifest"),
+        (lambda told: told["sites"][0].update(kept=[2, 1]), "not in order"),
+        (lambda told: told["sites"][0].update(kept=[1, 9]), "of 4 heads it keeps"),
+        (lambda told: told["sites"][0].update(of=7), "other layers or heads"),
+        (lambda told: told["sites"].pop(), "other layers or heads"),
+        (lambda told: told.update(version=9), "version"),
+        (lambda told: told.pop("sites"), "sites"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(
+    change: Callable[[dict], object],  # type: ignore[type-arg]
+    said: str,
+    zoo_folder: Folders,
+    tmp_path: Path,
+) -> None:
+    model = opened("bert", zoo_folder)
+    save(without(model, [(0, 0), (0, 3)]), tmp_path)
+    told = json.loads((tmp_path / MANIFEST).read_text())
+    change(told)
+    (tmp_path / MANIFEST).write_text(json.dumps(told))
+    with pytest.raises(WorkbenchError, match=said):
+        wb.load(str(tmp_path))
+
+
+def test_a_broken_manifest_is_refused(zoo_folder: Folders, tmp_path: Path) -> None:
+    save(_pruned("bert", zoo_folder), tmp_path)
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(WorkbenchError, match="cannot be read"):
+        wb.load(str(tmp_path))

@@ -1,0 +1,92 @@
+"""What the experiments on heads ask a model: its texts, and the aim that its heads serve.
+
+Costs reading the corpus.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from workbench.corpora.encode import encode
+from workbench.engine.batch import Batch
+from workbench.errors import WorkbenchError
+from workbench.experiment import Caveat, Inputs, Need, Settings, few_sentences
+from workbench.models.aims import Aim, Question, aim_of
+from workbench.models.huggingface import HuggingFace
+from workbench.pruning.gating import require_heads
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+PREDICTS = Need(
+    "a head that predicts, of pieces or of classes",
+    lambda facts: bool(facts["objective"] or facts["classes"]),
+    "Choose a model saved with a language-model head, such as mini:bert, or a classifier.",
+)
+
+
+class Aimed(Settings):
+    """What heads are measured by."""
+
+    label: str = Field(
+        "",
+        description="Of a classifier: the label of the corpus that it tells; found by its classes "
+        "if left out. Language models are measured by their own loss.",
+    )
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A model, texts, and what is asked of each."""
+
+    model: HuggingFace
+    batch: Batch
+    aim: Aim
+
+    def questions(self, documents: Sequence[int] | None = None) -> list[Question]:
+        """Every text, or these, ready to be asked again and again."""
+        return list(self.aim.questions(self.model, self.batch, documents))
+
+
+def asking(inputs: Inputs, settings: Aimed) -> Asking:
+    """Open what the run was asked of."""
+    return asking_of(inputs.model, list(inputs.docs()), settings.label, inputs.seed, _name(inputs))
+
+
+def asking_of(
+    model: object, docs: "Sequence[Doc]", label: str, seed: int, where: str = ""
+) -> Asking:
+    """The same of any texts."""
+    if not docs:
+        raise WorkbenchError(
+            "there is no text to ask about.",
+            where=where,
+            remedy="Name a corpus or a split that has some.",
+        )
+    batch = encode(docs, targets=sorted(_classes(docs)))
+    aim = aim_of(model, batch, label, seed)
+    assert isinstance(model, HuggingFace), "an aim is of a transformer"
+    require_heads(model)
+    return Asking(model, batch, aim)
+
+
+def _classes(docs: "Iterable[Doc]") -> set[str]:
+    """The labels whose values are names of classes, not scores."""
+    return {name for doc in docs for name, value in doc._.labels.items() if isinstance(value, str)}
+
+
+def _name(inputs: Inputs) -> str:
+    return inputs.corpus.name
+
+
+def caveats(asked: Asking, texts: int) -> tuple[Caveat, ...]:
+    """What to know of everything that is measured so."""
+    notes = [*few_sentences(texts)]
+    if asked.aim.kind == "masked":
+        notes.append(
+            "15 % of pieces were hidden, the same ones whatever heads there are; nothing is asked "
+            "of the others."
+        )
+    return tuple(Caveat(note) for note in notes)
