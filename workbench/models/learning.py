@@ -18,6 +18,7 @@ from workbench.errors import WorkbenchError
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
 
+TELL = 10  # steps
 CLIP = 1.0  # length of a step's slopes, at most
 
 
@@ -90,7 +91,7 @@ def learn(
                 torch.nn.utils.clip_grad_norm_(moving, CLIP)
                 optimiser.step()
                 schedule.step()
-                if told is not None:
+                if told is not None and (len(losses) % TELL == 0 or len(losses) == plan.steps):
                     told(len(losses), losses[-1])
     finally:
         for weight, moved in state:

@@ -5,6 +5,7 @@ Costs reading the corpus.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -45,9 +46,10 @@ class Asking:
     batch: Batch
     aim: Aim
 
-    def questions(self, documents: Sequence[int] | None = None) -> list[Question]:
-        """Every text, or these, ready to be asked again and again."""
-        return list(self.aim.questions(self.model, self.batch, documents))
+    @cached_property
+    def questions(self) -> list[Question]:
+        """Every text, ready to be asked again and again; kept."""
+        return list(self.aim.questions(self.model, self.batch))
 
 
 def asking(inputs: Inputs, settings: Aimed) -> Asking:

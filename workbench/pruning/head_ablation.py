@@ -70,7 +70,7 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     heads = heads_of(asked.model)
     alone = [[head] for head in heads]
     together = _pairs(heads, settings.pairs)
-    questions = asked.questions()
+    questions = asked.questions
     slopes = slopes_of(asked.model, asked.aim, questions)
     importance = table_of(asked.model, slopes, inputs.seed)
     modes: Sequence[Mode] = MODES if settings.mode == "all" else (settings.mode,)

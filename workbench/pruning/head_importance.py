@@ -50,7 +50,7 @@ def run(inputs: Inputs, settings: Aimed, progress: Progress) -> Result:
     asked = asking(inputs, settings)
     total = len(asked.batch)
     slopes = slopes_of(
-        asked.model, asked.aim, asked.questions(), lambda done: progress(done, total, "texts")
+        asked.model, asked.aim, asked.questions, lambda done: progress(done, total, "texts")
     )
     table = table_of(asked.model, slopes, inputs.seed)
     return Result({"importance": table}, caveats=caveats(asked, len(slopes.number)))

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-from workbench.models.aims import Question
 from workbench.models.removal import Unit, magnitudes
 from workbench.pruning.ablation import ablated
 from workbench.pruning.asking import Asking
@@ -51,7 +50,6 @@ def methods(by: Sequence[By], seeds: int) -> list[Method]:
 
 def order_of(
     asked: Asking,
-    questions: Sequence[Question],
     all_: Sequence[Unit],
     method: Method,
     steps: Sequence[int],
@@ -61,7 +59,7 @@ def order_of(
     """Units in the order in which they go; `steps` are how many are gone after each."""
     left = list(range(len(all_)))
     if not method.rescored:
-        scores = _scores(asked, questions, all_, left, [], method, normalised)
+        scores = _scores(asked, all_, left, [], method, normalised)
         return [left[place] for place in np.argsort(scores, kind="stable").tolist()]
     gone: list[int] = []
     for step, wanted in enumerate(steps):
@@ -69,7 +67,7 @@ def order_of(
             continue
         told(f"{method.name}: step {step} of {len(steps) - 1}")
         heads = [head for unit in gone for head in all_[unit].heads]
-        scores = _scores(asked, questions, all_, left, heads, method, normalised)
+        scores = _scores(asked, all_, left, heads, method, normalised)
         chosen = np.argsort(scores, kind="stable")[: wanted - len(gone)].tolist()
         going = [left[place] for place in chosen]
         gone += going
@@ -79,7 +77,6 @@ def order_of(
 
 def _scores(
     asked: Asking,
-    questions: Sequence[Question],
     all_: Sequence[Unit],
     left: Sequence[int],
     gone: Sequence[Head],
@@ -94,10 +91,10 @@ def _scores(
         sizes = magnitudes(asked.model)
         return np.array([np.sqrt(sum(sizes[head] ** 2 for head in heads)) for heads in sets])
     if method.by == "ablation":
-        found = ablated(asked.model, asked.aim, questions, sets, gone=gone)
+        found = ablated(asked.model, asked.aim, asked.questions, sets, gone=gone)
         exact: Floats = found.values("loss")
         return exact
-    scores = slopes_of(asked.model, asked.aim, questions, gone=gone).together(sets)
+    scores = slopes_of(asked.model, asked.aim, asked.questions, gone=gone).together(sets)
     return _by_layer(scores, [heads[0][0] for heads in sets]) if normalised else scores
 
 

@@ -1,0 +1,111 @@
+"""The model that is kept: without its least heads, fine-tuned, saved, and timed beside the whole.
+
+Costs the ordering, the fine-tuning, and three forward passes of some batches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import pandas as pd
+import torch
+
+from workbench.engine.pieces import Pieces
+from workbench.models import pruned
+from workbench.models.huggingface import HuggingFace
+from workbench.pruning.asking import Asking
+from workbench.pruning.curves import MEBI
+from workbench.pruning.gating import Head, heads_of, named
+from workbench.pruning.texts import METRICS, Texts
+
+SIZES = (1, 16, 64)  # texts at a time
+TIMES = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A model on its way, and how it did then."""
+
+    name: str
+    heads: int
+    parameters: int
+    weights: float  # MiB
+    texts: Texts
+
+
+def stage(name: str, model: HuggingFace, texts: Texts) -> Stage:
+    weights = sum(w.numel() * w.element_size() for w in model.net.parameters()) / MEBI
+    heads = sum(site.heads for site in model.sites)
+    return Stage(name, heads, model.parameters, weights, texts)
+
+
+def saved(model: HuggingFace, keep: Path | None) -> float:
+    """Write the model down, if there is a place for it; MiB of its weights on disk."""
+    if keep is None:
+        return 0.0
+    pruned.save(model, keep)
+    return sum(file.stat().st_size for file in keep.glob("*.safetensors")) / MEBI
+
+
+def kept(stages: Sequence[Stage]) -> pd.DataFrame:
+    """A row a stage and metric."""
+    rows = [
+        {
+            "stage": each.name,
+            "metric": metric,
+            "value": each.texts.value(metric),
+            "heads": each.heads,
+            "parameters": each.parameters,
+            "size": each.weights,
+        }
+        for each in stages
+        for metric in METRICS
+    ]
+    return pd.DataFrame(rows)
+
+
+def heads(whole: HuggingFace, gone: Sequence[Head]) -> pd.DataFrame:
+    """Every head of the whole model, and whether it stayed."""
+    sites = {site.index: site for site in whole.sites}
+    rows = [
+        {**named(sites[site], head), "kept": (site, head) not in set(gone)}
+        for site, head in heads_of(whole)
+    ]
+    return pd.DataFrame(rows)
+
+
+def speed(measuring: Asking, whole: HuggingFace, smaller: HuggingFace) -> pd.DataFrame:
+    """Both models on the same texts, in turn; the longest there are."""
+    batch = measuring.batch
+    longest = sorted(range(len(batch)), key=lambda document: -len(batch.text_of(document)))
+    rows = []
+    for number in SIZES:
+        some = [longest[place % len(longest)] for place in range(number)]
+        text = whole.encode(batch, some).to(whole.device)
+        turns = [(_seconds(whole, text), _seconds(smaller, text)) for _ in range(TIMES + 1)][1:]
+        before, after = (median(turn[n] for turn in turns) for n in (0, 1))
+        rows.append(
+            {
+                "texts": number,
+                "pieces": int(text.mask.sum()),
+                "whole": before,
+                "smaller": after,
+                "speedup": before / max(after, 1e-12),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _seconds(model: HuggingFace, text: Pieces) -> float:
+    """Of one forward pass."""
+    cuda = model.device.type == "cuda"
+    with torch.no_grad():
+        if cuda:
+            torch.cuda.synchronize(model.device)
+        started = perf_counter()
+        model.forward(text, hidden=False)
+        if cuda:
+            torch.cuda.synchronize(model.device)
+    return perf_counter() - started
