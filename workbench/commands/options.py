@@ -47,9 +47,10 @@ def corpus_refs(incomplete: str) -> list[str]:
 
 def model_refs(incomplete: str) -> list[str]:
     """Built-in models and runs that trained one that begin so."""
-    from workbench.models.references import MINI
+    from workbench.models.references import MAKERS, MINI
 
-    trained = [name for name in run_names(incomplete) if name.startswith("train-")]
+    made = tuple(f"{maker}-" for maker in MAKERS)
+    trained = [name for name in run_names(incomplete) if name.startswith(made)]
     return [name for name in MINI if name.startswith(incomplete)] + trained
 
 

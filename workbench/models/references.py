@@ -1,7 +1,7 @@
 """Models of this project's own, by name: the mini quartet, and what a run has trained.
 
     mini:bert            built in; see `workbench train mini`
-    train-0123456789ab   a run that trained a model, or how its name begins
+    train-0123456789ab   a run that made a model, or how its name begins
 
 Both stand for a folder, which opens as any other does. Costs a look at the folder of runs.
 """
@@ -15,7 +15,8 @@ from workbench.errors import WorkbenchError
 MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # where a run keeps what it trained
 RANDOM = "@random"
-_RUN = re.compile(r"train-\w*")
+MAKERS = ("train", "head-pruning")  # experiments whose runs keep a model
+_RUN = re.compile(rf"(?:{'|'.join(MAKERS)})-\w*")
 
 
 def located(ref: str) -> str:
@@ -72,7 +73,7 @@ def _trained(name: str) -> Path:
     if len(found) == 1:
         return found[0]
     raise WorkbenchError(
-        f"{len(found) or 'no'} runs that trained a model have names that start so.",
+        f"{len(found) or 'no'} runs that made a model have names that start so.",
         where=name,
-        remedy="See workbench runs list; workbench train makes such runs.",
+        remedy="See workbench runs list; workbench train makes such runs, and head-pruning does.",
     )

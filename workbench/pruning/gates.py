@@ -48,7 +48,7 @@ def relaxed_subset(scores: Tensor, size: int, temperature: float) -> Tensor:
     for _ in range(size):
         share = (left / temperature).softmax(-1)
         taken = taken + share
-        left = left + temperature * torch.log1p(-share.clamp(max=1 - 1e-6))
+        left = left + torch.log1p(-share.clamp(max=1 - 1e-6))
     return taken.clamp(max=1)
 
 

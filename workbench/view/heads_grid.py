@@ -50,9 +50,9 @@ def by_role(heads: pd.DataFrame, shown: Sequence[bool] | None = None) -> go.Figu
     kept = _kept(heads, shown)
     words = [CODES.get(role, "") for role in heads["role"]]
     scale = _steps([NOTHING, *(COLOUR[role] for role in order)])
-    figure = _panels(heads)
-    for row, part in enumerate(_parts(heads), start=1):
-        z, text = _laid(part, number.where(kept)), _laid(part, pd.Series(words, heads.index))
+    figure = panels(heads)
+    for row, part in enumerate(parts(heads), start=1):
+        z, text = laid(part, number.where(kept)), laid(part, pd.Series(words, heads.index))
         figure.add_trace(
             go.Heatmap(
                 z=z.to_numpy(dtype=float),
@@ -88,11 +88,11 @@ def by_score(
     heads = _there(heads)
     score, values = SCORES[name], value_of(heads, name)
     kept = _kept(heads, shown)
-    low, high = _ends(values, score.above)
-    figure = _panels(heads)
+    low, high = ends(values, score.above)
+    figure = panels(heads)
     form = ".0%" if score.is_share else ".1f"
-    for row, part in enumerate(_parts(heads), start=1):
-        z = _laid(part, values.where(kept))
+    for row, part in enumerate(parts(heads), start=1):
+        z = laid(part, values.where(kept))
         figure.add_trace(
             go.Heatmap(
                 z=z.to_numpy(dtype=float),
@@ -139,42 +139,42 @@ def _kept(heads: pd.DataFrame, shown: Sequence[bool] | None) -> pd.Series:
     return pd.Series(True if shown is None else list(shown), heads.index)
 
 
-def _parts(heads: pd.DataFrame) -> list[pd.DataFrame]:
+def parts(heads: pd.DataFrame) -> list[pd.DataFrame]:
     return [part for _, part in heads.groupby(GROUP, sort=False)]
 
 
-def _laid(part: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
+def laid(part: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
     """Values of these heads by layer and head.  # [layers, heads]"""
     own = part.assign(value=values[part.index])
     return own.pivot(index="layer", columns="head", values="value")
 
 
-def _panels(heads: pd.DataFrame) -> go.Figure:
+def panels(heads: pd.DataFrame) -> go.Figure:
     """A panel for each stack and kind, a layer a row, the lowest layer on top."""
-    parts, names = _parts(heads), groups(heads)
-    sizes = [part["layer"].nunique() for part in parts]
+    there, names = parts(heads), groups(heads)
+    sizes = [part["layer"].nunique() for part in there]
     tall = max(LEAST, min(ROW, 900 // sum(sizes)))
-    inner = tall * sum(sizes) + BETWEEN * (len(parts) - 1)
+    inner = tall * sum(sizes) + BETWEEN * (len(there) - 1)
     figure = make_subplots(
-        len(parts),
+        len(there),
         1,
         subplot_titles=[escaped(" ".join(name)) for name in names] if len(names) > 1 else None,
         row_heights=sizes,
-        vertical_spacing=BETWEEN / inner if len(parts) > 1 else 0,
+        vertical_spacing=BETWEEN / inner if len(there) > 1 else 0,
     )
     titles_left(figure)
     widest = int(heads["head"].max()) + 1
     figure.update_xaxes(showgrid=False, zeroline=False, dtick=1 if widest <= WRITTEN else 4)
-    figure.update_xaxes(title="head", row=len(parts))
+    figure.update_xaxes(title="head", row=len(there))
     figure.update_yaxes(showgrid=False, zeroline=False, title="layer")
     figure.update_yaxes(dtick=1 if max(sizes) <= 24 else 4, fixedrange=True)
     figure.update_xaxes(fixedrange=True, range=[-0.5, widest - 0.5])
-    for row, part in enumerate(parts, start=1):
+    for row, part in enumerate(there, start=1):
         ends = [int(part["layer"].max()) + 0.5, int(part["layer"].min()) - 0.5]
         figure.update_yaxes(range=ends, row=row, col=1)
-    top = 84 if len(parts) > 1 else 60
+    top = 84 if len(there) > 1 else 60
     figure.update_layout(height=inner + top + 50, hovermode="closest", margin={"t": top, "b": 50})
-    above = 30 if len(parts) > 1 else 6
+    above = 30 if len(there) > 1 else 6
     figure.update_layout(legend={"y": 1 + above / inner}, dragmode=False)
     return figure
 
@@ -231,7 +231,7 @@ def _steps(colours: Sequence[str]) -> list[list[float | str]]:
     ]
 
 
-def _ends(values: pd.Series, around: bool) -> tuple[float, float]:
+def ends(values: pd.Series, around: bool) -> tuple[float, float]:
     """From nought to the largest; even to both sides where it may be less."""
     found = values.to_numpy(dtype=float)
     largest = float(np.nanmax(np.abs(found), initial=0.0)) or 1.0

@@ -115,7 +115,7 @@ def _show_sentence() -> None:
 def models() -> list[str]:
     """What may be named without knowing more: built-in models, uploads, what runs have trained."""
     runs = places.runs()
-    trained = sorted(run.parent.name for run in runs.glob(f"train-*/{TRAINED}") if run.is_dir())
+    trained = sorted(run.parent.name for run in runs.glob(f"*/{TRAINED}") if run.is_dir())
     return [*MINI, *(str(upload.path) for upload in uploads("models")), *trained]
 
 

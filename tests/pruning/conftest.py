@@ -1,0 +1,21 @@
+"""What is asked of small models about the primer."""
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+import workbench as wb
+from workbench.corpora import read
+from workbench.pruning.asking import Asking, asking_of
+
+
+@pytest.fixture(scope="session")
+def mini() -> Callable[..., Asking]:
+    """A built-in model and some of the primer's texts."""
+
+    @cache
+    def made(name: str, texts: int = 30) -> Asking:
+        return asking_of(wb.load(f"mini:{name}"), list(read("primer").docs("test", texts)), "", 0)
+
+    return made

@@ -1,0 +1,150 @@
+"""Exact ablation: as a plain loop over heads, to the bit, and with known answers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import workbench as wb
+from tests.models import zoo
+from tests.models.gated import sentences
+from tests.pruning.models import INDUCTION, PREVIOUS, TWIN, planted, texts
+from workbench.engine.taps import Gate
+from workbench.errors import WorkbenchError
+from workbench.pruning.ablation import ablated
+from workbench.pruning.asking import Asking, asking_of
+from workbench.pruning.gating import closed, heads_of
+from workbench.pruning.paired import intervals, p_values
+from workbench.pruning.replaced import _Mean, means, others
+from workbench.pruning.texts import asked as ask
+
+Mini = Callable[..., Asking]
+QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
+
+
+@QUARTET
+def test_it_is_to_the_bit_a_plain_loop(name: str, mini: Mini) -> None:
+    asked = mini(name)
+    heads = heads_of(asked.model)
+    pieces = max(question.pieces for question in asked.questions)  # one head at a time
+    found = ablated(
+        asked.model, asked.aim, asked.questions, [[head] for head in heads], pieces=pieces
+    )
+    for place, head in enumerate(heads):
+        plain = ask(asked.model, asked.aim, asked.questions, [Gate(closed(asked.model, [head]))])
+        assert np.array_equal(found.without[place, 0], plain.nats)
+        assert np.array_equal(found.without[place, 1], plain.right)
+        assert np.array_equal(found.base.number, plain.number)
+
+
+@QUARTET
+def test_several_heads_in_a_batch_are_as_each_alone(name: str, mini: Mini) -> None:
+    asked = mini(name)
+    sets = [[head] for head in heads_of(asked.model)]
+    few, many = (
+        ablated(asked.model, asked.aim, asked.questions, sets, pieces=pieces)
+        for pieces in (1, 100_000)
+    )
+    assert np.allclose(few.without, many.without, atol=1e-3)
+
+
+def test_twins_do_alone_what_both_do() -> None:
+    """Each alone is worth nothing, both together all."""
+    model = planted(twins=True)
+    asked = asking_of(model, texts(model), "", 0)
+    sets = [[INDUCTION], [TWIN], [INDUCTION, TWIN], [PREVIOUS], [(0, 1)]]
+    found = ablated(model, asked.aim, asked.questions, sets)
+    one, other, both, previous, nothing = found.values("loss") - found.base.value("loss")
+    assert abs(one) < 1e-3 and abs(other) < 1e-3 and abs(nothing) < 1e-3
+    assert both > 1 and previous > 1
+
+
+@QUARTET
+def test_a_mean_is_that_of_all_pieces(name: str, mini: Mini) -> None:
+    from workbench.engine.taps import Site
+
+    asked = mini(name)
+    seen: dict[Site, list[torch.Tensor]] = {}
+
+    class Look:
+        needs_probabilities = False
+
+        def wants(self, site: Site) -> bool:
+            return True
+
+        def passed(self, site: Site, output: torch.Tensor, text: object) -> torch.Tensor:
+            for row in range(len(output)):
+                seen.setdefault(site, []).append(output[row][text.mask[row]])  # type: ignore[attr-defined]
+            return output
+
+        def close(self, whole: bool) -> None:
+            pass
+
+    ask(asked.model, asked.aim, asked.questions, [Look()])
+    found = means(asked.model, asked.aim, asked.questions)
+    for site, parts in seen.items():
+        assert torch.allclose(found.of[site].float(), torch.cat(parts).mean(0), atol=1e-4)
+
+
+def test_a_head_that_says_always_the_same_is_nothing_to_miss_by_its_mean(mini: Mini) -> None:
+    """Its mean is what it says; zero would be something else."""
+    from tests.pruning.models import HELPER
+
+    model = planted(helper=True)
+    asked = asking_of(model, texts(model), "", 0)
+    instead = means(model, asked.aim, asked.questions)
+    zero = ablated(model, asked.aim, asked.questions, [[HELPER]])
+    mean = ablated(model, asked.aim, asked.questions, [[HELPER]], instead)
+    other = ablated(
+        model, asked.aim, asked.questions, [[HELPER]],
+        others(model, asked.aim, asked.questions, 0),
+    )  # fmt: skip
+    lost = [each.values("loss")[0] - each.base.value("loss") for each in (zero, mean, other)]
+    assert lost[0] > 0.01
+    assert abs(lost[1]) < 1e-4 and abs(lost[2]) < 1e-4
+
+
+def test_another_text_is_never_the_own_and_the_same_again(mini: Mini) -> None:
+    asked = mini("bert")
+    pool = others(asked.model, asked.aim, asked.questions, 3)
+    site = asked.model.sites[1]
+    text = asked.questions[0].text
+    one, again = pool.at(site, text), pool.at(site, text)
+    assert torch.equal(one, again)
+    assert one.shape == (*text.ids.shape, site.heads, one.shape[-1])
+    kept = pool.texts[site]
+    ends = {order: (first, last) for order, first, last in kept}
+    own = asked.model.sites[1]
+    for row, order in enumerate(text.order.tolist()):
+        first, last = ends[order]
+        mine = pool.of[own][first:last]
+        assert not (one[row, 0] == mine[0]).all()
+
+
+@pytest.mark.parametrize("name", ["xlnet", "openai-gpt", "deberta-v2", "longformer"])
+def test_families_whose_outputs_are_not_seen_say_so(name: str, tmp_path: Path) -> None:
+    model = wb.load(str(zoo.make(name, tmp_path)))
+    with pytest.raises(WorkbenchError, match="cannot be replaced"):
+        model.forward(model.encode(sentences(1)), taps=[_Mean()], hidden=False)
+
+
+def test_a_difference_in_every_text_is_sure_and_none_is_not() -> None:
+    random = np.random.default_rng(0)
+    number = np.full(200, 5.0)
+    apart = np.stack([random.normal(0.5, 0.1, 200), random.normal(0, 1, 200), np.zeros(200)], 1)
+    sure, unsure, nothing = p_values(apart, 0)
+    assert sure < 0.001 and unsure > 0.05 and nothing == 1
+    lower, upper = intervals(apart, number, 0)
+    assert 0.09 < lower[0] < 0.1 < upper[0] < 0.11
+    assert lower[1] < 0 < upper[1] and lower[2] == upper[2] == 0
+
+
+def test_of_many_that_do_nothing_hardly_any_is_called_sure() -> None:
+    """Corrected over all heads: at 5 % in one of twenty tries at most one is."""
+    called = 0
+    for seed in range(20):
+        apart = np.random.default_rng(seed).normal(0, 1, (60, 100))
+        called += bool((p_values(apart, seed) < 0.05).any())
+    assert called <= 4

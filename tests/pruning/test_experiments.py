@@ -1,0 +1,156 @@
+"""The four experiments from end to end: tables, odd questions, and the model that is kept."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import WorkbenchError
+from workbench.experiment import EXPERIMENTS
+from workbench.models.huggingface import HuggingFace
+from workbench.runs.run import Run
+
+HEAD = {"stack", "kind", "layer", "head"}
+COLUMNS = {
+    ("head-importance", "importance"): {*HEAD, "importance", "importance_normalised", "n"},
+    ("head-ablation", "ablation"): {
+        *HEAD, "metric", "base", "ablated", "delta", "lower", "upper", "p_value", "mode",
+    },
+    ("head-pruning", "curve"): {
+        "method", "seed", "rescored", "heads_removed", "fraction", "metric", "value", "parameters",
+        "seconds", "memory",
+    },
+    ("head-gates", "gates"): {"lambda", "stack", "layer", "head", "p_open", "kept"},
+}  # fmt: skip
+QUICK: dict[str, dict[str, Any]] = {
+    "head-importance": {},
+    "head-ablation": {"mode": "all", "pairs": "layer"},
+    "head-pruning": {"steps": 3, "seeds": 2, "choosing": 20, "recover": 5},
+    "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 10, "tuned": True},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_RUNS", str(tmp_path_factory.mktemp("runs")))
+        yield
+
+
+def _run(experiment: str, model: str, **settings: Any) -> Run:
+    how = {"limit": 40, **QUICK[experiment], **settings}
+    return wb.run(experiment, model=f"mini:{model}", corpus="primer", **how)
+
+
+@pytest.mark.parametrize("experiment", QUICK)
+@pytest.mark.parametrize("model", ["bert", "gpt", "t5"])
+def test_every_experiment_answers_of_every_kind_of_model(experiment: str, model: str) -> None:
+    found = _run(experiment, model)
+    kind = EXPERIMENTS[experiment]
+    assert set(found.tables) <= set(kind.tables)
+    for name, table in found.tables.items():
+        assert len(table) and not table.isna().any().any(), name
+        numbers = table.select_dtypes(np.number)
+        assert np.isfinite(numbers.to_numpy(dtype=float)).all(), name
+    for (which, name), columns in COLUMNS.items():
+        if which == experiment:
+            assert columns <= set(found.tables[name].columns)
+    assert set(found.figures) == set(kind.drawings()), "a figure could not be drawn"
+
+
+def test_heads_and_pairs_agree_with_one_another() -> None:
+    tables = _run("head-ablation", "bert").tables
+    zero = tables["ablation"].query("mode == 'zero' and metric == 'loss'")
+    alone = zero.set_index(["layer", "head"])["delta"]
+    pairs = tables["pairs"].query("mode == 'zero'")
+    assert len(pairs) == 4 * 6
+    for _, row in pairs.iterrows():
+        one, other = alone[row["layer_a"], row["head_a"]], alone[row["layer_b"], row["head_b"]]
+        assert row["alone_a"] == pytest.approx(one) and row["alone_b"] == pytest.approx(other)
+        assert row["interaction"] == pytest.approx(row["delta"] - one - other)
+    assert np.allclose(zero["ablated"] - zero["base"], zero["delta"])
+    assert ((zero["lower"] <= zero["delta"]) & (zero["delta"] <= zero["upper"])).all()
+    assert set(tables["agreement"]["mode"]) == {"zero", "mean", "resample"}
+    assert tables["agreement"]["spearman"].abs().max() <= 1
+
+
+SENTIMENT = {"task": "sentiment", "fit": 150, "rate": 5e-4, "recover": 60, "steps": 2, "seeds": 1,
+             "choosing": 100, "prune": 0.3, "limit": 300, "methods": ["importance"]}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def classifier(_runs: None) -> Run:
+    return wb.run("head-pruning", model="mini:bert", corpus="primer/sentiment", **SENTIMENT)
+
+
+def test_a_classifier_is_fitted_pruned_recovered_saved_and_opened_anew(classifier: Run) -> None:
+    """In another process it gives the very score that the table has, and it is smaller."""
+    kept = classifier.tables["kept"].set_index(["stage", "metric"])
+    whole, last = kept.loc[("whole", "accuracy")], kept.loc[("recovered", "accuracy")]
+    assert whole["value"] > 0.9 and last["value"] > 0.9
+    assert last["heads"] == 11 and last["size"] < 0.95 * whole["size"]
+    script = f"""
+import workbench as wb
+from workbench.pruning.asking import asking_of
+from workbench.pruning.texts import asked
+model = wb.load({classifier.name!r})
+docs = list(wb.read("primer/sentiment").docs("test", 300))
+found = asking_of(model, docs, "sentiment", 0)
+texts = asked(found.model, found.aim, found.questions)
+print(texts.value("accuracy"), texts.value("loss"), model.parameters)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    accuracy, loss, parameters = map(float, done.stdout.split())
+    assert accuracy == last["value"]
+    assert loss == pytest.approx(kept.loc[("recovered", "loss"), "value"], abs=1e-6)
+    assert parameters == last["parameters"] < whole["parameters"]
+
+
+def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> None:
+    """Its heads can be asked what they do, and which of them matter."""
+    model = wb.load(classifier.name)
+    assert isinstance(model, HuggingFace) and model.classes == ("negative", "positive")
+    left = sum(site.heads for site in model.sites)
+    heads = wb.run("heads", model=classifier.name, corpus="primer", limit=30, shuffles=100)
+    assert len(heads.tables["heads"]) == left
+    found = wb.run("head-importance", model=classifier.name, corpus="primer/sentiment", limit=50)
+    assert len(found.tables["importance"]) == left
+
+
+@pytest.mark.parametrize(
+    ("experiment", "model", "corpus", "settings", "said"),
+    [
+        ("head-importance", "mini:elmo", "primer", {}, "attention heads"),
+        ("head-pruning", "mini:bert", "primer", {"task": "sentiment"}, "no text has a class"),
+        ("head-pruning", "mini:t5", "primer/sentiment", {"task": "sentiment"}, "writes text"),
+        ("head-pruning", "mini:bert", "primer", {"limit": 40, "prune": 2}, "prune"),
+        ("head-pruning", "mini:bert", "primer", {"methods": ["luck"]}, "luck"),
+        ("head-gates", "mini:bert", "primer", {"lambdas": [-1]}, "lambdas"),
+        ("head-gates", "mini:bert", "primer", {"budgets": [0]}, "budgets"),
+        ("head-ablation", "mini:bert", "primer", {"mode": "nought"}, "mode"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(
+    experiment: str, model: str, corpus: str, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=said):
+        wb.run(experiment, model=model, corpus=corpus, **settings)
+
+
+def test_a_corpus_whose_classes_the_model_does_not_know_is_told(classifier: Run) -> None:
+    with pytest.raises(WorkbenchError, match="tells negative, positive apart"):
+        wb.run("head-importance", model=classifier.name, corpus="primer/entailment", limit=20)
+    with pytest.raises(WorkbenchError, match="two texts at least"):
+        wb.run("head-gates", model="mini:bert", corpus=str(_one_text(classifier.path.parent)))
+
+
+def _one_text(folder: Path) -> Path:
+    path = folder / "one.txt"
+    path.write_text("The dog sees the cat.\n", "utf-8")
+    return path

@@ -1,0 +1,124 @@
+"""Gates that learn: their distribution, their budgets, and the heads that they must keep."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from workbench.errors import WorkbenchError
+from workbench.models.learning import Plan, learn
+from workbench.models.removal import units, without
+from workbench.pruning.ablation import ablated
+from workbench.pruning.asking import Asking
+from workbench.pruning.gates import Gates, hard_concrete, open_probability, relaxed_subset
+from workbench.pruning.gating import heads_of
+
+Mini = Callable[..., Asking]
+
+
+@pytest.mark.parametrize("log_a", [-2.0, 0.0, 1.5])
+def test_a_gate_is_open_as_often_as_it_says(log_a: float) -> None:
+    uniform = torch.rand(200_000, 1, generator=torch.Generator().manual_seed(0))
+    drawn = hard_concrete(torch.tensor([log_a]), uniform)
+    often = float((drawn > 0).double().mean())
+    assert often == pytest.approx(float(open_probability(torch.tensor(log_a))), abs=0.005)
+    assert float(drawn.min()) == 0 and float(drawn.max()) == 1
+
+
+def test_the_price_is_as_published() -> None:
+    """P(open) = sigma(log a - tau log(0.1 / 1.1)), tau 0.33."""
+    found = float(open_probability(torch.tensor(0.7)))
+    assert found == pytest.approx(1 / (1 + math.exp(-(0.7 - 0.33 * math.log(0.1 / 1.1)))))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_subset_has_its_size_and_becomes_a_choice(size: int) -> None:
+    scores = torch.tensor([0.3, -1.0, 2.0, 0.9, -0.2, 1.4])
+    soft = relaxed_subset(scores, size, 4.0)
+    assert float(soft.sum()) == pytest.approx(size, abs=0.05) and float(soft.max()) < 0.9
+    hard = relaxed_subset(scores, size, 0.01)
+    assert set(hard.topk(size).indices.tolist()) == set(scores.topk(size).indices.tolist())
+    assert float(hard.topk(size).values.min()) > 0.9
+
+
+def _learnt(asked: Asking, size: int | None, price: float) -> list[tuple[int, int]]:
+    all_ = units(asked.model)
+    gates = Gates(asked.model, all_, 0, size)
+    plan = Plan(150, texts=20)
+    learn(
+        asked.model,
+        asked.aim,
+        asked.batch,
+        range(len(asked.batch)),
+        plan,
+        told=lambda step, loss: gates.cool(step / plan.steps),
+        taps=gates.drawn,
+        weights=[],
+        more=[{"params": [gates.scores], "lr": 0.1}],
+        penalty=(lambda: price * open_probability(gates.scores).sum()) if size is None else None,
+    )
+    return [head for unit in gates.kept() for head in all_[unit].heads]
+
+
+def _lost(asked: Asking) -> dict[tuple[int, int], float]:
+    """What the loss gains without each head."""
+    heads = heads_of(asked.model)
+    found = ablated(asked.model, asked.aim, asked.questions, [[head] for head in heads])
+    lost = found.values("loss") - found.base.value("loss")
+    return dict(zip(heads, lost.tolist(), strict=True))
+
+
+def test_a_head_stays_open_if_it_is_worth_its_price(mini: Mini) -> None:
+    """And closes if it is worth much less."""
+    asked = mini("gpt", 60)
+    kept, price = set(_learnt(asked, None, 0.1)), 0.1
+    lost = _lost(asked)
+    assert {head for head, worth in lost.items() if worth > 1.5 * price} <= kept
+    assert not {head for head, worth in lost.items() if worth < price / 4} & kept
+
+
+def test_a_budget_is_spent_on_the_heads_that_most_is_lost_without(mini: Mini) -> None:
+    asked = mini("gpt", 60)
+    lost = _lost(asked)
+    best = sorted(lost, key=lambda head: -lost[head])[:4]
+    assert sorted(_learnt(asked, 4, 0.0)) == sorted(best)
+
+
+def test_gates_alone_learn_and_weights_stay(mini: Mini) -> None:
+    asked = mini("bert")
+    before = asked.model.content_hash
+    del asked.model.content_hash
+    _learnt(asked, None, 0.01)
+    assert asked.model.content_hash == before
+    assert all(weight.requires_grad for weight in asked.model.net.parameters())
+
+
+def test_learning_lowers_the_loss_and_is_the_same_again(mini: Mini) -> None:
+    asked = mini("gpt")
+    told: list[int] = []
+    runs = []
+    for _ in range(2):
+        model = without(asked.model, [(0, 0), (1, 2), (3, 3)])
+        runs.append(
+            learn(model, asked.aim, asked.batch, range(30), Plan(30, rate=1e-3, texts=10),
+                  told=lambda step, loss: told.append(step))
+        )  # fmt: skip
+    assert runs[0] == runs[1] and told == 2 * [10, 20, 30]
+    assert np.mean(runs[0][-5:]) < np.mean(runs[0][:5]) - 0.2
+
+
+def test_a_rate_that_is_too_high_is_told(mini: Mini) -> None:
+    asked = mini("gpt")
+    model = without(asked.model, [])
+    with torch.no_grad():
+        next(model.net.parameters()).fill_(math.nan)
+    with pytest.raises(WorkbenchError, match="lower rate"):
+        learn(model, asked.aim, asked.batch, range(30), Plan(3))
+
+
+def test_nothing_to_learn_from_is_told(mini: Mini) -> None:
+    asked = mini("gpt")
+    with pytest.raises(WorkbenchError, match="nothing to learn"):
+        learn(asked.model, asked.aim, asked.batch, [], Plan(3))

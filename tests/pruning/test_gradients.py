@@ -1,0 +1,126 @@
+"""Importance: slopes of single texts, all in one backward pass."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.pruning.models import planted, texts
+from workbench.engine.taps import Gate
+from workbench.pruning.asking import Asking, asking_of
+from workbench.pruning.gating import heads_of, opened
+from workbench.pruning.gradients import Slopes, slopes_of
+
+Mini = Callable[..., Asking]
+QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
+
+
+@QUARTET
+def test_all_texts_at_once_are_as_one_by_one(name: str, mini: Mini) -> None:
+    asked = mini(name)
+    together = slopes_of(asked.model, asked.aim, asked.questions)
+    alone = []
+    for question in asked.questions:
+        for row in range(len(question)):
+            one = question.take(torch.tensor([row]))
+            gates = opened(asked.model, 1).requires_grad_(True)
+            nats = asked.aim.answer(asked.model, one, [Gate(gates)]).nats.sum()
+            (slope,) = torch.autograd.grad(nats, gates)
+            alone.append([float(slope[0, site, head]) for site, head in together.heads])
+    assert np.allclose(together.slopes, alone, atol=1e-4)
+    assert np.abs(together.slopes).max() > 0.1
+
+
+@QUARTET
+def test_a_slope_is_what_a_little_of_a_gate_changes(name: str, mini: Mini) -> None:
+    asked = mini(name)
+    found = slopes_of(asked.model, asked.aim, asked.questions)
+    question, little = asked.questions[0], 2e-3
+    for place, (site, head) in list(enumerate(found.heads))[::5]:
+        sums = []
+        for sign in (1, -1):
+            gates = opened(asked.model)
+            gates[site, head] += sign * little
+            with torch.no_grad():
+                answer = asked.aim.answer(asked.model, question, [Gate(gates)])
+            sums.append(answer.nats.double())
+        slope = ((sums[0] - sums[1]) / (2 * little)).numpy()
+        apart = np.abs(found.slopes[: len(question), place] - slope)
+        assert np.median(apart) < 0.02 and np.quantile(apart, 0.9) < 0.1  # a relu has corners
+
+
+def test_effects_of_texts_do_not_cancel() -> None:
+    """What helps one text and harms another as much matters: the batch's slope would be nought."""
+    found = Slopes([(0, 0), (0, 1)], np.array([[3.0, 0.1], [-3.0, 0.1]]), np.array([1.0, 1.0]))
+    assert found.importance().tolist() == [3.0, 0.1]
+    assert found.slopes.sum(0)[0] == 0
+
+
+def test_heads_of_one_gate_add_up_text_by_text() -> None:
+    slopes = Slopes([(0, 0), (1, 0)], np.array([[1.0, -1.0], [2.0, 2.0]]), np.array([1.0, 1.0]))
+    assert slopes.together([[(0, 0), (1, 0)], [(0, 0)]]).tolist() == [2.0, 1.5]
+
+
+@QUARTET
+def test_a_head_that_writes_nothing_is_of_no_importance(name: str, mini: Mini) -> None:
+    from workbench.models.removal import parts, without
+
+    model = without(mini(name).model, [])  # a copy
+    part: Any = parts(model)[0].output
+    with torch.no_grad():
+        part.weight[:, : part.weight.shape[1] // 4] = 0  # of four heads the first
+        if hasattr(part, "nf"):
+            part.weight[:] = mini(name).model.net.state_dict()[_name(model, part)]
+            part.weight[: part.weight.shape[0] // 4] = 0
+    asked = mini(name)
+    found = slopes_of(model, asked.aim, asked.questions)
+    numbers = dict(zip(found.heads, found.importance(), strict=True))
+    assert numbers[0, 0] == 0
+    assert numbers[0, 1] > 0
+
+
+def _name(model: Any, part: Any) -> str:
+    return next(f"{name}.weight" for name, each in model.net.named_modules() if each is part)
+
+
+def test_more_of_a_value_and_less_of_its_output_change_no_importance(mini: Mini) -> None:
+    """A layer may be scaled, so long as it does the same: its ranking stays, and its numbers."""
+    from workbench.models.removal import parts, without
+
+    asked = mini("bert")
+    model = without(asked.model, [])
+    module: Any = parts(model)[1].module
+    output: Any = parts(model)[1].output
+    with torch.no_grad():
+        module.value.weight.mul_(8)
+        module.value.bias.mul_(8)
+        output.weight.div_(8)
+    before = slopes_of(asked.model, asked.aim, asked.questions).importance()
+    after = slopes_of(model, asked.aim, asked.questions).importance()
+    assert np.allclose(before, after, rtol=1e-4, atol=1e-6)
+
+
+def test_nothing_is_left_behind(mini: Mini) -> None:
+    """Weights may learn again, and have no slopes of their own; two passes are not added up."""
+    asked = mini("bert")
+    one, other = (slopes_of(asked.model, asked.aim, asked.questions) for _ in range(2))
+    assert np.array_equal(one.slopes, other.slopes)
+    assert all(w.requires_grad and w.grad is None for w in asked.model.net.parameters())
+
+
+def test_a_sure_answer_has_no_slope_though_all_depends_on_it() -> None:
+    """The head that answers every question: to first order it is worth nothing."""
+    from tests.pruning.models import INDUCTION
+    from workbench.pruning.ablation import ablated
+
+    model = planted()
+    asked = asking_of(model, texts(model), "", 0)
+    heads = heads_of(model)
+    slopes = dict(
+        zip(heads, slopes_of(model, asked.aim, asked.questions).importance(), strict=True)
+    )
+    found = ablated(model, asked.aim, asked.questions, [[head] for head in heads])
+    lost = dict(zip(heads, found.values("loss") - found.base.value("loss"), strict=True))
+    assert slopes[INDUCTION] < 1e-3 < 1 < lost[INDUCTION]
