@@ -15,6 +15,7 @@ PAGES = (
     ("corpora", "Corpora"),
     ("attention", "Attention"),
     ("heads", "Heads"),
+    ("pruning", "Pruning"),
     ("probing", "Probing"),
     ("experiments", "Experiments"),
     ("runs", "Runs"),

@@ -21,8 +21,15 @@ from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Tap
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.models.huggingface import HuggingFace
-from workbench.models.likelihood import Losses, causal_losses, denoising_losses, masked_losses
-from workbench.models.masking import chosen, denoising
+from workbench.models.likelihood import (
+    Losses,
+    causal_losses,
+    denoising_losses,
+    logits_of,
+    masked_losses,
+    with_context,
+)
+from workbench.models.masking import chosen, denoising, masked
 from workbench.models.objectives import symbols
 from workbench.models.scoring import batched, limit_of
 
@@ -129,6 +136,30 @@ class Aim:
         right = (losses.right & losses.scored).sum(1)
         return Answer(losses.nats.sum(1), right, losses.scored.sum(1))
 
+    def guesses(
+        self, model: HuggingFace, question: Question, taps: Iterable[Tap] = ()
+    ) -> tuple[Tensor, Tensor]:
+        """Where something was asked for, and what was thought likeliest, row after row.
+
+        [batch, places], and a piece for each that is true; of a classifier one class a text.
+        """
+        tapped: Any = _Tapped(model, list(taps))
+        if self.kind == "classes":
+            logits = tapped.forward(question.text, hidden=False, logits=True).logits
+            one = torch.ones(len(question), 1, dtype=torch.bool, device=model.device)
+            return one, logits.argmax(-1)
+        text, target, asked = question.text, question.target, question.hidden
+        if self.kind == "causal":
+            seen = with_context(text)
+            before = functional.pad(seen[:, 1:], (0, 1))
+            return seen, logits_of(tapped, text, before).argmax(-1)
+        if self.kind == "seq2seq":
+            assert target is not None, "a decoder has something to write"
+            return target.mask, logits_of(tapped, text, target.mask, target).argmax(-1)
+        assert asked is not None, "a masked model has something to find"
+        read = masked(text, asked, _mask(model))
+        return asked, logits_of(tapped, read, asked).argmax(-1)
+
     def _losses(self, tapped: Any, model: HuggingFace, question: Question) -> Losses:
         if self.kind == "causal":
             return causal_losses(tapped, question.text)
@@ -136,9 +167,13 @@ class Aim:
             assert question.target is not None, "a decoder has something to write"
             return denoising_losses(tapped, question.text, question.target)
         assert question.hidden is not None, "a masked model has something to find"
-        mask = symbols(model.tokenizer).mask
-        assert mask is not None, "a masked model has a mask"
-        return masked_losses(tapped, question.text, question.hidden, mask)
+        return masked_losses(tapped, question.text, question.hidden, _mask(model))
+
+
+def _mask(model: HuggingFace) -> int:
+    mask = symbols(model.tokenizer).mask
+    assert mask is not None, "a masked model has a mask"
+    return mask
 
 
 @dataclass(frozen=True)

@@ -61,12 +61,12 @@ def causal_losses(model: Model, text: Pieces) -> Losses:
     """Each piece from those before it; one without context is not scored."""
     scored = with_context(text)
     before = functional.pad(scored[:, 1:], (0, 1))  # [batch, pieces], the pieces that predict
-    return _losses(text, scored, _logits(model, text, before))
+    return _losses(text, scored, logits_of(model, text, before))
 
 
 def masked_losses(model: Model, text: Pieces, hidden: Tensor, mask: int) -> Losses:
     """The hidden pieces, all masked at once, from the others.  # hidden: [batch, pieces]"""
-    return _losses(text, hidden, _logits(model, masked(text, hidden, mask), hidden))
+    return _losses(text, hidden, logits_of(model, masked(text, hidden, mask), hidden))
 
 
 def pseudo_losses(model: Model, text: Pieces, mask: int, pieces: int) -> Losses:
@@ -79,7 +79,7 @@ def pseudo_losses(model: Model, text: Pieces, mask: int, pieces: int) -> Losses:
         hidden = torch.zeros_like(copies.mask)
         hidden[torch.arange(len(part)), part[:, 1]] = True
         gold = text.ids[part[:, 0], part[:, 1]]
-        logits.append(piece_nats(_logits(model, masked(copies, hidden, mask), hidden), gold))
+        logits.append(piece_nats(logits_of(model, masked(copies, hidden, mask), hidden), gold))
     return _laid(text, scored, logits)
 
 
@@ -96,13 +96,13 @@ def pseudo_denoising_losses(model: Model, text: Pieces, symbols: Symbols, pieces
         wanted[torch.arange(len(part)), where] = True
         gold = target.ids[wanted].to(model.device)
         read, write = source.to(model.device), target.to(model.device)
-        found.append(piece_nats(_logits(model, read, wanted.to(model.device), write), gold))
+        found.append(piece_nats(logits_of(model, read, wanted.to(model.device), write), gold))
     return _laid(text.to(model.device), scored.to(model.device), found)
 
 
 def denoising_losses(model: Model, source: Pieces, target: Pieces) -> Losses:
     """All that the decoder must write, sentinels and end included, each with what is before it."""
-    return _losses(target, target.mask, _logits(model, source, target.mask, target))
+    return _losses(target, target.mask, logits_of(model, source, target.mask, target))
 
 
 def _losses(text: Pieces, scored: Tensor, logits: Tensor) -> Losses:
@@ -119,7 +119,7 @@ def _laid(text: Pieces, scored: Tensor, found: list[tuple[Tensor, Tensor]]) -> L
     return Losses(text, scored, nats, right)
 
 
-def _logits(model: Model, text: Pieces, wanted: Tensor, target: Pieces | None = None) -> Tensor:
+def logits_of(model: Model, text: Pieces, wanted: Tensor, target: Pieces | None = None) -> Tensor:
     """Logits of the pieces wanted.  # [wanted, vocabulary]"""
     logits = model.forward(text, targets=target, hidden=False, logits=wanted).logits
     if logits is None:

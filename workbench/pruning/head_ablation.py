@@ -61,6 +61,11 @@ TABLES = {
         ("mode",),
     ),
     "importance": IMPORTANCE,
+    "heads": Table(
+        "A row a head, of the first mode: importance to first order, what is added to the loss and "
+        "to the accuracy, and whether that is sure (p_value, of the loss).",
+        HEAD,
+    ),
 }
 
 
@@ -97,6 +102,7 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
         "ablation": pd.concat(parts, ignore_index=True),
         "agreement": pd.DataFrame(agreement, columns=["mode", "spearman", "heads"]),
         "importance": importance,
+        "heads": _a_head(importance, parts[0], parts[1]),
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)
@@ -156,6 +162,15 @@ def _rows(
         for row, (site, head) in enumerate(heads)
     ]
     return pd.DataFrame(rows)
+
+
+def _a_head(importance: pd.DataFrame, loss: pd.DataFrame, accuracy: pd.DataFrame) -> pd.DataFrame:
+    """All that is known of each head, for the attention browser to show."""
+    return importance[[*HEAD, "importance"]].assign(
+        loss_added=loss["delta"].to_numpy(),
+        accuracy_added=accuracy["delta"].to_numpy(),
+        p_value=loss["p_value"].to_numpy(),
+    )
 
 
 def _pair_rows(

@@ -1,0 +1,163 @@
+"""What a run on pruning found: views of it one by one, each in the address.
+
+Only the view that is open is drawn. Costs milliseconds, but for the slider.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from workbench.view import pruning as drawn
+from workbench.view.parts import earlier, figures, results, tables, words
+from workbench.view.parts.plain import plain
+from workbench.view.parts.problems import told
+from workbench.view.parts.pruning_kept import kept_model
+from workbench.view.parts.pruning_live import slider
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from workbench.runs.run import Run
+
+View = Callable[["Run"], None]
+
+
+def show(run: "Run") -> None:
+    """A run that is done."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.header(plain(results.title(run)), anchor=False, width="content")
+        words.state(run.status.state)
+    words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
+    results.caveats(run)
+    views = VIEWS[run.spec.experiment]
+    tabs = st.tabs(list(views), key="view", bind="query-params")
+    for tab, view in zip(tabs, views.values(), strict=True):
+        if tab.open:
+            with tab, told():
+                view(run)
+
+
+def _draw(run: "Run", name: str, figure: "go.Figure", about: str) -> None:
+    from workbench.report.drawings import Drawing
+    from workbench.view.harmless import harmless
+
+    figures.draw(Drawing(name, about, harmless(figure)), f"{name} {run.name}")
+
+
+def _of(run: "Run", name: str, draw: Callable[[Mapping[str, object]], "go.Figure"]) -> None:
+    """One of the run's own figures."""
+    there = {table: tables.of(run, table) for table in run.tables}
+    _draw(run, name, draw(there), " ".join((draw.__doc__ or "").split()))
+
+
+def importance(run: "Run") -> None:
+    _of(run, "importance", drawn.importance)  # type: ignore[arg-type]
+    st.caption("The page Attention shows these as badges: choose the run under More.")
+
+
+def side_by_side(run: "Run") -> None:
+    """Importance to first order and exact ablation, and how far they agree."""
+    agreement, exact = tables.of(run, "agreement"), tables.of(run, "ablation")
+    modes = list(agreement["mode"])
+    mode = modes[0]
+    if len(modes) > 1:
+        picked = st.selectbox(
+            "A head gives way to", modes, key="mode", bind="query-params", width=220
+        )
+        mode = picked if picked in modes else mode
+    row = agreement[agreement["mode"] == mode].iloc[0]
+    st.markdown(
+        f"Rank correlation of the two over {row['heads']} heads: **{row['spearman']:.2f}** "
+        "(Spearman). Where they disagree, the exact one is right about this head alone."
+    )
+    first, loss = tables.of(run, "importance"), drawn.lost(exact, mode)
+    left, right = st.columns(2)
+    with left:
+        _draw(run, "importance", drawn.grid(first, "importance", "importance"),
+              "Importance: the mean size of the loss' slope at each head's gate.")  # fmt: skip
+    with right:
+        _draw(run, "ablation", drawn.grid(loss, "delta", "added", around=True),
+              "Exact: what is added to the loss without each head.")  # fmt: skip
+    _draw(run, "agreement", drawn.beside(first, loss),
+          "A mark a head: far from the others, the two disagree.")  # fmt: skip
+
+
+def pairs(run: "Run") -> None:
+    if "pairs" not in run.tables:
+        st.text("Pairs were not asked for: set pairs to layer or all.")
+        return
+    _of(run, "pairs", drawn.pairs)  # type: ignore[arg-type]
+
+
+def curves(run: "Run") -> None:
+    """The loss, or what is right, as heads go."""
+    table = tables.of(run, "curve")
+    metric = st.segmented_control(
+        "Score", ["loss", "accuracy"], default="loss", required=True, key="score",
+        bind="query-params",
+    )  # fmt: skip
+    about = drawn.curve.__doc__ if metric == "loss" else drawn.accuracy.__doc__
+    _draw(run, f"curve of {metric}", drawn.curves(table, str(metric)), str(about))
+    summary = tables.of(run, "summary")
+    own = summary[summary["metric"] == metric]
+    shown = own.assign(
+        method=[drawn.NAMES[name] + (", anew" if anew else "")
+                for name, anew in zip(own["method"], own["rescored"], strict=True)],
+        falls_1=100 * own["falls_1"],
+        falls_5=100 * own["falls_5"],
+    )  # fmt: skip
+    number = st.column_config.NumberColumn
+    st.dataframe(
+        shown[["method", "seed", "area", "falls_1", "falls_5"]],
+        hide_index=True,
+        column_config={
+            "area": number("area", format="%.3f", help="The mean over all shares of heads gone."),
+            "falls_1": number("1 % lost at", format="%.0f %%", help="Of the heads gone."),
+            "falls_5": number("5 % lost at", format="%.0f %%", help="Of the heads gone."),
+        },
+        key=f"summary {run.name}",
+    )
+    _of(run, "alone", drawn.alone)  # type: ignore[arg-type]
+
+
+def gates(run: "Run") -> None:
+    _of(run, "gates", drawn.gates)  # type: ignore[arg-type]
+    _of(run, "survival", drawn.survival)  # type: ignore[arg-type]
+
+
+def roles(run: "Run") -> None:
+    """What the heads that stay do, by a run of `heads`."""
+    from workbench.runs.run import open_run
+
+    there = earlier.titles("heads")
+    own = run.spec.models[0]
+    fitting = [name for name in there if open_run(name).spec.models[0].hash == own.hash]
+    if not fitting:
+        st.text("No run of heads tells what this model's heads do.")
+        st.page_link("pages/heads.py", label="Ask it on the page Heads", icon=":material/science:")
+        return
+    name = st.selectbox(
+        "Roles from", fitting, format_func=there.__getitem__, key="roles", bind="query-params"
+    )
+    heads = tables.of(open_run(name if name in fitting else fitting[0]), "heads")
+    about = "Heads of each role that stay at each price or budget, as Voita et al. (2019) have it."
+    _draw(run, "roles", drawn.by_role(tables.of(run, "gates"), heads), about)
+
+
+def all_tables(run: "Run") -> None:
+    """Every table, and what leaves the app as a file."""
+    results.every_table(run)
+
+
+VIEWS: Mapping[str, Mapping[str, View]] = {
+    "head-importance": {"Importance": importance, "Tables": all_tables},
+    "head-ablation": {"Side by side": side_by_side, "Pairs": pairs, "Tables": all_tables},
+    "head-pruning": {
+        "Curves": curves,
+        "Live": slider,
+        "The model kept": kept_model,
+        "Tables": all_tables,
+    },
+    "head-gates": {"Gates": gates, "Roles": roles, "Tables": all_tables},
+}
