@@ -51,6 +51,12 @@ STOPS = (
         settings={"limit": 300, "examples": 20},
     ),
     Stop(
+        "How many of its heads can go, and which first",
+        "head-pruning",
+        ("mini:bert",),
+        settings={"limit": 200, "choosing": 60, "steps": 5, "seeds": 1, "recover": 20},
+    ),
+    Stop(
         "What each of its layers knows, from words to roles",
         "edge-probing",
         ("mini:bert",),

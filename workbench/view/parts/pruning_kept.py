@@ -37,7 +37,7 @@ def kept_model(run: "Run") -> None:
         st.text("The model is gone: it was removed from the run's folder.")
         return
     st.subheader("The model itself", anchor=False)
-    st.code(f'import workbench as wb\nmodel = wb.load("{plain(run.name)}")', language="python")
+    st.code(f'import workbench as wb\nmodel = wb.load("{run.name}")', language="python")
     st.caption("Or choose the run as the model, beside any page.")
     if st.button("Pack it", icon=":material/archive:", key=f"pack {run.name}"):
         with st.spinner("Packing …"):

@@ -1,0 +1,179 @@
+"""The page Pruning without a browser: its four questions, every view of a run, bad addresses."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import workbench as wb
+from tests.app.pages import home  # noqa: F401
+from tests.heads.conftest import Silent
+from tests.report.making import corpus, made, model
+from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.models.references import TRAINED
+from workbench.places import app_file
+from workbench.runs.run import Run
+from workbench.view.parts.pruning import QUESTIONS
+from workbench.view.parts.pruning_kept import PACKED
+from workbench.view.parts.pruning_shown import VIEWS
+
+pytestmark = pytest.mark.usefixtures("home")
+QUICK: dict[str, dict[str, Any]] = {
+    "head-importance": {},
+    "head-ablation": {"mode": "all", "pairs": "layer"},
+    "head-pruning": {"steps": 2, "seeds": 1, "choosing": 10, "recover": 2},
+    "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 4},
+}
+SEEN = {
+    "Importance": "mean size of the loss' slope",
+    "Side by side": "Rank correlation of the two over 16 heads",
+    "Pairs": "pairs of heads that do most together",
+    "Curves": "of lots the mean and the span",
+    "Live": "Heads gone",
+    "The model kept": "1 stayed, 0 went",
+    "Gates": "How likely each head's gate is open",
+    "Roles": "No run of heads tells",
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Each question, answered once for all tests."""
+    found = {}
+    for name, settings in QUICK.items():
+        kind = EXPERIMENTS[name]
+        keep = tmp_path_factory.mktemp(name) / TRAINED
+        inputs = Inputs((wb.load("mini:gpt"),), (wb.read("primer"),), "test", limit=20, keep=keep)
+        found[name] = kind.run(inputs, kind.settings(**{"limit": 20, **settings}), Silent()), keep
+    return found
+
+
+def run_of(folder: Path, results: dict[str, Any], name: str) -> Run:
+    """A run as the experiment leaves it."""
+    import shutil
+
+    kind, (result, keep) = EXPERIMENTS[name], results[name]
+    run = made(
+        folder / "runs",
+        experiment=name,
+        tables={key: (table, kind.tables[key]) for key, table in result.tables.items()},
+        models=(model("mini:gpt", ref="mini:gpt"),),
+        corpora=(corpus(),),
+        settings=kind.settings(**QUICK[name]).model_dump(mode="json"),
+    )
+    if keep.is_dir():
+        shutil.copytree(keep, run.path / TRAINED)
+    return run
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(app_file()), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.switch_page("pages/pruning.py")
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    kinds = ("title", "header", "subheader", "markdown", "text", "caption", "error", "info", "code")
+    found = [str(element.value) for kind in kinds for element in app.get(kind)]
+    found += [str(element.label) for kind in ("slider", "metric") for element in app.get(kind)]
+    return re.sub(r"\\(.)", r"\1", "\n".join(found))
+
+
+def shown(app: AppTest) -> list[str]:
+    """The experiments whose runs are on the page."""
+    return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
+
+
+@pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
+def test_every_question_can_be_asked(question: str, name: str) -> None:
+    app = opened(question=question)
+    assert EXPERIMENTS[name].about in said(app) and "It fits" in said(app)
+    assert f"workbench run {name}" in said(app)
+
+
+def test_another_question_is_chosen_and_the_run_before_forgotten(
+    tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, "head-gates")
+    app = opened(run=run.name)
+    assert shown(app) == ["head-gates"]
+    app.button_group(key="question Gates").set_value("Curves").run()
+    assert not app.exception
+    assert not shown(app) and EXPERIMENTS["head-pruning"].about in said(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "view"), [(name, view) for name, views in VIEWS.items() for view in views]
+)
+def test_every_view_of_a_run_is_shown(
+    name: str, view: str, tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, name)
+    app = opened(run=run.name, view=view)
+    assert shown(app) == [name]
+    assert SEEN.get(view, "") in said(app)
+    assert not app.error, said(app)
+
+
+def test_the_slider_takes_heads_out(tmp_path: Path, results: dict[str, Any]) -> None:
+    run = run_of(tmp_path, results, "head-pruning")
+    app = opened(run=run.name, view="Live", gone="16")
+    assert "written, without them" in said(app)
+    parameters = next(m for m in app.metric if m.label == "Parameters")
+    assert parameters.delta.startswith("-")
+    app.slider(key="gone").set_value(0).run()
+    assert not app.exception
+    assert next(m for m in app.metric if m.label == "Parameters").delta == "+0"
+
+
+def test_the_model_that_was_kept_is_packed_and_opens(
+    tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, "head-pruning")
+    app = opened(run=run.name, view="The model kept")
+    app.button(key=f"pack {run.name}").click().run()
+    assert not app.exception
+    content = app.session_state[PACKED][1]
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(tmp_path / "out")
+    again = wb.load(str(tmp_path / "out"))
+    assert again.parameters == wb.load(str(run.path / TRAINED)).parameters
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"question": "Nought"},
+        {"run": "nonsense"},
+        {"run": "../../etc/passwd"},
+        {"question": "<script>alert(1)</script>"},
+    ],
+)
+def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:
+    assert "Which heads matter" in said(opened(**query))
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("head-pruning", {"view": "Live", "gone": "99"}),
+        ("head-pruning", {"view": "Live", "gone": "-1", "order": "<b>"}),
+        ("head-pruning", {"view": "Live", "sentence": "999999"}),
+        ("head-ablation", {"mode": "nought"}),
+        ("head-gates", {"view": "Roles", "roles": "nonsense"}),
+        ("head-importance", {"view": "Nothing"}),
+    ],
+)
+def test_a_bad_choice_of_a_run_breaks_nothing(
+    name: str, query: dict[str, str], tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, name)
+    assert shown(opened(run=run.name, **query)) == [name]

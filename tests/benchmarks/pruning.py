@@ -1,0 +1,191 @@
+"""What it costs to leave out every head, beside the plain loop; and importance beside single texts.
+
+    python -m tests.benchmarks.pruning                        on the CPU, a third of the heads
+    python -m tests.benchmarks.pruning --write BATCH          encode texts into one file, to carry
+    python -m tests.benchmarks.pruning --batch BATCH --device cuda --precision bf16 --every 1
+
+A random BERT of BERT-base's shape with its language-model head, and the same texts and hidden
+pieces in every arm, the arms in turn. Leaving out: one full evaluation a head, as the published
+scripts and hook libraries do; ours with the prefix reused, a head at a time; ours with as many
+heads in a batch as it has room for. On the CPU every third head is left out, for all of a layer
+cost alike. Importance: one text after the other with slopes of all weights, as scripts do; ours. A
+curve of ten steps: ours beside eleven evaluations of the whole model. Ratios are medians over
+rounds with their spread.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import BertConfig, BertForMaskedLM, logging
+
+from workbench.engine import batch as batches
+from workbench.engine.batch import Batch
+from workbench.engine.taps import Gate
+from workbench.models.aims import Aim, Question, aim_of
+from workbench.models.huggingface import HuggingFace
+from workbench.models.removal import without
+from workbench.models.tiny import _tokenizer
+from workbench.pruning.ablation import ablated
+from workbench.pruning.gating import closed, heads_of, opened
+from workbench.pruning.gradients import slopes_of
+from workbench.pruning.texts import asked
+
+RESULTS = Path(__file__).parent / "results"
+Arm = Callable[[], Any]
+
+
+def model(batch: Batch, device: str, dtype: torch.dtype, layers: int) -> HuggingFace:
+    known = " ".join(batch.text_of(place) for place in range(len(batch))).replace(".", " .")
+    torch.manual_seed(0)
+    net: Any = BertForMaskedLM(BertConfig(vocab_size=30_522, num_hidden_layers=layers))
+    net.to(device=device, dtype=dtype).eval()
+    return HuggingFace(net, _tokenizer(sorted({*known.split()})), "bert-base-shaped")
+
+
+def texts(number: int, words: int) -> Batch:
+    """Sentences of the primer of about so many words, two or three together."""
+    from spacy.tokens import Doc
+
+    from workbench.corpora import encode, read
+
+    found, some = [], []
+    for doc in read("primer").docs("train"):
+        some.append(doc)
+        if sum(map(len, some)) >= words:
+            found.append(Doc.from_docs(some))
+            some = []
+        if len(found) == number:
+            break
+    return encode(found)
+
+
+def plain(net: HuggingFace, aim: Aim, questions: list[Question], heads: list[Any]) -> list[float]:
+    """A full evaluation a head."""
+    return [asked(net, aim, questions, [Gate(closed(net, [head]))]).value("loss") for head in heads]
+
+
+def ours(
+    net: HuggingFace, aim: Aim, questions: list[Question], heads: list[Any], pieces: int | None
+) -> list[float]:
+    sets = [[head] for head in heads]
+    return ablated(net, aim, questions, sets, pieces=pieces).values("loss").tolist()
+
+
+def one_by_one(net: HuggingFace, aim: Aim, questions: list[Question]) -> torch.Tensor:
+    """The scripts' way: a forward and a backward pass a text, slopes of weights and all."""
+    total = torch.zeros(len(net.sites), net.sites[0].heads, device=net.device)
+    for question in questions:
+        for row in range(len(question)):
+            gates = opened(net, 1).requires_grad_(True)
+            answer = aim.answer(net, question.take(torch.tensor([row])), [Gate(gates)])
+            if not int(answer.number.sum()):
+                continue
+            net.net.zero_grad()
+            answer.nats.sum().backward()  # type: ignore[no-untyped-call]
+            assert gates.grad is not None
+            total += gates.grad[0].abs()
+    net.net.zero_grad()
+    return total
+
+
+def curve(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
+    """Importance once, then ten smaller models."""
+    found = slopes_of(net, aim, questions)
+    order = [found.heads[place] for place in found.importance().argsort()]
+    steps = [round(step * len(order) / 10) for step in range(11)]
+    return [asked(without(net, order[:step]), aim, questions).value("loss") for step in steps]
+
+
+def whole(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
+    return [asked(net, aim, questions).value("loss") for _ in range(11)]
+
+
+def timed(run: Arm, device: torch.device) -> tuple[float, Any]:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    found = run()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started, found
+
+
+def main() -> None:
+    logging.set_verbosity_error()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=int, default=24)
+    parser.add_argument("--words", type=int, default=24)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--every", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--batch", type=Path)
+    given = parser.parse_args()
+    if given.write:
+        batches.save(texts(given.texts, given.words), given.write)
+        return
+    batch = batches.load(given.batch) if given.batch else texts(given.texts, given.words)
+    dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
+    net = model(batch, given.device, dtype, given.layers)
+    aim = aim_of(net, batch)
+    questions = list(aim.questions(net, batch, pieces=None if given.device == "cuda" else 512))
+    heads = heads_of(net)[:: given.every]
+    most = max(question.pieces for question in questions)
+    arms: dict[str, Arm] = {
+        "plain": lambda: plain(net, aim, questions, heads),
+        "prefix": lambda: ours(net, aim, questions, heads, most),
+        "batched": lambda: ours(net, aim, questions, heads, None),
+        "one_by_one": lambda: one_by_one(net, aim, questions),
+        "importance": lambda: slopes_of(net, aim, questions).importance(),
+        "whole": lambda: whole(net, aim, questions),
+        "curve": lambda: curve(net, aim, questions),
+    }
+    seconds: dict[str, list[float]] = {arm: [] for arm in arms}
+    answers: dict[str, Any] = {}
+    asked(net, aim, questions)  # to warm up
+    for _ in range(given.rounds):
+        for arm, run in arms.items():
+            took, answers[arm] = timed(run, net.device)
+            seconds[arm].append(took)
+            print(arm, round(took, 2), file=sys.stderr, flush=True)
+    apart = max(
+        abs(a - b) for arm in ("prefix", "batched")
+        for a, b in zip(answers["plain"], answers[arm], strict=True)
+    )  # fmt: skip
+
+    def ratio(first: str, second: str) -> list[float]:
+        each = sorted(a / b for a, b in zip(seconds[first], seconds[second], strict=True))
+        return [round(value, 2) for value in (statistics.median(each), each[0], each[-1])]
+
+    found: dict[str, Any] = {
+        "texts": len(batch),
+        "pieces": sum(int(question.text.mask.sum()) for question in questions),
+        "heads_left_out": len(heads),
+        "layers": given.layers,
+        "seconds": {arm: round(statistics.median(each), 2) for arm, each in seconds.items()},
+        "plain_to_prefix": ratio("plain", "prefix"),
+        "plain_to_batched": ratio("plain", "batched"),
+        "one_by_one_to_importance": ratio("one_by_one", "importance"),
+        "whole_to_curve": ratio("whole", "curve"),
+        "losses_apart": apart,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "precision": given.precision,
+        "device": torch.cuda.get_device_name() if given.device == "cuda" else "cpu",
+    }
+    text = json.dumps(found, indent=1)
+    (RESULTS / f"pruning-{given.device}.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
