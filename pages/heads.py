@@ -6,7 +6,7 @@ costs; looking reads a run's tables.
 
 import streamlit as st
 
-from workbench.view.parts import asking, heads, heads_shown, jobs, sources
+from workbench.view.parts import asking, heads, heads_shown, jobs, question, sources
 from workbench.view.parts.problems import told
 
 st.title("Heads", anchor=False)
@@ -19,7 +19,7 @@ st.markdown(
 )
 run = heads.opened(kind)
 heads.choose(run.name if run else "")
-heads.ask(kind, run)
+question.ask(kind, run)
 if run is not None:
     st.divider()
     with told():

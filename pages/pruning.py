@@ -6,7 +6,7 @@ looking reads a run's tables, and the slider opens the model.
 
 import streamlit as st
 
-from workbench.view.parts import asking, jobs, pruning, pruning_shown, sources
+from workbench.view.parts import asking, jobs, pruning, pruning_shown, question, sources
 from workbench.view.parts.problems import told
 
 st.title("Pruning", anchor=False)
@@ -19,7 +19,7 @@ st.markdown(
 kind = pruning.experiment()
 run = pruning.opened(kind)
 pruning.choose(kind, run.name if run else "")
-pruning.ask(kind, run)
+question.ask(kind, run, kind.about)
 if run is not None:
     st.divider()
     with told():

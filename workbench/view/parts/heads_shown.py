@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.view.parts import heads_views as views
-from workbench.view.parts import results, words
+from workbench.view.parts import results
 from workbench.view.parts.heads_grid import grid
 from workbench.view.parts.heads_head import evidence
 from workbench.view.parts.heads_run import Looked, looked
-from workbench.view.parts.plain import plain
 from workbench.view.parts.problems import told
 
 if TYPE_CHECKING:
@@ -37,10 +36,7 @@ VIEWS = {
 
 def show(run: "Run") -> None:
     """A run that is done."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.header(plain(results.title(run)), anchor=False, width="content")
-        words.state(run.status.state)
-    words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
+    results.heading(run)
     results.caveats(run)
     seen = looked(run)
     has_cross = (seen.heads["kind"] == "cross").any()

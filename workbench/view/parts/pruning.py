@@ -1,6 +1,6 @@
-"""Asking which heads can go: four questions, of which one is open, and runs that told before.
+"""Which heads can go: four questions, of which one is open, and runs that told before.
 
-The question is the one of the page Experiments. Costs what asking costs.
+Costs a look at the runs' statuses.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ import streamlit as st
 
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Experiment
-from workbench.view.parts import asking, chosen, earlier, forms, listing
+from workbench.view.parts import asking, earlier, listing
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -67,20 +67,3 @@ def opened(kind: Experiment[Any]) -> "Run | None":
 def choose(kind: Experiment[Any], opened: str) -> None:
     """Open a run of before; its name goes into the address."""
     earlier.choose(kind.name, opened)
-
-
-def ask(kind: Experiment[Any], run: "Run | None") -> None:
-    """The question: in view where no run is opened, else behind a fold."""
-    if run is None:
-        _question(kind, None)
-    else:
-        with st.expander("Ask a question", icon=":material/science:"):
-            _question(kind, run)
-
-
-def _question(kind: Experiment[Any], run: "Run | None") -> None:
-    st.text(kind.about)
-    models, corpora = asking.inputs(kind, chosen.model(), chosen.corpus())
-    settings = forms.settings(kind, run.spec.settings if run else {})
-    options = asking.options(kind)
-    asking.offer(kind, models, corpora, settings, options)

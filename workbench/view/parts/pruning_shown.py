@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.view import pruning as drawn
-from workbench.view.parts import earlier, figures, results, tables, words
-from workbench.view.parts.plain import plain
+from workbench.view.parts import earlier, figures, results, tables
 from workbench.view.parts.problems import told
 from workbench.view.parts.pruning_kept import kept_model
 from workbench.view.parts.pruning_live import slider
@@ -25,10 +24,7 @@ View = Callable[["Run"], None]
 
 def show(run: "Run") -> None:
     """A run that is done."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.header(plain(results.title(run)), anchor=False, width="content")
-        words.state(run.status.state)
-    words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
+    results.heading(run)
     results.caveats(run)
     views = VIEWS[run.spec.experiment]
     tabs = st.tabs(list(views), key="view", bind="query-params")

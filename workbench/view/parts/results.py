@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.view.parts import figures, tables
+from workbench.view.parts import figures, tables, words
+from workbench.view.parts.plain import plain
 from workbench.view.parts.problems import told
 from workbench.view.parts.words import lines, subject
 
@@ -44,6 +45,14 @@ def show(run: "Run") -> None:
             tables.draw(table, f"table {run.name} {name}")
         if not there:
             st.text("This run left neither tables nor figures.")
+
+
+def heading(run: "Run") -> None:
+    """What was asked of what, how it stands, and when."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.header(plain(title(run)), anchor=False, width="content")
+        words.state(run.status.state)
+    words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
 
 
 def caveats(run: "Run", always: str = "") -> None:
