@@ -51,10 +51,28 @@ STOPS = (
         settings={"limit": 300, "examples": 20},
     ),
     Stop(
-        "How many of its heads can go, and which first",
+        "How much each of its heads matters to first order",
+        "head-importance",
+        ("mini:bert",),
+        settings={"limit": 200},
+    ),
+    Stop(
+        "What exactly is lost without each",
+        "head-ablation",
+        ("mini:bert",),
+        settings={"limit": 100},
+    ),
+    Stop(
+        "How many of them can go, and which first",
         "head-pruning",
         ("mini:bert",),
-        settings={"limit": 200, "choosing": 60, "steps": 5, "seeds": 1, "recover": 20},
+        settings={"limit": 100, "choosing": 40, "steps": 4, "seeds": 1, "recover": 10},
+    ),
+    Stop(
+        "Which stay open when each must pay for it",
+        "head-gates",
+        ("mini:bert",),
+        settings={"limit": 100, "lambdas": (0.03,), "budgets": (0.25,), "steps": 60},
     ),
     Stop(
         "What each of its layers knows, from words to roles",

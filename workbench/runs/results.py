@@ -64,7 +64,9 @@ def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> N
             remedy="Its keys must tell its rows apart.",
         )
     whole = table.reset_index(drop=True)
-    whole.attrs = {"about": about.about, "keys": keys, "labels": list(about.labels)}
+    whole.attrs = {"about": about.about, "keys": keys}
+    if about.labels:
+        whole.attrs["labels"] = list(about.labels)
     path = inside(folder / TABLES, name, ".parquet", "table")
     with written_whole(path) as draft, draft.open("wb") as file:  # pyarrow opens UTF-8 paths only
         whole.to_parquet(file, index=False)
