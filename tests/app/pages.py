@@ -17,6 +17,7 @@ NAMES = (
     "corpora",
     "attention",
     "heads",
+    "pruning",
     "probing",
     "experiments",
     "runs",

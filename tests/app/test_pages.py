@@ -16,6 +16,7 @@ PAGES = {  # by address: what is there when it is drawn
     "corpora?split=test&sentence=1": "Dependencies",
     "attention?split=test&cell=1.1&pin=2.1.row": "looks at",
     "heads": "It fits",
+    "pruning": "It fits",
     "probing": "It fits",
     "experiments?experiment=profile": "It fits",
     "runs": "There are no runs yet|Tick one to open it",

@@ -6,20 +6,25 @@
         model.forward(text.take(rows), taps=[Gate(values)])
 
 What a gate changes at a site changes nothing below it, so half of a model on average need not be
-run again; of an encoder-decoder all of the encoder, for a site of the decoder. `rows` repeats the
-documents of the recorded batch, so that many gates can be tried in one pass. The answer is to the
-bit that of the whole pass over the same rows. Costs the states of every block, once a batch.
+run again; of an encoder-decoder all of the encoder, for a site of the decoder. In the block of the
+site itself queries, keys and values are those of before. `rows` repeats the documents of the
+recorded batch, so that many gates can be tried in one pass. The answer is to the bit that of the
+whole pass over the same rows. Costs the states of every block and the queries, keys and values of
+every site, once a batch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 from workbench.engine.taps import current
+from workbench.models.emptied import LONGFORMER
 from workbench.models.huggingface import SEQUENCE_FIRST, HuggingFace, blocks
+from workbench.models.removal import parts
 
 
 @dataclass(eq=False)
@@ -27,11 +32,13 @@ class Prefix:
     """What each block made of a batch, in the order of the calls."""
 
     stacks: Sequence[Sequence[nn.Module]]
+    maps: Mapping[int, Sequence[nn.Module]]  # of each site, those that make what is compared
     axis: int  # of documents, in what blocks hand on
     outputs: list[Any] = field(default_factory=list)
     before: list[int] = field(default_factory=list)  # attention calls before each block
     after: list[int] = field(default_factory=list)
     last: set[int] = field(default_factory=set)  # block calls that end a stack
+    made: dict[tuple[int, int], Any] = field(default_factory=dict)  # by site and place in `maps`
 
     @contextmanager
     def from_site(self, site: int, rows: Tensor) -> Iterator[None]:
@@ -54,7 +61,27 @@ class Prefix:
 
             return forward
 
-        with _replaced(self.stacks, replayed):
+        with _replaced(self.stacks, replayed), self._made_before(site, rows):
+            yield
+
+    @contextmanager
+    def _made_before(self, site: int, rows: Tensor) -> Iterator[None]:
+        """The site's maps hand on what they made, the first time that they are asked."""
+        asked: set[nn.Module] = set()
+
+        def replayed(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+            place = list(self.maps[site]).index(owner)
+
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                if owner in asked:  # of a block that shares its weights
+                    return run(*args, **kwargs)
+                asked.add(owner)
+                return _chosen(self.made[site, place], rows, self.axis)
+
+            return forward
+
+        there = [owner for n, owner in enumerate(self.maps[site]) if (site, n) in self.made]
+        with _replaced([there], replayed):
             yield
 
     def saved(self, site: int) -> int:
@@ -66,7 +93,7 @@ class Prefix:
 def recorded(model: HuggingFace) -> Iterator[Prefix]:
     """Keep what every block makes of the one pass within."""
     found = tuple(_blocks_of(model))
-    prefix = Prefix(found, 1 if model.family in SEQUENCE_FIRST else 0)
+    prefix = Prefix(found, _maps_of(model), 1 if model.family in SEQUENCE_FIRST else 0)
     ends = {id(stack[-1]): len(stack) for stack in found}
 
     def kept(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,8 +109,39 @@ def recorded(model: HuggingFace) -> Iterator[Prefix]:
 
         return forward
 
-    with _replaced(found, kept):
+    calls: dict[nn.Module, int] = {}
+
+    def noted(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Which site a map works for is told by how often it was asked before."""
+        sites = [site for site, owners in prefix.maps.items() if owner in owners]
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            output = run(*args, **kwargs)
+            number = calls.get(owner, 0)
+            calls[owner] = number + 1
+            if number < len(sites):
+                site = sites[number]
+                prefix.made[site, list(prefix.maps[site]).index(owner)] = output
+            return output
+
+        return forward
+
+    every = dict.fromkeys(owner for owners in prefix.maps.values() for owner in owners)
+    with _replaced(found, kept), _replaced([list(every)], noted):
         yield prefix
+
+
+def _maps_of(model: HuggingFace) -> Mapping[int, Sequence[nn.Module]]:
+    """The maps that make queries, keys and values, where they are modules of their own.
+
+    None of Longformer's, which scales what they made in its place.
+    """
+    found = {}
+    for site, part in zip(model.sites, parts(model), strict=True):
+        named = () if type(part.module).__name__ == LONGFORMER else part.layout.names
+        owners = (getattr(part.module, name, None) for name in named)
+        found[site.index] = [each for each in owners if isinstance(each, nn.Linear | Conv1D)]
+    return found
 
 
 def _blocks_of(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:

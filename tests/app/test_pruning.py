@@ -1,0 +1,47 @@
+"""The page Pruning in a real browser: ask, watch, see importance; take heads out by the slider."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.test_heads import still, typed
+
+pytestmark = pytest.mark.browser
+
+
+def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/pruning?question=Curves")
+    expect(page.get_by_text("It fits")).to_be_visible()
+    typed(page, "limit", "20")
+    page.get_by_text(re.compile("[0-9]+ more settings")).click()
+    for label, value in (("steps", "2"), ("choosing", "10"), ("recover", "2"), ("seeds", "1")):
+        typed(page, label, value)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text("of lots the mean and the span")).to_be_visible()
+    expect(page).to_have_url(re.compile("run=head-pruning-"))
+    still(page)
+
+    page.get_by_role("tab", name="Live").click()
+    expect(page.get_by_test_id("stMetric").first).to_be_visible()
+    still(page)
+    page.get_by_role("slider").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("gone=5"))
+    still(page)
+    expect(page.get_by_text(re.compile(r"of \d+ guesses")).first).to_be_visible()
+    parameters = page.get_by_test_id("stMetric").filter(has_text="Parameters")
+    expect(parameters).to_contain_text("-82,400")  # five heads of mini:bert
+
+    asked = page.url
+    page.goto("about:blank")
+    page.goto(asked)
+    expect(page.get_by_test_id("stMetric").filter(has_text="Parameters")).to_contain_text("-82,400")
+
+    page.get_by_role("tab", name="The model kept").click()
+    page.get_by_role("button", name="Pack it").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name=re.compile("Save head-pruning-")).click()
+    assert saved.value.suggested_filename.endswith(".zip")
+    expect(page.get_by_test_id("stException")).to_have_count(0)
