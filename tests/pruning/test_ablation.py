@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.models.gated import sentences
 from tests.pruning.models import INDUCTION, PREVIOUS, TWIN, planted, texts
 from workbench.engine.taps import Gate
 from workbench.errors import WorkbenchError
+from workbench.models.removal import parts, without
 from workbench.pruning.ablation import ablated
 from workbench.pruning.asking import Asking, asking_of
 from workbench.pruning.gating import closed, heads_of
@@ -61,6 +63,17 @@ def test_twins_do_alone_what_both_do() -> None:
     assert both > 1 and previous > 1
 
 
+def test_a_head_that_writes_nothing_is_nothing_to_lose(mini: Mini) -> None:
+    asked = mini("bert")
+    model = without(asked.model, [])  # a copy
+    output: Any = parts(model)[1].output
+    with torch.no_grad():
+        output.weight[:, : output.weight.shape[1] // 4] = 0  # of four heads the first
+    found = ablated(model, asked.aim, asked.questions, [[(1, 0)], [(1, 1)]])
+    nothing, something = (found.without[n, 0] - found.base.nats for n in (0, 1))
+    assert not nothing.any() and something.any()
+
+
 @QUARTET
 def test_a_mean_is_that_of_all_pieces(name: str, mini: Mini) -> None:
     from workbench.engine.taps import Site
@@ -84,8 +97,8 @@ def test_a_mean_is_that_of_all_pieces(name: str, mini: Mini) -> None:
 
     ask(asked.model, asked.aim, asked.questions, [Look()])
     found = means(asked.model, asked.aim, asked.questions)
-    for site, parts in seen.items():
-        assert torch.allclose(found.of[site].float(), torch.cat(parts).mean(0), atol=1e-4)
+    for site, rows in seen.items():
+        assert torch.allclose(found.of[site].float(), torch.cat(rows).mean(0), atol=1e-4)
 
 
 def test_a_head_that_says_always_the_same_is_nothing_to_miss_by_its_mean(mini: Mini) -> None:
