@@ -90,7 +90,8 @@ TABLES = {
     "heads": Table("Every head of the whole model, and whether it was kept.", HEAD),
     "speed": Table(
         "Seconds of a forward pass over so many texts, the median of five; speedup: the whole "
-        "model's over the smaller one's.",
+        "model's over the smaller one's; memory: MiB of weights (on a GPU the most that was "
+        "taken).",
         ("texts",),
     ),
     "learning": Table("The loss of each step of fitting and of fine-tuning.", ("stage", "step")),

@@ -16,7 +16,7 @@ from workbench.engine.pieces import Pieces
 from workbench.models import pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.asking import Asking
-from workbench.pruning.curves import MEBI
+from workbench.pruning.curves import MEBI, memory
 from workbench.pruning.gating import Head, heads_of, named
 from workbench.pruning.texts import METRICS, Texts
 
@@ -84,8 +84,8 @@ def speed(measuring: Asking, whole: HuggingFace, smaller: HuggingFace) -> pd.Dat
     for number in SIZES:
         some = [longest[place % len(longest)] for place in range(number)]
         text = whole.encode(batch, some).to(whole.device)
-        turns = [(_seconds(whole, text), _seconds(smaller, text)) for _ in range(TIMES + 1)][1:]
-        before, after = (median(turn[n] for turn in turns) for n in (0, 1))
+        turns = [(_passed(whole, text), _passed(smaller, text)) for _ in range(TIMES + 1)][1:]
+        before, after = (median(turn[n][0] for turn in turns) for n in (0, 1))
         rows.append(
             {
                 "texts": number,
@@ -93,19 +93,22 @@ def speed(measuring: Asking, whole: HuggingFace, smaller: HuggingFace) -> pd.Dat
                 "whole": before,
                 "smaller": after,
                 "speedup": before / max(after, 1e-12),
+                "whole_memory": turns[-1][0][1],
+                "smaller_memory": turns[-1][1][1],
             }
         )
     return pd.DataFrame(rows)
 
 
-def _seconds(model: HuggingFace, text: Pieces) -> float:
-    """Of one forward pass."""
+def _passed(model: HuggingFace, text: Pieces) -> tuple[float, float]:
+    """Seconds of one forward pass, and the memory it took."""
     cuda = model.device.type == "cuda"
     with torch.no_grad():
         if cuda:
+            torch.cuda.reset_peak_memory_stats(model.device)
             torch.cuda.synchronize(model.device)
         started = perf_counter()
         model.forward(text, hidden=False)
         if cuda:
             torch.cuda.synchronize(model.device)
-    return perf_counter() - started
+    return perf_counter() - started, memory(model)
