@@ -28,7 +28,7 @@ class HeadGates(Aimed):
     """What an open gate costs, and what learns beside the gates."""
 
     lambdas: tuple[Price, ...] = Field(
-        (0.003, 0.01, 0.03, 0.1),
+        (0.01, 0.03, 0.1, 0.3),
         description="Prices of an open head, in nats a piece (of a classifier, a text).",
     )
     budgets: tuple[Budget, ...] = Field(

@@ -207,7 +207,7 @@ def curves(table: pd.DataFrame, metric: str) -> go.Figure:
 
 
 def alone(tables: Tables) -> go.Figure:
-    """What is added to the loss where a layer keeps its best head alone."""
+    """What is added to the loss where a layer keeps one head: behind each layer, which one."""
     table = tables["alone"]
     table = table[table["metric"] == "loss"].iloc[::-1]
     figure = go.Figure(
@@ -220,7 +220,7 @@ def alone(tables: Tables) -> go.Figure:
         )
     )
     figure.update_xaxes(title="added to the loss, nats")
-    figure.update_yaxes(type="category", title="layer: the head that is left")
+    figure.update_yaxes(type="category")
     figure.update_layout(height=120 + 22 * len(table))
     return figure
 
