@@ -1,6 +1,6 @@
 """A forward pass that begins in the middle: blocks below a site hand on what they did before.
 
-    with recorded(model) as prefix:
+    with recorded(places_of(model)) as prefix:
         model.forward(text)
     with prefix.from_site(site.index, rows):
         model.forward(text.take(rows), taps=[Gate(values)])
@@ -27,23 +27,35 @@ from workbench.models.huggingface import SEQUENCE_FIRST, HuggingFace, blocks
 from workbench.models.removal import parts
 
 
-@dataclass(eq=False)
-class Prefix:
-    """What each block made of a batch, in the order of the calls."""
+@dataclass(frozen=True)
+class Places:
+    """Where a model can be taken up again; found once, for any number of batches."""
 
     stacks: Sequence[Sequence[nn.Module]]
     maps: Mapping[int, Sequence[nn.Module]]  # of each site, those that make what is compared
     axis: int  # of documents, in what blocks hand on
+
+
+def places_of(model: HuggingFace) -> Places:
+    """Costs a forward pass over four pieces."""
+    axis = 1 if model.family in SEQUENCE_FIRST else 0
+    return Places(tuple(_blocks_of(model)), _maps_of(model), axis)
+
+
+@dataclass(eq=False)
+class Prefix:
+    """What each block made of a batch, in the order of the calls."""
+
+    places: Places
     outputs: list[Any] = field(default_factory=list)
-    before: list[int] = field(default_factory=list)  # attention calls before each block
-    after: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)  # attention calls up to the end of each block
     last: set[int] = field(default_factory=set)  # block calls that end a stack
     made: dict[tuple[int, int], Any] = field(default_factory=dict)  # by site and place in `maps`
 
     @contextmanager
     def from_site(self, site: int, rows: Tensor) -> Iterator[None]:
         """Passes within run from the block of this site on.  # rows: [rows], of the batch"""
-        first = next((n for n, end in enumerate(self.after) if site < end), 0)
+        first = self.saved(site)
         calls = 0
 
         def replayed(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,31 +68,32 @@ class Prefix:
                 if running is not None:
                     running.calls = self.after[number]
                 if number == first - 1 or number in self.last:
-                    return _chosen(self.outputs[number], rows, self.axis)
+                    return _chosen(self.outputs[number], rows, self.places.axis)
                 return self.outputs[number]
 
             return forward
 
-        with _replaced(self.stacks, replayed), self._made_before(site, rows):
+        with _replaced(self.places.stacks, replayed), self._made_before(site, rows):
             yield
 
     @contextmanager
     def _made_before(self, site: int, rows: Tensor) -> Iterator[None]:
         """The site's maps hand on what they made, the first time that they are asked."""
         asked: set[nn.Module] = set()
+        owners = self.places.maps[site]
 
         def replayed(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
-            place = list(self.maps[site]).index(owner)
+            place = owners.index(owner)
 
             def forward(*args: Any, **kwargs: Any) -> Any:
                 if owner in asked:  # of a block that shares its weights
                     return run(*args, **kwargs)
                 asked.add(owner)
-                return _chosen(self.made[site, place], rows, self.axis)
+                return _chosen(self.made[site, place], rows, self.places.axis)
 
             return forward
 
-        there = [owner for n, owner in enumerate(self.maps[site]) if (site, n) in self.made]
+        there = [owner for n, owner in enumerate(owners) if (site, n) in self.made]
         with _replaced([there], replayed):
             yield
 
@@ -90,20 +103,18 @@ class Prefix:
 
 
 @contextmanager
-def recorded(model: HuggingFace) -> Iterator[Prefix]:
+def recorded(places: Places) -> Iterator[Prefix]:
     """Keep what every block makes of the one pass within."""
-    found = tuple(_blocks_of(model))
-    prefix = Prefix(found, _maps_of(model), 1 if model.family in SEQUENCE_FIRST else 0)
-    ends = {id(stack[-1]): len(stack) for stack in found}
+    prefix = Prefix(places)
+    ends = {stack[-1] for stack in places.stacks}
 
     def kept(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:
             running = current()
-            prefix.before.append(running.calls if running else 0)
             output = run(*args, **kwargs)
             prefix.after.append(running.calls if running else 0)
             prefix.outputs.append(output)
-            if id(block) in ends:
+            if block in ends:
                 prefix.last.add(len(prefix.outputs) - 1)
             return output
 
@@ -113,7 +124,7 @@ def recorded(model: HuggingFace) -> Iterator[Prefix]:
 
     def noted(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
         """Which site a map works for is told by how often it was asked before."""
-        sites = [site for site, owners in prefix.maps.items() if owner in owners]
+        sites = [site for site, owners in places.maps.items() if owner in owners]
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             output = run(*args, **kwargs)
@@ -121,13 +132,13 @@ def recorded(model: HuggingFace) -> Iterator[Prefix]:
             calls[owner] = number + 1
             if number < len(sites):
                 site = sites[number]
-                prefix.made[site, list(prefix.maps[site]).index(owner)] = output
+                prefix.made[site, places.maps[site].index(owner)] = output
             return output
 
         return forward
 
-    every = dict.fromkeys(owner for owners in prefix.maps.values() for owner in owners)
-    with _replaced(found, kept), _replaced([list(every)], noted):
+    every = dict.fromkeys(owner for owners in places.maps.values() for owner in owners)
+    with _replaced(places.stacks, kept), _replaced([list(every)], noted):
         yield prefix
 
 

@@ -15,7 +15,7 @@ import torch
 from workbench.engine.taps import Gate, Tap
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
-from workbench.models.prefix import recorded
+from workbench.models.prefix import places_of, recorded
 from workbench.models.scoring import limit_of
 from workbench.pruning.gating import Head, each_closed
 from workbench.pruning.replaced import Instead, Replaced
@@ -61,11 +61,11 @@ def ablated(
     `instead` is what heads give way to, nothing by itself; `pieces` the most in a batch.
     """
     most = limit_of(model) if pieces is None else pieces
-    by_site = _by_lowest_site(sets)
+    by_site, places = _by_lowest_site(sets), places_of(model)
     base, without, done = [np.zeros((3, 0))], [np.zeros((len(sets), 2, 0))], 0
     with torch.no_grad():
         for question in questions:
-            with recorded(model) as prefix:
+            with recorded(places) as prefix:
                 whole = aim.answer(model, question, _taps(model, [gone], question, instead))
             base.append(numbers_of(whole))
             found = np.zeros((len(sets), 2, len(question)))

@@ -54,7 +54,9 @@ class Asking:
 
 def asking(inputs: Inputs, settings: Aimed) -> Asking:
     """Open what the run was asked of."""
-    return asking_of(inputs.model, list(inputs.docs()), settings.label, inputs.seed, _name(inputs))
+    return asking_of(
+        inputs.model, list(inputs.docs()), settings.label, inputs.seed, inputs.corpus.name
+    )
 
 
 def asking_of(
@@ -77,10 +79,6 @@ def asking_of(
 def _classes(docs: "Iterable[Doc]") -> set[str]:
     """The labels whose values are names of classes, not scores."""
     return {name for doc in docs for name, value in doc._.labels.items() if isinstance(value, str)}
-
-
-def _name(inputs: Inputs) -> str:
-    return inputs.corpus.name
 
 
 def caveats(asked: Asking, texts: int) -> tuple[Caveat, ...]:

@@ -103,6 +103,11 @@ def memory(model: HuggingFace) -> float:
     """MiB: on a GPU the most that was taken, elsewhere what the weights take."""
     if model.device.type == "cuda":
         return torch.cuda.max_memory_allocated(model.device) / MEBI
+    return weights(model)
+
+
+def weights(model: HuggingFace) -> float:
+    """What the weights take, in MiB."""
     return sum(w.numel() * w.element_size() for w in model.net.parameters()) / MEBI
 
 

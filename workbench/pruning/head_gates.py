@@ -4,7 +4,7 @@ Gates learn with the weights, or alone, at every price and for every budget; the
 gates closed are taken out and the rest is measured. Costs a fine-tuning for each price and budget.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import pandas as pd
@@ -114,7 +114,7 @@ def _learnt(
     price: float,
     size: int | None,
     seed: int,
-    told: object,
+    told: Callable[[int, float], object],
 ) -> tuple[Gates, HuggingFace, list[float]]:
     """Gates at one price or for one budget, and the model they learnt beside."""
     net = without(learning.model, []) if settings.tuned else learning.model
@@ -123,7 +123,7 @@ def _learnt(
 
     def step(done: int, loss: float) -> None:
         gates.cool(done / plan.steps)
-        told(done, loss)  # type: ignore[operator]
+        told(done, loss)
 
     losses = learn(
         net,

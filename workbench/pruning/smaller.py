@@ -16,7 +16,7 @@ from workbench.engine.pieces import Pieces
 from workbench.models import pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.asking import Asking
-from workbench.pruning.curves import MEBI, memory
+from workbench.pruning.curves import MEBI, memory, weights
 from workbench.pruning.gating import Head, heads_of, named
 from workbench.pruning.texts import METRICS, Texts
 
@@ -36,9 +36,8 @@ class Stage:
 
 
 def stage(name: str, model: HuggingFace, texts: Texts) -> Stage:
-    weights = sum(w.numel() * w.element_size() for w in model.net.parameters()) / MEBI
     heads = sum(site.heads for site in model.sites)
-    return Stage(name, heads, model.parameters, weights, texts)
+    return Stage(name, heads, model.parameters, weights(model), texts)
 
 
 def saved(model: HuggingFace, keep: Path | None) -> float:
