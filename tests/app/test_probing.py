@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.conftest import _environment
+from tests.app.drive import still, typed
 from workbench.runs.launch import cancel
 from workbench.runs.run import all_runs
 
@@ -33,19 +34,6 @@ def ended(app_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for run, now in all_runs():
         if now.under_way and now.experiment == "edge-probing":
             cancel(run)
-
-
-def typed(page: Page, label: str, value: str) -> None:
-    box = page.get_by_label(label, exact=True)
-    box.fill(value)
-    box.press("Enter")
-    still(page)
-
-
-def still(page: Page) -> None:
-    """The page is drawn to its end."""
-    page.wait_for_timeout(300)
-    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
 
 def choose_task(page: Page, name: str) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.app.test_heads import still, typed
+from tests.app.drive import still, typed
 
 pytestmark = pytest.mark.browser
 
