@@ -8,10 +8,11 @@ a report can be rebuilt without model or corpus. Costs nothing: experiments are 
 are asked for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -63,6 +64,38 @@ class Progress(Protocol):
         ...
 
 
+class Answer(Protocol):
+    """What an experiment that was asked on the way has left."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tables(self) -> "Tables": ...
+
+    @property
+    def arrays(self) -> "Mapping[str, NDArray[np.generic]]": ...
+
+    @property
+    def model(self) -> Path | None:
+        """The folder of the model that it trained."""
+        ...
+
+
+class Ask(Protocol):
+    """Has another experiment answered; models and corpora as objects, or by reference."""
+
+    def __call__(
+        self,
+        experiment: str,
+        models: "Sequence[Model | str]",
+        corpora: "Sequence[Corpus | str]",
+        settings: Mapping[str, Any],
+        split: str | None,
+        seed: int,
+    ) -> Answer: ...
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What an experiment looks at, opened and ready."""
@@ -77,6 +110,7 @@ class Inputs:
     scratch: Path | None = None  # kept while a run is unfinished: checkpoints go there
     keep: Path | None = None  # where a run that trains a model leaves it
     folders: tuple[Path | None, ...] = ()  # that the models were read from
+    asking: Ask | None = None  # where runs are kept, each question is a run of its own
 
     @property
     def model(self) -> "Model":
@@ -91,6 +125,77 @@ class Inputs:
     def docs(self) -> Iterator["Doc"]:
         """The first corpus' Docs of the split, as many as the limit lets through."""
         return self.corpus.docs(self.split, self.limit)
+
+    def ask(
+        self,
+        experiment: str,
+        models: "Sequence[Model | str]" = (),
+        corpora: "Sequence[Corpus | str]" = (),
+        settings: Mapping[str, Any] | None = None,
+        split: str | None = None,
+        seed: int | None = None,
+    ) -> Answer:
+        """Another experiment's answer, from disk where it was asked before.
+
+        Without a place for runs it is computed here, and forgotten.
+        """
+        own = self.seed if seed is None else seed
+        ask = self.asking or self._here
+        return ask(experiment, models, corpora, settings or {}, split, own)
+
+    def _here(
+        self,
+        experiment: str,
+        models: "Sequence[Model | str]",
+        corpora: "Sequence[Corpus | str]",
+        settings: Mapping[str, Any],
+        split: str | None,
+        seed: int,
+    ) -> "Answered":
+        from workbench.corpora import read
+        from workbench.models.loading import load
+
+        kind = EXPERIMENTS[experiment]
+        chosen = kind.settings.model_validate(settings)
+        read_ = tuple(read(each) if isinstance(each, str) else each for each in corpora)
+        opened = tuple(
+            load(each, self.device, self.precision or "auto") if isinstance(each, str) else each
+            for each in models
+        )
+        keep = None if self.scratch is None else self.scratch / f"{experiment}-{uuid4().hex}"
+        own = replace(
+            self,
+            models=opened,
+            corpora=read_,
+            split=kind.split_of(read_[0], split) if read_ else None,
+            seed=seed,
+            limit=chosen.limit,
+            keep=keep,
+            folders=tuple(None for _ in opened),
+        )
+        found = kind.run(own, chosen, Silent())
+        model = keep if keep is not None and keep.is_dir() else None
+        return Answered(experiment, found.tables, found.arrays, model)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer that lies nowhere but here."""
+
+    name: str
+    tables: "Tables"
+    arrays: "Mapping[str, NDArray[np.generic]]"
+    model: Path | None
+
+
+class Silent:
+    """Progress that nobody hears."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
+
+    def log(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)

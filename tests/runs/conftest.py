@@ -26,7 +26,10 @@ def installed(folder: Path, name: str = "steps", value: str = "workbench_steps:E
     info = folder / f"{name}_package-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[workbench.experiments]\n{name} = {value}\n")
+    points = f"[workbench.experiments]\n{name} = {value}\n"
+    if name == "steps":
+        points += "asks = workbench_steps:ASKS\n"
+    (info / "entry_points.txt").write_text(points)
     shutil.copy(HERE / "steps.py", folder / "workbench_steps.py")
     return folder
 

@@ -135,3 +135,36 @@ EXPERIMENT = Experiment(
     models=(0, 0),
     corpora=(0, 0),
 )
+
+
+class Asks(Settings):
+    """What is asked on the way."""
+
+    steps: int = Field(2, ge=1, description="Steps of each question.")
+    times: int = Field(2, ge=1, description="How many questions.")
+    pause: float = Field(0.0, ge=0, description="Seconds that a step takes.")
+    mood: Mood = Field("well", description="How the last one goes.")
+
+
+def asks(inputs: Inputs, settings: Asks, progress: Progress) -> Result:
+    """Have several others answered, and lay their sums together."""
+    parts = []
+    for number in range(settings.times):
+        progress(number, settings.times, "asking")
+        mood = settings.mood if number == settings.times - 1 else "well"
+        how = {"steps": settings.steps, "pause": settings.pause, "mood": mood}
+        found = inputs.ask("steps", settings=how, seed=number).tables["sums"].copy()
+        found.insert(0, "asked", number)
+        parts.append(found)
+    return Result({"sums": pd.concat(parts, ignore_index=True)})
+
+
+ASKS = Experiment(
+    name="asks",
+    about="Asks for steps.",
+    settings=Asks,
+    run=asks,
+    tables={"sums": Table("Sums of each.", ("asked", "step"))},
+    models=(0, 0),
+    corpora=(0, 0),
+)

@@ -86,7 +86,11 @@ def begun(question: Question, *, share: bool = False, scheduler: str = "") -> Ru
     if not there.path.is_dir() or there.status.state != "done":
         for reason in question.misfits():
             raise reason
-    opened = None if asked.answerable else _opener(question)
+    opened: Open | None = None
+    if not asked.answerable:
+        from workbench.runs.execute import handed_over
+
+        opened = handed_over(question.models, question.corpora)
     if opened is not None and scheduler:
         raise WorkbenchError(
             "a cluster cannot open what was handed over as an object.",
@@ -112,22 +116,6 @@ def ended_well(found: Run) -> Run:
 def experiments() -> Mapping[str, Any]:
     """Every experiment there is, by name."""
     return EXPERIMENTS
-
-
-def _opener(question: Question) -> "Open":
-    """Hand over what is open, and open the rest."""
-    from workbench.runs.execute import open_again
-
-    def opened(asked: Any, told: Any) -> Any:
-        named = tuple(
-            spec for spec, own in zip(asked.models, question.models, strict=True) if own is None
-        )
-        rest = asked.model_copy(update={"models": named, "corpora": ()})
-        others = iter(open_again(rest, told)[0])
-        models = tuple(next(others) if own is None else own for own in question.models)
-        return models, question.corpora
-
-    return opened
 
 
 def begun_sweep(

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -31,6 +31,7 @@ from workbench.runs import events, queue, results, spec, status
 from workbench.runs.asking import checked_settings
 from workbench.runs.journal import Cancelled, Journal
 from workbench.runs.names import unlinked
+from workbench.runs.on_the_way import asker
 from workbench.runs.run import PROVENANCE
 from workbench.runs.status import Failure
 
@@ -186,6 +187,7 @@ def _compute(
         raise reason
     _seed(asked.seed, bool(models))
     inputs = inputs_of(told.folder, asked, models, corpora)
+    inputs = replace(inputs, asking=asker(told, asked, models, corpora))
     result = experiment.run(inputs, settings, told)
     _require_unchanged(asked, corpora)
     return result, {
@@ -225,7 +227,7 @@ def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tu
         from workbench.corpora.identity import content_hash
 
         if wanted.ref is None:
-            raise _handed_over(wanted.name)
+            raise _cannot_reopen(wanted.name)
         corpus = read(wanted.ref, **wanted.options)
         if content_hash(corpus) != wanted.hash:
             raise _changed("corpus", wanted.name)
@@ -238,7 +240,7 @@ def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tu
         from workbench.runs.known import known
 
         if model.ref is None:
-            raise _handed_over(model.name)
+            raise _cannot_reopen(model.name)
         if known(model.ref, asked.seed, model.pickled).hash != model.hash:
             raise _changed("model", model.name)
         found = load(
@@ -247,6 +249,18 @@ def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tu
         found.name = model.name  # not the path it was read from
         models.append(found)
     return tuple(models), tuple(corpora)
+
+
+def handed_over(models: "Sequence[Model | None]", corpora: "Sequence[Corpus]") -> Open:
+    """Hand over what is open, and open the rest."""
+
+    def opened(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
+        named = tuple(m for m, own in zip(asked.models, models, strict=True) if own is None)
+        rest = asked.model_copy(update={"models": named, "corpora": ()})
+        others = iter(open_again(rest, told)[0])
+        return tuple(next(others) if own is None else own for own in models), tuple(corpora)
+
+    return opened
 
 
 def _require_same(asked: spec.Spec, facts: "list[dict[str, Any]]") -> None:
@@ -273,7 +287,7 @@ def _changed(what: str, name: str) -> WorkbenchError:
     )
 
 
-def _handed_over(name: str) -> WorkbenchError:
+def _cannot_reopen(name: str) -> WorkbenchError:
     return WorkbenchError(
         "this was handed over as an object, and cannot be opened again.",
         where=name,

@@ -66,6 +66,12 @@ class Run:
         return found if isinstance(found, dict) else {}
 
     @property
+    def model(self) -> Path | None:
+        """The folder of the model that it trained."""
+        found = self.path / TRAINED
+        return found if found.is_dir() and not found.is_symlink() else None
+
+    @property
     def caveats(self) -> tuple[Caveat, ...]:
         """What to know when reading its tables and figures."""
         found = self.provenance.get("caveats", ())

@@ -1,0 +1,84 @@
+"""Questions that a run asks on its way are runs of their own, and end with it."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tests.runs.conftest import done, finished, wait_until
+from workbench.experiment import EXPERIMENTS, Inputs, Silent
+from workbench.runs import events, launch, status
+from workbench.runs.asking import ask
+from workbench.runs.run import Run, all_runs
+from workbench.runs.spec import Spec
+
+
+def question(**settings: Any) -> Spec:
+    return ask("asks", settings=settings).spec
+
+
+def parts_of(run: Run) -> list[Run]:
+    return [other for other, now in all_runs() if now.part_of == run.name]
+
+
+def test_each_is_a_run_that_is_never_computed_twice() -> None:
+    alone = done(ask("steps", settings={"steps": 2}, seed=1).spec)
+    run = done(question(times=3))
+    (first, second) = sorted(parts_of(run), key=lambda part: part.spec.seed)
+    assert [first.spec.seed, second.spec.seed] == [0, 2], "the one of seed 1 was there before"
+    sums = run.tables["sums"]
+    own = sums[sums["asked"] == 1].drop(columns="asked").reset_index(drop=True)
+    assert own.equals(pd.DataFrame(alone.tables["sums"]))
+    before = {part.name: now.ended for part, now in all_runs() if part.name != run.name}
+    larger = done(question(times=4))
+    after = {part.name: now.ended for part, now in all_runs()}
+    assert before.items() <= after.items()
+    assert len(parts_of(larger)) == 1
+
+
+def test_one_that_fails_is_named_and_the_others_are_kept() -> None:
+    run = finished(launch.start(question(mood="raises")))
+    failure = run.status.failure
+    assert run.status.state == "failed" and failure
+    well, raises = sorted(parts_of(run), key=lambda part: part.spec.seed)
+    assert (well.status.state, raises.status.state) == ("done", "failed")
+    assert raises.name in failure.where and "third drawer is empty" in failure.what
+
+
+def test_cancelling_ends_what_is_under_way_and_resuming_goes_on() -> None:
+    asked = question(steps=40, pause=0.03)
+    run = launch.start(asked)
+    wait_until(lambda: parts_of(run) and parts_of(run)[0].status.state == "running")
+    (part,) = parts_of(run)
+    wait_until(lambda: any("computed" in line for line in status.log_lines(part.path)))
+    assert launch.cancel(run).state == "cancelled"
+    assert part.status.state == "cancelled"
+    assert finished(launch.start(asked)).status.state == "done"
+    steps = [e for e in events.read(part.path)[0] if "computed" in str(e.get("text"))]
+    assert len(steps) == 40, "no step was computed twice"
+
+
+def test_one_that_is_killed_goes_on_when_asked_again() -> None:
+    asked = question(steps=40, pause=0.03)
+    run = launch.start(asked)
+    wait_until(lambda: parts_of(run) and parts_of(run)[0].status.state == "running")
+    os.kill(run.status.pid, signal.SIGKILL)
+    wait_until(lambda: run.status.state == "failed")
+    assert finished(launch.start(asked)).status.state == "done"
+
+
+def test_cancelling_a_part_alone_says_which_one_is_missing() -> None:
+    run = launch.start(question(steps=60, pause=0.03))
+    wait_until(lambda: parts_of(run) and parts_of(run)[0].status.state == "running")
+    (part,) = parts_of(run)
+    (part.path / status.CANCEL).touch()
+    failure = finished(run).status.failure
+    assert failure and part.name in failure.where and "cancelled" in failure.what
+
+
+def test_without_a_place_for_runs_it_is_computed_here(tmp_path: Path) -> None:
+    kind = EXPERIMENTS["asks"]
+    found = kind.run(Inputs(scratch=tmp_path), kind.settings(times=1), Silent())
+    assert len(found.tables["sums"]) == 2
