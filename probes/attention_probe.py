@@ -21,11 +21,11 @@ from torch import Tensor
 
 from probes import attachment
 from probes.attachment import Cases, Maps, Numbers, Sentence
-from probes.bootstrap import interval, resampled
 from probes.parts import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, static
 from probes.trees import Floats, Truths, share
+from workbench.bootstrap import interval, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.passes import Progress as Passing

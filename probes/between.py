@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from probes.bootstrap import interval, p_value, resampled
 from probes.results import f1
 from probes.sources import MODEL
+from workbench.bootstrap import interval, p_value, resampled
 from workbench.errors import WorkbenchError
 
 GROUP = ["task", "probe", "mode", "metric"]

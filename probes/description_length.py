@@ -25,7 +25,6 @@ from torch import Tensor
 from probes import online, variational
 from probes.asked import EdgeProbing
 from probes.bank import Bank, banked
-from probes.bootstrap import interval, resampled
 from probes.inputs import kept_in, opened, tasks_in
 from probes.parts import TRAIN
 from probes.plan import planned
@@ -33,6 +32,7 @@ from probes.ready import Ready, ready_tasks
 from probes.seeds import Seeds
 from probes.sources import BARE, MODEL, RANDOM, STATIC
 from probes.stack import Data, Probe, Schedule, Told, outputs
+from workbench.bootstrap import interval, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from probes.bootstrap import interval, p_value, resampled
 from probes.examples import Examples
 from probes.sources import BARE, MODEL, RANDOM, STATIC
+from workbench.bootstrap import interval, p_value, resampled
 
 Floats = NDArray[np.float64]
 MAJORITY = "majority"

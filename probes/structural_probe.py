@@ -18,13 +18,13 @@ from pydantic import Field
 from torch import Tensor
 
 from probes import trees as gold
-from probes.bootstrap import interval, p_value, resampled
 from probes.inputs import kept_in
 from probes.parts import PARTS, TRAIN, Parts, parts_of
 from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, Source, encoded, randomised, static
 from probes.structure import Probe, States, Task, predicted, trained
 from probes.trees import Floats, Tree
+from workbench.bootstrap import interval, p_value, resampled
 from workbench.corpora.encode import encode
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table

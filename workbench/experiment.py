@@ -9,10 +9,9 @@ are asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
-from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -110,7 +109,7 @@ class Inputs:
     scratch: Path | None = None  # kept while a run is unfinished: checkpoints go there
     keep: Path | None = None  # where a run that trains a model leaves it
     folders: tuple[Path | None, ...] = ()  # that the models were read from
-    asking: Ask | None = None  # where runs are kept, each question is a run of its own
+    asking: Ask | None = None  # None: where there is no place for runs
 
     @property
     def model(self) -> "Model":
@@ -137,65 +136,15 @@ class Inputs:
     ) -> Answer:
         """Another experiment's answer, from disk where it was asked before.
 
-        Without a place for runs it is computed here, and forgotten.
+        Each is a run of its own, so there must be a place for runs.
         """
+        if self.asking is None:
+            raise WorkbenchError(
+                f"{experiment} is to be asked on the way, and there is no place for its run.",
+                remedy="Call wb.run, or workbench run.",
+            )
         own = self.seed if seed is None else seed
-        ask = self.asking or self._here
-        return ask(experiment, models, corpora, settings or {}, split, own)
-
-    def _here(
-        self,
-        experiment: str,
-        models: "Sequence[Model | str]",
-        corpora: "Sequence[Corpus | str]",
-        settings: Mapping[str, Any],
-        split: str | None,
-        seed: int,
-    ) -> "Answered":
-        from workbench.corpora import read
-        from workbench.models.loading import load
-
-        kind = EXPERIMENTS[experiment]
-        chosen = kind.settings.model_validate(settings)
-        read_ = tuple(read(each) if isinstance(each, str) else each for each in corpora)
-        opened = tuple(
-            load(each, self.device, self.precision or "auto") if isinstance(each, str) else each
-            for each in models
-        )
-        keep = None if self.scratch is None else self.scratch / f"{experiment}-{uuid4().hex}"
-        own = replace(
-            self,
-            models=opened,
-            corpora=read_,
-            split=kind.split_of(read_[0], split) if read_ else None,
-            seed=seed,
-            limit=chosen.limit,
-            keep=keep,
-            folders=tuple(None for _ in opened),
-        )
-        found = kind.run(own, chosen, Silent())
-        model = keep if keep is not None and keep.is_dir() else None
-        return Answered(experiment, found.tables, found.arrays, model)
-
-
-@dataclass(frozen=True)
-class Answered:
-    """An answer that lies nowhere but here."""
-
-    name: str
-    tables: "Tables"
-    arrays: "Mapping[str, NDArray[np.generic]]"
-    model: Path | None
-
-
-class Silent:
-    """Progress that nobody hears."""
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
-
-    def log(self, text: str) -> None: ...
-
-    def warn(self, text: str) -> None: ...
+        return self.asking(experiment, models, corpora, settings or {}, split, own)
 
 
 @dataclass(frozen=True)

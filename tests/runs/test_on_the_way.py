@@ -2,13 +2,11 @@
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tests.runs.conftest import done, finished, wait_until
-from workbench.experiment import EXPERIMENTS, Inputs, Silent
 from workbench.runs import events, launch, status
 from workbench.runs.asking import ask
 from workbench.runs.run import Run, all_runs
@@ -76,9 +74,3 @@ def test_cancelling_a_part_alone_says_which_one_is_missing() -> None:
     (part.path / status.CANCEL).touch()
     failure = finished(run).status.failure
     assert failure and part.name in failure.where and "cancelled" in failure.what
-
-
-def test_without_a_place_for_runs_it_is_computed_here(tmp_path: Path) -> None:
-    kind = EXPERIMENTS["asks"]
-    found = kind.run(Inputs(scratch=tmp_path), kind.settings(times=1), Silent())
-    assert len(found.tables["sums"]) == 2
