@@ -1,0 +1,1 @@
+"""Frozen or fine-tuned: what changes, and where."""
