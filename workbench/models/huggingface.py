@@ -105,14 +105,16 @@ class HuggingFace:
         taps: Iterable[Tap] = (),
         hidden: bool = True,
         logits: bool | Tensor = False,
+        alone: bool = False,
         **refused: Any,
     ) -> Output:
+        """`alone`: of an encoder-decoder the encoder alone is run."""
         _refuse(refused)
         taps = list(taps)
         require_sites(self, taps)
         self._require_one_pass(taps)
         texts: dict[StackName, Pieces] = {self._first: pieces}
-        if self.two_sided:
+        if self.two_sided and not alone:
             texts["decoder"] = self._shifted(pieces if targets is None else targets)
         with (
             session(taps, self.sites, texts),
@@ -193,7 +195,15 @@ class HuggingFace:
             pieces = texts.get("encoder") or texts["decoder"]
             net = self.net if logits else self.net.base_model
             return dict(net(**self._inputs(pieces), output_hidden_states=hidden))
-        source, target = texts["encoder"], texts["decoder"]
+        source = texts["encoder"]
+        if (target := texts.get("decoder")) is None:
+            read = self.body("encoder")(
+                **self._inputs(source, cache=False), output_hidden_states=hidden
+            )
+            return {
+                "encoder_last_hidden_state": read.last_hidden_state,
+                "encoder_hidden_states": read.hidden_states,
+            }
         if logits:
             return dict(
                 self.net(
@@ -341,7 +351,7 @@ def _refuse(arguments: dict[str, Any]) -> None:
     if arguments:
         raise WorkbenchError(
             f"forward takes no {', '.join(sorted(arguments))}.",
-            remedy="It takes targets, taps, hidden and logits.",
+            remedy="It takes targets, taps, hidden, logits and alone.",
         )
 
 

@@ -4,13 +4,59 @@ Shared weights count once, where they come first: a head tied to the embeddings 
 but a bias. Costs a walk over the modules.
 """
 
+import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from torch import nn
 
 from workbench.engine.model import Model
+from workbench.engine.taps import StackName
 from workbench.models.huggingface import HuggingFace, blocks
 from workbench.models.words import WordModel
+
+
+class Where(NamedTuple):
+    """Where a parameter is; `layer` is 0 for embeddings, and None for what belongs to no layer."""
+
+    stack: StackName | None
+    layer: int | None
+    module: str  # its name within the layer
+
+
+def where(model: Model) -> dict[str, Where]:
+    """The place of every parameter that can learn, by its own name.
+
+    Where layers share their weights, they are those of layer 1.
+    """
+    if isinstance(model, WordModel):
+        stack = model.stacks[0].name
+        return {
+            name: Where(stack, _cell(name), re.sub(r"RNN_\d/.*Cell\d+/", "", name))
+            for name in model.learns
+        }
+    assert isinstance(model, HuggingFace), "there are no other models"
+    claimed: dict[int, Where] = {}
+    for part, module in _parts(model):
+        for name, weights in module.named_parameters():
+            claimed.setdefault(id(weights), _where(model, part, name))
+    return {name: claimed[id(weights)] for name, weights in model.net.named_parameters()}
+
+
+def _where(model: HuggingFace, part: str, name: str) -> Where:
+    stack = next((stack.name for stack in model.stacks if part.startswith(stack.name)), None)
+    if part == "embeddings":
+        return Where(model.stacks[0].name, 0, name)
+    if stack is None:
+        return Where(None, None, name)
+    layer = re.search(r"layer (\d+)", part)
+    return Where(stack, int(layer[1]) + 1 if layer else 1, name)
+
+
+def _cell(name: str) -> int:
+    """The layer of one of ELMo's weights: its LSTMs count from 1, all before them is layer 0."""
+    found = re.search(r"Cell(\d+)/", name)
+    return int(found[1]) + 1 if found else 0
 
 
 def parameters_by_part(model: Model) -> dict[str, int]:

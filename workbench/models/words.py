@@ -6,8 +6,9 @@ vectors have that one alone. A folder of an ELMo that was trained here has its s
 it has an objective; the original's files have none.
 """
 
+import copy
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -49,12 +50,16 @@ class WordModel:
         words: Iterable[str] = (),
         bilm: BiLM | None = None,
         anew: "Callable[[int], WordModel] | None" = None,
+        again: "Callable[[], WordModel] | None" = None,
+        learns: "Mapping[str, Tensor] | None" = None,
     ) -> None:
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
         self.weights, self._states, self._own_words = weights, states, tuple(words)
         self.bilm = bilm  # ELMo with its softmax
         self.anew = anew  # the same with weights drawn from a seed
+        self.again = again  # the same with weights of its own
+        self.learns: Mapping[str, Tensor] = learns or {}  # what states are made of, as leaves
         self.objective: Objective = "bidirectional" if bilm else ""
         self._number: dict[str, int] = {}
         self._word: list[str] = []
@@ -193,7 +198,12 @@ def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) 
     if ref.endswith(RANDOM):
         vectors = vectors.random(seed)
     vectors.table = vectors.table.float().to(device)
+    return _vectors_model(ref, vectors, device, dtype)
 
+
+def _vectors_model(
+    ref: str, vectors: Vectors, device: torch.device, dtype: torch.dtype
+) -> WordModel:
     def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
         longest = max((len(sentence) for sentence in sentences), default=0)
         out = torch.zeros(len(sentences), max(longest, 1), vectors.width, device=device)
@@ -210,6 +220,10 @@ def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) 
         states,
         vectors.rows,
         anew=lambda drawn: open_vectors(_random(ref), device, dtype, drawn),
+        again=lambda: _vectors_model(
+            ref, Vectors(list(vectors.rows), vectors.table.detach().clone()), device, dtype
+        ),
+        learns={"table": vectors.table},
     )
 
 
@@ -223,6 +237,11 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
 
     layers, width = elmo.options.layers, 2 * elmo.options.width
     words = bilm.predicted if bilm is not None else ()
+
+    def again() -> WordModel:
+        both = copy.deepcopy(bilm)
+        return _elmo_model(ref, copy.deepcopy(elmo) if both is None else both.elmo, both)
+
     return WordModel(
         ref,
         "elmo",
@@ -235,6 +254,8 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         anew=lambda seed: _elmo_model(
             _random(ref), Elmo.random(elmo.options, seed).to(next(iter(weights.values())).device)
         ),
+        again=again,
+        learns=dict(elmo.weights.items()),
     )
 
 
