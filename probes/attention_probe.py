@@ -21,7 +21,6 @@ from torch import Tensor
 
 from probes import attachment
 from probes.attachment import Cases, Maps, Numbers, Sentence
-from probes.parts import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, static
 from probes.trees import Floats, Truths, share
@@ -41,6 +40,7 @@ from workbench.experiment import (
     Table,
 )
 from workbench.models.fresh import fresh
+from workbench.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 
 ATTENTION, BOTH, WORDS = "attention", "attention and words", "words"
 ALL = NO_LAYER  # the layer of a probe that sees every head

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from probes.examples import Examples
-from probes.parts import TRAIN
+from workbench.splits import TRAIN
 
 
 def control_labels(examples: Examples, words: list[str], seed: int) -> Tensor:

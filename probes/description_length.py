@@ -26,7 +26,6 @@ from probes import online, variational
 from probes.asked import EdgeProbing
 from probes.bank import Bank, banked
 from probes.inputs import kept_in, opened, tasks_in
-from probes.parts import TRAIN
 from probes.plan import planned
 from probes.ready import Ready, ready_tasks
 from probes.seeds import Seeds
@@ -37,6 +36,7 @@ from workbench.corpora.corpus import Corpus
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
 from workbench.files import written_whole
+from workbench.splits import TRAIN
 
 Floats = NDArray[np.float64]
 Code = Literal["online", "variational"]

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes.parts import PARTS, TRAIN
 from probes.tasks import Task
 from workbench.engine.batch import Batch, Edges
+from workbench.splits import PARTS, TRAIN
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes.parts import Parts, parts_of
 from probes.sources import (
     MODEL,
     Encoded,
@@ -34,6 +33,7 @@ from workbench.engine.batch import Batch
 from workbench.experiment import Caveat, Inputs, Progress
 from workbench.models.vectors import read_vectors
 from workbench.models.words import words_of
+from workbench.splits import Parts, parts_of
 
 WINDOW = "cnn{}"  # a convolution over so many words on either side of layer 0
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from probes.bank import Bank
 from probes.examples import Examples
-from probes.parts import TRAIN
 from probes.stack import Data, Trained, counted, outputs
+from workbench.splits import TRAIN
 
 NOTHING = -1  # no label was said
 

@@ -13,10 +13,10 @@ from probes.asked import EdgeProbing
 from probes.control import control_labels
 from probes.examples import Examples, examples_of
 from probes.inputs import Opened
-from probes.parts import DEV, TEST, TRAIN
 from probes.stack import Data, data_of
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat
+from workbench.splits import DEV, TEST, TRAIN
 
 DEV_MOST = 2_000  # dev targets looked at after each epoch
 

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from probes import trees as gold
 from probes.inputs import kept_in
-from probes.parts import PARTS, TRAIN, Parts, parts_of
 from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, Source, encoded, randomised, static
 from probes.structure import Probe, States, Task, predicted, trained
@@ -28,6 +27,7 @@ from workbench.bootstrap import interval, p_value, resampled
 from workbench.corpora.encode import encode
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.splits import PARTS, TRAIN, Parts, parts_of
 
 CHAIN = "chain"
 PROBE = "structural"

@@ -18,12 +18,12 @@ from probes.bank import Bank
 from probes.examples import Examples
 from probes.inputs import Opened
 from probes.measure import majority
-from probes.parts import DEV
 from probes.plan import modes_of
 from probes.ready import Ready
 from probes.results import MAJORITY, Key, Row
 from probes.sources import MODEL, NO_LAYER
 from probes.trials import Trial, modes_asked
+from workbench.splits import DEV
 
 GAINS = 20  # examples told for each layer
 

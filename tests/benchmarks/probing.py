@@ -33,7 +33,6 @@ from transformers import BertConfig, BertModel
 from probes.bank import banked
 from probes.control import control_labels
 from probes.examples import Examples, examples_of
-from probes.parts import DEV, TEST, TRAIN
 from probes.sources import encoded
 from probes.stack import Probe, Schedule, assessed, batch_size, data_of, train_seeds
 from probes.tasks import tasks_of
@@ -44,6 +43,7 @@ from workbench.engine.store import by_word
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import _tokenizer
 from workbench.models.words import words_of
+from workbench.splits import DEV, TEST, TRAIN
 
 ARMS = ("ours", "loop", "neurox", "sklearn")
 RESULTS = Path(__file__).parent / "results" / "probing-cpu.json"

@@ -23,13 +23,13 @@ import torch
 
 from probes.bank import Bank, banked
 from probes.kinds import Shape, initial
-from probes.parts import DEV, TRAIN
 from probes.sources import encoded
 from probes.stack import Data, Probe, Schedule, batch_size, train_seeds
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
+from workbench.splits import DEV, TRAIN
 
 TASKS = ("pos", "dependencies", "constituents", "entities", "roles")
 SEEDS, HIDDEN = 3, 256

@@ -15,7 +15,6 @@ import workbench as wb
 from probes import attachment
 from probes.attachment import Maps, Sentence
 from probes.attention_probe import ATTENTION, EXPERIMENT, AttentionProbe, learn, run
-from probes.parts import parts_of
 from tests.models import zoo
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
@@ -31,6 +30,7 @@ from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.vectors import Vectors
+from workbench.splits import parts_of
 from workbench.view.attachment import FIGURES
 
 Opened = Callable[[str], Model]

@@ -44,8 +44,20 @@ class Parts:
         return tuple(part for part, size in enumerate(sizes) for _ in range(size))
 
 
-def parts_of(corpus: "Corpus", split: str | None, limit: int | None, seed: int) -> Parts:
-    """Of each part so many sentences at most; `split` names what is to be scored."""
+def parts_of(
+    corpus: "Corpus",
+    split: str | None,
+    limit: int | None,
+    seed: int,
+    learnt_from: int | None = None,
+    stopped_by: int | None = None,
+) -> Parts:
+    """Of each part so many sentences at most; `split` names what is to be scored.
+
+    `learnt_from` and `stopped_by` are of train and dev, where those have limits of their own.
+    """
+    train_limit = limit if learnt_from is None else learnt_from
+    dev_limit = limit if stopped_by is None else stopped_by
     scored = split or next((name for name in (TEST, DEV) if name in corpus.splits), "")
     if scored:
         corpus.docs(scored, 0)  # raises where there is none of that name
@@ -54,19 +66,22 @@ def parts_of(corpus: "Corpus", split: str | None, limit: int | None, seed: int) 
     if scored and others:
         test = list(corpus.docs(scored, limit))
         learnt = TRAIN if TRAIN in others else others[0]
-        train = list(corpus.docs(learnt, limit))
+        train = list(corpus.docs(learnt, train_limit))
         if DEV in others and learnt != DEV:
-            dev = list(corpus.docs(DEV, limit))
+            dev = list(corpus.docs(DEV, dev_limit))
         else:
             train, dev = _cut(train, seed, corpus.name)
+            dev = dev[:dev_limit]
             notes.append(
                 f"What tells when to stop was cut from {learnt}, for it has no split of its own."
             )
     else:
-        every = list(corpus.docs(limit=None if limit is None else 3 * limit))
+        limits = (train_limit, dev_limit, limit)
+        most = None if None in limits else sum(each or 0 for each in limits)
+        every = list(corpus.docs(limit=most))
         rest, test = _cut(every, seed, corpus.name)
         train, dev = _cut(rest, seed + 1, corpus.name)
-        train, dev, test = train[:limit], dev[:limit], test[:limit]
+        train, dev, test = train[:train_limit], dev[:dev_limit], test[:limit]
         scored = TEST
         by = "document" if _documents(every) else "sentence"
         notes.append(f"The corpus has no splits: train, dev and test were drawn by {by}.")
@@ -75,7 +90,7 @@ def parts_of(corpus: "Corpus", split: str | None, limit: int | None, seed: int) 
             raise WorkbenchError(
                 f"there is nothing in {name}.",
                 where=corpus.name,
-                remedy="Probing learns from one part, stops by another, and scores a third.",
+                remedy="One part is learnt from, one tells when to stop, and one is scored.",
             )
     notes.extend(few_sentences(len(test)))
     return Parts(tuple(train), tuple(dev), tuple(test), scored, tuple(notes))

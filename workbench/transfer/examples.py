@@ -1,0 +1,166 @@
+"""Texts of a task with what is true of them, in the parts that are learnt from and scored.
+
+Texts of which nothing is said are left out, and counted; what cannot be learnt at all is an error
+that says why. Costs the encoded texts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.engine.batch import Batch
+from workbench.errors import WorkbenchError
+from workbench.splits import parts_of
+from workbench.transfer.metrics import (
+    Metric,
+    answer_metrics,
+    class_metrics,
+    entity_metrics,
+    score_metrics,
+    spans_of,
+    tag_metrics,
+)
+from workbench.transfer.tasks import Gold, Task, gold_of
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.corpora import Corpus
+
+TRAIN, DEV, TEST = "train", "dev", "test"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Encoded texts, and what is true of each."""
+
+    batch: Batch
+    gold: tuple[Gold, ...]
+
+    def __len__(self) -> int:
+        return len(self.gold)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The parts of a task, and what to know of how they came about."""
+
+    task: Task
+    train: Examples
+    dev: Examples
+    test: Examples
+    scored: str
+    notes: tuple[str, ...]
+
+
+def split_of(
+    corpus: "Corpus",
+    task: Task,
+    split: str | None,
+    seed: int,
+    train: int | None,
+    dev: int | None,
+    test: int | None,
+) -> Split:
+    """So many texts of each part at most."""
+    parts = parts_of(corpus, split, test, seed, learnt_from=train, stopped_by=dev)
+    notes = list(parts.notes)
+    found = {}
+    for name, docs in ((TRAIN, parts.train), (DEV, parts.dev), (TEST, parts.test)):
+        own = parts.scored if name == TEST else name
+        found[name] = _examples(docs, task, own, corpus.name, notes)
+    _require_variety(task, found[TRAIN], corpus.name)
+    return Split(task, found[TRAIN], found[DEV], found[TEST], parts.scored, tuple(notes))
+
+
+def _examples(
+    docs: "Sequence[Doc]", task: Task, part: str, where: str, notes: list[str]
+) -> Examples:
+    from workbench.corpora.encode import encode
+
+    gold = [gold_of(doc, task) for doc in docs]
+    kept = [(doc, value) for doc, value in zip(docs, gold, strict=True) if value is not None]
+    if not kept:
+        raise WorkbenchError(
+            f"no text of {part} has a {task.label}.",
+            where=where,
+            remedy="Labels of test sets are often kept back: name a part that has them, as with "
+            "--split dev.",
+        )
+    if without := len(docs) - len(kept):
+        notes.append(f"{without} of {len(docs)} texts of {part} have no {task.label}: left out.")
+    return Examples(encode([doc for doc, _ in kept]), tuple(value for _, value in kept))
+
+
+def _require_variety(task: Task, train: Examples, where: str) -> None:
+    said: set[object] = set()
+    for gold in train.gold:
+        said.update(gold if isinstance(gold, list) else [gold])
+    if len(said) > 1 or (task.kind == "answers" and said):
+        return
+    if task.kind == "answers":
+        why = "no text has an answer"
+    elif task.kind == "score":
+        why = f"every text has the same {task.label}"
+    else:
+        one = [task.names[value] for value in said if isinstance(value, int) and value >= 0]
+        why = f"all of it is {one[0]!r}" if one else "nothing is said of any word"
+    raise WorkbenchError(
+        f"there is nothing to tell apart in train: {why}.",
+        where=where,
+        remedy="Name another task, or learn from more texts.",
+    )
+
+
+def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mapping[str, Metric]:
+    """Every metric of the task; guesses are in the form of the gold, one a text."""
+    gold: Any = examples.gold
+    if task.kind == "class":
+        two = np.array(gold, dtype=np.int64), np.array(guesses, dtype=np.int64)
+        return class_metrics(*two, classes=len(task.names))
+    if task.kind == "score":
+        return score_metrics(np.array(gold, dtype=np.float64), np.array(guesses, dtype=np.float64))
+    if task.kind == "tags":
+        return tag_metrics(*zip(*map(_tagged, gold, guesses), strict=True))
+    if task.kind == "entities":
+        named = [[_spans(task, tags) for tags in side] for side in (gold, guesses)]
+        return entity_metrics(*named)
+    texts = range(len(gold))
+    said = [[answer_text(examples.batch, n, span) for span in gold[n]] for n in texts]
+    own = [answer_text(examples.batch, n, guesses[n][0]) if guesses[n] else "" for n in texts]
+    return answer_metrics(said, own)
+
+
+def told(task: Task, examples: Examples, place: int, gold: Any) -> str:
+    """What is true of a text, or thought to be, as one reads it."""
+    if task.kind == "class":
+        return task.names[gold] if gold >= 0 else "(none of them)"
+    if task.kind == "score":
+        return f"{gold:.3g}"
+    if task.kind == "answers":
+        texts = (answer_text(examples.batch, place, span) for span in gold)
+        return " | ".join(dict.fromkeys(texts)) or "(no answer)"
+    if task.kind == "tags":
+        return " ".join(task.names[tag] if tag >= 0 else "?" for tag in gold)
+    ranges = examples.batch.words_of(place)
+    text = examples.batch.text_of(place)
+    found = sorted(_spans(task, gold))
+    return ", ".join(f"{text[ranges[a][0] : ranges[b - 1][1]]} ({c})" for a, b, c in found) or "–"
+
+
+def answer_text(batch: Batch, document: int, span: tuple[int, int]) -> str:
+    """The text of some words, as it is written."""
+    ranges = batch.words_of(document)
+    return batch.text_of(document)[ranges[span[0]][0] : ranges[span[1] - 1][1]]
+
+
+def _tagged(gold: list[int], guess: list[int]) -> tuple[list[int], list[int]]:
+    """Words that have a tag."""
+    known = [(g, own) for g, own in zip(gold, guess, strict=True) if g >= 0]
+    return [g for g, _ in known], [own for _, own in known]
+
+
+def _spans(task: Task, tags: Sequence[int]) -> set[tuple[int, int, str]]:
+    return spans_of([task.names[tag] for tag in tags])

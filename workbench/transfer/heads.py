@@ -1,0 +1,173 @@
+"""Task heads: the same one over a frozen model and over one that learns.
+
+A learnt mix of all layers comes first, then, where asked for, a bidirectional LSTM (a strong head:
+it can make up for what a frozen model does not say of order), then what the task needs. Texts are
+the mean and the largest of their words; pairs both texts', their difference and product. Costs a
+few hundred thousand weights; an LSTM a step a word.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from workbench.models.mix import ScalarMix
+from workbench.transfer.sources import Read
+from workbench.transfer.tasks import Gold, Task
+
+HIDDEN = 256
+DROPOUT = 0.1
+LONGEST = 20  # words of an answer
+NOWHERE = -1e9
+
+
+class Head(nn.Module):
+    """What is learnt above a model, whatever the task."""
+
+    def __init__(self, task: Task, layers: int, width: int, lstm: bool, scale: "Scale") -> None:
+        super().__init__()
+        self.task, self.scale = task, scale
+        self.mix = ScalarMix(layers + 1)
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.reader = nn.LSTM(width, HIDDEN // 2, batch_first=True, bidirectional=True)
+        if not lstm:
+            del self.reader
+        self.lstm = lstm
+        self.dropout = nn.Dropout(DROPOUT)
+        seen = HIDDEN if lstm else width
+        whole = task.kind in ("class", "score")
+        inputs = seen * (1 if not whole else 8 if task.pairs else 2)
+        self.inner = nn.Linear(inputs, HIDDEN)
+        self.outer = nn.Linear(HIDDEN, task.outputs)
+        self.none = nn.Linear(2 * seen, 1) if task.kind == "answers" else None
+
+    def forward(self, read: Read) -> Tensor:
+        """[batch, outputs] of texts, [batch, words, tags] of words; of answers [batch, 2, words+1].
+
+        The last place of an answer's starts and ends is for no answer at all.
+        """
+        words = self.norm(read.words) * read.there[..., None]
+        words = self._ordered(words, read.there) if self.lstm else words
+        if self.task.kind in ("class", "score"):
+            return self._outputs(self._whole(words, read))
+        found = self._outputs(words)  # [batch, words, outputs]
+        if self.none is None:
+            return found
+        asked = read.there & read.second if self.task.pairs else read.there
+        found = found.masked_fill(~asked[..., None], NOWHERE).transpose(1, 2)
+        nothing = self.none(pooled(words, read.there))  # [batch, 1]
+        return torch.cat([found, nothing[:, None].expand(-1, 2, 1)], 2)
+
+    def _outputs(self, seen: Tensor) -> Tensor:
+        found: Tensor = self.outer(self.dropout(torch.tanh(self.inner(self.dropout(seen)))))
+        return found
+
+    def _whole(self, words: Tensor, read: Read) -> Tensor:
+        """A text, or a pair, as one vector."""
+        if not self.task.pairs:
+            return pooled(words, read.there)
+        one = pooled(words, read.there & ~read.second)
+        two = pooled(words, read.there & read.second)
+        return torch.cat([one, two, (one - two).abs(), one * two], -1)
+
+    def _ordered(self, words: Tensor, there: Tensor) -> Tensor:
+        sizes = (there * torch.arange(1, there.shape[1] + 1, device=there.device)).amax(1)
+        packed = pack_padded_sequence(
+            words, sizes.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        found, _ = pad_packed_sequence(
+            self.reader(packed)[0], batch_first=True, total_length=words.shape[1]
+        )
+        return found * there[..., None]
+
+    # --- what is true, and what is thought --------------------------------------------------------
+
+    def loss(self, found: Tensor, gold: Sequence[Gold], read: Read) -> Tensor:
+        """Nats a text, a word or an answer; of scores the squared distance, in standard units.
+
+        Nothing is learnt from words that the model cannot see.
+        """
+        if self.task.kind == "class":
+            return functional.cross_entropy(found, _numbers(gold, found.device).long())
+        if self.task.kind == "score":
+            wanted = (_numbers(gold, found.device) - self.scale.mean) / self.scale.spread
+            return functional.mse_loss(found[:, 0], wanted)
+        if self.task.kind == "answers":
+            seen = (read.there & read.second if self.task.pairs else read.there).tolist()
+            ends = [_first(spans, row) for spans, row in zip(gold, seen, strict=True)]
+            wanted = torch.tensor(ends, device=found.device)  # [batch, 2]
+            return functional.cross_entropy(found.flatten(0, 1), wanted.flatten())
+        wanted = torch.full(found.shape[:2], -100, dtype=torch.long)  # [batch, words]
+        for row, tags in enumerate(gold):
+            assert isinstance(tags, list), "words have tags"
+            wanted[row, : len(tags)] = torch.tensor([t if t >= 0 else -100 for t in tags])  # type: ignore[operator]
+        wanted = wanted.to(found.device).masked_fill(~read.there, -100)
+        losses = functional.cross_entropy(
+            found.flatten(0, 1), wanted.flatten(), reduction="sum", ignore_index=-100
+        )
+        return losses / (wanted >= 0).sum().clamp(min=1)
+
+    def guesses(self, found: Tensor, read: Read, lengths: Sequence[int]) -> list[Any]:
+        """What is thought of each text, in the form of the gold."""
+        if self.task.kind == "class":
+            classes: list[Any] = found.argmax(-1).tolist()
+            return classes
+        if self.task.kind == "score":
+            return (found[:, 0] * self.scale.spread + self.scale.mean).tolist()
+        if self.task.kind == "answers":
+            return [_best(row) for row in found.float().cpu()]
+        tags = torch.where(read.there, found.argmax(-1), -1 if self.task.kind == "tags" else 0)
+        rows = tags.tolist()
+        missing = -1 if self.task.kind == "tags" else 0
+        return [
+            (row + [missing] * length)[:length] for row, length in zip(rows, lengths, strict=True)
+        ]
+
+
+class Scale:
+    """How scores lie: what a head predicts has a mean of nought and a spread of one."""
+
+    def __init__(self, gold: Sequence[Gold], task: Task) -> None:
+        self.mean, self.spread = 0.0, 1.0
+        if task.kind == "score":
+            values = torch.tensor(list(gold), dtype=torch.float64)
+            self.mean = float(values.mean())
+            self.spread = max(float(values.std(correction=0)), 1e-9)
+
+
+def pooled(words: Tensor, chosen: Tensor) -> Tensor:
+    """The mean and the largest of some words; of none, noughts.  # -> [batch, 2 * width]"""
+    number = chosen.sum(1, keepdim=True)
+    mean = (words * chosen[..., None]).sum(1) / number.clamp(min=1)
+    most = words.masked_fill(~chosen[..., None], NOWHERE).amax(1)
+    return torch.cat([mean, most.masked_fill(number == 0, 0.0)], -1)
+
+
+def _numbers(gold: Sequence[Gold], device: torch.device) -> Tensor:
+    return torch.tensor(list(gold), dtype=torch.float32, device=device)
+
+
+def _first(spans: Gold, seen: Sequence[bool]) -> tuple[int, int]:
+    """The ends of the first answer that can be seen, or the place of no answer."""
+    assert isinstance(spans, list), "answers are spans"
+    for span in spans:
+        assert isinstance(span, tuple), "answers are spans"
+        if all(seen[span[0] : span[1]]):
+            return span[0], span[1] - 1
+    return len(seen), len(seen)
+
+
+def _best(found: Tensor) -> list[tuple[int, int]]:
+    """The likeliest span of at most so many words, or none.  # [2, words + 1]"""
+    starts, ends = found[0, :-1], found[1, :-1]
+    sums = starts[:, None] + ends[None]
+    place = torch.arange(len(starts))
+    apart = place[None] - place[:, None]
+    sums = sums.masked_fill((apart < 0) | (apart >= LONGEST), 2 * NOWHERE)
+    best = int(sums.argmax())
+    if float(sums.flatten()[best]) < float(found[0, -1] + found[1, -1]):
+        return []
+    return [(best // len(starts), best % len(starts) + 1)]
