@@ -89,6 +89,12 @@ def test_where_layers_keep_equally_many_transformers_itself_may_open_it(
         (lambda told: told["sites"][0]["kept"].append(3), "by the manifest"),
         (lambda told: told["sites"][0].update(kept=[2, 1]), "not in order"),
         (lambda told: told["sites"][0].update(kept=[1, 9]), "of 4 heads it keeps"),
+        (lambda told: told["sites"][0].update(kept=[0, 1]), "not written with these weights"),
+        (lambda told: told["sites"][0].pop("stack"), "no stack"),
+        (lambda told: told["sites"][0].pop("layer"), "no layer"),
+        (lambda told: told.pop("plain"), "plain"),
+        (lambda told: told.update(plain="yes"), "incomplete"),
+        (lambda told: told.pop("check"), "check"),
         (lambda told: told["sites"][0].update(of=7), "other layers or heads"),
         (lambda told: told["sites"].pop(), "other layers or heads"),
         (lambda told: told.update(version=9), "version"),
@@ -115,3 +121,15 @@ def test_a_broken_manifest_is_refused(zoo_folder: Folders, tmp_path: Path) -> No
     (tmp_path / MANIFEST).write_text("{")
     with pytest.raises(WorkbenchError, match="cannot be read"):
         wb.load(str(tmp_path))
+
+
+def test_models_that_kept_other_heads_are_other_models(zoo_folder: Folders) -> None:
+    """Of T5 the biases of positions follow from which heads they are, not from any weight."""
+    model = opened("t5", zoo_folder)
+    one = without(model, [(0, 0)])
+    hashed = one.content_hash
+    two = without(model, [(0, 0)])
+    assert two.content_hash == hashed
+    two.kept = {**two.kept, 0: (0, *two.kept[0][1:])}
+    del two.__dict__["content_hash"]
+    assert two.content_hash != hashed

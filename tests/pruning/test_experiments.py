@@ -96,6 +96,8 @@ def test_a_classifier_is_fitted_pruned_recovered_saved_and_opened_anew(classifie
     kept = classifier.tables["kept"].set_index(["stage", "metric"])
     whole, last = kept.loc[("whole", "accuracy")], kept.loc[("recovered", "accuracy")]
     assert whole["value"] > 0.9 and last["value"] > 0.9
+    as_long = kept.loc[("whole, tuned", "accuracy")]  # what fine-tuning alone brings
+    assert as_long["heads"] == 16 and as_long["value"] >= whole["value"]
     assert last["heads"] == 11 and last["size"] < 0.95 * whole["size"]
     script = f"""
 import workbench as wb
@@ -125,6 +127,18 @@ def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> 
     assert len(heads.tables["heads"]) == left
     found = wb.run("head-importance", model=classifier.name, corpus="primer/sentiment", limit=50)
     assert len(found.tables["importance"]) == left
+    (numbered,) = (each.text for each in found.caveats if "numbered anew" in each.text)
+    assert f"{16 - left} heads" in numbered
+
+
+def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
+    kind = EXPERIMENTS["head-pruning"]
+    inputs = Inputs((wb.load("mini:bert"),), (wb.read("primer"),), "test", limit=20)
+    settings = {"limit": 20, **QUICK["head-pruning"], "prune": 1.0, "methods": ["random"]}
+    found = kind.run(inputs, kind.settings(**settings), Silent()).tables["kept"]
+    stages = found.query("metric == 'loss'").set_index("stage")
+    assert stages.loc["recovered", "heads"] == 0
+    assert stages.loc["recovered", "value"] < stages.loc["pruned", "value"]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +149,8 @@ def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> 
         ("head-pruning", "mini:t5", "primer/sentiment", {"task": "sentiment"}, "writes text"),
         ("head-pruning", "mini:bert", "primer", {"limit": 40, "prune": 2}, "prune"),
         ("head-pruning", "mini:bert", "primer", {"methods": ["luck"]}, "luck"),
+        ("head-gates", "mini:bert", "primer", {"lambdas": [], "budgets": []}, "a price"),
+        ("head-importance", "mini:bert", "primer/sentiment", {"label": "sentiment"}, "own loss"),
         ("head-gates", "mini:bert", "primer", {"lambdas": [-1]}, "lambdas"),
         ("head-gates", "mini:bert", "primer", {"budgets": [0]}, "budgets"),
         ("head-ablation", "mini:bert", "primer", {"mode": "nought"}, "mode"),

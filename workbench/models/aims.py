@@ -197,6 +197,12 @@ def aim_of(model: object, batch: Batch, label: str = "", seed: int = 0) -> Aim:
         raise WorkbenchError(
             f"{name} has no attention heads.", remedy="Choose a transformer, such as mini:bert."
         )
+    if label and not model.classes:
+        raise WorkbenchError(
+            f"{model.name} tells no classes apart: it is measured by its own loss, not a label.",
+            where=label,
+            remedy="Leave the label out, or fit a classifier first: head-pruning does with task=.",
+        )
     if model.classes:
         return Aim("classes", label or _label_of(model, batch), seed)
     if not model.objective:

@@ -1,5 +1,6 @@
 """What models can be opened, and what cannot be asked of some; the facts of an open one."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,5 +77,12 @@ def facts(model: "Model") -> dict[str, Any]:
         "objective": model.objective,
         "classes": list(getattr(model, "classes", ())),
         "content_hash": model.content_hash,
-        "limits": next((f.limits for f in FAMILIES if f.name == model.family), ""),
+        "limits": "; ".join(filter(None, _limits(model))),
     }
+
+
+def _limits(model: "Model") -> Iterator[str]:
+    yield next((family.limits for family in FAMILIES if family.name == model.family), "")
+    if lacking := getattr(model, "lacking", 0):
+        left = sum(site.heads for site in model.sites)
+        yield f"{left} of {left + lacking} heads are left, numbered anew"

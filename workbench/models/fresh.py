@@ -1,10 +1,12 @@
-"""What a model is compared with: the same architecture with fresh weights, and its bare embeddings.
+"""What a model is compared with: a copy, the same with fresh weights, and its bare embeddings.
 
-`fresh` is what `REF@random` opens, made of a model that is open already; it costs a second model in
-memory. `bare` is what stands for a piece before positions are added: a table looked up.
+`copied` and `fresh` cost a second model in memory; the latter is what `REF@random` opens, made of a
+model that is open already. `bare` is what stands for a piece before positions are added: a table
+looked up.
 """
 
 import copy
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -32,6 +34,23 @@ def fresh(model: Model, seed: int) -> Model:
     net.to(device=model.net.device, dtype=model.net.dtype).train(False)  # type: ignore[call-arg]
     twin = HuggingFace(net, model.tokenizer, f"{model.name}@random")
     return cut(twin, model.kept) if twin.sites != model.sites else twin
+
+
+@overload
+def copied(model: HuggingFace) -> HuggingFace: ...
+@overload
+def copied(model: Model) -> Model: ...
+def copied(model: Model) -> Model:
+    """The same model with weights of its own."""
+    if isinstance(model, HuggingFace):
+        net = copy.deepcopy(model.net)
+        own = HuggingFace(net, model.tokenizer, model.name, sites=model.sites)
+        own.kept, own.whole = model.kept, model.whole
+        return own
+    assert isinstance(model, WordModel) and model.again is not None, "there are no other models"
+    again = model.again()
+    again._number, again._word = model._number, model._word  # what is encoded serves both
+    return again
 
 
 def bare(model: Model, pieces: Pieces) -> Tensor | None:

@@ -67,6 +67,11 @@ class HuggingFace:
         self.classes = classes_of(net)
 
     @property
+    def lacking(self) -> int:
+        """How many heads were taken out."""
+        return sum(self.whole.values()) - sum(len(heads) for heads in self.kept.values())
+
+    @property
     def device(self) -> torch.device:
         return self.net.device
 
@@ -91,6 +96,8 @@ class HuggingFace:
             config.pop(passing, None)
         digest.update(json.dumps(config, sort_keys=True, default=str).encode())
         digest.update(_tokenizer_text(self.tokenizer).encode())
+        if self.lacking:  # which heads are left decides what their biases of positions are
+            digest.update(json.dumps(sorted(self.kept.items())).encode())
         return digest.hexdigest()
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:

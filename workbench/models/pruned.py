@@ -4,10 +4,12 @@
 heads, and reads the weights into what is left. Where a config can say it, for every layer keeps
 equally many heads and the width of a head has a name of its own (`head_dim`: Llama and its kin), it
 does, and transformers' `from_pretrained` opens the folder too; anywhere else that is an error about
-shapes, never a wrong model. Costs the weights' bytes, once.
+shapes, never a wrong model. Costs the weights' bytes, twice: a hash
+of them stands in the manifest.
 """
 
 import copy
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,19 +41,21 @@ def save(model: HuggingFace, folder: Path) -> None:
     finally:
         net.config = config
     model.tokenizer.save_pretrained(folder)
+    sites = [
+        {
+            "stack": site.stack,
+            "kind": site.kind,
+            "layer": site.layer,
+            "kept": list(model.kept[site.index]),
+            "of": model.whole[site.index],
+        }
+        for site in model.sites
+    ]
     told = {
         "version": _VERSION,
         "plain": plain is not None,
-        "sites": [
-            {
-                "stack": site.stack,
-                "kind": site.kind,
-                "layer": site.layer,
-                "kept": list(model.kept[site.index]),
-                "of": model.whole[site.index],
-            }
-            for site in model.sites
-        ],
+        "sites": sites,
+        "check": _checked(sites, folder),
     }
     with written_whole(folder / MANIFEST) as draft:
         draft.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
@@ -75,7 +79,11 @@ def manifest(folder: Path) -> dict[str, Any] | None:
 def _check(found: Any) -> None:
     if found["version"] != _VERSION:
         raise ValueError(f"its version is {found['version']!r}, not {_VERSION}")
+    if not isinstance(found["plain"], bool) or not isinstance(found["check"], str):
+        raise ValueError("it is incomplete")
     for site in found["sites"]:
+        if missing := {"stack", "kind", "layer", "kept", "of"} - set(site):
+            raise ValueError(f"a site has no {', '.join(sorted(missing))}")
         kept, number = site["kept"], site["of"]
         if not isinstance(number, int) or kept != sorted(set(kept)):
             raise ValueError(f"heads are named twice, or not in order: {kept}")
@@ -100,7 +108,18 @@ def opened(
         model = cut(model, {n: site["kept"] for n, site in enumerate(told["sites"])})
     if not fresh:
         _read(model.net, folder)
+    if told["check"] != _checked(told["sites"], folder):
+        raise _misfit(folder, "it was not written with these weights")
     return _numbered(model, told, folder)
+
+
+def _checked(sites: Any, folder: Path) -> str:
+    """A hash of which heads stayed and of the weights they stayed in."""
+    digest = hashlib.sha256(json.dumps(sites, sort_keys=True).encode())
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _numbered(model: HuggingFace, told: Mapping[str, Any], folder: Path) -> HuggingFace:

@@ -62,7 +62,14 @@ def asking(inputs: Inputs, settings: Aimed) -> Asking:
 def asking_of(
     model: object, docs: "Sequence[Doc]", label: str, seed: int, where: str = ""
 ) -> Asking:
-    """The same of any texts."""
+    """The same of any texts, by a model with heads."""
+    found = asked_of(model, docs, label, seed, where)
+    require_heads(found.model)
+    return found
+
+
+def asked_of(model: object, docs: "Sequence[Doc]", label: str, seed: int, where: str) -> Asking:
+    """The same of a model whose heads may all be gone."""
     if not docs:
         raise WorkbenchError(
             "there is no text to ask about.",
@@ -72,7 +79,6 @@ def asking_of(
     batch = encode(docs, targets=sorted(_classes(docs)))
     aim = aim_of(model, batch, label, seed)
     assert isinstance(model, HuggingFace), "an aim is of a transformer"
-    require_heads(model)
     return Asking(model, batch, aim)
 
 
@@ -89,4 +95,20 @@ def caveats(asked: Asking, texts: int) -> tuple[Caveat, ...]:
             "15 % of pieces were hidden, the same ones whatever heads there are; nothing is asked "
             "of the others."
         )
+    if lacking := asked.model.lacking:
+        notes.append(
+            f"{lacking} heads were taken out of this model before, and those left are numbered "
+            f"anew: {_numbers(asked.model)}."
+        )
     return tuple(Caveat(note) for note in notes)
+
+
+def _numbers(model: HuggingFace) -> str:
+    """Which heads of the whole model the heads of each layer are."""
+    sites = {site.index: site for site in model.sites}
+    cut = [index for index, kept in model.kept.items() if len(kept) < model.whole[index]]
+    told = (
+        f"those of {sites[index].name} were {', '.join(map(str, model.kept[index])) or 'none'}"
+        for index in cut
+    )
+    return "; ".join(told)

@@ -57,6 +57,10 @@ class Ruler:
     asking: Asking
     known: dict[frozenset[Head], Step] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """The first pass of all is slower than any after it, and is not measured."""
+        asked(self.asking.model, self.asking.aim, self.asking.questions[:1])
+
     def measured(self, gone: list[Head]) -> Step:
         """The model without these heads."""
         key = frozenset(gone)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from workbench.experiment import HEADS, Experiment, Inputs, Progress, Result, Table
 from workbench.models.huggingface import HuggingFace
@@ -39,6 +39,12 @@ class HeadGates(Aimed):
     texts: int = Field(32, ge=1, le=4096, description="Texts in a step.")
     rate: float = Field(1e-4, gt=0, le=1, description="The rate of weights.")
     gate_rate: float = Field(0.1, gt=0, le=10, description="The rate of gates.")
+
+    @model_validator(mode="after")
+    def _something(self) -> "HeadGates":
+        if not self.lambdas and not self.budgets:
+            raise ValueError("Name a price in lambdas, or a budget in budgets")
+        return self
 
 
 TABLES = {

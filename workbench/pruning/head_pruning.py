@@ -14,12 +14,13 @@ from pydantic import Field
 from workbench.errors import WorkbenchError
 from workbench.experiment import HEADS, Experiment, Inputs, Progress, Result, Table
 from workbench.models.classifier import classifier
+from workbench.models.fresh import copied
 from workbench.models.huggingface import HuggingFace
 from workbench.models.learning import Plan, learn
 from workbench.models.removal import Unit, units, without
 from workbench.pruning import curves, smaller
 from workbench.pruning.ablation import ablated
-from workbench.pruning.asking import Aimed, Asking, asking_of, caveats
+from workbench.pruning.asking import Aimed, Asking, asked_of, asking_of, caveats
 from workbench.pruning.gating import HEAD, Head
 from workbench.pruning.orders import ONCE, By, Method, methods, order_of
 from workbench.pruning.parts import parts_of
@@ -84,7 +85,8 @@ TABLES = {
         "Each layer with its best head alone, all other layers whole.", (*HEAD, "metric")
     ),
     "kept": Table(
-        "The whole model, without the heads, and after fine-tuning; size is MiB of weights.",
+        "The whole model, without the heads, and after fine-tuning; beside it the whole model "
+        "after as much of it. Size is MiB of weights.",
         ("stage", "metric"),
     ),
     "heads": Table("Every head of the whole model, and whether it was kept.", HEAD),
@@ -107,7 +109,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     learnt: list[tuple[str, int, float]] = []
     model: object = inputs.model
     if settings.task:
-        model, learnt = _fitted(inputs, settings, train, progress)
+        model, learnt = _fitted(inputs, settings, train, test, progress)
     seed, name = inputs.seed, inputs.corpus.name
     choosing = asking_of(model, train[: settings.choosing], settings.label, seed, name)
     measuring = asking_of(model, test, choosing.aim.label, seed, name)
@@ -131,6 +133,11 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     if settings.recover and gone:
         learnt += _learnt(small, train, choosing.aim.label, inputs, settings, progress)
         stages.append(smaller.stage("recovered", small, _texts(measuring, small)))
+        longer = copied(whole)
+        learnt += _learnt(
+            longer, train, choosing.aim.label, inputs, settings, progress, what="whole, tuned"
+        )
+        stages.append(smaller.stage("whole, tuned", longer, _texts(measuring, longer)))
     size = smaller.saved(small, inputs.keep)
     progress.log(f"the smaller model takes {size:.2f} MiB on disk")
     tables = {
@@ -148,7 +155,11 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
 
 
 def _fitted(
-    inputs: Inputs, settings: HeadPruning, train: "Sequence[Doc]", progress: Progress
+    inputs: Inputs,
+    settings: HeadPruning,
+    train: "Sequence[Doc]",
+    test: "Sequence[Doc]",
+    progress: Progress,
 ) -> tuple[HuggingFace, list[tuple[str, int, float]]]:
     """A classifier made of the model, for a label of the corpus."""
     model = inputs.model
@@ -156,7 +167,7 @@ def _fitted(
         raise WorkbenchError(
             f"{model.name} has no attention heads.", remedy="Choose a model such as mini:bert."
         )
-    found = [doc._.labels.get(settings.task) for doc in train]
+    found = [doc._.labels.get(settings.task) for doc in [*train, *test]]
     names = sorted({name for name in found if isinstance(name, str)})
     if not names:
         there = sorted({name for doc in train for name in doc._.labels})
@@ -177,11 +188,12 @@ def _learnt(
     settings: HeadPruning,
     progress: Progress,
     fit: int = 0,
+    what: str = "recovering",
 ) -> list[tuple[str, int, float]]:
     """Fine-tune a model by what it is measured by: to fit it, or to recover."""
-    own = asking_of(model, train, label, inputs.seed, inputs.corpus.name)
+    own = asked_of(model, train, label, inputs.seed, inputs.corpus.name)
     plan = Plan(fit or settings.recover, settings.rate, settings.texts, inputs.seed)
-    doing = "fitting" if fit else "recovering"
+    doing = "fitting" if fit else what
 
     def told(step: int, loss: float) -> None:
         progress(step, plan.steps, f"{doing}, loss {loss:.3f}")

@@ -4,7 +4,6 @@ Of an encoder-decoder the encoder alone. A body is never the model it was made o
 is. Costs a copy of the weights, and one backward pass over a few pieces.
 """
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import StackName, Tap
+from workbench.models.fresh import copied
 from workbench.models.huggingface import HuggingFace
 from workbench.models.parts import Where, where
 from workbench.models.words import WordModel
@@ -69,19 +69,6 @@ def body_of(model: Model) -> Body:
     used = _used(own, every)
     places = where(own)
     return Body(own, used, {name: places[name] for name in used})
-
-
-def copied(model: Model) -> Model:
-    """The same model with weights of its own."""
-    if isinstance(model, HuggingFace):
-        net = copy.deepcopy(model.net)
-        own = HuggingFace(net, model.tokenizer, model.name, sites=model.sites)
-        own.kept, own.whole = model.kept, model.whole
-        return own
-    assert isinstance(model, WordModel) and model.again is not None, "there are no other models"
-    again = model.again()
-    again._number, again._word = model._number, model._word  # what is encoded serves both
-    return again
 
 
 def weights_of(model: Model) -> dict[str, Tensor]:

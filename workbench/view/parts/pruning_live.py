@@ -68,17 +68,23 @@ def _values(found: "Live") -> None:
     loss, right = found.values["loss"], found.values["accuracy"]
     with st.container(horizontal=True):
         st.metric(
-            f"Loss, nats a {found.unit}", f"{loss[1]:.3f}", f"{loss[1] - loss[0]:+.3f}",
+            f"Loss, nats a {found.unit}", f"{loss[1]:.3f}", _change(loss[1] - loss[0], "+.3f"),
             delta_color="inverse", width="content",
         )  # fmt: skip
         st.metric(
-            "Right", f"{right[1]:.0%}", f"{100 * (right[1] - right[0]):+.0f} points",
+            "Right", f"{right[1]:.0%}", _change(100 * (right[1] - right[0]), "+.0f", " points"),
             width="content",
         )  # fmt: skip
         st.metric(
             "Parameters", f"{found.parameters[1]:,}",
             f"{found.parameters[1] - found.parameters[0]:+,}", delta_color="off", width="content",
         )  # fmt: skip
+
+
+def _change(value: float, form: str, unit: str = "") -> str | None:
+    """None where nothing changed, which then has no arrow."""
+    told = format(value, form)
+    return f"{told}{unit}" if float(told) else None
 
 
 def _text(text: "Text") -> None:
