@@ -15,7 +15,7 @@ from workbench.errors import WorkbenchError
 MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # where a run keeps what it trained
 RANDOM = "@random"
-MAKERS = ("train", "head-pruning")  # experiments whose runs keep a model
+MAKERS = ("train", "head-pruning", "finetune")  # experiments whose runs keep a model
 _RUN = re.compile(rf"(?:{'|'.join(MAKERS)})-\w*")
 
 
@@ -75,5 +75,5 @@ def _trained(name: str) -> Path:
     raise WorkbenchError(
         f"{len(found) or 'no'} runs that made a model have names that start so.",
         where=name,
-        remedy="See workbench runs list; workbench train makes such runs, and head-pruning does.",
+        remedy="See workbench runs list; train, head-pruning and finetune make such runs.",
     )

@@ -52,6 +52,7 @@ class WordModel:
         anew: "Callable[[int], WordModel] | None" = None,
         again: "Callable[[], WordModel] | None" = None,
         learns: "Mapping[str, Tensor] | None" = None,
+        save: "Callable[[Path], object] | None" = None,
     ) -> None:
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
@@ -59,6 +60,7 @@ class WordModel:
         self.bilm = bilm  # ELMo with its softmax
         self.anew = anew  # the same with weights drawn from a seed
         self.again = again  # the same with weights of its own
+        self.save = save  # into a folder that opens again
         self.learns: Mapping[str, Tensor] = learns or {}  # what states are made of, as leaves
         self.objective: Objective = "bidirectional" if bilm else ""
         self._number: dict[str, int] = {}
@@ -224,6 +226,7 @@ def _vectors_model(
             ref, Vectors(list(vectors.rows), vectors.table.detach().clone()), device, dtype
         ),
         learns={"table": vectors.table},
+        save=vectors.save,
     )
 
 
@@ -256,6 +259,7 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         ),
         again=again,
         learns=dict(elmo.weights.items()),
+        save=elmo.save_original if bilm is None else bilm.save,
     )
 
 

@@ -7,6 +7,7 @@ few hundred thousand weights; an LSTM a step a word.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -127,15 +128,19 @@ class Head(nn.Module):
         ]
 
 
+@dataclass(frozen=True)
 class Scale:
     """How scores lie: what a head predicts has a mean of nought and a spread of one."""
 
-    def __init__(self, gold: Sequence[Gold], task: Task) -> None:
-        self.mean, self.spread = 0.0, 1.0
-        if task.kind == "score":
-            values = torch.tensor(list(gold), dtype=torch.float64)
-            self.mean = float(values.mean())
-            self.spread = max(float(values.std(correction=0)), 1e-9)
+    mean: float = 0.0
+    spread: float = 1.0
+
+    @classmethod
+    def of(cls, gold: Sequence[Gold], task: Task) -> "Scale":
+        if task.kind != "score":
+            return cls()
+        values = torch.tensor(list(gold), dtype=torch.float64)
+        return cls(float(values.mean()), max(float(values.std(correction=0)), 1e-9))
 
 
 def pooled(words: Tensor, chosen: Tensor) -> Tensor:

@@ -1,0 +1,171 @@
+"""One model adapted to one task by one method: the experiment `finetune`.
+
+The rate is chosen on dev, and every seed is scored on texts that nothing was learnt from. The model
+of the seed that dev liked best is kept, with its head. Costs a fine-tuning for each rate tried and
+each further seed.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from workbench.engine.model import Model
+from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.models.huggingface import HuggingFace
+from workbench.transfer import kept
+from workbench.transfer.asked import Adapting, HeadKind
+from workbench.transfer.examples import DEV, metrics_of, split_of, told
+from workbench.transfer.tasks import task_of
+from workbench.transfer.trials import Adapter, Trial, cut_in, trials
+from workbench.transfer.ways import Method, merged
+
+KEY = ("task", "model", "method", "head")
+PUT_IN = ("adapters", "prefix", "prompt")  # what no other program's model has
+
+
+class Finetune(Adapting):
+    """Which task, and how the model is adapted to it."""
+
+    task: str = Field(
+        "",
+        description="The label to learn, or pos, tags, entities or answers; the only one there is "
+        "if left out.",
+    )
+    metric: str = Field("", description="What decides; the task's usual one if left out.")
+    method: Method = Field("fine-tuned", description="What of the model learns.")
+    head: HeadKind = Field("plain", description="plain, or lstm: a strong one.")
+    keep: bool = Field(True, description="Keep the model of the best seed.")
+
+
+TABLES = {
+    "scores": Table(
+        "Every metric of every seed on the scored part, and on dev the one that decides, of every "
+        "rate tried. trainable: weights that learn, with the head's; size: MiB of those; memory: "
+        "MiB the process (or the GPU) held at most.",
+        (*KEY, "seed", "learning_rate", "split", "metric"),
+    ),
+    "learning": Table(
+        "The loss of each step, of every attempt.", (*KEY, "seed", "learning_rate", "step")
+    ),
+    "epochs": Table(
+        "What dev said after each epoch.", (*KEY, "seed", "learning_rate", "epoch")
+    ),
+    "predictions": Table(
+        "What was thought of each scored text, of every seed.", (*KEY, "seed", "text")
+    ),
+}  # fmt: skip
+
+
+def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
+    """Learn, score and keep."""
+    with TemporaryDirectory() as aside:
+        adapter, caveats = adapter_of(inputs, settings, inputs.scratch or Path(aside))
+        progress(0, 100, "reading")
+        found, chosen, notes = trials(
+            adapter, lambda share, what: progress(int(100 * share), 100, what)
+        )
+        caveats += notes
+        for trial in found:
+            caveats += _keep(inputs, settings, trial)
+            trial.forget()
+        tables, counts = _tables(adapter, found, chosen)
+    return Result(tables, {"counts": counts}, tuple(Caveat(text) for text in caveats))
+
+
+def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter, list[str]]:
+    """What is adapted to what, and what to know of it."""
+    task = task_of(inputs.corpus, settings.task, settings.metric)
+    split = split_of(
+        inputs.corpus,
+        task,
+        inputs.split,
+        inputs.seed,
+        settings.train,
+        settings.dev,
+        settings.limit,
+    )
+    adapter = Adapter(inputs.model, split, settings.method, settings.head, settings, home)
+    caveats = list(split.notes)
+    if cut := cut_in(adapter, (split.train, split.dev, split.test)):
+        caveats.append(
+            f"{cut} texts are longer than the {inputs.model.max_pieces} pieces that "
+            f"{inputs.model.name} reads: their ends were not seen."
+        )
+    if len(settings.seeds) < 3:
+        caveats.append("Fewer than three seeds: how much they differ is not known.")
+    return adapter, caveats
+
+
+def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
+    if not settings.keep or inputs.keep is None or trial.weights is None:
+        return []
+    if settings.method in PUT_IN:
+        return [f"No model is kept: {settings.method} are no part of the model itself."]
+    made, head = trial.weights
+    model: Model = made.body.model
+    if settings.method == "lora" and isinstance(model, HuggingFace):
+        merged(model)
+    kept.save(model, head, inputs.keep, settings.method)
+    return []
+
+
+def _tables(
+    adapter: Adapter, found: list[Trial], chosen: list[Trial]
+) -> tuple[dict[str, pd.DataFrame], np.ndarray]:
+    task, test = adapter.split.task, adapter.split.test
+    key = {
+        "task": task.name, "model": adapter.model.name, "method": adapter.method,
+        "head": adapter.head,
+    }  # fmt: skip
+    scores, learning, epochs, thought, counts = [], [], [], [], []
+    for trial in found:
+        own = {**key, "seed": trial.seed, "learning_rate": trial.rate}
+        cost = {
+            "trainable": trial.trainable, "peak_memory": trial.memory,
+            "seconds": trial.seconds, "size": trial.size,
+        }  # fmt: skip
+        value = trial.learnt.score
+        scores.append({**own, "split": DEV, "metric": task.metric, "value": value, **cost})
+        learning += [{**own, "step": n, "loss": v} for n, v in enumerate(trial.learnt.losses)]
+        epochs += [
+            {**own, "epoch": n, "metric": task.metric, "value": v}
+            for n, v in enumerate(trial.learnt.dev, start=1)
+        ]
+        if not any(trial is each for each in chosen):
+            continue
+        metrics = metrics_of(task, test, trial.guesses)
+        counts.append(metrics[task.metric].counts)
+        scores += [
+            {**own, "split": adapter.split.scored, "metric": name, "value": metric.value(), **cost}
+            for name, metric in metrics.items()
+        ]
+        thought += [
+            {
+                **key, "seed": trial.seed, "text": place, "gold": told(task, test, place, gold),
+                "guess": told(task, test, place, guess),
+                "said": test.batch.text_of(place),
+            }
+            for place, (gold, guess) in enumerate(zip(test.gold, trial.guesses, strict=True))
+        ]  # fmt: skip
+    tables = {
+        "scores": pd.DataFrame(scores),
+        "learning": pd.DataFrame(learning),
+        "epochs": pd.DataFrame(epochs, columns=[*key, "seed", "learning_rate", "epoch", "metric",
+                                                "value"]),
+        "predictions": pd.DataFrame(thought),
+    }  # fmt: skip
+    return tables, np.stack(counts)  # [seeds, texts, numbers]
+
+
+EXPERIMENT = Experiment(
+    name="finetune",
+    about="Adapts a model to a task: frozen, fine-tuned, or by a few weights; and keeps it.",
+    settings=Finetune,
+    run=run,
+    tables=TABLES,
+    split="held-out",
+    trains=True,
+)

@@ -1,0 +1,206 @@
+"""Frozen or fine-tuned, of any models and tasks: the experiment `frozen-vs-finetuned`.
+
+Each cell (a model, a task, a method, a head) is a `finetune` run of its own, answered from disk
+where it was asked before; here their texts are compared pair by pair. Costs the cells that are new.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from workbench.bootstrap import interval, p_value, resampled
+from workbench.experiment import Answer, Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.transfer.asked import Adapting, HeadKind
+from workbench.transfer.examples import Split, metrics_of, split_of
+from workbench.transfer.finetune import KEY, Finetune
+from workbench.transfer.finetune import TABLES as CELL_TABLES
+from workbench.transfer.tasks import corpora_of, task_of
+from workbench.transfer.ways import Method
+
+if TYPE_CHECKING:
+    from workbench.corpora import Corpus
+
+FROZEN: Method = "frozen"
+
+
+class FrozenVsFinetuned(Adapting):
+    """Which tasks, and which ways beside leaving the model frozen."""
+
+    tasks: tuple[str, ...] = Field(
+        (),
+        description="Labels or layers to learn; if left out, of primer the five of Peters et al. "
+        "(entities, sentiment, entailment, relatedness, paraphrase), else all labels there are.",
+    )
+    methods: tuple[Method, ...] = Field(
+        ("fine-tuned",), min_length=1, description="What is held against frozen."
+    )
+    strong: bool = Field(True, description="A frozen model under an LSTM stands beside them.")
+    keep: bool = Field(False, description="Keep the model of every cell.")
+
+
+TABLES = {
+    "delta": Table(
+        "What is won over the frozen model under the same head: means over seeds, with 95 % "
+        "intervals (texts and seeds drawn again) and p-values, uncorrected. strong: the frozen "
+        "model under an LSTM.",
+        ("task", "model", "method", "metric"),
+    ),
+    "means": Table(
+        "The mean over seeds of the metric that decides, with its interval, of every cell.",
+        (*KEY, "metric"),
+    ),
+    **{name: CELL_TABLES[name] for name in ("scores", "learning", "epochs")},
+    "cells": Table("The run of each cell.", KEY),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model, task, method and head, and its run."""
+
+    model: str
+    task: str
+    method: Method
+    head: HeadKind
+    answer: Answer
+
+    @property
+    def key(self) -> dict[str, str]:
+        return {
+            "task": self.task, "model": self.model, "method": self.method, "head": self.head,
+        }  # fmt: skip
+
+
+def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Result:
+    """Have every cell answered, and compare."""
+    ways = _ways(settings)
+    asked = [
+        (corpus, name)
+        for given in inputs.corpora
+        for corpus, name in corpora_of(given, settings.tasks)
+    ]
+    names = distinct([model.name for model in inputs.models])
+    total = len(asked) * len(names) * len(ways)
+    done, notes = 0, list[str]()
+    rows: dict[str, list[Any]] = {"delta": [], "means": []}
+    cells: list[Cell] = []
+    for corpus, name in asked:
+        split = _split(inputs, settings, corpus, name)
+        notes += [f"{split.task.name}: {note}" for note in split.notes]
+        for place, model in enumerate(names):
+            own = []
+            for method, head in ways:
+                what = f"{split.task.name}, {model}, {method}"
+                progress(done, total, what if head == "plain" else f"{what}, LSTM")
+                cell = _cell(inputs, settings, corpus, name, place, method, head)
+                own.append(Cell(model, split.task.name, method, head, cell))
+                done += 1
+            cells += own
+            means, delta = _compared(own, split, inputs.seed)
+            rows["means"] += means
+            rows["delta"] += delta
+    progress(total, total, "comparing")
+    tables = {name: pd.DataFrame(found) for name, found in rows.items()}
+    for name in ("scores", "learning", "epochs"):
+        tables[name] = pd.concat(
+            [cell.answer.tables[name].assign(model=cell.model) for cell in cells],
+            ignore_index=True,
+        )
+    tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.answer.name} for cell in cells])
+    if len(settings.seeds) < 3:
+        notes.append("Fewer than three seeds: how much they differ is not known.")
+    return Result(tables, caveats=tuple(Caveat(note) for note in dict.fromkeys(notes)))
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names of models, told apart where two are called alike."""
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
+        for place, name in enumerate(names)
+    ]
+
+
+def _ways(settings: FrozenVsFinetuned) -> list[tuple[Method, HeadKind]]:
+    others = [method for method in dict.fromkeys(settings.methods) if method != FROZEN]
+    ways: list[tuple[Method, HeadKind]] = [(FROZEN, "plain")]
+    ways += [(method, "plain") for method in others]
+    return [*ways, (FROZEN, "lstm")] if settings.strong else ways
+
+
+def _split(inputs: Inputs, settings: Adapting, corpus: "Corpus", name: str) -> Split:
+    """The same texts as each cell has."""
+    return split_of(
+        corpus,
+        task_of(corpus, name),
+        inputs.split if inputs.split in corpus.splits else None,
+        inputs.seed,
+        settings.train,
+        settings.dev,
+        settings.limit,
+    )
+
+
+def _cell(
+    inputs: Inputs,
+    settings: FrozenVsFinetuned,
+    corpus: "Corpus",
+    name: str,
+    place: int,
+    method: Method,
+    head: HeadKind,
+) -> Answer:
+    shared = {field: getattr(settings, field) for field in Adapting.model_fields}
+    own = Finetune(**shared, task=name, method=method, head=head, keep=settings.keep)
+    split = inputs.split if inputs.split in corpus.splits else None
+    return inputs.ask("finetune", [inputs.models[place]], [corpus], own.model_dump(), split=split)
+
+
+def _compared(
+    cells: Sequence[Cell], split: Split, seed: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Means of every cell, and what each way wins over the frozen model under the same head."""
+    metric = split.task.metric
+    measure = metrics_of(split.task, split.test, split.test.gold)[metric].measure
+    counts = np.stack([np.asarray(cell.answer.arrays["counts"]) for cell in cells])
+    values = measure(counts.sum(2)).mean(1)  # [cells, seeds, numbers] -> [cells]
+    draws = resampled(counts, measure, seed)  # [cells, draws]
+    lower, upper = interval(draws)
+    means = [
+        {**cell.key, "metric": metric, "value": values[n], "lower": lower[n], "upper": upper[n]}
+        for n, cell in enumerate(cells)
+    ]
+    place = {(cell.method, cell.head): n for n, cell in enumerate(cells)}
+    frozen, strong = place[FROZEN, "plain"], place.get((FROZEN, "lstm"))
+    delta = []
+    for n, cell in enumerate(cells):
+        if cell.method == FROZEN:
+            continue
+        change = draws[n] - draws[frozen]
+        low, high = interval(change)
+        delta.append(
+            {
+                "task": cell.task, "model": cell.model, "method": cell.method, "metric": metric,
+                "frozen": values[frozen], "tuned": values[n], "delta": values[n] - values[frozen],
+                "lower": float(low), "upper": float(high), "p_value": float(p_value(change)),
+                "strong": np.nan if strong is None else values[strong],
+            }
+        )  # fmt: skip
+    return means, delta
+
+
+EXPERIMENT = Experiment(
+    name="frozen-vs-finetuned",
+    about="Which models gain from fine-tuning, and on what: each task under the same head, frozen "
+    "and fine-tuned, with a paired test.",
+    settings=FrozenVsFinetuned,
+    run=run,
+    tables=TABLES,
+    models=(1, None),
+    corpora=(1, None),
+    split="held-out",
+    figures={},
+)

@@ -1,0 +1,166 @@
+"""Attempts at one task by one method: a grid of rates by the first seed, then the other seeds.
+
+The rate is the one that dev likes best; an attempt whose loss is no number counts as the worst.
+What is kept of each is what it thought of every text, and of the best its weights. Costs as many
+fine-tunings as there are rates and seeds, less one, and the memory of two.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from workbench.engine.model import Model
+from workbench.transfer.asked import Adapting, HeadKind
+from workbench.transfer.body import Body, body_of
+from workbench.transfer.examples import Examples, Split
+from workbench.transfer.fitting import Learnt, Plan, guessed, learn
+from workbench.transfer.heads import Head, Scale
+from workbench.transfer.memory import MEBI, peak
+from workbench.transfer.sources import Live, Source, Still
+from workbench.transfer.ways import Fitting, Method, fitting_of, rates_of
+
+Told = Callable[[float, str], object]  # share done, and what is being done
+
+
+@dataclass(eq=False)
+class Trial:
+    """One attempt; of one that was not the best the weights are forgotten."""
+
+    seed: int
+    rate: float
+    learnt: Learnt
+    guesses: list[Any]  # of every scored text
+    trainable: int
+    size: float  # MiB of what was learnt
+    seconds: float
+    memory: float  # MiB at most
+    weights: "tuple[Fitting, Head] | None"
+
+    def forget(self) -> None:
+        """Let go of body and head."""
+        if self.weights is not None:
+            self.weights[0].close()
+        self.weights = None
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """A model, a task and a way of adapting the one to the other."""
+
+    model: Model
+    split: Split
+    method: Method
+    head: HeadKind
+    settings: Adapting
+    home: Path  # where states of a frozen model are kept
+    read: dict[int, Source] = field(default_factory=dict)  # of a frozen model, by part
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return self.settings.rates or rates_of(self.method, self.model)
+
+
+def trials(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list[str]]:
+    """All attempts; those with the chosen rate, a seed each; and what to know of them."""
+    seeds, rates = adapter.settings.seeds, adapter.rates
+    total = len(rates) + len(seeds) - 1
+    notes: list[str] = []
+    made: list[Trial] = []
+    leading: list[Trial] = []
+
+    def attempt(seed: int, rate: float) -> Trial:
+        what = f"seed {seed}, rate {rate:g}"
+        found = _attempt(adapter, seed, rate, lambda at, s: told((len(made) + at) / total, s), what)
+        made.append(found)
+        if leading and _worth(leading[0]) >= _worth(found):
+            found.forget()
+        else:
+            for each in leading:
+                each.forget()
+            leading[:] = [found]
+        return found
+
+    tried = [attempt(seeds[0], rate) for rate in rates]
+    best = max(range(len(rates)), key=lambda place: _worth(tried[place]))
+    if diverged := [f"{each.rate:g}" for each in tried if each.learnt.diverged]:
+        notes.append(f"At a rate of {', '.join(diverged)} the loss became no number.")
+    if len(rates) > 2 and best in (0, len(rates) - 1):
+        notes.append(
+            f"The best rate, {rates[best]:g}, is the {'least' if best == 0 else 'highest'} of "
+            f"those tried: {', '.join(f'{rate:g}' for rate in rates)}."
+        )
+    chosen = [tried[best], *(attempt(seed, rates[best]) for seed in seeds[1:])]
+    return made, chosen, notes
+
+
+def _worth(trial: Trial) -> float:
+    return -math.inf if math.isnan(trial.learnt.score) else trial.learnt.score
+
+
+def _attempt(
+    adapter: Adapter,
+    seed: int,
+    rate: float,
+    told: Callable[[float, str], object],
+    what: str,
+) -> Trial:
+    settings, split = adapter.settings, adapter.split
+    started = perf_counter()
+    with peak(adapter.model.device) as most:
+        body = body_of(adapter.model)
+        made = fitting_of(body, adapter.method, settings.sizes, seed)
+        head = _head(adapter, body, seed)
+        train, dev, test = (
+            source_of(adapter, made, part) for part in (split.train, split.dev, split.test)
+        )
+        plan = Plan(rate, settings.epochs, settings.texts, settings.patience, seed)
+        learnt = learn(
+            split.task,
+            head,
+            made,
+            (train, split.train),
+            (dev, split.dev),
+            plan,
+            lambda step, steps, loss: told(step / steps, f"{what}: loss {loss:.3f}"),
+        )
+    guesses = guessed(head, made, test, split.test)
+    moving = [*made.moving, *head.parameters()]
+    return Trial(
+        seed,
+        rate,
+        learnt,
+        guesses,
+        sum(weights.numel() for weights in moving),
+        sum(weights.numel() * weights.element_size() for weights in moving) / MEBI,
+        perf_counter() - started,
+        most.value,
+        (made, head),
+    )
+
+
+def _head(adapter: Adapter, body: Body, seed: int) -> Head:
+    task, width = adapter.split.task, adapter.model.width
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        scale = Scale.of(adapter.split.train.gold, task)
+        head = Head(task, body.layers, width, adapter.head == "lstm", scale)
+    return head.to(body.model.device)
+
+
+def source_of(adapter: Adapter, made: Fitting, part: Examples) -> Source:
+    """Computed once, of a body that stays as it is."""
+    if not made.groups:
+        if id(part) not in adapter.read:
+            adapter.read[id(part)] = Still(adapter.model, part.batch, adapter.home)
+        return adapter.read[id(part)]
+    return Live(made.body, part.batch, widened=made.widened)
+
+
+def cut_in(adapter: Adapter, parts: Sequence[Examples]) -> int:
+    """How many texts are too long for the model."""
+    return sum(len({row for row, *_ in adapter.model.encode(part.batch).cut}) for part in parts)
