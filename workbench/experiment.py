@@ -76,23 +76,28 @@ class Answer(Protocol):
     def arrays(self) -> "Mapping[str, NDArray[np.generic]]": ...
 
     @property
+    def caveats(self) -> "tuple[Caveat, ...]": ...
+
+    @property
     def model(self) -> Path | None:
         """The folder of the model that it trained."""
         ...
 
 
-class Ask(Protocol):
-    """Has another experiment answered; models and corpora as objects, or by reference."""
+@dataclass(frozen=True)
+class Asked:
+    """A question to another experiment; models and corpora as objects, or by reference."""
 
-    def __call__(
-        self,
-        experiment: str,
-        models: "Sequence[Model | str]",
-        corpora: "Sequence[Corpus | str]",
-        settings: Mapping[str, Any],
-        split: str | None,
-        seed: int,
-    ) -> Answer: ...
+    experiment: str
+    models: "Sequence[Model | str]" = ()
+    corpora: "Sequence[Corpus | str]" = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    split: str | None = None
+    seed: int = 0
+
+
+# Has questions answered, at the same time where there is room; told how many are done.
+Ask = Callable[[Sequence[Asked], Callable[[int], object]], Sequence[Answer]]
 
 
 @dataclass(frozen=True)
@@ -138,13 +143,20 @@ class Inputs:
 
         Each is a run of its own, so there must be a place for runs.
         """
+        own = self.seed if seed is None else seed
+        question = Asked(experiment, models, corpora, settings or {}, split, own)
+        return self.ask_all([question])[0]
+
+    def ask_all(
+        self, questions: Sequence[Asked], told: Callable[[int], object] = lambda done: None
+    ) -> Sequence[Answer]:
+        """Several answers, in the order of the questions; at the same time where there is room."""
         if self.asking is None:
             raise WorkbenchError(
-                f"{experiment} is to be asked on the way, and there is no place for its run.",
+                "other experiments are to be asked, and there is no place for their runs.",
                 remedy="Call wb.run, or workbench run.",
             )
-        own = self.seed if seed is None else seed
-        return self.asking(experiment, models, corpora, settings or {}, split, own)
+        return self.asking(questions, told)
 
 
 @dataclass(frozen=True)

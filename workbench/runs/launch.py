@@ -47,11 +47,13 @@ def start(
     scheduler: str = "",
     opened: Open | None = None,
     part_of: str = "",
+    threads: Mapping[str, str] | None = None,
 ) -> Run:
     """The run that answers a question: done already, under way, or started here and now.
 
     `opened` computes it in this process, for what only this process has; else a process of its own
     does, on this machine or on a cluster. A sweep gathers here what the cluster computes.
+    `threads` is how many a process of its own may use.
     """
     run = Run(places.runs() / asked.name)
     scheduler, parts_on = ("", scheduler) if asked.sweep else (scheduler, "")
@@ -68,7 +70,7 @@ def start(
             if opened is not None:
                 execute(Journal(run.path), opened=opened)
             elif not scheduler:
-                _spawn(run.path, lock, share)
+                _spawn(run.path, lock, share, threads)
         finally:
             os.close(lock)
         if scheduler:
@@ -312,7 +314,7 @@ def _queue(folder: Path, asked: spec.Spec, queued: Status) -> None:
     events.add(folder, "state", state="queued", attempt=queued.attempt)
 
 
-def _spawn(folder: Path, lock: int, share: bool) -> None:
+def _spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """Start the run's process; it inherits the lock, so there is no moment without one."""
     with opened_log(folder, os.O_TRUNC) as log:
         process = subprocess.Popen(
@@ -320,7 +322,7 @@ def _spawn(folder: Path, lock: int, share: bool) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=worker_environment(),
+            env=worker_environment(threads),
             pass_fds=[lock],
             start_new_session=True,
         )

@@ -1,24 +1,29 @@
 """Questions that a run asks on its way: each a run of its own, answered from disk where it can be.
 
-What is open already is handed over, so a part costs its own arithmetic and a folder. Parts are
-computed in the process of the run that asks, one after the other, and end with it.
+One alone is computed in the process of the run that asks, with what is open there already; several
+on a CPU each in a process of its own, as many at a time as there are cores. All of them end with
+the run that asked. Costs a folder a question.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.experiment import Ask
-from workbench.runs.asking import Seen, ask
+from workbench.experiment import Ask, Asked
+from workbench.runs.asking import Question, Seen, ask
 from workbench.runs.journal import Cancelled, Journal
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
-from workbench.runs.status import CANCEL
+from workbench.runs.status import CANCEL, Status
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
+
+EVERY = 0.2  # seconds between looks at the runs under way
+Told = Callable[[int], object]
 
 
 def asker(
@@ -31,63 +36,105 @@ def asker(
     }
     seen: Seen = {}
 
-    def answered(
-        experiment: str,
-        models: "Sequence[Model | str]",
-        corpora: "Sequence[Corpus | str]",
-        settings: Mapping[str, Any],
-        split: str | None,
-        seed: int,
-    ) -> Run:
+    def answered(questions: Sequence[Asked], done: Told) -> Sequence[Run]:
         told.check()
-        question = ask(
-            experiment,
-            models,
-            corpora,
-            settings,
-            split=split,
-            seed=seed,
-            device=asked.device,
-            seen=seen,
-        )
-        spec = question.spec.model_copy(
-            update={
-                "models": _as_named(models, question.spec.models, named),
-                "corpora": _as_named(corpora, question.spec.corpora, named),
-            }
-        )
-        if not Run(places.runs() / spec.name).path.is_dir():
-            for reason in question.misfits():
-                raise reason
-        return _ended(spec, told, question.models, question.corpora)
+        made = [_question(each, asked.device, named, seen) for each in questions]
+        apart = asked.device == "cpu" and all(each.spec.answerable for each in made)
+        if apart and len(made) > 1 and (os.cpu_count() or 1) > 1:
+            return _side_by_side([each.spec for each in made], told, done)
+        runs = []
+        for each in made:
+            runs.append(_here(each, told))
+            done(len(runs))
+        return runs
 
     return answered
+
+
+def _question(asked: Asked, device: str, named: Mapping[int, Any], seen: Seen) -> Question:
+    """Checked; open things by the reference they were opened by, so that it can be asked again."""
+    question = ask(
+        asked.experiment,
+        asked.models,
+        asked.corpora,
+        asked.settings,
+        split=asked.split,
+        seed=asked.seed,
+        device=device,
+        seen=seen,
+    )
+    spec = question.spec.model_copy(
+        update={
+            "models": _as_named(asked.models, question.spec.models, named),
+            "corpora": _as_named(asked.corpora, question.spec.corpora, named),
+        }
+    )
+    for reason in question.misfits():
+        raise reason
+    return Question(
+        spec,
+        question.experiment,
+        question.settings,
+        question.corpora,
+        question.models,
+        question.facts,
+    )
 
 
 def _as_named(
     given: Sequence[Any], told: Sequence[Any], named: Mapping[int, Any]
 ) -> tuple[Any, ...]:
-    """Open things by the reference they were opened by, so that the run can be made again."""
     return tuple(named.get(id(one), spec) for one, spec in zip(given, told, strict=True))
 
 
-def _ended(
-    spec: Spec,
-    told: Journal,
-    models: "Sequence[Model | None]",
-    corpora: "Sequence[Corpus]",
-) -> Run:
-    """The part's run when it is done; where it is not, neither is ours."""
+def _here(question: Question, told: Journal) -> Run:
+    """The run that answers, when it is done, in this process."""
     from workbench.runs.execute import handed_over
     from workbench.runs.launch import follow, start
 
-    opened = handed_over(models, corpora)
-    run = start(spec, opened=opened, part_of=told.folder.name)
+    opened = handed_over(question.models, question.corpora)
+    run = start(question.spec, opened=opened, part_of=told.folder.name)
     for _ in follow(run):  # another process may be at it
         told.check()
-    now = run.status
+    _require_done(run, run.status, told)
+    return run
+
+
+def _side_by_side(specs: Sequence[Spec], told: Journal, done: Told) -> Sequence[Run]:
+    """The runs that answer, each in a process of its own, as many at a time as there are cores."""
+    from workbench.runs.launch import end, looked, own_threads, start
+
+    most = min(len(specs), os.cpu_count() or 1)
+    cores = max(1, (os.cpu_count() or 1) // most)
+    threads = own_threads() or {"OMP_NUM_THREADS": str(cores)}
+    waiting, runs = list(enumerate(specs)), dict[int, Run]()
+    active: dict[int, Run] = {}
+    try:
+        while waiting or active:
+            while waiting and len(active) < most:
+                place, spec = waiting.pop(0)
+                run = start(spec, share=True, part_of=told.folder.name, threads=threads)
+                active[place] = runs[place] = run
+            for place, run in list(active.items()):
+                now = looked(run)
+                if now.under_way:
+                    continue
+                del active[place]
+                _require_done(run, now, told)
+            done(len(runs) - len(active))
+            told.check()
+            if active:
+                time.sleep(EVERY)
+    except BaseException:
+        end([run for run in active.values() if run.status.part_of == told.folder.name])
+        raise
+    return [runs[place] for place in sorted(runs)]
+
+
+def _require_done(run: Run, now: Status, told: Journal) -> None:
+    """Where a part is not done, neither is the run that needs it."""
     if now.state == "done":
-        return run
+        return
     told.check()
     if now.state == "cancelled" and not (run.path / CANCEL).exists():
         raise Cancelled

@@ -21,9 +21,9 @@ class Adapting(Settings):
     limit: int | None = Field(
         None, ge=1, description="Texts that are scored, at most; all of the part if left out."
     )
-    train: int = Field(1000, ge=2, le=10_000_000, description="Texts that are learnt from.")
+    train: int = Field(600, ge=2, le=10_000_000, description="Texts that are learnt from.")
     dev: int = Field(
-        300, ge=1, le=1_000_000, description="Texts that choose the rate and tell when to stop."
+        200, ge=1, le=1_000_000, description="Texts that choose the rate and tell when to stop."
     )
     seeds: tuple[Seed, ...] = Field(
         (0, 1, 2), min_length=1, max_length=100, description="Seeds of the head and of the order."

@@ -153,7 +153,7 @@ def _optimiser(
     for group in made.groups:
         groups.append({"params": list(group.weights), "lr": plan.rate * group.rate})
         begins.append(group.begins)
-    optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
+    optimiser = torch.optim.AdamW(groups, weight_decay=0.0, fused=True)
 
     def curve(begin: float) -> Callable[[int], float]:
         first = round(begin * steps)

@@ -1,7 +1,8 @@
 """Frozen or fine-tuned, of any models and tasks: the experiment `frozen-vs-finetuned`.
 
 Each cell (a model, a task, a method, a head) is a `finetune` run of its own, answered from disk
-where it was asked before; here their texts are compared pair by pair. Costs the cells that are new.
+where it was asked before; here their texts are compared pair by pair. Several models are as many
+runs of this, side by side where there is room. Costs the cells that are new.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import pandas as pd
 from pydantic import Field
 
 from workbench.bootstrap import interval, p_value, resampled
-from workbench.experiment import Answer, Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.examples import Split, metrics_of, split_of
 from workbench.transfer.finetune import KEY, Finetune
@@ -77,43 +78,71 @@ class Cell:
 
 def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Result:
     """Have every cell answered, and compare."""
+    if len(inputs.models) > 1:
+        return _together(inputs, settings, progress)
     ways = _ways(settings)
     asked = [
         (corpus, name)
         for given in inputs.corpora
         for corpus, name in corpora_of(given, settings.tasks)
     ]
-    names = distinct([model.name for model in inputs.models])
-    total = len(asked) * len(names) * len(ways)
-    done, notes = 0, list[str]()
+    total = len(asked) * len(ways)
+    notes = list[str]()
     rows: dict[str, list[Any]] = {"delta": [], "means": []}
     cells: list[Cell] = []
     for corpus, name in asked:
         split = _split(inputs, settings, corpus, name)
         notes += [f"{split.task.name}: {note}" for note in split.notes]
-        for place, model in enumerate(names):
-            own = []
-            for method, head in ways:
-                what = f"{split.task.name}, {model}, {method}"
-                progress(done, total, what if head == "plain" else f"{what}, LSTM")
-                cell = _cell(inputs, settings, corpus, name, place, method, head)
-                own.append(Cell(model, split.task.name, method, head, cell))
-                done += 1
-            cells += own
-            means, delta = _compared(own, split, inputs.seed)
-            rows["means"] += means
-            rows["delta"] += delta
-    progress(total, total, "comparing")
+        own = []
+        for method, head in ways:
+            what = f"{split.task.name}, {method}"
+            progress(len(cells) + len(own), total, what if head == "plain" else f"{what}, LSTM")
+            answer = _cell(inputs, settings, corpus, name, method, head)
+            own.append(Cell(inputs.model.name, split.task.name, method, head, answer))
+        cells += own
+        means, delta = _compared(own, split, inputs.seed)
+        rows["means"] += means
+        rows["delta"] += delta
     tables = {name: pd.DataFrame(found) for name, found in rows.items()}
     for name in ("scores", "learning", "epochs"):
-        tables[name] = pd.concat(
-            [cell.answer.tables[name].assign(model=cell.model) for cell in cells],
-            ignore_index=True,
-        )
+        tables[name] = pd.concat([cell.answer.tables[name] for cell in cells], ignore_index=True)
     tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.answer.name} for cell in cells])
     if len(settings.seeds) < 3:
         notes.append("Fewer than three seeds: how much they differ is not known.")
     return Result(tables, caveats=tuple(Caveat(note) for note in dict.fromkeys(notes)))
+
+
+def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Result:
+    """Each model by itself, and their tables under one another."""
+    number = len(inputs.models)
+    progress(0, number, "models")
+    questions = [
+        Asked(
+            "frozen-vs-finetuned",
+            [model],
+            inputs.corpora,
+            settings.model_dump(),
+            inputs.split,
+            inputs.seed,
+        )
+        for model in inputs.models
+    ]
+    answers = inputs.ask_all(questions, lambda done: progress(done, number, "models"))
+    names = distinct([model.name for model in inputs.models])
+    tables = {
+        name: pd.concat(
+            [
+                answer.tables[name].assign(model=model)
+                for model, answer in zip(names, answers, strict=True)
+            ],
+            ignore_index=True,
+        )
+        for name in TABLES
+    }
+    caveats = dict.fromkeys(
+        Caveat(each.text, tuple(each.beside)) for answer in answers for each in answer.caveats
+    )
+    return Result(tables, caveats=tuple(caveats))
 
 
 def distinct(names: Sequence[str]) -> list[str]:
@@ -149,7 +178,6 @@ def _cell(
     settings: FrozenVsFinetuned,
     corpus: "Corpus",
     name: str,
-    place: int,
     method: Method,
     head: HeadKind,
 ) -> Answer:

@@ -34,7 +34,7 @@ class Trial:
     seed: int
     rate: float
     learnt: Learnt
-    guesses: list[Any]  # of every scored text
+    guesses: list[Any]  # of every scored text; none at a rate that was not chosen
     trainable: int
     size: float  # MiB of what was learnt
     seconds: float
@@ -77,6 +77,8 @@ def trials(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list
         what = f"seed {seed}, rate {rate:g}"
         found = _attempt(adapter, seed, rate, lambda at, s: told((len(made) + at) / total, s), what)
         made.append(found)
+        if len(made) > len(rates):
+            _guess(adapter, found)
         if leading and _worth(leading[0]) >= _worth(found):
             found.forget()
         else:
@@ -87,6 +89,7 @@ def trials(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list
 
     tried = [attempt(seeds[0], rate) for rate in rates]
     best = max(range(len(rates)), key=lambda place: _worth(tried[place]))
+    _guess(adapter, tried[best])
     if diverged := [f"{each.rate:g}" for each in tried if each.learnt.diverged]:
         notes.append(f"At a rate of {', '.join(diverged)} the loss became no number.")
     if len(rates) > 2 and best in (0, len(rates) - 1):
@@ -96,6 +99,14 @@ def trials(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list
         )
     chosen = [tried[best], *(attempt(seed, rates[best]) for seed in seeds[1:])]
     return made, chosen, notes
+
+
+def _guess(adapter: Adapter, trial: Trial) -> None:
+    """What the attempt thinks of the scored texts; while its weights are there."""
+    assert trial.weights is not None, "an attempt is asked before it is forgotten"
+    made, head = trial.weights
+    test = adapter.split.test
+    trial.guesses = guessed(head, made, source_of(adapter, made, test), test)
 
 
 def _worth(trial: Trial) -> float:
@@ -115,9 +126,7 @@ def _attempt(
         body = body_of(adapter.model)
         made = fitting_of(body, adapter.method, settings.sizes, seed)
         head = _head(adapter, body, seed)
-        train, dev, test = (
-            source_of(adapter, made, part) for part in (split.train, split.dev, split.test)
-        )
+        train, dev = (source_of(adapter, made, part) for part in (split.train, split.dev))
         plan = Plan(rate, settings.epochs, settings.texts, settings.patience, seed)
         learnt = learn(
             split.task,
@@ -128,13 +137,12 @@ def _attempt(
             plan,
             lambda step, steps, loss: told(step / steps, f"{what}: loss {loss:.3f}"),
         )
-    guesses = guessed(head, made, test, split.test)
     moving = [*made.moving, *head.parameters()]
     return Trial(
         seed,
         rate,
         learnt,
-        guesses,
+        [],
         sum(weights.numel() for weights in moving),
         sum(weights.numel() * weights.element_size() for weights in moving) / MEBI,
         perf_counter() - started,

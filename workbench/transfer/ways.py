@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers.pytorch_utils import Conv1D
 
 from workbench.engine.model import Model
 from workbench.engine.pieces import NO_WORD, Pieces
@@ -167,8 +168,14 @@ def _lora(made: Fitting, sizes: Sizes) -> None:
 
     model = _transformer(made.body, "lora")
     targets = [name for name, module in model.net.named_modules() if _is_map(made, name, module)]
+    if not targets:
+        raise _unsuited(model, "lora", "its attention has no linear maps as modules")
     config = LoraConfig(
-        r=sizes.rank, lora_alpha=2 * sizes.rank, lora_dropout=0.0, target_modules=targets
+        r=sizes.rank,
+        lora_alpha=2 * sizes.rank,
+        lora_dropout=0.0,
+        target_modules=targets,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.net.modules()),
     )
     before = set(dict(model.net.named_parameters()))
     inject_adapter_in_model(config, model.net)
@@ -192,8 +199,6 @@ def merged(model: HuggingFace) -> None:
 
 def _is_map(made: Fitting, name: str, module: nn.Module) -> bool:
     """A linear map within a block of the stack that reads, of weights that count."""
-    from transformers.pytorch_utils import Conv1D
-
     if not isinstance(module, nn.Linear | Conv1D):
         return False
     place = made.body.places.get(f"{name}.weight")
@@ -239,10 +244,9 @@ class Vectors(nn.Module):
 
 
 def _prompt(made: Fitting, sizes: Sizes) -> None:
-    model = _transformer(made.body, "prompt")
-    _require_room(model, sizes.length)
-    net: Any = model.net
-    table = net.get_input_embeddings()
+    model = _room(made, "prompt", sizes.length)
+    body: Any = model.body(made.body.stack)
+    table = body.get_input_embeddings()
     spread = float(table.weight.detach().float().std())
     prompt = Vectors(sizes.length, table.weight.shape[1], spread).to(model.device, model.net.dtype)
     made.modules["prompt"] = prompt
@@ -251,30 +255,27 @@ def _prompt(made: Fitting, sizes: Sizes) -> None:
         return _begun(output, prompt.values, 1)
 
     made.hooks.callback(table.register_forward_hook(embedded).remove)
-    made.widened = _widener(sizes.length)
     made.groups.append(Group(list(prompt.parameters())))
 
 
 def _prefix(made: Fitting, sizes: Sizes) -> None:
-    """A prompt, and what stands in its place before every block."""
-    _prompt(made, sizes)
-    model = _transformer(made.body, "prefix")
+    """What stands in the room before the text is another at every block."""
+    found = list(_blocks(made.body, "prefix"))
+    model = _room(made, "prefix", sizes.length)
     axis = 0 if model.family in SEQUENCE_FIRST else 1  # of pieces
-    for number, block in enumerate(_blocks(made.body, "prefix")):
+    for number, block in enumerate(found):
         own = Vectors(sizes.length, model.width, 0.5).to(model.device, model.net.dtype)
         made.modules[f"layer{number}"] = own
 
         def before(module: nn.Module, args: Any, kwargs: Any, own: Vectors = own) -> Any:
             if args:
                 return (_begun(args[0], own.values, axis), *args[1:]), kwargs
-            return args, {
-                **kwargs,
-                "hidden_states": _begun(kwargs["hidden_states"], own.values, axis),
-            }
+            states = _begun(kwargs["hidden_states"], own.values, axis)
+            return args, {**kwargs, "hidden_states": states}
 
         hook = block.register_forward_pre_hook(before, with_kwargs=True)
         made.hooks.callback(hook.remove)
-    made.groups[:] = [Group(list(made.modules.parameters()))]
+    made.groups.append(Group(list(made.modules.parameters())))
 
 
 def _begun(states: Tensor, values: Tensor, axis: int) -> Tensor:
@@ -309,17 +310,19 @@ def _widener(number: int) -> Callable[[Pieces], Pieces]:
     return widened
 
 
-def _require_room(model: HuggingFace, number: int) -> None:
-    """A model's positions must do for the vectors too."""
-    if model.max_pieces is None:
-        return
-    if number >= model.max_pieces // 2:
-        raise WorkbenchError(
-            f"{number} vectors leave too little of {model.max_pieces} places for the text.",
-            where=model.name,
-            remedy=f"Set length to {max(1, model.max_pieces // 8)} or so.",
-        )
-    model.max_pieces -= number
+def _room(made: Fitting, method: str, number: int) -> HuggingFace:
+    """Room for so many vectors before each text; a model's positions must do for them too."""
+    model = _transformer(made.body, method)
+    if model.max_pieces is not None:
+        if number >= model.max_pieces // 2:
+            raise WorkbenchError(
+                f"{number} vectors leave too little of {model.max_pieces} places for the text.",
+                where=model.name,
+                remedy=f"Set length to {max(1, model.max_pieces // 8)} or so.",
+            )
+        model.max_pieces -= number
+    made.widened = _widener(number)
+    return model
 
 
 def _blocks(body: Body, method: str) -> Iterable[nn.Module]:
