@@ -93,7 +93,7 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     for corpus, name in asked:
         split = _split(inputs, settings, corpus, name)
         notes += [f"{split.task.name}: {note}" for note in split.notes]
-        own = []
+        own: list[Cell] = []
         for method, head in ways:
             what = f"{split.task.name}, {method}"
             progress(len(cells) + len(own), total, what if head == "plain" else f"{what}, LSTM")
@@ -184,7 +184,7 @@ def _cell(
     shared = {field: getattr(settings, field) for field in Adapting.model_fields}
     own = Finetune(**shared, task=name, method=method, head=head, keep=settings.keep)
     split = inputs.split if inputs.split in corpus.splits else None
-    return inputs.ask("finetune", [inputs.models[place]], [corpus], own.model_dump(), split=split)
+    return inputs.ask("finetune", [inputs.model], [corpus], own.model_dump(), split=split)
 
 
 def _compared(
