@@ -12,7 +12,7 @@ from workbench.transfer.ways import Sizes
 
 Rate = Annotated[float, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-HeadKind = Literal["plain", "lstm"]
+HeadKind = Literal["plain", "lstm", "text"]
 
 
 class Adapting(Settings):
@@ -21,7 +21,7 @@ class Adapting(Settings):
     limit: int | None = Field(
         None, ge=1, description="Texts that are scored, at most; all of the part if left out."
     )
-    train: int = Field(600, ge=2, le=10_000_000, description="Texts that are learnt from.")
+    train: int = Field(500, ge=2, le=10_000_000, description="Texts that are learnt from.")
     dev: int = Field(
         200, ge=1, le=1_000_000, description="Texts that choose the rate and tell when to stop."
     )

@@ -62,11 +62,11 @@ def states(model: Model, text: Pieces, taps: Iterable[Tap] = ()) -> Sequence[Ten
     return output.hidden[model.stacks[0].name]
 
 
-def body_of(model: Model) -> Body:
-    """A copy that can learn."""
+def body_of(model: Model, whole: bool = False) -> Body:
+    """A copy that can learn; with its decoder and its head where all of it is to learn."""
     own = copied(model)
     every = weights_of(own)
-    used = _used(own, every)
+    used = every if whole else _used(own, every)
     places = where(own)
     return Body(own, used, {name: places[name] for name in used})
 

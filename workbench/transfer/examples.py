@@ -118,8 +118,11 @@ def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mappin
     """Every metric of the task; guesses are in the form of the gold, one a text."""
     gold: Any = examples.gold
     if task.kind == "class":
-        two = np.array(gold, dtype=np.int64), np.array(guesses, dtype=np.int64)
-        return class_metrics(*two, classes=len(task.names))
+        classes = len(task.names)
+        wrong = [(right + 1) % classes for right in gold]  # for what is the name of no class
+        own = [guess if guess >= 0 else w for guess, w in zip(guesses, wrong, strict=True)]
+        two = np.array(gold, dtype=np.int64), np.array(own, dtype=np.int64)
+        return class_metrics(*two, classes=classes)
     if task.kind == "score":
         return score_metrics(np.array(gold, dtype=np.float64), np.array(guesses, dtype=np.float64))
     if task.kind == "tags":
@@ -129,8 +132,8 @@ def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mappin
         return entity_metrics(*named)
     texts = range(len(gold))
     said = [[answer_text(examples.batch, n, span) for span in gold[n]] for n in texts]
-    own = [answer_text(examples.batch, n, guesses[n][0]) if guesses[n] else "" for n in texts]
-    return answer_metrics(said, own)
+    thought = [_answer(examples.batch, n, guesses[n]) for n in texts]
+    return answer_metrics(said, thought)
 
 
 def told(task: Task, examples: Examples, place: int, gold: Any) -> str:
@@ -140,6 +143,8 @@ def told(task: Task, examples: Examples, place: int, gold: Any) -> str:
     if task.kind == "score":
         return f"{gold:.3g}"
     if task.kind == "answers":
+        if isinstance(gold, str):  # it was written
+            return gold or "(no answer)"
         texts = (answer_text(examples.batch, place, span) for span in gold)
         return " | ".join(dict.fromkeys(texts)) or "(no answer)"
     if task.kind == "tags":
@@ -154,6 +159,13 @@ def answer_text(batch: Batch, document: int, span: tuple[int, int]) -> str:
     """The text of some words, as it is written."""
     ranges = batch.words_of(document)
     return batch.text_of(document)[ranges[span[0]][0] : ranges[span[1] - 1][1]]
+
+
+def _answer(batch: Batch, document: int, guess: Any) -> str:
+    """The first span, or what was written."""
+    if isinstance(guess, str):
+        return guess
+    return answer_text(batch, document, guess[0]) if guess else ""
 
 
 def _tagged(gold: list[int], guess: list[int]) -> tuple[list[int], list[int]]:

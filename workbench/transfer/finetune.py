@@ -18,6 +18,7 @@ from workbench.models.huggingface import HuggingFace
 from workbench.transfer import kept
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.examples import DEV, metrics_of, split_of, told
+from workbench.transfer.heads import Head
 from workbench.transfer.tasks import task_of
 from workbench.transfer.trials import Adapter, Trial, cut_in, trials
 from workbench.transfer.ways import Method, merged
@@ -36,7 +37,9 @@ class Finetune(Adapting):
     )
     metric: str = Field("", description="What decides; the task's usual one if left out.")
     method: Method = Field("fine-tuned", description="What of the model learns.")
-    head: HeadKind = Field("plain", description="plain, or lstm: a strong one.")
+    head: HeadKind = Field(
+        "plain", description="plain; lstm: a strong one; text: the label is written (T5, BART)."
+    )
     keep: bool = Field(True, description="Keep the model of the best seed.")
 
 
@@ -108,7 +111,10 @@ def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
     model: Model = made.body.model
     if settings.method == "lora" and isinstance(model, HuggingFace):
         merged(model)
-    kept.save(model, head, inputs.keep, settings.method)
+    if isinstance(head, Head):
+        kept.save(model, head, inputs.keep, settings.method)
+    else:  # it answers with a head of its own
+        kept.save_body(model, inputs.keep)
     return []
 
 

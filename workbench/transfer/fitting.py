@@ -8,17 +8,35 @@ and a backward pass a text and epoch; a copy of what learns.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from workbench.transfer.examples import Examples, metrics_of
-from workbench.transfer.heads import Head
 from workbench.transfer.sources import Source
-from workbench.transfer.tasks import Task
+from workbench.transfer.tasks import Gold, Task
 from workbench.transfer.ways import Fitting
+
+
+class Above(Protocol):
+    """What stands above a body and answers: a head, or a decoder that writes."""
+
+    mix: Any
+
+    def __call__(self, read: Any) -> Any: ...
+
+    def loss(self, found: Any, gold: Sequence[Gold], read: Any) -> Tensor: ...
+
+    def guesses(self, found: Any, read: Any, lengths: Sequence[int]) -> list[Any]: ...
+
+    def parameters(self) -> Iterator[Any]: ...
+
+    def train(self, mode: bool = True) -> Any: ...
+
+    def eval(self) -> Any: ...
+
 
 CLIP = 1.0  # length of a step's slopes, at most
 WARM = 0.1  # of the steps
@@ -50,7 +68,7 @@ class Learnt:
 
 def learn(
     task: Task,
-    head: Head,
+    head: Above,
     made: Fitting,
     train: tuple[Source, Examples],
     dev: tuple[Source, Examples],
@@ -101,7 +119,7 @@ def steps_of(texts: int, plan: Plan) -> int:
     return plan.epochs * math.ceil(texts / plan.texts)
 
 
-def guessed(head: Head, made: Fitting, source: Source, examples: Examples) -> list[Any]:
+def guessed(head: Above, made: Fitting, source: Source, examples: Examples) -> list[Any]:
     """What is thought of every text, in the order of the corpus."""
     found: list[Any] = [None] * len(source)
     words = np.diff(examples.batch.word_offsets).tolist()
@@ -118,13 +136,13 @@ def guessed(head: Head, made: Fitting, source: Source, examples: Examples) -> li
     return found
 
 
-def _score(task: Task, head: Head, made: Fitting, dev: tuple[Source, Examples]) -> float:
+def _score(task: Task, head: Above, made: Fitting, dev: tuple[Source, Examples]) -> float:
     value = metrics_of(task, dev[1], guessed(head, made, *dev))[task.metric].value()
     return -value if task.metric == "mse" else value
 
 
 def _step(
-    head: Head,
+    head: Above,
     made: Fitting,
     train: tuple[Source, Examples],
     texts: Sequence[int],
@@ -145,11 +163,14 @@ def _step(
 
 
 def _optimiser(
-    head: Head, made: Fitting, plan: Plan, steps: int
+    head: Above, made: Fitting, plan: Plan, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
     """The head's weights learn from the first step on; a group of the body's from its own."""
-    groups: list[dict[str, Any]] = [{"params": list(head.parameters()), "lr": plan.rate}]
-    begins = [0.0]
+    groups: list[dict[str, Any]] = []
+    begins = []
+    if own := list(head.parameters()):
+        groups.append({"params": own, "lr": plan.rate})
+        begins.append(0.0)
     for group in made.groups:
         groups.append({"params": list(group.weights), "lr": plan.rate * group.rate})
         begins.append(group.begins)

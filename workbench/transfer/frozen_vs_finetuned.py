@@ -116,6 +116,7 @@ def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -
     """Each model by itself, and their tables under one another."""
     number = len(inputs.models)
     progress(0, number, "models")
+    order = sorted(range(number), key=lambda place: -inputs.models[place].parameters)
     questions = [
         Asked(
             "frozen-vs-finetuned",
@@ -125,9 +126,10 @@ def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -
             inputs.split,
             inputs.seed,
         )
-        for model in inputs.models
+        for model in (inputs.models[place] for place in order)  # what takes longest goes first
     ]
-    answers = inputs.ask_all(questions, lambda done: progress(done, number, "models"))
+    found = inputs.ask_all(questions, lambda done: progress(done, number, "models"))
+    answers = [found[order.index(place)] for place in range(number)]
     names = distinct([model.name for model in inputs.models])
     tables = {
         name: pd.concat(

@@ -33,16 +33,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     """Write body and head."""
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(model, HuggingFace):
-        if model.lacking:
-            pruned.save(model, folder)
-        else:
-            model.net.save_pretrained(folder)
-            model.tokenizer.save_pretrained(folder)
-    else:
-        assert isinstance(model, WordModel) and model.save is not None, "there are no others"
-        model.save(folder)
+    save_body(model, folder)
     state = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
     with written_whole(folder / HEAD) as draft:
         save_file(state, draft)
@@ -57,6 +48,19 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     }
     with written_whole(folder / TASK) as draft:
         draft.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+
+
+def save_body(model: Model, folder: Path) -> None:
+    """Write the body alone, as any model of its kind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not isinstance(model, HuggingFace):
+        assert isinstance(model, WordModel) and model.save is not None, "there are no others"
+        model.save(folder)
+    elif model.lacking:
+        pruned.save(model, folder)
+    else:
+        model.net.save_pretrained(folder)
+        model.tokenizer.save_pretrained(folder)
 
 
 def has_task(folder: Path) -> bool:

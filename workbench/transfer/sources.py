@@ -45,7 +45,9 @@ class Source(Protocol):
         """Pieces, or words, of each text."""
         ...
 
-    def read(self, texts: Sequence[int], mix: Mix) -> Read: ...
+    def read(self, texts: Sequence[int], mix: Any) -> Any:
+        """What the head is given of some texts."""
+        ...
 
 
 class Live:

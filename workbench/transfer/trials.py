@@ -15,10 +15,12 @@ from typing import Any
 import torch
 
 from workbench.engine.model import Model
+from workbench.errors import WorkbenchError
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.body import Body, body_of
 from workbench.transfer.examples import Examples, Split
-from workbench.transfer.fitting import Learnt, Plan, guessed, learn
+from workbench.transfer.fitting import Above, Learnt, Plan, guessed, learn
+from workbench.transfer.generating import Writer, Written
 from workbench.transfer.heads import Head, Scale
 from workbench.transfer.memory import MEBI, peak
 from workbench.transfer.sources import Live, Source, Still
@@ -39,7 +41,7 @@ class Trial:
     size: float  # MiB of what was learnt
     seconds: float
     memory: float  # MiB at most
-    weights: "tuple[Fitting, Head] | None"
+    weights: "tuple[Fitting, Above] | None"
 
     def forget(self) -> None:
         """Let go of body and head."""
@@ -123,9 +125,9 @@ def _attempt(
     settings, split = adapter.settings, adapter.split
     started = perf_counter()
     with peak(adapter.model.device) as most:
-        body = body_of(adapter.model)
-        made = fitting_of(body, adapter.method, settings.sizes, seed)
+        body = body_of(adapter.model, whole=adapter.head == "text")
         head = _head(adapter, body, seed)
+        made = fitting_of(body, adapter.method, settings.sizes, seed)
         train, dev = (source_of(adapter, made, part) for part in (split.train, split.dev))
         plan = Plan(rate, settings.epochs, settings.texts, settings.patience, seed)
         learnt = learn(
@@ -151,8 +153,17 @@ def _attempt(
     )
 
 
-def _head(adapter: Adapter, body: Body, seed: int) -> Head:
+def _head(adapter: Adapter, body: Body, seed: int) -> Above:
     task, width = adapter.split.task, adapter.model.width
+    if adapter.head == "text":
+        if adapter.method == "frozen":
+            raise WorkbenchError(
+                "a frozen model that writes its answers has nothing to learn.",
+                where=adapter.model.name,
+                remedy="Choose another method, or the plain head.",
+            )
+        train = adapter.split.train
+        return Writer(task, body, train.batch, Scale.of(train.gold, task))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         scale = Scale.of(adapter.split.train.gold, task)
@@ -162,6 +173,8 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Head:
 
 def source_of(adapter: Adapter, made: Fitting, part: Examples) -> Source:
     """Computed once, of a body that stays as it is."""
+    if adapter.head == "text":
+        return Written(made.body, part.batch, made.widened)
     if not made.groups:
         if id(part) not in adapter.read:
             adapter.read[id(part)] = Still(adapter.model, part.batch, adapter.home)
