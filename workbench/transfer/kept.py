@@ -2,8 +2,8 @@
 model does, and beside it the head.
 
     model.safetensors, …    the body, with the heads that it was trained with before
-    task.json               what the head answers, and how it reads
-    head.safetensors        its weights
+    task/task.json          what the head answers, and how it reads
+    task/head.safetensors   its weights
 
 What was put into a body (adapters, prefixes, prompts) is no part of such a folder; LoRA is merged
 before. Costs the bytes of the weights.
@@ -25,7 +25,7 @@ from workbench.models.words import WordModel
 from workbench.transfer.heads import Head, Scale
 from workbench.transfer.tasks import Task
 
-TASK, HEAD = "task.json", "head.safetensors"
+TASK, HEAD = "task/task.json", "task/head.safetensors"
 FORMAT = 1
 
 
@@ -34,6 +34,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     from safetensors.torch import save_file
 
     save_body(model, folder)
+    (folder / TASK).parent.mkdir(exist_ok=True)
     state = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
     with written_whole(folder / HEAD) as draft:
         save_file(state, draft)

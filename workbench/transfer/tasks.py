@@ -5,7 +5,7 @@ its layers, answers by their spans. The built-in stories stand for the primer's 
 a look at the first texts of a corpus.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,12 +23,12 @@ Gold = int | float | list[int] | list[tuple[int, int]]  # of one text, by the ki
 PETERS = ("entities", "sentiment", "entailment", "relatedness", "paraphrase")
 LOOKED_AT = 500  # texts that tell what a label is
 MOST = 60  # classes; a label with more names rows
-MAIN = {
-    "class": "accuracy",
-    "score": "pearson",
-    "tags": "accuracy",
-    "entities": "f1",
-    "answers": "f1",
+METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first by itself
+    "class": ("accuracy", "f1", "matthews"),
+    "score": ("pearson", "spearman", "mse"),
+    "tags": ("accuracy",),
+    "entities": ("f1", "precision", "recall"),
+    "answers": ("f1", "exact_match"),
 }
 MATTHEWS = ("acceptability", "cola")  # tasks that are judged by it, as published
 PLAIN = ("label", "labels", "class", "score", "target", "gold")  # labels that name no task
@@ -103,7 +103,14 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
     else:
         kind, names = "tags", _word_tags(corpus, label)
     task = Task(_name(corpus, label), kind, label, names, "segments" in own, "")
-    main = metric or ("matthews" if kind == "class" and _by_matthews(task, corpus) else MAIN[kind])
+    if metric and metric not in METRICS[kind]:
+        raise WorkbenchError(
+            f"{task.name} is not judged by {metric!r}.",
+            where=corpus.name,
+            remedy=f"Choose {', '.join(METRICS[kind])}.",
+        )
+    usual = "matthews" if kind == "class" and _by_matthews(task, corpus) else METRICS[kind][0]
+    main = metric or usual
     return Task(task.name, kind, label, names, task.pairs, main)
 
 

@@ -1,0 +1,263 @@
+"""The experiments from end to end: known answers, the same seed, what is kept, and odd corpora."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import workbench as wb
+from tests.heads.conftest import Silent
+from tests.models import zoo
+from tests.transfer.conftest import corpus_of, doc_of, of_order, of_words, parted
+from workbench.corpora.corpus import Corpus
+from workbench.engine.model import Model
+from workbench.errors import WorkbenchError
+from workbench.experiment import EXPERIMENTS, Inputs, Result
+from workbench.models.huggingface import HuggingFace
+from workbench.models.words import WordModel
+from workbench.transfer import kept
+from workbench.transfer.body import weights_of
+
+QUICK: dict[str, Any] = {"train": 60, "dev": 30, "limit": 40, "epochs": 2, "seeds": [0, 1]}
+SCORES = {
+    "task", "model", "method", "head", "seed", "learning_rate", "split", "metric", "value",
+    "trainable", "peak_memory", "seconds", "size",
+}  # fmt: skip
+
+
+def finetuned(
+    model: Model, corpus: Corpus, keep: Path | None = None, split: str | None = None, **how: Any
+) -> Result:
+    kind = EXPERIMENTS["finetune"]
+    inputs = Inputs((model,), (corpus,), split, keep=keep)
+    return kind.run(inputs, kind.settings(**{**QUICK, **how}), Silent())
+
+
+def scored(found: Result) -> list[float]:
+    """The accuracy of every seed on what was held out."""
+    rows = found.tables["scores"].query("split == 'test' and metric == 'accuracy'")
+    return rows["value"].tolist()  # type: ignore[no-any-return]
+
+
+def test_static_vectors_solve_a_task_of_words_and_not_one_of_order(vectors: WordModel) -> None:
+    how: dict[str, Any] = {
+        "method": "frozen", "train": 300, "dev": 100, "limit": 100, "epochs": 12, "patience": 12,
+    }  # fmt: skip
+    assert min(scored(finetuned(vectors, parted(of_words), **how))) > 0.97
+    assert max(scored(finetuned(vectors, parted(of_order), **how))) < 0.7
+    strong = finetuned(vectors, parted(of_order), **how, head="lstm", rates=[5e-3])
+    assert min(scored(strong)) > 0.9, "an LSTM above them reads their order"
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt", "t5", "elmo"])
+def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_path: Path) -> None:
+    model = wb.load(f"mini:{name}")
+    corpus = wb.read("primer/sentiment")
+    found = finetuned(model, corpus, tmp_path / "kept")
+    assert set(found.tables) == set(EXPERIMENTS["finetune"].tables)
+    scores = found.tables["scores"]
+    assert (
+        set(scores.columns) == SCORES and not scores.drop(columns="peak_memory").isna().any().any()
+    )
+    assert set(scores["split"]) == {"dev", "test"} and set(scores["seed"]) == {0, 1}
+    tried = scores.query("split == 'dev' and seed == 0")
+    assert len(tried) == 2, "a grid of two rates, on the first seed alone"
+    best = tried.sort_values("value")["learning_rate"].iloc[-1]
+    chosen = scores.query("split == 'test'")["learning_rate"].unique().tolist()
+    assert (
+        len(chosen) == 1
+        and tried.set_index("learning_rate")["value"][chosen[0]]
+        == (tried.set_index("learning_rate")["value"][best])
+    )
+    assert (scores["trainable"] > 0.3 * model.parameters).all()
+    said = found.tables["predictions"].query("seed == 0")
+    assert len(said) == 40 and (said["gold"] == said["guess"]).mean() == pytest.approx(
+        scored(found)[0]
+    )
+    assert found.arrays["counts"].shape[:2] == (2, 40)
+
+
+def test_the_same_seed_gives_the_same_scores() -> None:
+    model, corpus = wb.load("mini:bert"), wb.read("primer/sentiment")
+    one, two = (finetuned(model, corpus, rates=[1e-3]).tables for _ in range(2))
+    columns = ["seed", "split", "metric", "value"]
+    pd.testing.assert_frame_equal(one["scores"][columns], two["scores"][columns])
+    pd.testing.assert_frame_equal(one["predictions"], two["predictions"])
+    pd.testing.assert_frame_equal(one["learning"], two["learning"])
+
+
+@pytest.mark.parametrize("method", ["frozen", "fine-tuned", "lora"])
+def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
+    model, corpus = wb.load("mini:bert"), wb.read("primer/sentiment")
+    before = {name: value.clone() for name, value in weights_of(model).items()}
+    found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], rates=[2e-3])
+    opened = wb.load(str(tmp_path))
+    assert isinstance(opened, HuggingFace) and opened.objective == "masked", "its old head too"
+    head, how = kept.head_of(tmp_path, torch.device("cpu"))
+    assert how == method and head.task.names == ("negative", "positive")
+    same = {n: torch.equal(before[n], value) for n, value in weights_of(opened).items()}
+    assert all(same.values()) == (method == "frozen")
+    from workbench.transfer.body import body_of
+    from workbench.transfer.examples import split_of
+    from workbench.transfer.fitting import guessed
+    from workbench.transfer.sources import Live
+    from workbench.transfer.ways import Fitting
+
+    parts = split_of(corpus, head.task, None, 0, 60, 30, 40)
+    body = body_of(opened)
+    guesses = guessed(head, Fitting(body), Live(body, parts.test.batch), parts.test)
+    said = found.tables["predictions"]["guess"].tolist()
+    assert [head.task.names[guess] for guess in guesses] == said
+
+
+def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> None:
+    for number, model in enumerate((wb.load("mini:elmo"), vectors)):
+        folder = tmp_path / str(number)
+        finetuned(model, parted(of_words), folder, seeds=[0], rates=[1e-3], epochs=1)
+        opened = wb.load(str(folder))
+        assert opened.family == model.family and opened.objective == model.objective
+        assert opened.content_hash != model.content_hash
+        assert kept.has_task(folder)
+
+
+@pytest.mark.parametrize(
+    ("task", "metrics"),
+    [
+        ("entities", {"precision", "recall", "f1"}),
+        ("pos", {"accuracy"}),
+        ("relatedness", {"pearson", "spearman", "mse"}),
+        ("questions", {"exact_match", "f1"}),
+        ("entailment", {"accuracy", "f1", "matthews"}),
+        ("acceptability", {"accuracy", "f1", "matthews"}),
+    ],
+)
+@pytest.mark.parametrize("head", ["plain", "lstm"])
+def test_every_kind_of_task_is_learnt_and_scored(task: str, metrics: set[str], head: str) -> None:
+    from workbench.transfer.tasks import corpora_of
+
+    ((corpus, name),) = corpora_of(wb.read("primer"), (task,))
+    how: dict[str, Any] = {"method": "frozen", "task": name, "head": head, "seeds": [0]}
+    found = finetuned(wb.load("mini:bert"), corpus, **how)
+    scores = found.tables["scores"].query("split == 'test'")
+    assert set(scores["metric"]) == metrics
+    losses = found.tables["learning"].groupby("learning_rate")["loss"]
+    assert np.isfinite(found.tables["learning"]["loss"]).all()
+    assert (losses.min() < losses.first()).all()
+
+
+@pytest.mark.parametrize("task", ["sentiment", "relatedness", "questions", "entailment"])
+def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
+    how: dict[str, Any] = {"head": "text", "seeds": [0], "rates": [3e-3], "epochs": 3}
+    found = finetuned(wb.load("mini:t5"), wb.read(f"primer/{task}"), **how)
+    learning = found.tables["learning"]["loss"]
+    assert learning.iloc[-3:].mean() < 0.7 * learning.iloc[:3].mean()
+    guesses = set(found.tables["predictions"]["guess"])
+    assert guesses and found.tables["scores"]["trainable"].gt(1e6).all(), "decoder and all"
+
+
+def test_what_writes_no_text_says_so() -> None:
+    for model, corpus, how, said in (
+        ("bert", "primer/sentiment", {}, "does not write text"),
+        ("t5", "primer", {"task": "pos"}, "tags of words"),
+        ("t5", "primer/sentiment", {"method": "frozen"}, "nothing to learn"),
+    ):
+        with pytest.raises(WorkbenchError, match=said):
+            finetuned(wb.load(f"mini:{model}"), wb.read(corpus), head="text", **how)
+
+
+def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -> None:
+    """The other rate is taken, and the table says what happened."""
+    from workbench.transfer.heads import Head
+
+    real = Head.loss
+    number = iter(range(10_000))
+
+    def loss(self: Head, found: Any, gold: Any, read: Any) -> Any:
+        value = real(self, found, gold, read)
+        return value * float("nan") if next(number) == 2 else value
+
+    monkeypatch.setattr(Head, "loss", loss)
+    found = finetuned(wb.load("mini:bert"), wb.read("primer/sentiment"), rates=[9e-4, 1e-3])
+    scores = found.tables["scores"]
+    assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
+    (note,) = (each.text for each in found.caveats if "no number" in each.text)
+    assert "0.0009" in note
+    assert scores.query("learning_rate == 9e-4")["value"].isna().all()
+
+
+def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any) -> None:
+    from workbench.transfer.heads import Head
+
+    monkeypatch.setattr(Head, "loss", lambda self, found, *_: found.sum() * float("nan"))
+    found = finetuned(wb.load("mini:bert"), wb.read("primer/sentiment"))
+    assert len(scored(found)) == 2 and any("no number" in each.text for each in found.caveats)
+
+
+# --- odd corpora ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("corpus", "how", "said"),
+    [
+        (corpus_of("bare", train=[doc_of(["a"])] * 9), {}, "nothing to be learnt"),
+        (
+            corpus_of("one", train=[doc_of(["a"], k="x")] * 9, test=[doc_of(["a"], k="x")]),
+            {},
+            "'x'",
+        ),
+        (
+            corpus_of("same", train=[doc_of(["a"], k=1.5)] * 9, test=[doc_of(["a"], k=1.5)]),
+            {},
+            "same k",
+        ),
+        (
+            corpus_of(
+                "kept-back", train=of_words(9, 0), dev=of_words(9, 1), test=[doc_of(["a"])] * 3
+            ),
+            {},
+            "--split dev",
+        ),
+        (parted(of_words, 9, 3), {"task": "knid"}, "Did you mean 'kind'"),
+        (
+            corpus_of("two", train=[doc_of(["a"], k="x", l="y"), doc_of(["a"], k="z", l="w")] * 9),
+            {},
+            "several labels",
+        ),
+        (parted(of_words, 9, 3), {"metric": "bleu"}, "accuracy"),
+    ],
+)
+def test_a_corpus_that_teaches_nothing_says_why(
+    corpus: Corpus, how: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=said):
+        finetuned(wb.load("mini:bert"), corpus, **how)
+
+
+def test_texts_without_a_label_and_texts_too_long_are_told() -> None:
+    docs = [*of_words(20, 0), doc_of(["ada"])]
+    long = doc_of(["ada", *["bob"] * 200], kind="good")
+    corpus = corpus_of("odd", train=docs, dev=of_words(9, 1), test=[*of_words(9, 2), long])
+    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], rates=[1e-3], epochs=1)
+    notes = " ".join(each.text for each in found.caveats)
+    assert "1 of 21 texts of train have no kind" in notes
+    assert "1 text" in notes and "64 pieces" in notes and "Fewer than three seeds" in notes
+
+
+def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
+    from workbench.models.removal import without
+
+    model = wb.load("mini:bert")
+    assert isinstance(model, HuggingFace)
+    small = without(model, [(0, 0), (1, 2)])
+    finetuned(small, wb.read("primer/sentiment"), tmp_path, seeds=[0], rates=[1e-3], epochs=1)
+    opened = wb.load(str(tmp_path))
+    assert isinstance(opened, HuggingFace) and opened.lacking == 2
+
+
+def test_a_model_without_a_head_of_its_own_is_adapted_and_kept(tmp_path: Path) -> None:
+    model = wb.load(str(zoo.make("distilbert", tmp_path / "zoo")))
+    finetuned(model, parted(of_words), tmp_path / "kept", seeds=[0], rates=[1e-3], epochs=1)
+    assert wb.load(str(tmp_path / "kept")).family == "distilbert"
