@@ -321,6 +321,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "head-pruning": "workbench.pruning.head_pruning:EXPERIMENT",
         "heads": "workbench.heads.experiment:EXPERIMENT",
         "minimal-pairs": "workbench.facts.pairs:EXPERIMENT",
+        "pretraining": "workbench.transfer.pretraining:EXPERIMENT",
         "profile": "workbench.facts.profile:EXPERIMENT",
         "similarity": "workbench.transfer.similarity:EXPERIMENT",
         "structural-probe": "probes.structural_probe:EXPERIMENT",

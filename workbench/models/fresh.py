@@ -49,6 +49,7 @@ def copied(model: Model) -> Model:
         return own
     assert isinstance(model, WordModel) and model.again is not None, "there are no other models"
     again = model.again()
+    again.name = model.name
     again._number, again._word = model._number, model._word  # what is encoded serves both
     return again
 

@@ -43,6 +43,11 @@ class Body:
         """The module, of a model of transformers."""
         return self.model.net if isinstance(self.model, HuggingFace) else None
 
+    def depth(self, name: str) -> int:
+        """The layer of a weight; what belongs to none, such as a last norm, goes with the last."""
+        layer = self.places[name].layer
+        return self.layers if layer is None else layer
+
     def train(self, learning: bool) -> None:
         """Dropout is on while a body learns."""
         if self.net is not None:

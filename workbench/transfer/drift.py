@@ -27,6 +27,7 @@ from workbench.experiment import (
 )
 from workbench.transfer.attention_change import HEAD, attention_change, heads, same_pieces
 from workbench.transfer.forgetting import forgetting, no_forgetting
+from workbench.transfer.rewinding import head_for, rewound
 from workbench.transfer.similarity import (
     SIMILARITY_TABLE,
     read,
@@ -98,6 +99,12 @@ TABLES = {
         "What the same probes, with the same seeds, found in each layer.",
         ("task", "stack", "layer"),
     ),
+    "rewound": Table(
+        "The score on the task that the second model was fine-tuned for, with each layer's weights "
+        "put back as they were before; with none and with all of them. Only where the run of "
+        "finetune kept its head and the corpus has the label.",
+        ("stack", "layer", "metric"),
+    ),
     "similarity": SIMILARITY_TABLE,
 }
 
@@ -128,6 +135,11 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
         tables["heads"] = heads(sums, inputs.seed)
         if roles is not None:
             tables["heads"] = tables["heads"].merge(roles, on=HEAD, how="left")
+    docs = list(inputs.docs())
+    if head := head_for(inputs.folders[1] if inputs.folders else None, docs, after):
+        tables["rewound"] = rewound(
+            before, after, head, docs, lambda done, all_: progress(done, all_, "layers put back")
+        )
     unknown = no_forgetting(before, after)
     if not unknown:
         tables["losses"] = forgetting(before, after, batch, inputs.seed, progress)

@@ -70,14 +70,15 @@ def split_of(
     found = {}
     for name, docs in ((TRAIN, parts.train), (DEV, parts.dev), (TEST, parts.test)):
         own = parts.scored if name == TEST else name
-        found[name] = _examples(docs, task, own, corpus.name, notes)
+        found[name] = examples_of(docs, task, own, corpus.name, notes)
     _require_variety(task, found[TRAIN], corpus.name)
     return Split(task, found[TRAIN], found[DEV], found[TEST], parts.scored, tuple(notes))
 
 
-def _examples(
+def examples_of(
     docs: "Sequence[Doc]", task: Task, part: str, where: str, notes: list[str]
 ) -> Examples:
+    """Texts of which something is said; how many are left out is noted."""
     from workbench.corpora.encode import encode
 
     gold = [gold_of(doc, task) for doc in docs]

@@ -115,11 +115,11 @@ def fitting_of(body: Body, method: Method, sizes: Sizes, seed: int) -> Fitting:
 
 def _gradual(body: Body) -> list[Group]:
     """The topmost layer first, one more after each stretch; each slower than the one above."""
-    layers = sorted({_depth(body, name) for name in body.weights}, reverse=True)
+    layers = sorted({body.depth(name) for name in body.weights}, reverse=True)
     stretch = 0.5 / max(1, len(layers) - 1)  # all learn from halfway on
     return [
         Group(
-            [weights for name, weights in body.weights.items() if _depth(body, name) == layer],
+            [weights for name, weights in body.weights.items() if body.depth(name) == layer],
             SLOWER**-number,
             number * stretch,
         )
@@ -127,14 +127,8 @@ def _gradual(body: Body) -> list[Group]:
     ]
 
 
-def _depth(body: Body, name: str) -> int:
-    """Weights of no layer, such as a last norm, learn with the topmost."""
-    layer = body.places[name].layer
-    return body.layers if layer is None else layer
-
-
 def _top(body: Body, number: int) -> list[Tensor]:
-    found = [w for name, w in body.weights.items() if _depth(body, name) > body.layers - number]
+    found = [w for name, w in body.weights.items() if body.depth(name) > body.layers - number]
     if not found or number >= body.layers:
         raise WorkbenchError(
             f"the top {number} of {body.layers} layers cannot learn by themselves.",

@@ -1,0 +1,100 @@
+"""The table: every cell a run that is never computed twice, and differences that are theirs."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import workbench as wb
+from workbench.errors import WorkbenchError
+from workbench.runs.launch import remove
+from workbench.runs.run import Run, all_runs, open_run
+from workbench.transfer.frozen_vs_finetuned import distinct
+
+QUICK: dict[str, Any] = {
+    "train": 40, "dev": 20, "limit": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
+    "tasks": ["sentiment", "relatedness"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_RUNS", str(tmp_path_factory.mktemp("runs")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def table(_runs: None) -> Run:
+    return wb.run("frozen-vs-finetuned", model=["mini:bert", "mini:gpt"], corpus="primer", **QUICK)
+
+
+def test_every_cell_is_a_run_and_the_table_is_what_they_say(table: Run) -> None:
+    cells = table.tables["cells"]
+    assert len(cells) == 2 * 2 * 3, "models, tasks, and ways"
+    delta, means = table.tables["delta"], table.tables["means"]
+    assert list(zip(delta["task"], delta["model"], strict=True)) == [
+        ("sentiment", "mini:bert"), ("relatedness", "mini:bert"),
+        ("sentiment", "mini:gpt"), ("relatedness", "mini:gpt"),
+    ]  # fmt: skip
+    value = means.set_index(["task", "model", "method", "head"])["value"]
+    for _, row in delta.iterrows():
+        key = (row["task"], row["model"])
+        assert row["frozen"] == value[(*key, "frozen", "plain")]
+        assert row["tuned"] == value[(*key, "fine-tuned", "plain")]
+        assert row["strong"] == value[(*key, "frozen", "lstm")]
+        assert row["delta"] == pytest.approx(row["tuned"] - row["frozen"])
+        assert row["lower"] <= row["upper"] and 0 < row["p_value"] <= 1
+    for _, cell in cells.iterrows():
+        scores = open_run(cell["run"]).tables["scores"]
+        (metric,) = means.query("task == @cell.task")["metric"].unique()
+        own = scores.query(f"split == 'test' and metric == {metric!r}")["value"]
+        told = value[(cell["task"], cell["model"], cell["method"], cell["head"])]
+        assert told == pytest.approx(own.mean())
+    assert set(table.tables["scores"]["model"]) == {"mini:bert", "mini:gpt"}
+
+
+def test_what_was_computed_once_is_not_computed_again(table: Run) -> None:
+    before = {run.name: now.ended for run, now in all_runs()}
+    first = pd.DataFrame(table.tables["delta"])
+    remove(table)
+    again = wb.run("frozen-vs-finetuned", model=["mini:bert", "mini:gpt"], corpus="primer", **QUICK)
+    assert again.name == table.name and pd.DataFrame(again.tables["delta"]).equals(first)
+    larger = wb.run(
+        "frozen-vs-finetuned",
+        model="mini:bert",
+        corpus="primer",
+        **{**QUICK, "methods": ["fine-tuned", "bitfit"]},
+    )
+    after = {run.name: now.ended for run, now in all_runs()}
+    kept = {name: ended for name, ended in before.items() if name != table.name}
+    assert kept.items() <= after.items()
+    new = [name for name in after if name not in before]
+    assert len([name for name in new if name.startswith("finetune")]) == 2, "bitfit, of two tasks"
+    assert set(larger.tables["delta"]["method"]) == {"fine-tuned", "bitfit"}
+
+
+def test_a_method_that_a_model_cannot_take_says_which_and_why() -> None:
+    with pytest.raises(WorkbenchError, match="cannot be adapted by lora") as told:
+        wb.run(
+            "frozen-vs-finetuned",
+            model="mini:elmo",
+            corpus="primer",
+            **{**QUICK, "methods": ["lora"]},
+        )
+    assert "mini:elmo" in str(told.value) and "finetune-" in str(told.value)
+
+
+def test_tables_of_ones_own_are_read_too(tmp_path: Any) -> None:
+    for split, rows in (("train", 40), ("dev", 10), ("test", 12)):
+        lines = [f"the {'good' if n % 2 else 'bad'} dog number {n}\t{n % 2}\n" for n in range(rows)]
+        (tmp_path / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
+    how = {**QUICK, "tasks": [], "strong": False}
+    run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=str(tmp_path), **how)
+    delta = run.tables["delta"]
+    assert delta["task"].tolist() == [tmp_path.name] and np.isnan(delta["strong"]).all()
+
+
+def test_two_of_one_name_are_told_apart() -> None:
+    assert distinct(["a", "b", "a"]) == ["a (1)", "b", "a (2)"]

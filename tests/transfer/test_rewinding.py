@@ -1,0 +1,54 @@
+"""A layer put back: where one layer alone was changed, it alone brings the score back."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import workbench as wb
+from tests.heads.conftest import Silent
+from workbench.corpora import read
+from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.models.fresh import copied
+from workbench.models.parts import where
+from workbench.transfer.body import weights_of
+from workbench.transfer.rewinding import head_for, rewound
+
+
+@pytest.mark.parametrize(("name", "layer"), [("bert", 2), ("gpt", 4), ("elmo", 1), ("t5", 0)])
+def test_only_the_layer_that_was_changed_brings_the_score_back(
+    name: str, layer: int, tmp_path: Path
+) -> None:
+    before, corpus = wb.load(f"mini:{name}"), read("primer/sentiment")
+    kind = EXPERIMENTS["finetune"]
+    how: dict[str, Any] = {"method": "frozen", "train": 200, "dev": 40, "limit": 60, "seeds": [0]}
+    found = kind.run(
+        Inputs((before,), (corpus,), keep=tmp_path), kind.settings(**how), Silent()
+    ).tables["scores"]
+    score = found.query("split == 'test' and metric == 'accuracy'")["value"].item()
+    after = copied(before)
+    places = where(after)
+    changed = {n: w for n, w in weights_of(after).items() if places[n].layer == layer}
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weights in changed.values():
+            weights.add_(torch.randn_like(weights))
+    docs = list(corpus.docs("test", 60))
+    head = head_for(tmp_path, docs, after)
+    assert head is not None
+    state = {n: w.clone() for n, w in weights_of(after).items()}
+    table = rewound(before, after, head, docs, lambda done, all_: None)
+    values = table.set_index("layer")["value"].drop(-1)
+    broken, whole = table["value"].iloc[0], table["value"].iloc[-1]
+    assert (table["stack"].iloc[0], table["stack"].iloc[-1]) == ("none", "all")
+    assert whole == score > broken
+    assert values[layer] == score and (values.drop(layer) == broken).all()
+    assert (table["change"] == table["value"] - broken).all()
+    assert all(torch.equal(state[n], w) for n, w in weights_of(after).items()), "nothing is kept"
+
+
+def test_without_a_head_or_a_label_nothing_is_put_back(tmp_path: Path) -> None:
+    model = wb.load("mini:bert")
+    docs = list(read("primer").docs("test", 5))
+    assert head_for(None, docs, model) is None and head_for(tmp_path, docs, model) is None
