@@ -103,8 +103,8 @@ def learn(
                 best = _copies(moving)
             else:
                 since += 1
-                if since >= plan.patience:
-                    break
+            if since >= plan.patience or score == 1.0:  # no score is higher
+                break
     with torch.no_grad():
         for weights, kept in zip(moving, best, strict=True):
             weights.copy_(kept)

@@ -24,7 +24,7 @@ from workbench.transfer.generating import Writer, Written
 from workbench.transfer.heads import Head, Scale
 from workbench.transfer.memory import MEBI, peak
 from workbench.transfer.sources import Live, Source, Still
-from workbench.transfer.ways import Fitting, Method, fitting_of, rates_of
+from workbench.transfer.ways import Fitting, Method, epochs_of, fitting_of, rates_of
 
 Told = Callable[[float, str], object]  # share done, and what is being done
 
@@ -66,6 +66,10 @@ class Adapter:
     def rates(self) -> tuple[float, ...]:
         return self.settings.rates or rates_of(self.method, self.model)
 
+    @property
+    def epochs(self) -> int:
+        return self.settings.epochs or epochs_of(self.method, self.head == "lstm")
+
 
 def trials(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list[str]]:
     """All attempts; those with the chosen rate, a seed each; and what to know of them."""
@@ -100,6 +104,12 @@ def trials(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list
             f"those tried: {', '.join(f'{rate:g}' for rate in rates)}."
         )
     chosen = [tried[best], *(attempt(seed, rates[best]) for seed in seeds[1:])]
+    epochs = adapter.epochs
+    if rising := sum(each.learnt.epoch == epochs and each.learnt.score < 1 for each in chosen):
+        notes.append(
+            f"Dev was best after the last of {epochs} epochs for {rising} of {len(chosen)} seeds: "
+            "more may help."
+        )
     return made, chosen, notes
 
 
@@ -129,7 +139,7 @@ def _attempt(
         head = _head(adapter, body, seed)
         made = fitting_of(body, adapter.method, settings.sizes, seed)
         train, dev = (source_of(adapter, made, part) for part in (split.train, split.dev))
-        plan = Plan(rate, settings.epochs, settings.texts, settings.patience, seed)
+        plan = Plan(rate, adapter.epochs, settings.texts, settings.patience, seed)
         learnt = learn(
             split.task,
             head,

@@ -31,7 +31,7 @@ PEFT = ("lora", "adapters", "prefix", "prompt", "bitfit")  # few weights learn
 SLOWER = 2.6  # the rate of a layer over that of the one below (Howard and Ruder 2018)
 SMALL = 20_000_000  # parameters; smaller models learn at higher rates
 RATES: Mapping[Method, tuple[tuple[float, ...], tuple[float, ...]]] = {  # of small and large ones
-    "frozen": ((1e-3, 5e-3), (1e-3, 5e-3)),
+    "frozen": ((3e-4, 1e-3), (3e-4, 1e-3)),
     "fine-tuned": ((5e-4, 1.5e-3), (2e-5, 5e-5)),
     "gradual": ((1e-3, 2e-3), (5e-5, 1e-4)),
     "top": ((5e-4, 1.5e-3), (2e-5, 5e-5)),
@@ -41,6 +41,13 @@ RATES: Mapping[Method, tuple[tuple[float, ...], tuple[float, ...]]] = {  # of sm
     "prompt": ((3e-3, 1e-2), (3e-3, 1e-2)),
     "bitfit": ((1e-3, 3e-3), (2e-4, 1e-3)),
 }
+
+
+EPOCHS: Mapping[Method, int] = {  # what learns little at a time learns longer
+    "frozen": 15, "lora": 6, "adapters": 6, "prefix": 6, "prompt": 6, "bitfit": 6,
+}  # fmt: skip
+USUAL = 5  # epochs of what is fine-tuned
+STRONG = 6  # of a frozen model under an LSTM
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,11 @@ class Fitting:
 def rates_of(method: Method, model: Model) -> tuple[float, ...]:
     """The grid of rates that is tried, where none is said."""
     return RATES[method][0 if model.parameters < SMALL else 1]
+
+
+def epochs_of(method: Method, lstm: bool) -> int:
+    """How often it goes through the texts at most, where nothing is said."""
+    return STRONG if method == "frozen" and lstm else EPOCHS.get(method, USUAL)
 
 
 def fitting_of(body: Body, method: Method, sizes: Sizes, seed: int) -> Fitting:
