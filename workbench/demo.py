@@ -26,6 +26,9 @@ class Stop:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+SHORT: Mapping[str, Any] = {  # a fine-tuning of seconds
+    "train": 100, "dev": 50, "limit": 100, "epochs": 2, "rates": (1e-3,),
+}  # fmt: skip
 STOPS = (
     Stop("What the built-in corpus holds", "describe"),
     Stop(
@@ -97,6 +100,31 @@ STOPS = (
         "attention-probe",
         ("mini:bert",),
         settings={"limit": 60, "seeds": (0,)},
+    ),
+    Stop(
+        "BERT and GPT, frozen and fine-tuned: who gains, and on what",
+        "frozen-vs-finetuned",
+        ("mini:bert", "mini:gpt"),
+        settings={**SHORT, "tasks": ("sentiment",), "strong": False},
+    ),
+    Stop(
+        "BERT fine-tuned for one of these tasks, and kept",
+        "finetune",
+        ("mini:bert",),
+        ("primer/sentiment",),
+        SHORT,
+    ),
+    Stop(
+        "What training has changed in it, beside fresh weights",
+        "drift",
+        ("mini:bert@random", "mini:bert"),
+        settings={"limit": 60},
+    ),
+    Stop(
+        "Which layers of the four models are alike",
+        "similarity",
+        ("mini:bert", "mini:gpt", "mini:elmo", "mini:t5"),
+        settings={"limit": 60},
     ),
     Stop(
         "GPT beside trigrams of the text it learnt from",
