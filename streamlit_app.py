@@ -17,6 +17,7 @@ PAGES = (
     ("heads", "Heads"),
     ("pruning", "Pruning"),
     ("probing", "Probing"),
+    ("transfer", "Transfer"),
     ("experiments", "Experiments"),
     ("runs", "Runs"),
     ("doctor", "Doctor"),

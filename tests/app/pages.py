@@ -19,6 +19,7 @@ NAMES = (
     "heads",
     "pruning",
     "probing",
+    "transfer",
     "experiments",
     "runs",
     "doctor",

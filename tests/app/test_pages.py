@@ -18,6 +18,7 @@ PAGES = {  # by address: what is there when it is drawn
     "heads": "It fits",
     "pruning": "It fits",
     "probing": "It fits",
+    "transfer": "It fits",
     "experiments?experiment=profile": "It fits",
     "runs": "There are no runs yet|Tick one to open it",
     "doctor": "How to move them",

@@ -68,8 +68,13 @@ def states(model: Model, text: Pieces, taps: Iterable[Tap] = ()) -> Sequence[Ten
 
 
 def body_of(model: Model, whole: bool = False) -> Body:
-    """A copy that can learn; with its decoder and its head where all of it is to learn."""
+    """A copy that can learn; with its decoder and its head where all of it is to learn.
+
+    Its weights are float32, whatever those of the model are: small steps would be rounded away.
+    """
     own = copied(model)
+    if isinstance(own, HuggingFace):
+        own.net.float()
     every = weights_of(own)
     used = every if whole else _used(own, every)
     places = where(own)

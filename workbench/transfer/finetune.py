@@ -7,6 +7,7 @@ each further seed.
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,9 @@ from workbench.transfer.heads import Head
 from workbench.transfer.tasks import task_of
 from workbench.transfer.trials import Adapter, Trial, cut_in, trials
 from workbench.transfer.ways import Method, merged
+
+if TYPE_CHECKING:
+    from workbench.corpora import Corpus
 
 KEY = ("task", "model", "method", "head")
 PUT_IN = ("adapters", "prefix", "prompt")  # what no other program's model has
@@ -60,6 +64,11 @@ TABLES = {
         "What was thought of each scored text, of every seed.", (*KEY, "seed", "text")
     ),
 }  # fmt: skip
+
+
+def fits(corpus: "Corpus", settings: Finetune) -> None:
+    """Raise where the corpus has no such task."""
+    task_of(corpus, settings.task, settings.metric)
 
 
 def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
@@ -172,6 +181,8 @@ EXPERIMENT = Experiment(
     settings=Finetune,
     run=run,
     tables=TABLES,
+    fits=fits,
     split="held-out",
     trains=True,
+    figures="workbench.view.transfer:FINETUNE",
 )

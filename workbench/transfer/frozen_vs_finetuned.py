@@ -76,6 +76,12 @@ class Cell:
         }  # fmt: skip
 
 
+def fits(corpus: "Corpus", settings: FrozenVsFinetuned) -> None:
+    """Raise where the corpus has none of the tasks."""
+    for own, name in corpora_of(corpus, settings.tasks):
+        task_of(own, name)
+
+
 def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Result:
     """Have every cell answered, and compare."""
     if len(inputs.models) > 1:
@@ -229,8 +235,9 @@ EXPERIMENT = Experiment(
     settings=FrozenVsFinetuned,
     run=run,
     tables=TABLES,
+    fits=fits,
     models=(1, None),
     corpora=(1, None),
     split="held-out",
-    figures={},
+    figures="workbench.view.transfer:FROZEN_VS_FINETUNED",
 )

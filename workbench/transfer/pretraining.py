@@ -21,7 +21,6 @@ from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Prog
 from workbench.transfer.asked import Adapting, HeadKind, Rate, Seed
 from workbench.transfer.examples import Split, metrics_of, split_of
 from workbench.transfer.finetune import KEY, Finetune
-from workbench.transfer.finetune import TABLES as CELL_TABLES
 from workbench.transfer.tasks import corpora_of, task_of
 from workbench.transfer.ways import Method
 
@@ -49,6 +48,8 @@ ARMS: Mapping[str, Kind] = {
 }
 NEXT = "mlm+nsp"
 LOOKED_AT = 500  # texts that tell whether there are documents
+COUNTED = 5000  # texts whose pieces are counted
+NEAR = 0.1  # nats, by which a model should beat guessing by how often a piece is there
 
 
 class Pretraining(Adapting):
@@ -61,18 +62,18 @@ class Pretraining(Adapting):
         "or the next piece from the left (ltr+lstm: the same model, scored under an LSTM). The "
         "first is what the others are held against.",
     )
-    sizes: tuple[Size, ...] = Field(
+    size: tuple[Size, ...] = Field(
         ("tiny",),
         min_length=1,
-        description="Sizes as train has them; several are held against the first.",
+        description="Sizes as train has them, one or more; others are held against the first.",
     )
-    steps: int = Field(2000, ge=1, description="Steps of each pretraining.")
+    steps: int = Field(3000, ge=1, description="Steps of each pretraining.")
     pretrainings: tuple[Seed, ...] = Field(
         (0,), min_length=1, max_length=100, description="Seeds; a pretraining of each arm for each."
     )
-    batch: int = Field(8, ge=1, description="Sequences in a step of a pretraining.")
+    batch: int = Field(16, ge=1, description="Sequences in a step of a pretraining.")
     pieces: int = Field(
-        64, ge=8, description="Pieces in such a sequence, and the most that a model ever reads."
+        48, ge=8, description="Pieces in such a sequence, and the most that a model ever reads."
     )
     vocabulary: int = Field(1000, ge=10, description="Kinds of pieces, of every size alike.")
     hidden: float = Field(
@@ -111,15 +112,16 @@ TABLES = {
         ("arm", "size", "task", "metric"),
     ),
     "pretraining": Table(
-        "How each pretraining ended. tokens: pieces read, padding and frames included; passes: how "
-        "often that is the whole text; loss, held_out: nats by the arm's own objective (of "
-        "mlm+nsp both parts, added), which between arms cannot be compared. Arms that share a run "
-        "share the model.",
+        "How each pretraining ended. tokens: pieces read, frames of sequences included; passes: "
+        "how often that is the whole text; loss, held_out: nats by the arm's own objective (of "
+        "mlm+nsp both parts, added), which between arms cannot be compared; unigram: nats of who "
+        "knows only how often each piece is there. Arms that share a run share the model.",
         ("arm", "size", "pretraining"),
         ("run",),
     ),
     "scores": Table(
-        "What finetune says of every model and task; pretraining: the seed of the model's own.",
+        "What finetune says of every model and task. pretraining: the seed of the model's own; "
+        "file_size: MiB of what was learnt.",
         ("arm", "size", "pretraining", *KEY, "seed", "learning_rate", "split", "metric"),
     ),
     "cells": Table(
@@ -168,10 +170,8 @@ class Cell:
 
 def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
     """Have everything trained and scored, and compare."""
-    arms, sizes, seeds = (
-        list(dict.fromkeys(given))
-        for given in (settings.arms, settings.sizes, settings.pretrainings)
-    )
+    arms, sizes = list(dict.fromkeys(settings.arms)), list(dict.fromkeys(settings.size))
+    seeds = list(dict.fromkeys(settings.pretrainings))
     if NEXT in arms:
         _require_documents(inputs.corpus)
     progress(0, None, "reading")
@@ -186,12 +186,13 @@ def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
         table, by_size = _compared(own, models, scored.split, inputs.seed, parameters)
         rows["table"] += table
         rows["sizes"] += by_size
+    for found in rows.values():
+        found.sort(key=lambda row: sizes.index(row["size"]))
     tables = {name: pd.DataFrame(found) for name, found in rows.items() if found}
-    tables["table"] = tables["table"].sort_values("size", key=_in_order(sizes), kind="stable")
-    tables["table"] = tables["table"].reset_index(drop=True)
+    ended = {source: _ended(inputs.corpus, answer) for source, answer in trained.items()}
     tables["pretraining"] = pd.DataFrame(
         [
-            {**model._asdict(), "pretraining": seed, **_ended(trained[_source(model, seed)])}
+            {**model._asdict(), "pretraining": seed, **ended[_source(model, seed)]}
             for model in models
             for seed in seeds
         ]
@@ -298,13 +299,12 @@ def _cells(
                 keep=False,
             )
             for seed in seeds:
-                folder = trained[_source(model, seed)].model
-                assert folder is not None, "a run of train is not done without its model"
+                folder = _folder(trained[_source(model, seed)])
                 wanted.append((model, seed, scored.split.task.name))
                 questions.append(
                     Asked(
                         "finetune",
-                        [str(folder)],
+                        [folder],
                         [scored.corpus],
                         own.model_dump(),
                         split,
@@ -377,28 +377,41 @@ def _won(values: Floats, draws: Floats, row: int, first: int) -> dict[str, float
     return {name: float(value) for name, value in zip(names, found, strict=True)}
 
 
-def _in_order(sizes: Sequence[str]) -> Any:
-    return lambda column: column.map({size: place for place, size in enumerate(sizes)})
-
-
 def _facts(answer: Answer) -> tuple[int, int]:
     """Parameters, and pieces of the text."""
     facts = answer.tables["facts"].set_index("fact")["value"]
     return int(facts["parameters"]), int(facts["tokens of text"])
 
 
-def _ended(answer: Answer) -> dict[str, Any]:
+def _ended(corpus: "Corpus", answer: Answer) -> dict[str, Any]:
     last = answer.tables["curves"].iloc[-1]
     parameters, text = _facts(answer)
     return {
         "parameters": parameters, "steps": int(last["step"]), "tokens": int(last["tokens"]),
         "passes": last["tokens"] / text, "loss": last["loss"], "held_out": last["held_out"],
-        "seconds": last["seconds"], "run": answer.name,
+        "unigram": _unigram(corpus, answer), "seconds": last["seconds"], "run": answer.name,
     }  # fmt: skip
 
 
+def _unigram(corpus: "Corpus", answer: Answer) -> float:
+    """Nats a piece of who knows only how often each piece is there, in the model's own pieces."""
+    from workbench.corpora.encode import encode
+    from workbench.models.loading import load
+
+    split = "train" if "train" in corpus.splits else None
+    text = load(_folder(answer), "cpu").encode(encode(corpus.docs(split, COUNTED)))
+    counts = text.ids[text.mask & ~text.special].bincount().double()
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * shares.log()).sum())
+
+
+def _folder(answer: Answer) -> str:
+    assert answer.model is not None, "a run of train is not done without its model"
+    return str(answer.model)
+
+
 def _scores(cell: Cell) -> pd.DataFrame:
-    own = cell.answer.tables["scores"]
+    own = cell.answer.tables["scores"].rename(columns={"size": "file_size"})
     first = {**cell.model._asdict(), "pretraining": cell.seed}
     return own.assign(**first)[[*first, *own.columns]]
 
@@ -417,6 +430,15 @@ def _caveats(
         "up to 512. So short a one shows which objective gets somewhere soonest, not which gets "
         "furthest: that an order differs from the published one says nothing against that one."
     )
+    beyond = np.where(ended["arm"] == NEXT, np.log(2), 0) - NEAR  # nats of two even answers
+    last = ended["held_out"].fillna(ended["loss"])
+    for row in ended[last > ended["unigram"] + beyond].to_dict("records"):
+        yield Caveat(
+            f"{row['arm']} {row['size']} (seed {row['pretraining']}) has learnt hardly more than "
+            f"how often each piece is there ({row['unigram']:.2f} nats): its scores are those of a "
+            "model that was pretrained too shortly. Give it more steps.",
+            ("table", "sizes", "pretraining"),
+        )
     if {"ltr", "ltr+lstm"} & set(arms) and {"mlm", NEXT} & set(arms):
         yield Caveat(
             f"A masked model learns from {settings.hidden:.0%} of its pieces, a left-to-right one "
@@ -441,7 +463,7 @@ def _caveats(
         )
     elif len(set(settings.pretrainings)) < 3:
         yield Caveat("Fewer than three pretrainings: how much they differ is not known.")
-    if len(set(settings.sizes)) > 1:
+    if len(set(settings.size)) > 1:
         yield Caveat(
             "All sizes have the same steps, rate and vocabulary: a larger model that was given "
             "too few steps, or too high a rate, is no worse for its size.",
@@ -458,14 +480,19 @@ def _told(tasks: Sequence[Scored], cells: Sequence[Cell]) -> Iterable[Caveat]:
     """What is to be known of the tasks, once for all models."""
     for scored in tasks:
         task = scored.split.task.name
-        texts = dict.fromkeys(
-            caveat.text
+        texts = [
+            caveat.text.replace(
+                str(cell.answer.tables["scores"]["model"].iloc[0]), " ".join(cell.model)
+            )
             for cell in cells
             if cell.task == task
             for caveat in cell.answer.caveats
-        )  # fmt: skip
-        for text in texts:
-            yield Caveat(text if text.startswith("Fewer than three") else f"{task}: {text}")
+        ]
+        for text in dict.fromkeys(texts):
+            if text.startswith("Fewer than three"):
+                yield Caveat(text)
+            else:
+                yield Caveat(f"{task}: {text}", ("scores",))
 
 
 # --- what can be looked at ------------------------------------------------------------------------

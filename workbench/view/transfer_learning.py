@@ -28,8 +28,8 @@ OTHERS = [colour for colour in MANY if colour not in KNOWN.values()]
 
 def way(row: Any) -> str:
     """A method under a head, in words."""
-    heads = {"plain": "", "lstm": ", LSTM"}
-    return f"{row['method']}{heads.get(row['head'], f', {row["head"]}')}"
+    head = str(row["head"])
+    return str(row["method"]) + {"plain": "", "lstm": ", LSTM"}.get(head, f", {head}")
 
 
 def ways(table: pd.DataFrame) -> dict[str, dict[str, str]]:
@@ -103,7 +103,7 @@ def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Fi
             )
             seen.add(name)
     figure.update_xaxes(title=x, row=down, col=1)
-    if x == "epoch" and len(table) and table["epoch"].max() <= 20:
+    if len(table) and table[x].max() <= (20 if x == "epoch" else 8):
         figure.update_xaxes(dtick=1)
     figure.update_yaxes(title=title)
     figure.update_layout(height=inner + 120, hovermode="closest", margin={"t": 80})

@@ -1,0 +1,28 @@
+"""Transfer: what fine-tuning wins over a frozen model, and what it changes; asked, and looked at.
+
+What is looked at is in the address: the question, the run, the view. Costs what asking costs;
+looking reads a run's tables, and trying a sentence opens two models.
+"""
+
+import streamlit as st
+
+from workbench.view.parts import asking, jobs, question, sources, transfer, transfer_shown
+from workbench.view.parts.problems import told
+
+st.title("Transfer", anchor=False)
+with told(stop=True), st.spinner("Getting ready …"):
+    sources.ready()
+st.markdown(
+    "Who gains from fine-tuning, and on what; one model adapted by one method; what that has "
+    "changed, layer by layer; and how alike the layers of any models are."
+)
+kind = transfer.experiment()
+run = transfer.opened(kind)
+transfer.choose(kind, run.name if run else "")
+question.ask(kind, run, kind.about)
+if run is not None:
+    st.divider()
+    with told():
+        if jobs.watched(run):
+            asking.answered(run)
+            transfer_shown.show(run)

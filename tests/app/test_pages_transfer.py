@@ -1,0 +1,242 @@
+"""The page Transfer without a browser: its four questions, every view of a run, bad addresses."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import workbench as wb
+from tests.app.pages import home  # noqa: F401
+from tests.heads.conftest import Silent
+from tests.report.making import corpus, made, model
+from tests.view.test_transfer import told
+from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.models.references import TRAINED
+from workbench.places import app_file
+from workbench.runs.run import Run
+from workbench.view.parts.transfer import QUESTIONS
+from workbench.view.parts.transfer_shown import VIEWS
+
+pytestmark = pytest.mark.usefixtures("home")
+QUICK = {"train": 40, "dev": 20, "limit": 12, "seeds": [0, 1], "rates": [1e-3], "epochs": 1}
+METHODS = ("frozen", "fine-tuned")
+SEEN = {
+    ("frozen-vs-finetuned", "Table"): "What fine-tuning wins over the frozen model",
+    ("frozen-vs-finetuned", "Scores"): "every way of adapting",
+    ("frozen-vs-finetuned", "Cost"): "weights that learn",
+    ("frozen-vs-finetuned", "Learning"): "The loss of each step",
+    ("finetune", "Scores"): "What was thought of each text",
+    ("finetune", "Try a text"): "probability",
+    ("finetune", "Two side by side"): "after: finetune-",
+    ("drift", "By layer"): "What each layer has come to",
+    ("drift", "Probing"): "Probes were not asked for",
+    ("drift", "Two side by side"): "after: mini:gpt",
+    ("similarity", "CKA"): "a matrix for every two models",
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Each question, answered once for all tests; that who gains by hand."""
+    found: dict[str, Any] = {}
+    kind = EXPERIMENTS["finetune"]
+    for method in METHODS:
+        for name in ("sentiment", "entailment"):
+            keep = tmp_path_factory.mktemp("kept") / TRAINED
+            texts = wb.read(f"primer/{name}")
+            inputs = Inputs((wb.load("mini:bert"),), (texts,), "test", limit=12, keep=keep)
+            settings = kind.settings(**QUICK, method=method)
+            found[f"finetune {name} {method}"] = kind.run(inputs, settings, Silent()).tables, keep
+    models = (wb.load("mini:bert"), wb.load(str(found["finetune sentiment fine-tuned"][1])))
+    for name in ("drift", "similarity"):
+        kind = EXPERIMENTS[name]
+        inputs = Inputs(models, (wb.read("primer"),), "test", limit=20)
+        found[name] = kind.run(inputs, kind.settings(limit=20), Silent()).tables, None
+    return found
+
+
+def run_of(folder: Path, results: dict[str, Any], name: str, task: str = "sentiment") -> Run:
+    """A run as the experiment leaves it; of finetune both."""
+    if name == "finetune":
+        _, last = (adapted(folder, results, task, method) for method in METHODS)
+        return last
+    kind = EXPERIMENTS[name]
+    if name == "frozen-vs-finetuned":
+        tables = told()
+        runs = [adapted(folder, results, "sentiment", method).name for method in METHODS]
+        cell = {"task": "sentiment", "model": "bert", "head": "plain"}
+        cells = [{**cell, "method": m, "run": r} for m, r in zip(METHODS, runs, strict=True)]
+        tables["cells"] = pd.DataFrame([*cells, {**cells[0], "task": "relatedness", "run": "gone"}])
+    else:
+        tables = results[name][0]
+    return made(
+        folder / "runs",
+        experiment=name,
+        tables={key: (table, kind.tables[key]) for key, table in tables.items()},
+        models=(model("mini:bert", ref="mini:bert"), model("mini:gpt", ref="mini:gpt")),
+        corpora=(corpus(),),
+        settings=kind.settings().model_dump(mode="json"),
+    )
+
+
+def adapted(folder: Path, results: dict[str, Any], task: str, method: str) -> Run:
+    kind = EXPERIMENTS["finetune"]
+    tables, keep = results[f"finetune {task} {method}"]
+    run = made(
+        folder / "runs",
+        experiment="finetune",
+        tables={key: (table, kind.tables[key]) for key, table in tables.items()},
+        models=(model("mini:bert", ref="mini:bert"),),
+        corpora=(corpus(f"primer/{task}"),),
+        settings=kind.settings(**QUICK, method=method).model_dump(mode="json"),
+    )
+    shutil.copytree(keep, run.path / TRAINED)
+    return run
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(app_file()), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.switch_page("pages/transfer.py")
+    return well(app.run())
+
+
+def well(app: AppTest) -> AppTest:
+    assert not app.exception, app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    kinds = ("title", "header", "subheader", "markdown", "text", "caption", "error", "info", "code")
+    found = [str(element.value) for kind in kinds for element in app.get(kind)]
+    found += [" ".join(map(str, frame.value.columns)) for frame in app.dataframe]
+    return re.sub(r"\\(.)", r"\1", "\n".join(found)).replace("**", "")
+
+
+def shown(app: AppTest) -> list[str]:
+    """The experiments whose runs are on the page."""
+    return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
+
+
+@pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
+def test_every_question_can_be_asked(question: str, name: str) -> None:
+    app = opened(question=question)
+    assert EXPERIMENTS[name].about in said(app)
+    if name in ("drift", "similarity"):  # of two models
+        assert f"{name} looks at" in said(app)
+        further = app.multiselect(key=f"further {name} model")
+        well(further.set_value(["mini:gpt" if name == "similarity" else "mini:bert@random"]).run())
+    assert f"workbench run {name}" in said(app)
+
+
+def test_another_question_is_chosen_and_the_run_before_forgotten(
+    tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, "similarity")
+    app = opened(run=run.name)
+    assert shown(app) == ["similarity"]
+    well(app.button_group(key="question of transfer How alike").set_value("One method").run())
+    assert not shown(app) and EXPERIMENTS["finetune"].about in said(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "view"), [(name, view) for name, views in VIEWS.items() for view in views]
+)
+def test_every_view_of_a_run_is_shown(
+    name: str, view: str, tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, name)
+    app = opened(run=run.name, view=view)
+    assert shown(app) == [name]
+    assert SEEN.get((name, view), "") in said(app)
+    assert not app.error, said(app)
+
+
+def test_a_text_is_tried_on_both_at_once(tmp_path: Path, results: dict[str, Any]) -> None:
+    run = run_of(tmp_path, results, "finetune")
+    app = opened(run=run.name, view="Try a text")
+    frozen, tuned = (results[f"finetune sentiment {method}"][0] for method in METHODS)
+    assert app.selectbox(key="one").value == run.name != app.selectbox(key="other").value
+    for tables, frame in zip((tuned, frozen), app.dataframe, strict=True):
+        thought = tables["predictions"].query("text == 0")
+        assert app.text_area(key="text").value == thought["said"].iloc[0]
+        assert frame.value["sentiment"][0] in set(thought["guess"]), "of the seed that was kept"
+        assert frame.value["probability"].sum() == pytest.approx(1)
+    before = app.dataframe[0].value["probability"].tolist()
+    well(app.text_area(key="text").set_value("The hat is charming and lovely.").run())
+    assert app.dataframe[0].value["probability"].tolist() != before
+    well(app.text_area(key="text").set_value("  ").run())
+    assert "there is no text" in said(app)
+
+
+def test_two_texts_are_tried_where_the_task_has_pairs(
+    tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, "finetune", "entailment")
+    app = opened(run=run.name, view="Try a text")
+    first = next(iter(wb.read("primer/entailment").docs("test", 1))).text
+    assert " ".join(app.text_area(key=key).value for key in ("text", "text2")) == first
+    assert [area.label for area in app.text_area] == ["First text", "Second text"]
+    assert len(app.dataframe) == 2
+    well(app.text_area(key="text2").set_value("").run())
+    assert "there is no text" in said(app)
+
+
+def test_only_what_is_wrong_is_shown(tmp_path: Path, results: dict[str, Any]) -> None:
+    run = run_of(tmp_path, results, "finetune")
+    app = opened(run=run.name, view="Scores")
+    everything = len(app.dataframe[0].value)
+    well(app.toggle(key="wrong").set_value(True).run())
+    table = app.dataframe[0].value
+    assert len(table) < everything and (table["gold"] != table["guess"]).all()
+
+
+def test_curves_are_of_one_task_and_model(tmp_path: Path, results: dict[str, Any]) -> None:
+    run = run_of(tmp_path, results, "frozen-vs-finetuned")
+    app = opened(run=run.name, view="Learning", task="relatedness", adapted="gpt")
+    assert app.selectbox(key="task").value == "relatedness"
+    assert app.selectbox(key="adapted").value == "gpt"
+
+
+def test_cells_that_kept_no_model_are_told(tmp_path: Path, results: dict[str, Any]) -> None:
+    run = run_of(tmp_path, results, "frozen-vs-finetuned")
+    app = opened(run=run.name, view="Try a text", task="relatedness")
+    assert "no model to try" in said(app)
+    alone = adapted(tmp_path, results, "entailment", "frozen")
+    shutil.rmtree(alone.path / TRAINED)
+    assert "no model to try" in said(opened(run=alone.name, view="Try a text"))
+    assert "The run kept no model" in said(opened(run=alone.name, view="Two side by side"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"question": "Nought"},
+        {"run": "nonsense"},
+        {"run": "../../etc/passwd"},
+        {"question": "<script>alert(1)</script>"},
+    ],
+)
+def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:
+    assert "Who gains from fine-tuning" in said(opened(**query))
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("finetune", {"view": "Try a text", "one": "nonsense", "other": "<b>"}),
+        ("finetune", {"view": "Nothing"}),
+        ("frozen-vs-finetuned", {"view": "Learning", "task": "nought", "adapted": "<b>"}),
+        ("frozen-vs-finetuned", {"view": "Try a text", "task": "nought"}),
+    ],
+)
+def test_a_bad_choice_of_a_run_breaks_nothing(
+    name: str, query: dict[str, str], tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, name)
+    assert shown(opened(run=run.name, **query)) == [name]

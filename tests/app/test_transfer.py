@@ -1,0 +1,109 @@
+"""The page Transfer in a real browser: ask, watch, try a text on two models, see both side by side;
+every view on a desk and on a phone, in light and in dark."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import workbench as wb
+from tests.app.drive import still, typed
+from workbench.runs.run import Run
+
+pytestmark = pytest.mark.browser
+SMALL: dict[str, Any] = {
+    "train": 60,
+    "dev": 20,
+    "limit": 20,
+    "seeds": [0],
+    "rates": [1e-3],
+    "epochs": 1,
+}
+DRAWN = ".js-plotly-plot .main-svg"
+
+
+@pytest.fixture
+def frozen(runs: Callable[..., Run]) -> Run:
+    """A model that stayed as it was under a head, where the app sees it."""
+    settings: dict[str, Any] = {**SMALL, "method": "frozen"}
+    return wb.run("finetune", model="mini:bert", corpus="primer/sentiment", **settings)
+
+
+def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
+    page: Page, app_url: str, frozen: Run
+) -> None:
+    page.goto(f"{app_url}/transfer?question=One+method&corpus=primer/sentiment")
+    expect(page.get_by_text("It fits")).to_be_visible()
+    page.get_by_text(re.compile("[0-9]+ more settings")).click()
+    for label in ("train", "dev", "limit", "seeds", "rates", "epochs"):
+        value = SMALL[label]
+        typed(page, label, str(value[0] if isinstance(value, list) else value))
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text("Every metric on the scored part")).to_be_visible()
+    expect(page).to_have_url(re.compile("run=finetune-"))
+    still(page)
+
+    page.get_by_role("tab", name="Learning").click()
+    expect(page.get_by_text("The loss of each step")).to_be_visible()
+    page.get_by_role("tab", name="Try a text").click()
+    expect(page.get_by_text(re.compile("Both think the same|They differ"))).to_be_visible()
+    expect(page.get_by_text(re.compile("mini:bert, frozen"))).to_have_count(2)
+    still(page)
+    text = page.get_by_label("Text", exact=True)
+    text.fill("The hat was lovely.")
+    text.press("Control+Enter")
+    expect(page).to_have_url(re.compile("text=The(%20|[+])hat"))
+    still(page)
+    asked = page.url
+    page.goto("about:blank")
+    page.goto(asked)
+    expect(page.get_by_label("Text", exact=True)).to_have_value("The hat was lovely.")
+    expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
+
+    page.get_by_role("tab", name="Two side by side").click()
+    page.get_by_role("link", name="Look at the attention of both").click()
+    expect(page).to_have_url(re.compile("attention.*beside=another(%20|[+])model"))
+    expect(page).to_have_url(re.compile("model2=finetune-"))
+    expect(page.get_by_text("looks at").or_(page.get_by_text("difference")).first).to_be_visible()
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_what_has_changed_is_asked_from_beside_the_model(
+    page: Page, app_url: str, frozen: Run
+) -> None:
+    page.goto(f"{app_url}/transfer?run={frozen.name}&view=Two+side+by+side")
+    page.get_by_role("button", name="Ask what has changed").click()
+    expect(page.get_by_text("What each layer has come to")).to_be_visible()
+    expect(page).to_have_url(re.compile("run=drift-"))
+    page.get_by_role("tab", name="CKA").click()
+    expect(page.get_by_text("a matrix for every two models")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_every_view_stays_within_the_screen(
+    browser: Browser, app_url: str, runs: Callable[..., Run], width: int, scheme: str
+) -> None:
+    settings: dict[str, Any] = {**SMALL, "tasks": ["sentiment"], "keep": True, "strong": False}
+    gains = wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", **settings)
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    for view in ("Table", "Scores", "Cost", "Learning", "Try a text"):
+        page.goto(f"{app_url}/transfer?run={gains.name}&view={view.replace(' ', '+')}")
+        seen = page.get_by_test_id("stDataFrame") if view == "Try a text" else page.locator(DRAWN)
+        expect(seen.first).to_be_visible()
+        still(page)
+        for part in ("html", "[data-testid=stMain]"):
+            wide, room = page.eval_on_selector(part, "node => [node.scrollWidth, node.clientWidth]")
+            assert wide <= room + 1, (view, part)
+        if view == "Table":
+            expect(page.locator(DRAWN).get_by_text("Δ").first).to_be_visible()
+    assert not wrong
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    context.close()

@@ -1,0 +1,163 @@
+"""What a run on transfer found: views of it one by one, each in the address.
+
+Only the view that is open is drawn. Costs milliseconds, but for trying a sentence.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.view import transfer as drawn
+from workbench.view import transfer_drift
+from workbench.view.parts import figures, results, tables
+from workbench.view.parts.problems import told
+from workbench.view.parts.transfer_beside import beside
+from workbench.view.parts.transfer_trying import trying
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from workbench.runs.run import Run
+
+View = Callable[["Run"], None]
+SEEDS = "Fewer than three seeds"
+MISSING = {
+    "heads": "Attention was not compared: the model has no heads, or the two read other pieces.",
+    "losses": "What it forgot is not known: the two are no language models of the same kind.",
+    "probing": "Probes were not asked for: set probe, which takes minutes.",
+}
+
+
+def show(run: "Run") -> None:
+    """A run that is done."""
+    results.heading(run)
+    results.caveats(run, SEEDS)
+    views = VIEWS[run.spec.experiment]
+    tabs = st.tabs(list(views), key="view", bind="query-params")
+    for tab, view in zip(tabs, views.values(), strict=True):
+        if tab.open:
+            with tab, told():
+                view(run)
+
+
+def _draw(run: "Run", name: str, figure: "go.Figure", about: str) -> None:
+    from workbench.report.drawings import Drawing
+    from workbench.view.harmless import harmless
+
+    figures.draw(Drawing(name, about, harmless(figure)), f"{name} {run.name}")
+
+
+def _of(
+    run: "Run",
+    name: str,
+    draw: "Callable[[Mapping[str, pd.DataFrame]], go.Figure]",
+    there: "Mapping[str, pd.DataFrame] | None" = None,
+) -> None:
+    """One of the run's own figures; of some rows alone where they are given."""
+    there = {table: tables.of(run, table) for table in run.tables} if there is None else there
+    _draw(run, name, draw(there), " ".join((draw.__doc__ or "").split()))
+
+
+def who_gains(run: "Run") -> None:
+    """The table of Peters et al. (2019), as a picture and in numbers."""
+    _of(run, "delta", drawn.delta)
+    tables.draw(tables.of(run, "delta"), f"delta {run.name}")
+
+
+def scores(run: "Run") -> None:
+    _of(run, "scores", drawn.scores)
+
+
+def cost(run: "Run") -> None:
+    _of(run, "cost", drawn.cost)
+
+
+def curves(run: "Run") -> None:
+    """Of one task, and one model or all."""
+    parts = {name: tables.of(run, name) for name in ("learning", "epochs")}
+    with st.container(horizontal=True):
+        chosen = {
+            "task": _one(parts["learning"], "task", "task", "Task"),
+            "model": _one(parts["learning"], "model", "adapted", "Model adapted"),
+        }
+    own = {name: _rows(table, chosen) for name, table in parts.items()}
+    _of(run, "learning", drawn.learning, own)
+    _of(run, "epochs", drawn.epochs, own)
+
+
+def _one(table: "pd.DataFrame", column: str, key: str, label: str) -> str:
+    """A value of a column; a box where there are several."""
+    there = [str(value) for value in dict.fromkeys(table[column])]
+    if len(there) == 1:
+        return there[0]
+    picked = st.selectbox(label, there, key=key, bind="query-params", width=240)
+    return picked if picked in there else there[0]
+
+
+def _rows(table: "pd.DataFrame", chosen: Mapping[str, str]) -> "pd.DataFrame":
+    return table[(table[list(chosen)] == list(chosen.values())).all(axis=1)]
+
+
+def by_seed(run: "Run") -> None:
+    """Scores, and what was thought of each text."""
+    _of(run, "scores by seed", drawn.by_seed)
+    st.subheader("What was thought of each text", anchor=False)
+    table = tables.of(run, "predictions")
+    if st.toggle("Only what is wrong", key="wrong", bind="query-params"):
+        table = table[table["gold"] != table["guess"]]
+    shown = table[["said", "gold", "guess", "seed"]]
+    tables.draw(shown.rename(columns={"said": "text"}), f"predictions {run.name}")
+
+
+def curves_of_one(run: "Run") -> None:
+    _of(run, "learning", drawn.learning)
+    _of(run, "epochs", drawn.epochs)
+
+
+def _part(name: str, draw: Any) -> View:
+    """A view that is one figure of a table that may be missing."""
+
+    def view(run: "Run") -> None:
+        if name in run.tables:
+            _of(run, name, draw)
+        else:
+            st.text(MISSING.get(name, "There is no such table in this run."))
+
+    return view
+
+
+def all_tables(run: "Run") -> None:
+    """Every table, and what leaves the app as a file."""
+    results.every_table(run)
+
+
+VIEWS: Mapping[str, Mapping[str, View]] = {
+    "frozen-vs-finetuned": {
+        "Table": who_gains,
+        "Scores": scores,
+        "Cost": cost,
+        "Learning": curves,
+        "Try a text": trying,
+        "Tables": all_tables,
+    },
+    "finetune": {
+        "Scores": by_seed,
+        "Learning": curves_of_one,
+        "Try a text": trying,
+        "Two side by side": beside,
+        "Tables": all_tables,
+    },
+    "drift": {
+        "By layer": _part("drift", transfer_drift.layers),
+        "Modules": _part("modules", transfer_drift.modules),
+        "Heads": _part("heads", transfer_drift.heads),
+        "Forgetting": _part("losses", transfer_drift.losses),
+        "Probing": _part("probing", transfer_drift.probing),
+        "CKA": _part("similarity", transfer_drift.similarity),
+        "Two side by side": beside,
+        "Tables": all_tables,
+    },
+    "similarity": {"CKA": _part("similarity", transfer_drift.similarity), "Tables": all_tables},
+}
