@@ -34,7 +34,7 @@ SEEN = {
     ("finetune", "Two side by side"): "after: finetune-",
     ("drift", "By layer"): "What each layer has come to",
     ("drift", "Probing"): "Probes were not asked for",
-    ("drift", "Two side by side"): "after: mini:gpt",
+    ("drift", "In the browser"): "after: mini:gpt",
     ("similarity", "CKA"): "a matrix for every two models",
 }
 

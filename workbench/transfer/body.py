@@ -74,7 +74,7 @@ def body_of(model: Model, whole: bool = False) -> Body:
     """
     own = copied(model)
     if isinstance(own, HuggingFace):
-        own.net.float()
+        own.net.to(dtype=torch.float32)  # type: ignore[call-arg]
     every = weights_of(own)
     used = every if whole else _used(own, every)
     places = where(own)

@@ -84,10 +84,9 @@ def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Fi
                     x=own[x],
                     y=own[y],
                     mode="lines" if thin else "lines+markers",
-                    opacity=0.75,
                     line={
                         "color": colour,
-                        "width": 1 if thin else 1.5,
+                        "width": 1.25 if thin else 1.75,
                         "dash": DASHES[place % len(DASHES)],
                     },
                     marker={"symbol": MARKS[place % len(MARKS)], "size": 6},

@@ -14,7 +14,7 @@ from workbench.view.harmless import escaped
 from workbench.view.theme import COLOURS, DASHES, MARKS
 
 Tables = Mapping[str, pd.DataFrame]
-APART = 0.16  # of a row, between the marks of two arms
+APART = 0.19  # of a row, between the marks of two arms
 ACROSS = 3  # panels beside one another
 
 
@@ -107,7 +107,7 @@ def sizes(tables: Tables) -> go.Figure:
                 number // across + 1,
                 number % across + 1,
             )
-    figure.update_xaxes(type="log", dtick=1)
+    figure.update_xaxes(type="log", dtick="D2")
     for column in range(1, across + 1):
         figure.update_xaxes(title="parameters", row=down, col=column)
     figure.update_layout(height=110 + 260 * down, legend={"y": 1 + 0.1 / down})

@@ -3,12 +3,15 @@
 Costs a look at the runs' statuses.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from workbench import places
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Experiment
+from workbench.models.references import trained_by
 from workbench.view.parts import asking, chosen, earlier, listing
 
 if TYPE_CHECKING:
@@ -74,7 +77,8 @@ def opened(kind: Experiment[Any]) -> "Run | None":
 def _further(kind: Experiment[Any], run: "Run") -> None:
     """To ask again, one begins with the models that the run looked at."""
     first = chosen.model()
-    refs = [model.ref for model in run.spec.models if model.ref not in (None, first)]
+    known = [known_as(model.ref) for model in run.spec.models if model.ref is not None]
+    refs = [ref for ref in known if ref != first]
     most = kind.models[1]
     st.session_state.setdefault(
         f"further {kind.name} model", refs if most is None else refs[: most - 1]
@@ -84,3 +88,10 @@ def _further(kind: Experiment[Any], run: "Run") -> None:
 def choose(kind: Experiment[Any], opened: str) -> None:
     """Open a run of before; its name goes into the address."""
     earlier.choose(kind.name, opened, OWN)
+
+
+def known_as(ref: str) -> str:
+    """A reference by the name of the run that made the model, where it lies among the runs here."""
+    folder = Path(ref)
+    name = trained_by(folder)
+    return name if name and folder.parent == places.runs() / name else ref

@@ -10,6 +10,7 @@ import streamlit as st
 from workbench.models.references import TRAINED
 from workbench.view.parts import asking, chosen
 from workbench.view.parts.plain import plain
+from workbench.view.parts.transfer import known_as
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -18,7 +19,7 @@ CHANGED = "drift"
 
 
 def beside(run: "Run") -> None:
-    """Both heads maps of the same sentence, and the question what has changed."""
+    """The way to where every head of both looks, and to what has changed."""
     models = [model.ref for model in run.spec.models]
     if run.spec.experiment != CHANGED:
         if not (run.path / TRAINED).is_dir():
@@ -29,7 +30,7 @@ def beside(run: "Run") -> None:
     if None in models or corpus is None:
         st.text("The run was asked of objects, not of files: they cannot be opened again here.")
         return
-    before, after = (str(model) for model in models[:2])
+    before, after = (known_as(str(model)) for model in models[:2])
     st.markdown(f"Before: **{plain(before)}** · after: **{plain(after)}**")
     st.page_link(
         "pages/attention.py",

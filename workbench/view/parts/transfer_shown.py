@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.view import transfer as drawn
-from workbench.view import transfer_drift
+from workbench.view import transfer_drift, transfer_learning, transfer_scores
 from workbench.view.parts import figures, results, tables
 from workbench.view.parts.problems import told
 from workbench.view.parts.transfer_beside import beside
 from workbench.view.parts.transfer_trying import trying
+from workbench.view.transfer import delta
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,16 +62,16 @@ def _of(
 
 def who_gains(run: "Run") -> None:
     """The table of Peters et al. (2019), as a picture and in numbers."""
-    _of(run, "delta", drawn.delta)
+    _of(run, "delta", delta)
     tables.draw(tables.of(run, "delta"), f"delta {run.name}")
 
 
 def scores(run: "Run") -> None:
-    _of(run, "scores", drawn.scores)
+    _of(run, "scores", transfer_scores.scores)
 
 
 def cost(run: "Run") -> None:
-    _of(run, "cost", drawn.cost)
+    _of(run, "cost", transfer_scores.cost)
 
 
 def curves(run: "Run") -> None:
@@ -83,8 +83,8 @@ def curves(run: "Run") -> None:
             "model": _one(parts["learning"], "model", "adapted", "Model adapted"),
         }
     own = {name: _rows(table, chosen) for name, table in parts.items()}
-    _of(run, "learning", drawn.learning, own)
-    _of(run, "epochs", drawn.epochs, own)
+    _of(run, "learning", transfer_learning.learning, own)
+    _of(run, "epochs", transfer_learning.epochs, own)
 
 
 def _one(table: "pd.DataFrame", column: str, key: str, label: str) -> str:
@@ -102,7 +102,7 @@ def _rows(table: "pd.DataFrame", chosen: Mapping[str, str]) -> "pd.DataFrame":
 
 def by_seed(run: "Run") -> None:
     """Scores, and what was thought of each text."""
-    _of(run, "scores by seed", drawn.by_seed)
+    _of(run, "scores by seed", transfer_scores.by_seed)
     st.subheader("What was thought of each text", anchor=False)
     table = tables.of(run, "predictions")
     if st.toggle("Only what is wrong", key="wrong", bind="query-params"):
@@ -112,8 +112,8 @@ def by_seed(run: "Run") -> None:
 
 
 def curves_of_one(run: "Run") -> None:
-    _of(run, "learning", drawn.learning)
-    _of(run, "epochs", drawn.epochs)
+    _of(run, "learning", transfer_learning.learning)
+    _of(run, "epochs", transfer_learning.epochs)
 
 
 def _part(name: str, draw: Any) -> View:
@@ -156,7 +156,7 @@ VIEWS: Mapping[str, Mapping[str, View]] = {
         "Forgetting": _part("losses", transfer_drift.losses),
         "Probing": _part("probing", transfer_drift.probing),
         "CKA": _part("similarity", transfer_drift.similarity),
-        "Two side by side": beside,
+        "In the browser": beside,
         "Tables": all_tables,
     },
     "similarity": {"CKA": _part("similarity", transfer_drift.similarity), "Tables": all_tables},
