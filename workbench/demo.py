@@ -127,6 +127,17 @@ STOPS = (
         settings={"limit": 60},
     ),
     Stop(
+        "What models are worth that learnt by other means: masked, or left to right",
+        "pretraining",
+        settings={
+            **SHORT,
+            "arms": ("mlm", "ltr"),
+            "steps": 60,
+            "tasks": ("sentiment",),
+            "seeds": (0,),
+        },
+    ),
+    Stop(
         "GPT beside trigrams of the text it learnt from",
         "trigram",
         ("mini:gpt",),

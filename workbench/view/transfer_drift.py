@@ -230,12 +230,39 @@ def _short(name: object) -> str:
 
 
 Draw = Any
+
+
+def rewound(tables: Tables) -> go.Figure:
+    """The score on the task with one layer put back as it was before; the line is with none."""
+    table = tables["rewound"]
+    own = table[~table["stack"].isin(("none", "all"))]
+    whole, before = (table.loc[table["stack"] == name, "value"].iloc[0] for name in ("none", "all"))
+    figure = go.Figure(
+        go.Bar(
+            x=[f"layer {layer}" for layer in own["layer"]],
+            y=own["value"],
+            width=0.5,
+            marker={"color": EITHER},
+            customdata=own["change"],
+            hovertemplate="%{x} put back: %{y:.3f} (%{customdata:+.3f})<extra></extra>",
+            showlegend=False,
+        )
+    )
+    figure.add_hline(y=whole, line={"width": 1})
+    figure.add_hline(y=before, line={"width": 1, "dash": "dot"}, annotation_text="all put back")
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(title=str(own["metric"].iloc[0]))
+    figure.update_layout(height=320)
+    return figure
+
+
 DRIFT: Mapping[str, Draw] = {
     "drift": layers,
     "modules": modules,
     "heads": heads,
     "losses": losses,
     "probing": probing,
+    "rewound": rewound,
     "similarity": similarity,
 }
 SIMILARITY: Mapping[str, Draw] = {"similarity": similarity}

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.view import transfer_drift, transfer_learning, transfer_scores
+from workbench.view import (
+    transfer_drift,
+    transfer_learning,
+    transfer_pretraining,
+    transfer_scores,
+)
 from workbench.view.parts import figures, results, tables
 from workbench.view.parts.problems import told
 from workbench.view.parts.transfer_beside import beside
@@ -26,6 +31,9 @@ SEEDS = "Fewer than three seeds"
 MISSING = {
     "heads": "Attention was not compared: the model has no heads, or the two read other pieces.",
     "losses": "What it forgot is not known: the two are no language models of the same kind.",
+    "rewound": "Layers were not put back: name a model that finetune has kept as the second, and "
+    "the corpus of its task.",
+    "sizes": "There is one size alone.",
     "probing": "Probes were not asked for: set probe, which takes minutes.",
 }
 
@@ -155,9 +163,15 @@ VIEWS: Mapping[str, Mapping[str, View]] = {
         "Heads": _part("heads", transfer_drift.heads),
         "Forgetting": _part("losses", transfer_drift.losses),
         "Probing": _part("probing", transfer_drift.probing),
+        "Put back": _part("rewound", transfer_drift.rewound),
         "CKA": _part("similarity", transfer_drift.similarity),
         "In the browser": beside,
         "Tables": all_tables,
     },
     "similarity": {"CKA": _part("similarity", transfer_drift.similarity), "Tables": all_tables},
+    "pretraining": {
+        "Scores": _part("table", transfer_pretraining.scores),
+        "Sizes": _part("sizes", transfer_pretraining.sizes),
+        "Tables": all_tables,
+    },
 }
