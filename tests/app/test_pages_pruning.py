@@ -105,7 +105,7 @@ def test_another_question_is_chosen_and_the_run_before_forgotten(
     run = run_of(tmp_path, results, "head-gates")
     app = opened(run=run.name)
     assert shown(app) == ["head-gates"]
-    app.button_group(key="question Gates").set_value("Curves").run()
+    app.button_group(key="question of pruning Gates").set_value("Curves").run()
     assert not app.exception
     assert not shown(app) and EXPERIMENTS["head-pruning"].about in said(app)
 

@@ -1,7 +1,8 @@
-"""The page Transfer without a browser: its four questions, every view of a run, bad addresses."""
+"""The page Transfer without a browser: its questions, every view of a run, bad addresses."""
 
 import re
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,22 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kind = EXPERIMENTS[name]
         inputs = Inputs(models, (wb.read("primer"),), "test", limit=20)
         found[name] = kind.run(inputs, kind.settings(limit=20), Silent()).tables, None
+    found["pretraining"] = compared(), None
     return found
+
+
+def compared() -> dict[str, pd.DataFrame]:
+    """Two arms at two sizes on one task."""
+    key = {"task": "sentiment", "metric": "accuracy"}
+    won = {"delta": 0.1, "delta_lower": 0.0, "delta_upper": 0.2, "p_value": 0.04}
+    rows = [
+        {"arm": arm, "size": size, **key, "parameters": 10**place, "value": 0.5 + place / 10,
+         "lower": 0.4, "upper": 0.9, **won}
+        for place, (size, arm) in enumerate(product(("tiny", "mini"), ("mlm", "ltr")), start=1)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    larger = table[table["size"] == "mini"].drop(columns=["lower", "upper", "parameters"])
+    return {"table": table, "sizes": larger.assign(against="tiny")}
 
 
 def run_of(folder: Path, results: dict[str, Any], name: str, task: str = "sentiment") -> Run:
