@@ -56,6 +56,8 @@ def layers(tables: Tables) -> go.Figure:
         figure.update_yaxes(title=MEASURES[name], row=row, col=1)
         if name != "probing_delta":
             figure.update_yaxes(rangemode="tozero", row=row, col=1)
+        if name == "procrustes":  # at most 1; alone, what is nought but for rounding would fill it
+            figure.update_yaxes(range=[0, 1.05], row=row, col=1)
     figure.update_xaxes(dtick=1 if table["layer"].max() <= 24 else 4)
     figure.update_xaxes(title="layer", row=len(there), col=1)
     figure.update_layout(height=90 + 150 * len(there))
