@@ -352,10 +352,13 @@ def test_probing_is_what_edge_probing_tells(asked: Run) -> None:
 
 def test_every_figure_is_drawn(asked: Run) -> None:
     tables: dict[str, pd.DataFrame] = {name: asked.tables[name] for name in asked.tables}
+    rows = [("none", -1, 0.9, 0.0), ("encoder", 0, 0.8, -0.1), ("all", -1, 0.5, -0.4)]
+    columns = ["stack", "layer", "value", "change"]
+    back = pd.DataFrame(rows, columns=columns).assign(metric="accuracy")  # no task was learnt here
     for name, draw in EXPERIMENT.drawings().items():
-        figure = draw(tables)
+        figure = draw({**tables, "rewound": back})
         assert figure.data and harmless(figure)["layout"]["height"] > 100, name
-    assert set(asked.figures) == set(EXPERIMENT.drawings())
+    assert set(asked.figures) == set(EXPERIMENT.drawings()) - {"rewound"}
 
 
 def test_figures_stand_without_what_was_not_asked() -> None:

@@ -261,3 +261,13 @@ def test_a_model_without_a_head_of_its_own_is_adapted_and_kept(tmp_path: Path) -
     model = wb.load(str(zoo.make("distilbert", tmp_path / "zoo")))
     finetuned(model, parted(of_words), tmp_path / "kept", seeds=[0], rates=[1e-3], epochs=1)
     assert wb.load(str(tmp_path / "kept")).family == "distilbert"
+
+
+def test_where_dev_is_scored_the_part_that_chooses_is_another() -> None:
+    """As of CoLA, whose test set is kept back."""
+    corpus = corpus_of("no-test", train=of_words(40, 0), dev=of_words(20, 1))
+    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], epochs=1)
+    scores = found.tables["scores"]
+    assert set(scores["split"]) == {"dev", "part of train"}
+    keys = list(EXPERIMENTS["finetune"].tables["scores"].keys)
+    assert not scores.duplicated(keys).any()

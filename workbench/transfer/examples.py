@@ -54,6 +54,11 @@ class Split:
     scored: str
     notes: tuple[str, ...]
 
+    @property
+    def chosen_by(self) -> str:
+        """The name of what tells when to stop; where dev is scored, that was cut from train."""
+        return DEV if self.scored != DEV else f"part of {TRAIN}"
+
 
 def split_of(
     corpus: "Corpus",

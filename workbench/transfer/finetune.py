@@ -18,7 +18,7 @@ from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, T
 from workbench.models.huggingface import HuggingFace
 from workbench.transfer import kept
 from workbench.transfer.asked import Adapting, HeadKind
-from workbench.transfer.examples import DEV, metrics_of, split_of, told
+from workbench.transfer.examples import metrics_of, split_of, told
 from workbench.transfer.heads import Head
 from workbench.transfer.tasks import task_of
 from workbench.transfer.trials import Adapter, Trial, cut_in, trials
@@ -143,7 +143,9 @@ def _tables(
             "seconds": trial.seconds, "size": trial.size,
         }  # fmt: skip
         value = trial.learnt.score
-        scores.append({**own, "split": DEV, "metric": task.metric, "value": value, **cost})
+        scores.append(
+            {**own, "split": adapter.split.chosen_by, "metric": task.metric, "value": value, **cost}
+        )
         learning += [{**own, "step": n, "loss": v} for n, v in enumerate(trial.learnt.losses)]
         epochs += [
             {**own, "epoch": n, "metric": task.metric, "value": v}
