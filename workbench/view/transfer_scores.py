@@ -18,6 +18,7 @@ from workbench.view.transfer_learning import way, ways
 Tables = Mapping[str, pd.DataFrame]
 SERIES, ROOM = 20, 24  # pixels of a dot, and around the dots of a model
 TALL, BETWEEN = 250, 64  # pixels of a panel, and between two
+CUT = "part of train"  # what chooses the rate where dev is scored
 
 
 def scores(tables: Tables) -> go.Figure:
@@ -121,17 +122,20 @@ def cost(tables: Tables) -> go.Figure:
 
 def decided(tables: Tables) -> pd.DataFrame:
     """Scores on the scored part, by the metric that decides."""
-    table, metric = tables["scores"], tables["epochs"][["task", "metric"]].drop_duplicates()
-    scored = table[table["split"] != "dev"]
-    own: pd.DataFrame = (table if scored.empty else scored).merge(metric, on=["task", "metric"])
+    metric = tables["epochs"][["task", "metric"]].drop_duplicates()
+    own: pd.DataFrame = _scored(tables["scores"]).merge(metric, on=["task", "metric"])
     return own
+
+
+def _scored(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the scored part: not of dev; where dev was scored, not of what stood for it."""
+    cut = table.groupby("task")["split"].transform(lambda own: CUT in set(own))
+    return table[(table["split"] != "dev").where(~cut, table["split"] != CUT)]
 
 
 def by_seed(tables: Tables) -> go.Figure:
     """Every metric on the scored part: a mark a seed."""
-    table = tables["scores"]
-    scored = table[table["split"] != "dev"]
-    table = table if scored.empty else scored
+    table = _scored(tables["scores"])
     figure = go.Figure()
     for place, (seed, own) in enumerate(table.groupby("seed", sort=False)):
         figure.add_trace(
