@@ -10,7 +10,6 @@ import workbench as wb
 from workbench.errors import WorkbenchError
 from workbench.runs.launch import remove
 from workbench.runs.run import Run, all_runs, open_run
-from workbench.transfer.frozen_vs_finetuned import distinct
 
 QUICK: dict[str, Any] = {
     "train": 40, "dev": 20, "limit": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
@@ -46,6 +45,7 @@ def test_every_cell_is_a_run_and_the_table_is_what_they_say(table: Run) -> None:
         assert row["strong"] == value[(*key, "frozen", "lstm")]
         assert row["delta"] == pytest.approx(row["tuned"] - row["frozen"])
         assert row["lower"] <= row["upper"] and 0 < row["p_value"] <= 1
+        assert np.isnan(row["majority"]) == (row["task"] == "relatedness")
     for _, cell in cells.iterrows():
         scores = open_run(cell["run"]).tables["scores"]
         (metric,) = means.query("task == @cell.task")["metric"].unique()
@@ -94,7 +94,3 @@ def test_tables_of_ones_own_are_read_too(tmp_path: Any) -> None:
     run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=str(tmp_path), **how)
     delta = run.tables["delta"]
     assert delta["task"].tolist() == [tmp_path.name] and np.isnan(delta["strong"]).all()
-
-
-def test_two_of_one_name_are_told_apart() -> None:
-    assert distinct(["a", "b", "a"]) == ["a (1)", "b", "a (2)"]

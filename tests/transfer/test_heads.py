@@ -9,7 +9,7 @@ import workbench as wb
 from tests.transfer.conftest import corpus_of, doc_of, of_words
 from workbench.corpora.layers import Mention, set_spans
 from workbench.transfer.body import body_of
-from workbench.transfer.examples import Examples, metrics_of, split_of, told
+from workbench.transfer.examples import Examples, majority, metrics_of, split_of, told
 from workbench.transfer.fitting import guessed
 from workbench.transfer.heads import Head, Scale, pooled
 from workbench.transfer.sources import Live, Read
@@ -165,3 +165,21 @@ def test_gold_is_told_as_one_reads_it() -> None:
     assert of.names == ("bad", "good") and of.kind == "class"
     assert told(of, parts.test, 0, 1) == "good" and told(of, parts.test, 0, -1) == "(none of them)"
     assert isinstance(parts.test, Examples) and len(parts.test) == 3
+
+
+def test_who_has_looked_at_nothing_says_what_train_says_most_often() -> None:
+    docs = [doc_of(["a", "b"], kind=kind, mark=mark) for kind, mark in
+            (("x", 1.5), ("y", 2.0), ("y", 4.0))]  # fmt: skip
+    for doc in docs:
+        for word, tag in zip(doc, ("NOUN", "DET"), strict=True):
+            word.pos_ = tag
+    docs[2][0].pos_ = "DET"
+    corpus = corpus_of("blind", train=docs, dev=docs[:1], test=docs[:2])
+    found = {}
+    for name in ("kind", "mark", "pos"):
+        of = task_of(corpus, name)
+        parts = split_of(corpus, of, None, 0, 9, 9, 9)
+        found[name] = majority(of, parts.train, parts.test)
+        if name == "kind":
+            assert metrics_of(of, parts.test, found[name])["accuracy"].value() == 0.5
+    assert found == {"kind": [1, 1], "mark": [2.5, 2.5], "pos": [[0, 0], [0, 0]]}

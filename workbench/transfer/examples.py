@@ -4,6 +4,7 @@ Texts of which nothing is said are left out, and counted; what cannot be learnt 
 that says why. Costs the encoded texts.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -140,6 +141,22 @@ def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mappin
     said = [[answer_text(examples.batch, n, span) for span in gold[n]] for n in texts]
     thought = [_answer(examples.batch, n, guesses[n]) for n in texts]
     return answer_metrics(said, thought)
+
+
+def majority(task: Task, train: Examples, test: Examples) -> list[Any]:
+    """What one thinks of every text who has looked at none: what train says most often."""
+    lengths = np.diff(test.batch.word_offsets).tolist()
+    if task.kind == "answers":
+        return [[] for _ in lengths]
+    if task.kind == "entities":
+        return [[0] * length for length in lengths]
+    gold: Any = train.gold
+    if task.kind == "score":
+        return [float(np.mean(gold))] * len(test)
+    if task.kind == "class":
+        return [Counter(gold).most_common(1)[0][0]] * len(test)
+    most = Counter(tag for tags in gold for tag in tags if tag >= 0).most_common(1)[0][0]
+    return [[most] * length for length in lengths]
 
 
 def told(task: Task, examples: Examples, place: int, gold: Any) -> str:

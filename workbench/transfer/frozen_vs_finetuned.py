@@ -16,9 +16,10 @@ from pydantic import Field
 from workbench.bootstrap import interval, p_value, resampled
 from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.transfer.asked import Adapting, HeadKind
-from workbench.transfer.examples import Split, metrics_of, split_of
+from workbench.transfer.examples import Split, majority, metrics_of, split_of
 from workbench.transfer.finetune import KEY, Finetune
 from workbench.transfer.finetune import TABLES as CELL_TABLES
+from workbench.transfer.names import names_of
 from workbench.transfer.tasks import corpora_of, task_of
 from workbench.transfer.ways import Method
 
@@ -47,7 +48,8 @@ TABLES = {
     "delta": Table(
         "What is won over the frozen model under the same head: means over seeds, with 95 % "
         "intervals (texts and seeds drawn again) and p-values, uncorrected. strong: the frozen "
-        "model under an LSTM.",
+        "model under an LSTM; majority: what says of every text what train says most often (empty "
+        "where that has no score).",
         ("task", "model", "method", "metric"),
     ),
     "means": Table(
@@ -136,7 +138,7 @@ def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -
     ]
     found = inputs.ask_all(questions, lambda done: progress(done, number, "models"))
     answers = [found[order.index(place)] for place in range(number)]
-    names = distinct([model.name for model in inputs.models])
+    names = names_of(inputs.models)
     tables = {
         name: pd.concat(
             [
@@ -151,14 +153,6 @@ def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -
         Caveat(each.text, tuple(each.beside)) for answer in answers for each in answer.caveats
     )
     return Result(tables, caveats=tuple(caveats))
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Names of models, told apart where two are called alike."""
-    return [
-        name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
-        for place, name in enumerate(names)
-    ]
 
 
 def _ways(settings: FrozenVsFinetuned) -> list[tuple[Method, HeadKind]]:
@@ -210,6 +204,8 @@ def _compared(
         for n, cell in enumerate(cells)
     ]
     place = {(cell.method, cell.head): n for n, cell in enumerate(cells)}
+    blind = majority(split.task, split.train, split.test)
+    baseline = metrics_of(split.task, split.test, blind)[metric].value()
     frozen, strong = place[FROZEN, "plain"], place.get((FROZEN, "lstm"))
     delta = []
     for n, cell in enumerate(cells):
@@ -222,7 +218,7 @@ def _compared(
                 "task": cell.task, "model": cell.model, "method": cell.method, "metric": metric,
                 "frozen": values[frozen], "tuned": values[n], "delta": values[n] - values[frozen],
                 "lower": float(low), "upper": float(high), "p_value": float(p_value(change)),
-                "strong": np.nan if strong is None else values[strong],
+                "strong": np.nan if strong is None else values[strong], "majority": baseline,
             }
         )  # fmt: skip
     return means, delta

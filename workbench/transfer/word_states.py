@@ -27,6 +27,7 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import Inputs, Progress
 from workbench.transfer.cka import FEWEST, debiased_cka
 from workbench.transfer.moments import Moments
+from workbench.transfer.names import names_of
 from workbench.transfer.procrustes import procrustes_distance
 
 AT_ONCE = 1024  # words read at a time
@@ -111,18 +112,6 @@ def _home(scratch: Path | None) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="workbench-") as folder:
         yield Path(folder)
-
-
-def names_of(models: Sequence[Model]) -> list[str]:
-    """A name each: where one comes again it is numbered."""
-    found: list[str] = []
-    for model in models:
-        name, number = model.name, 1
-        while name in found:
-            number += 1
-            name = f"{model.name} ({number})"
-        found.append(name)
-    return found
 
 
 def _states(model: Model, name: str, batch: Batch, home: Path, progress: Progress) -> States:
