@@ -21,7 +21,7 @@ class Adapting(Settings):
     limit: int | None = Field(
         None, ge=1, description="Texts that are scored, at most; all of the part if left out."
     )
-    train: int = Field(400, ge=2, le=10_000_000, description="Texts that are learnt from.")
+    train: int = Field(300, ge=2, le=10_000_000, description="Texts that are learnt from.")
     dev: int = Field(
         200, ge=1, le=1_000_000, description="Texts that choose the rate and tell when to stop."
     )
@@ -39,7 +39,7 @@ class Adapting(Settings):
         ge=1,
         le=1000,
         description="Times through the texts, at most; if left out, 5 of what is fine-tuned, 15 of "
-        "a frozen model (6 under an LSTM), 6 where few weights learn.",
+        "a frozen model (4 under an LSTM), 6 where few weights learn.",
     )
     texts: int = Field(16, ge=1, le=4096, description="Texts in a step.")
     patience: int = Field(3, ge=1, le=1000, description="Epochs without gain on dev, then it ends.")

@@ -47,7 +47,7 @@ EPOCHS: Mapping[Method, int] = {  # what learns little at a time learns longer
     "frozen": 15, "lora": 6, "adapters": 6, "prefix": 6, "prompt": 6, "bitfit": 6,
 }  # fmt: skip
 USUAL = 5  # epochs of what is fine-tuned
-STRONG = 6  # of a frozen model under an LSTM
+STRONG = 4  # of a frozen model under an LSTM
 
 
 @dataclass(frozen=True)
