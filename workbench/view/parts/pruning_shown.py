@@ -3,52 +3,30 @@
 Only the view that is open is drawn. Costs milliseconds, but for the slider.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from workbench.view import pruning as drawn
-from workbench.view.parts import earlier, figures, results, tables
-from workbench.view.parts.problems import told
+from workbench.view.parts import earlier, results, tables, views
 from workbench.view.parts.pruning_kept import kept_model
 from workbench.view.parts.pruning_live import slider
+from workbench.view.parts.views import View
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from workbench.runs.run import Run
-
-View = Callable[["Run"], None]
 
 
 def show(run: "Run") -> None:
     """A run that is done."""
     results.heading(run)
     results.caveats(run)
-    views = VIEWS[run.spec.experiment]
-    tabs = st.tabs(list(views), key="view", bind="query-params")
-    for tab, view in zip(tabs, views.values(), strict=True):
-        if tab.open:
-            with tab, told():
-                view(run)
-
-
-def _draw(run: "Run", name: str, figure: "go.Figure", about: str) -> None:
-    from workbench.report.drawings import Drawing
-    from workbench.view.harmless import harmless
-
-    figures.draw(Drawing(name, about, harmless(figure)), f"{name} {run.name}")
-
-
-def _of(run: "Run", name: str, draw: Callable[[Mapping[str, object]], "go.Figure"]) -> None:
-    """One of the run's own figures."""
-    there = {table: tables.of(run, table) for table in run.tables}
-    _draw(run, name, draw(there), " ".join((draw.__doc__ or "").split()))
+    views.show(run, VIEWS[run.spec.experiment])
 
 
 def importance(run: "Run") -> None:
-    _of(run, "importance", drawn.importance)  # type: ignore[arg-type]
+    views.of(run, "importance", drawn.importance)
     st.caption("The page Attention shows these as badges: choose the run under More.")
 
 
@@ -70,12 +48,12 @@ def side_by_side(run: "Run") -> None:
     first, loss = tables.of(run, "importance"), drawn.lost(exact, mode)
     left, right = st.columns(2)
     with left:
-        _draw(run, "importance", drawn.grid(first, "importance", "importance"),
+        views.draw(run, "importance", drawn.grid(first, "importance", "importance"),
               "Importance: the mean size of the loss' slope at each head's gate.")  # fmt: skip
     with right:
-        _draw(run, "ablation", drawn.grid(loss, "delta", "added", around=True),
+        views.draw(run, "ablation", drawn.grid(loss, "delta", "added", around=True),
               "Exact: what is added to the loss without each head.")  # fmt: skip
-    _draw(run, "agreement", drawn.beside(first, loss),
+    views.draw(run, "agreement", drawn.beside(first, loss),
           "A mark a head: far from the others, the two disagree.")  # fmt: skip
 
 
@@ -83,7 +61,7 @@ def pairs(run: "Run") -> None:
     if "pairs" not in run.tables:
         st.text("Pairs were not asked for: set pairs to layer or all.")
         return
-    _of(run, "pairs", drawn.pairs)  # type: ignore[arg-type]
+    views.of(run, "pairs", drawn.pairs)
 
 
 def curves(run: "Run") -> None:
@@ -94,7 +72,7 @@ def curves(run: "Run") -> None:
         bind="query-params",
     )  # fmt: skip
     about = drawn.curve.__doc__ if metric == "loss" else drawn.accuracy.__doc__
-    _draw(run, f"curve of {metric}", drawn.curves(table, str(metric)), str(about))
+    views.draw(run, f"curve of {metric}", drawn.curves(table, str(metric)), str(about))
     summary = tables.of(run, "summary")
     own = summary[summary["metric"] == metric]
     shown = own.assign(
@@ -114,12 +92,12 @@ def curves(run: "Run") -> None:
         },
         key=f"summary {run.name}",
     )
-    _of(run, "alone", drawn.alone)  # type: ignore[arg-type]
+    views.of(run, "alone", drawn.alone)
 
 
 def gates(run: "Run") -> None:
-    _of(run, "gates", drawn.gates)  # type: ignore[arg-type]
-    _of(run, "survival", drawn.survival)  # type: ignore[arg-type]
+    views.of(run, "gates", drawn.gates)
+    views.of(run, "survival", drawn.survival)
 
 
 def roles(run: "Run") -> None:
@@ -138,7 +116,7 @@ def roles(run: "Run") -> None:
     )
     heads = tables.of(open_run(name if name in fitting else fitting[0]), "heads")
     about = "Heads of each role that stay at each price or budget, as Voita et al. (2019) have it."
-    _draw(run, "roles", drawn.by_role(tables.of(run, "gates"), heads), about)
+    views.draw(run, "roles", drawn.by_role(tables.of(run, "gates"), heads), about)
 
 
 def all_tables(run: "Run") -> None:

@@ -3,7 +3,7 @@
 Only the view that is open is drawn. Costs milliseconds, but for trying a sentence.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -14,19 +14,17 @@ from workbench.view import (
     transfer_pretraining,
     transfer_scores,
 )
-from workbench.view.parts import figures, results, tables
-from workbench.view.parts.problems import told
+from workbench.view.parts import results, tables, views
 from workbench.view.parts.transfer_beside import beside
 from workbench.view.parts.transfer_trying import trying
+from workbench.view.parts.views import View
 from workbench.view.transfer import delta
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
 
     from workbench.runs.run import Run
 
-View = Callable[["Run"], None]
 SEEDS = "Fewer than three seeds"
 MISSING = {
     "heads": "Attention was not compared: the model has no heads, or the two read other pieces.",
@@ -42,44 +40,21 @@ def show(run: "Run") -> None:
     """A run that is done."""
     results.heading(run)
     results.caveats(run, SEEDS)
-    views = VIEWS[run.spec.experiment]
-    tabs = st.tabs(list(views), key="view", bind="query-params")
-    for tab, view in zip(tabs, views.values(), strict=True):
-        if tab.open:
-            with tab, told():
-                view(run)
-
-
-def _draw(run: "Run", name: str, figure: "go.Figure", about: str) -> None:
-    from workbench.report.drawings import Drawing
-    from workbench.view.harmless import harmless
-
-    figures.draw(Drawing(name, about, harmless(figure)), f"{name} {run.name}")
-
-
-def _of(
-    run: "Run",
-    name: str,
-    draw: "Callable[[Mapping[str, pd.DataFrame]], go.Figure]",
-    there: "Mapping[str, pd.DataFrame] | None" = None,
-) -> None:
-    """One of the run's own figures; of some rows alone where they are given."""
-    there = {table: tables.of(run, table) for table in run.tables} if there is None else there
-    _draw(run, name, draw(there), " ".join((draw.__doc__ or "").split()))
+    views.show(run, VIEWS[run.spec.experiment])
 
 
 def who_gains(run: "Run") -> None:
     """The table of Peters et al. (2019), as a picture and in numbers."""
-    _of(run, "delta", delta)
+    views.of(run, "delta", delta)
     tables.draw(tables.of(run, "delta"), f"delta {run.name}")
 
 
 def scores(run: "Run") -> None:
-    _of(run, "scores", transfer_scores.scores)
+    views.of(run, "scores", transfer_scores.scores)
 
 
 def cost(run: "Run") -> None:
-    _of(run, "cost", transfer_scores.cost)
+    views.of(run, "cost", transfer_scores.cost)
 
 
 def curves(run: "Run") -> None:
@@ -91,8 +66,8 @@ def curves(run: "Run") -> None:
             "model": _one(parts["learning"], "model", "adapted", "Model adapted"),
         }
     own = {name: _rows(table, chosen) for name, table in parts.items()}
-    _of(run, "learning", transfer_learning.learning, own)
-    _of(run, "epochs", transfer_learning.epochs, own)
+    views.of(run, "learning", transfer_learning.learning, own)
+    views.of(run, "epochs", transfer_learning.epochs, own)
 
 
 def _one(table: "pd.DataFrame", column: str, key: str, label: str) -> str:
@@ -110,7 +85,7 @@ def _rows(table: "pd.DataFrame", chosen: Mapping[str, str]) -> "pd.DataFrame":
 
 def by_seed(run: "Run") -> None:
     """Scores, and what was thought of each text."""
-    _of(run, "scores by seed", transfer_scores.by_seed)
+    views.of(run, "scores by seed", transfer_scores.by_seed)
     st.subheader("What was thought of each text", anchor=False)
     table = tables.of(run, "predictions")
     if st.toggle("Only what is wrong", key="wrong", bind="query-params"):
@@ -120,8 +95,8 @@ def by_seed(run: "Run") -> None:
 
 
 def curves_of_one(run: "Run") -> None:
-    _of(run, "learning", transfer_learning.learning)
-    _of(run, "epochs", transfer_learning.epochs)
+    views.of(run, "learning", transfer_learning.learning)
+    views.of(run, "epochs", transfer_learning.epochs)
 
 
 def _part(name: str, draw: Any) -> View:
@@ -129,7 +104,7 @@ def _part(name: str, draw: Any) -> View:
 
     def view(run: "Run") -> None:
         if name in run.tables:
-            _of(run, name, draw)
+            views.of(run, name, draw)
         else:
             st.text(MISSING.get(name, "There is no such table in this run."))
 
