@@ -8,6 +8,7 @@ the run that asked. Costs a folder a question.
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import WorkbenchError
@@ -71,14 +72,7 @@ def _question(asked: Asked, device: str, named: Mapping[int, Any], seen: Seen) -
     )
     for reason in question.misfits():
         raise reason
-    return Question(
-        spec,
-        question.experiment,
-        question.settings,
-        question.corpora,
-        question.models,
-        question.facts,
-    )
+    return replace(question, spec=spec)
 
 
 def _as_named(

@@ -4,7 +4,7 @@ Of an encoder-decoder the encoder alone. A body is never the model it was made o
 is. Costs a copy of the weights, and one backward pass over a few pieces.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.pieces import Pieces
-from workbench.engine.taps import StackName, Tap
+from workbench.engine.taps import StackName
 from workbench.models.fresh import copied
 from workbench.models.huggingface import HuggingFace
 from workbench.models.parts import Where, where
@@ -53,15 +53,15 @@ class Body:
         if self.net is not None:
             self.net.train(learning)
 
-    def states(self, text: Pieces, taps: Iterable[Tap] = ()) -> Sequence[Tensor]:
+    def states(self, text: Pieces) -> Sequence[Tensor]:
         """Every layer's, embeddings first.  # [batch, pieces, width] each"""
-        return states(self.model, text, taps)
+        return states(self.model, text)
 
 
-def states(model: Model, text: Pieces, taps: Iterable[Tap] = ()) -> Sequence[Tensor]:
+def states(model: Model, text: Pieces) -> Sequence[Tensor]:
     """The same of any model: of the stack that reads the text."""
     if isinstance(model, HuggingFace):
-        output = model.forward(text, taps=taps, alone=True)
+        output = model.forward(text, alone=True)
     else:
         output = model.forward(text)
     return output.hidden[model.stacks[0].name]

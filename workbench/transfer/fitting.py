@@ -76,10 +76,10 @@ def learn(
     told: Callable[[int, int, float], object] = lambda step, steps, loss: None,
 ) -> Learnt:
     """Fit head and body; the same seed gives the same weights."""
-    optimiser, schedule = _optimiser(head, made, plan, steps_of(len(train[0]), plan))
+    steps = steps_of(len(train[0]), plan)
+    optimiser, schedule = _optimiser(head, made, plan, steps)
     moving = [weights for group in optimiser.param_groups for weights in group["params"]]
     found, best, since = Learnt(), _copies(moving), 0
-    steps = steps_of(len(train[0]), plan)
     devices = [made.body.model.device] if made.body.model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(plan.seed)

@@ -5,7 +5,7 @@ a word's pieces: what is mixed first, or averaged first, is the same. Costs of `
 a batch; of `Still` one pass over all texts, and 4 bytes a number on disk.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from workbench.engine.model import Model
 from workbench.engine.passes import narrowed
 from workbench.engine.pieces import Pieces
 from workbench.engine.store import Store, by_word, pooled
-from workbench.engine.taps import Tap
 from workbench.transfer.body import Body
 
 Mix = Callable[[Sequence[Tensor]], Tensor]
@@ -57,11 +56,10 @@ class Live:
         self,
         body: Body,
         batch: Batch,
-        taps: Callable[[], Iterable[Tap]] = tuple,
         widened: Callable[[Pieces], Pieces] = lambda text: text,
     ) -> None:
         """`widened` puts pieces of its own before each text."""
-        self.body, self.taps = body, taps
+        self.body = body
         text = widened(body.model.encode(batch))
         self.cut = len({row for row, *_ in text.cut})  # texts that were too long
         self.text = replace(text, unaligned=(), cut=())
@@ -76,7 +74,7 @@ class Live:
         device = self.body.model.device
         some = narrowed(self.text.take(list(texts)), width).to(device)
         with _precise(device):
-            mixed = mix(self.body.states(some, self.taps()))  # [batch, pieces, width]
+            mixed = mix(self.body.states(some))  # [batch, pieces, width]
         words, there = by_word(mixed.float(), some, "mean")
         second = self.segments[list(texts), : words.shape[1]].to(device)
         return Read(words, there, second)
@@ -85,17 +83,8 @@ class Live:
 class Still:
     """Every layer's words, computed once by a model that stays as it is."""
 
-    def __init__(
-        self,
-        model: Model,
-        batch: Batch,
-        home: Path,
-        told: Callable[[Any], object] | None = None,
-    ) -> None:
-        store, report = pooled(
-            model, batch, home, stack=model.stacks[0].name, kind="fp32", progress=told
-        )
-        self.cut = 0 if report is None else report.cut
+    def __init__(self, model: Model, batch: Batch, home: Path) -> None:
+        store, _ = pooled(model, batch, home, stack=model.stacks[0].name, kind="fp32")
         self.layers = _layers(store)
         self.missing = torch.from_numpy(store.missing)  # [all words]
         self.starts = torch.from_numpy(batch.word_offsets)  # [texts + 1]
