@@ -17,7 +17,16 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.experiment import (
+    Asked,
+    Caveat,
+    Experiment,
+    Inputs,
+    Progress,
+    Result,
+    Settings,
+    Table,
+)
 from workbench.files import written_whole
 
 Mood = Literal[
@@ -144,16 +153,38 @@ class Asks(Settings):
     times: int = Field(2, ge=1, description="How many questions.")
     pause: float = Field(0.0, ge=0, description="Seconds that a step takes.")
     mood: Mood = Field("well", description="How the last one goes.")
+    beside: bool = Field(False, description="All at once, not one after another.")
 
 
 def asks(inputs: Inputs, settings: Asks, progress: Progress) -> Result:
     """Have several others answered, and lay their sums together."""
+    last = settings.times - 1
+    questions = [
+        Asked(
+            "steps",
+            settings={
+                "steps": settings.steps,
+                "pause": settings.pause,
+                "mood": settings.mood if number == last else "well",
+            },
+            seed=number,
+        )
+        for number in range(settings.times)
+    ]
+
+    def told(done: int) -> None:
+        progress(done, settings.times, "asking")
+
+    if settings.beside:
+        answers = inputs.ask_all(questions, told)
+    else:
+        answers = []
+        for number, question in enumerate(questions):
+            told(number)
+            answers += inputs.ask_all([question])
     parts = []
-    for number in range(settings.times):
-        progress(number, settings.times, "asking")
-        mood = settings.mood if number == settings.times - 1 else "well"
-        how = {"steps": settings.steps, "pause": settings.pause, "mood": mood}
-        found = inputs.ask("steps", settings=how, seed=number).tables["sums"].copy()
+    for number, answer in enumerate(answers):
+        found = answer.tables["sums"].copy()
         found.insert(0, "asked", number)
         parts.append(found)
     return Result({"sums": pd.concat(parts, ignore_index=True)})

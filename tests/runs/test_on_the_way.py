@@ -5,6 +5,7 @@ import signal
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from tests.runs.conftest import done, finished, wait_until
 from workbench.runs import events, launch, status
@@ -21,23 +22,25 @@ def parts_of(run: Run) -> list[Run]:
     return [other for other, now in all_runs() if now.part_of == run.name]
 
 
-def test_each_is_a_run_that_is_never_computed_twice() -> None:
+@pytest.mark.parametrize("beside", [False, True])
+def test_each_is_a_run_that_is_never_computed_twice(beside: bool) -> None:
     alone = done(ask("steps", settings={"steps": 2}, seed=1).spec)
-    run = done(question(times=3))
+    run = done(question(times=3, beside=beside))
     (first, second) = sorted(parts_of(run), key=lambda part: part.spec.seed)
     assert [first.spec.seed, second.spec.seed] == [0, 2], "the one of seed 1 was there before"
     sums = run.tables["sums"]
     own = sums[sums["asked"] == 1].drop(columns="asked").reset_index(drop=True)
     assert own.equals(pd.DataFrame(alone.tables["sums"]))
     before = {part.name: now.ended for part, now in all_runs() if part.name != run.name}
-    larger = done(question(times=4))
+    larger = done(question(times=4, beside=beside))
     after = {part.name: now.ended for part, now in all_runs()}
     assert before.items() <= after.items()
     assert len(parts_of(larger)) == 1
 
 
-def test_one_that_fails_is_named_and_the_others_are_kept() -> None:
-    run = finished(launch.start(question(mood="raises")))
+@pytest.mark.parametrize("beside", [False, True])
+def test_one_that_fails_is_named_and_the_others_are_kept(beside: bool) -> None:
+    run = finished(launch.start(question(mood="raises", beside=beside)))
     failure = run.status.failure
     assert run.status.state == "failed" and failure
     well, raises = sorted(parts_of(run), key=lambda part: part.spec.seed)
@@ -74,3 +77,14 @@ def test_cancelling_a_part_alone_says_which_one_is_missing() -> None:
     (part.path / status.CANCEL).touch()
     failure = finished(run).status.failure
     assert failure and part.name in failure.where and "cancelled" in failure.what
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_one_that_somebody_else_cancels_is_begun_anew(beside: bool) -> None:
+    own = launch.start(ask("steps", settings={"steps": 60, "pause": 0.03}, seed=0).spec)
+    wait_until(lambda: own.status.state == "running")
+    run = launch.start(question(steps=60, pause=0.03, beside=beside))
+    wait_until(lambda: run.status.state == "running")
+    launch.cancel(own)
+    assert finished(run).status.state == "done"
+    assert (own.status.state, own.status.part_of) == ("done", run.name)

@@ -56,7 +56,7 @@ class WordModel:
     ) -> None:
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
-        self.weights, self._states, self._own_words = weights, states, tuple(words)
+        self.weights, self._states, self.vocabulary = weights, states, tuple(words)
         self.bilm = bilm  # ELMo with its softmax
         self.anew = anew  # the same with weights drawn from a seed
         self.again = again  # the same with weights of its own
@@ -85,7 +85,7 @@ class WordModel:
         for key, tensor in sorted(self.weights.items()):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        digest.update("\0".join(self._own_words).encode())
+        digest.update("\0".join(self.vocabulary).encode())
         return digest.hexdigest()
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:

@@ -6,7 +6,6 @@ the run that asked. Costs a folder a question.
 """
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
-EVERY = 0.2  # seconds between looks at the runs under way
 Told = Callable[[int], object]
 
 
@@ -85,44 +83,36 @@ def _here(question: Question, told: Journal) -> Run:
     """The run that answers, when it is done, in this process."""
     from workbench.runs.execute import handed_over
     from workbench.runs.launch import follow, start
+    from workbench.runs.parts import ended_with_others
 
     opened = handed_over(question.models, question.corpora)
-    run = start(question.spec, opened=opened, part_of=told.folder.name)
-    for _ in follow(run):  # another process may be at it
+    whole = told.folder.name
+    while True:
+        run = start(question.spec, opened=opened, part_of=whole)
+        for _ in follow(run):  # another process may be at it
+            told.check()
+        now = run.status
+        if not ended_with_others(now, whole):
+            _require_done(run, now, told)
+            return run
         told.check()
-    _require_done(run, run.status, told)
-    return run
 
 
 def _side_by_side(specs: Sequence[Spec], told: Journal, done: Told) -> Sequence[Run]:
     """The runs that answer, each in a process of its own, as many at a time as there are cores."""
-    from workbench.runs.launch import end, looked, own_threads, start
+    from workbench.runs.launch import own_threads, start
+    from workbench.runs.parts import all_ended
 
     most = min(len(specs), os.cpu_count() or 1)
-    cores = max(1, (os.cpu_count() or 1) // most)
-    threads = own_threads() or {"OMP_NUM_THREADS": str(cores)}
-    waiting, runs = list(enumerate(specs)), dict[int, Run]()
-    active: dict[int, Run] = {}
-    try:
-        while waiting or active:
-            while waiting and len(active) < most:
-                place, spec = waiting.pop(0)
-                run = start(spec, share=True, part_of=told.folder.name, threads=threads)
-                active[place] = runs[place] = run
-            for place, run in list(active.items()):
-                now = looked(run)
-                if now.under_way:
-                    continue
-                del active[place]
-                _require_done(run, now, told)
-            done(len(runs) - len(active))
-            told.check()
-            if active:
-                time.sleep(EVERY)
-    except BaseException:
-        end([run for run in active.values() if run.status.part_of == told.folder.name])
-        raise
-    return [runs[place] for place in sorted(runs)]
+    threads = own_threads() or {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // most))}
+    return all_ended(
+        specs,
+        told,
+        most,
+        begin=lambda spec: start(spec, share=True, part_of=told.folder.name, threads=threads),
+        ended=lambda run, now: _require_done(run, now, told),
+        done=done,
+    )
 
 
 def _require_done(run: Run, now: Status, told: Journal) -> None:

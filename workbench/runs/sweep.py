@@ -9,7 +9,6 @@ waits, and lays their tables under one another with the values in front. Costs i
 
 import os
 import re
-import time
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -20,12 +19,12 @@ from workbench.errors import WorkbenchError, did_you_mean, listed
 from workbench.experiment import EXPERIMENTS, Caveat, Experiment, Result, Table
 from workbench.runs import queue, spec
 from workbench.runs.asking import Question, ask
-from workbench.runs.journal import Cancelled, Journal
-from workbench.runs.launch import end, looked, start
+from workbench.runs.journal import Journal
+from workbench.runs.launch import start
+from workbench.runs.parts import all_ended
 from workbench.runs.run import Run
 
 MOST = 10_000  # runs of one sweep
-EVERY = 0.2  # seconds between looks at the runs under way
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 INPUTS = ("model", "corpus", "seed", "split", "precision")  # swept beside settings
 
@@ -152,31 +151,15 @@ def _stacked(keys: Sequence[str], parts: Mapping[tuple[Any, ...], pd.DataFrame])
 def _answered(asked: spec.Spec, told: Journal, share: bool) -> list[Run]:
     """Every part's run, when all have ended."""
     sweep, scheduler = told.folder.name, told.status.parts_on
-    waiting, runs = list(enumerate(asked.parts)), dict[int, Run]()
-    active: dict[int, Run] = {}
-    most = len(waiting) if scheduler else (os.cpu_count() or 1) if share else _slots(asked) + 1
-    try:
-        while waiting or active:
-            while waiting and len(active) < most:
-                place, part = waiting.pop(0)
-                run = start(part, share=share, scheduler=scheduler, part_of=sweep)
-                active[place] = runs[place] = run
-            for place, run in list(active.items()):
-                now = looked(run)
-                if now.under_way:
-                    continue
-                del active[place]
-                told.log(f"{run.name}: {now.state}")
-                if now.state == "cancelled" and now.part_of != sweep:
-                    waiting.append((place, asked.parts[place]))  # with another sweep, not with us
-            told(len(runs) - len(active), len(asked.parts), "runs")
-            told.check()
-            if active:
-                time.sleep(EVERY)
-    except Cancelled:
-        end([run for run in active.values() if run.status.part_of == sweep])
-        raise
-    return [runs[place] for place in sorted(runs)]
+    number = len(asked.parts)
+    return all_ended(
+        asked.parts,
+        told,
+        number if scheduler else (os.cpu_count() or 1) if share else _slots(asked) + 1,
+        begin=lambda part: start(part, share=share, scheduler=scheduler, part_of=sweep),
+        ended=lambda run, now: told.log(f"{run.name}: {now.state}"),
+        done=lambda ended: told(ended, number, "runs"),
+    )
 
 
 def _slots(asked: spec.Spec) -> int:

@@ -1,10 +1,7 @@
-"""The optimiser's parts: fused AdamW, which weights decay, the gradient's norm, bf16 arithmetic.
+"""The optimiser's parts: fused AdamW, which weights decay, the gradient's norm.
 
 Costs 8 bytes a parameter for the two moments.
 """
-
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,10 +30,3 @@ def clipped(net: nn.Module, most: float) -> Tensor:
     """The gradient's norm before it is brought down to `most`."""
     trained = [p for p in net.parameters() if p.grad is not None]
     return nn.utils.clip_grad_norm_(trained, most or float("inf"))
-
-
-def autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """bf16 arithmetic on a GPU that has it; float32 elsewhere, and for weights everywhere."""
-    if device.type == "cuda" and torch.cuda.is_bf16_supported():
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()

@@ -19,11 +19,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from workbench.errors import WorkbenchError
+from workbench.models.precision import autocast
 from workbench.training.checkpoint import NAME, load_checkpoint, save_checkpoint
 from workbench.training.curves import Row
 from workbench.training.distributed import Place
 from workbench.training.feed import feed, seed_of
-from workbench.training.optimiser import adamw, autocast, clipped
+from workbench.training.optimiser import adamw, clipped
 from workbench.training.record import Record
 from workbench.training.schedule import multiplier
 from workbench.training.task import Micro, Plan, Progress, Task

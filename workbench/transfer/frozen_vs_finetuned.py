@@ -16,8 +16,9 @@ from pydantic import Field
 from workbench.bootstrap import interval, p_value, resampled
 from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.transfer.asked import Adapting, HeadKind
-from workbench.transfer.examples import Split, majority, metrics_of, split_of
-from workbench.transfer.finetune import KEY, Finetune
+from workbench.transfer.cells import cell_of, texts_of
+from workbench.transfer.examples import Split, majority, metrics_of
+from workbench.transfer.finetune import KEY
 from workbench.transfer.finetune import TABLES as CELL_TABLES
 from workbench.transfer.names import names_of
 from workbench.transfer.tasks import corpora_of, task_of
@@ -99,13 +100,16 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     rows: dict[str, list[Any]] = {"delta": [], "means": []}
     cells: list[Cell] = []
     for corpus, name in asked:
-        split = _split(inputs, settings, corpus, name)
+        split = texts_of(inputs, settings, corpus, name)
         notes += [f"{split.task.name}: {note}" for note in split.notes]
         own: list[Cell] = []
         for method, head in ways:
             what = f"{split.task.name}, {method}"
             progress(len(cells) + len(own), total, what if head == "plain" else f"{what}, LSTM")
-            answer = _cell(inputs, settings, corpus, name, method, head)
+            cell = cell_of(
+                inputs, settings, inputs.model, corpus, name, method, head, settings.keep
+            )
+            (answer,) = inputs.ask_all([cell])
             own.append(Cell(inputs.model.name, split.task.name, method, head, answer))
         cells += own
         means, delta = _compared(own, split, inputs.seed)
@@ -160,33 +164,6 @@ def _ways(settings: FrozenVsFinetuned) -> list[tuple[Method, HeadKind]]:
     ways: list[tuple[Method, HeadKind]] = [(FROZEN, "plain")]
     ways += [(method, "plain") for method in others]
     return [*ways, (FROZEN, "lstm")] if settings.strong else ways
-
-
-def _split(inputs: Inputs, settings: Adapting, corpus: "Corpus", name: str) -> Split:
-    """The same texts as each cell has."""
-    return split_of(
-        corpus,
-        task_of(corpus, name),
-        inputs.split if inputs.split in corpus.splits else None,
-        inputs.seed,
-        settings.train,
-        settings.dev,
-        settings.limit,
-    )
-
-
-def _cell(
-    inputs: Inputs,
-    settings: FrozenVsFinetuned,
-    corpus: "Corpus",
-    name: str,
-    method: Method,
-    head: HeadKind,
-) -> Answer:
-    shared = {field: getattr(settings, field) for field in Adapting.model_fields}
-    own = Finetune(**shared, task=name, method=method, head=head, keep=settings.keep)
-    split = inputs.split if inputs.split in corpus.splits else None
-    return inputs.ask("finetune", [inputs.model], [corpus], own.model_dump(), split=split)
 
 
 def _compared(

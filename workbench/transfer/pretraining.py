@@ -19,8 +19,9 @@ from workbench.bootstrap import interval, p_value, resampled
 from workbench.errors import WorkbenchError
 from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.transfer.asked import Adapting, HeadKind, Rate, Seed
-from workbench.transfer.examples import Split, metrics_of, split_of
-from workbench.transfer.finetune import KEY, Finetune
+from workbench.transfer.cells import cell_of, texts_of
+from workbench.transfer.examples import Split, metrics_of
+from workbench.transfer.finetune import KEY
 from workbench.transfer.tasks import corpora_of, task_of
 from workbench.transfer.ways import Method
 
@@ -211,15 +212,7 @@ def _tasks(inputs: Inputs, settings: Pretraining) -> list[Scored]:
     found = []
     for given in inputs.corpora[1:] or inputs.corpora:
         for corpus, name in corpora_of(given, settings.tasks):
-            split = split_of(
-                corpus,
-                task_of(corpus, name),
-                inputs.split if inputs.split in corpus.splits else None,
-                inputs.seed,
-                settings.train,
-                settings.dev,
-                settings.limit,
-            )
+            split = texts_of(inputs, settings, corpus, name)
             found.append(Scored(corpus, name, split))
     names = [scored.split.task.name for scored in found]
     if not found:
@@ -286,29 +279,16 @@ def _cells(
     progress: Progress,
 ) -> list[Cell]:
     """Every model on every task."""
-    shared = {name: getattr(settings, name) for name in Adapting.model_fields}
     wanted, questions = [], []
     for scored in tasks:
-        split = inputs.split if inputs.split in scored.corpus.splits else None
         for model in models:
-            own = Finetune(
-                **shared,
-                task=scored.name,
-                method=settings.method,
-                head=ARMS[model.arm].head,
-                keep=False,
-            )
+            head = ARMS[model.arm].head
             for seed in seeds:
                 folder = _folder(trained[_source(model, seed)])
                 wanted.append((model, seed, scored.split.task.name))
                 questions.append(
-                    Asked(
-                        "finetune",
-                        [folder],
-                        [scored.corpus],
-                        own.model_dump(),
-                        split,
-                        inputs.seed,
+                    cell_of(
+                        inputs, settings, folder, scored.corpus, scored.name, settings.method, head
                     )
                 )
     what = "models adapted to tasks"

@@ -6,7 +6,6 @@ a batch; of `Still` one pass over all texts, and 4 bytes a number on disk.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from workbench.engine.model import Model
 from workbench.engine.passes import narrowed
 from workbench.engine.pieces import Pieces
 from workbench.engine.store import Store, by_word, pooled
+from workbench.models.precision import autocast
 from workbench.transfer.body import Body
 
 Mix = Callable[[Sequence[Tensor]], Tensor]
@@ -73,7 +73,7 @@ class Live:
         width = max(1, *(self.lengths[text] for text in texts))
         device = self.body.model.device
         some = narrowed(self.text.take(list(texts)), width).to(device)
-        with _precise(device):
+        with autocast(device):
             mixed = mix(self.body.states(some))  # [batch, pieces, width]
         words, there = by_word(mixed.float(), some, "mean")
         second = self.segments[list(texts), : words.shape[1]].to(device)
@@ -129,10 +129,3 @@ def _layers(store: Store) -> list[Tensor]:
     layers = [store.layer(layer) for layer in range(about.layers + 1)]  # mapped
     size = 4 * about.rows * about.width * len(layers)
     return [layer.clone() for layer in layers] if size <= HELD else layers
-
-
-def _precise(device: torch.device) -> AbstractContextManager[Any]:
-    """bf16 arithmetic on a GPU that has it; weights stay as they are."""
-    if device.type == "cuda" and torch.cuda.is_bf16_supported():
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()

@@ -92,7 +92,7 @@ def same_vocabulary(before: Model, after: Model) -> bool:
     if isinstance(before, HuggingFace) and isinstance(after, HuggingFace):
         return bool(before.tokenizer.get_vocab() == after.tokenizer.get_vocab())
     if isinstance(before, WordModel) and isinstance(after, WordModel):
-        return before._own_words == after._own_words
+        return before.vocabulary == after.vocabulary
     return False
 
 
