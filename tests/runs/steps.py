@@ -154,6 +154,7 @@ class Asks(Settings):
     pause: float = Field(0.0, ge=0, description="Seconds that a step takes.")
     mood: Mood = Field("well", description="How the last one goes.")
     beside: bool = Field(False, description="All at once, not one after another.")
+    halt: int = Field(-1, description="The step at which the first waits to be cancelled.")
 
 
 def asks(inputs: Inputs, settings: Asks, progress: Progress) -> Result:
@@ -165,6 +166,7 @@ def asks(inputs: Inputs, settings: Asks, progress: Progress) -> Result:
             settings={
                 "steps": settings.steps,
                 "pause": settings.pause,
+                "halt": settings.halt if number == 0 else -1,
                 "mood": settings.mood if number == last else "well",
             },
             seed=number,

@@ -1,6 +1,7 @@
 """A corpus: named splits, each a stream of `Doc`s that can be read again from the start.
 
-Nothing is read until a split is iterated, and no more than one Doc is held.
+Nothing is read until a split is iterated, and no more than one Doc is held. What a look at the
+first Docs told is remembered (`once`), for as long as the corpus object is there.
 """
 
 import sys
@@ -15,6 +16,7 @@ from spacy.tokens import Doc
 
 from workbench.corpora.layers import layers
 from workbench.errors import WorkbenchError, did_you_mean, listed
+from workbench.once import once
 
 Unit = Literal["sentence", "document"]
 PEEK = 200  # Docs looked at to say which layers a corpus has
@@ -53,7 +55,7 @@ class Origin:
     recipe: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Corpus:
     """Docs by split, with a name and notes on what is missing and why."""
 
@@ -79,12 +81,7 @@ class Corpus:
 
     def layers(self) -> set[str]:
         """The layers found in the first Docs of every split."""
-        return {
-            layer
-            for split in self.splits
-            for doc in self.docs(split, limit=PEEK)
-            for layer in layers(doc)
-        }
+        return set(_layers(self))
 
     def require(self, wanted: Iterable[str], purpose: str) -> None:
         """Raise, naming what is missing, unless every layer wanted is there."""
@@ -96,6 +93,16 @@ class Corpus:
                 remedy=f"It has {listed(sorted(present)) or 'no Docs'}. "
                 "Read a corpus that has it, or raw text through a spaCy pipeline that predicts it.",
             )
+
+
+@once
+def _layers(corpus: Corpus) -> frozenset[str]:
+    return frozenset(
+        layer
+        for split in corpus.splits
+        for doc in corpus.docs(split, limit=PEEK)
+        for layer in layers(doc)
+    )
 
 
 def _checked(limit: int | None) -> int | None:

@@ -7,6 +7,7 @@ that says why. Costs the encoded texts.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +62,7 @@ class Split:
         return DEV if self.scored != DEV else f"part of {TRAIN}"
 
 
+@lru_cache(1)
 def split_of(
     corpus: "Corpus",
     task: Task,
@@ -70,7 +72,7 @@ def split_of(
     dev: int | None,
     test: int | None,
 ) -> Split:
-    """So many texts of each part at most."""
+    """So many texts of each part at most; read once for all that ask for the same in a row."""
     parts = parts_of(corpus, split, test, seed, learnt_from=train, stopped_by=dev)
     notes = list(parts.notes)
     found = {}

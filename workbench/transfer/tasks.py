@@ -7,9 +7,11 @@ a look at the first texts of a corpus.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from workbench.errors import WorkbenchError, did_you_mean
+from workbench.once import once
 from workbench.transfer.metrics import bio
 
 if TYPE_CHECKING:
@@ -56,7 +58,6 @@ def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, st
 
     Without any named, all that the corpus has labels of.
     """
-    from workbench.corpora import read
     from workbench.corpora.primer.tasks import TASKS
 
     ref = corpus.origin.ref if corpus.origin else ""
@@ -66,13 +67,21 @@ def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, st
     found = []
     for name in tasks or PETERS:
         own = f"primer/{name}:{options}" if options else f"primer/{name}"
-        found.append((read(own) if name in TASKS else corpus, name))
+        found.append((_built_in(own) if name in TASKS else corpus, name))
     return found
+
+
+@lru_cache(64)
+def _built_in(ref: str) -> "Corpus":
+    """One object for each reference, so that what was found out about it is remembered."""
+    from workbench.corpora import read
+
+    return read(ref)
 
 
 def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
     """The task of this name: a label or a layer; "" is the only one there is."""
-    own = _own(corpus)
+    own = corpus.layers()
     known = _labels(corpus)
     layers = [layer for layer in ("answers", "entities", "pos", "tags") if layer in own]
     label = name or (_all(corpus) or [""])[0]
@@ -146,7 +155,7 @@ def _all(corpus: "Corpus") -> list[str]:
         return [own]
     if known := list(_labels(corpus)):
         return known
-    there = _own(corpus)
+    there = corpus.layers()
     return [str(layer) for layer in ("answers", "entities", "pos", "tags") if layer in there][:1]
 
 
@@ -167,15 +176,12 @@ def _by_matthews(task: Task, corpus: "Corpus") -> bool:
     return bool(said & set(MATTHEWS)) and len(task.names) == 2
 
 
-def _own(corpus: "Corpus") -> set[str]:
-    return corpus.layers()
-
-
 def _first(corpus: "Corpus") -> "Iterable[Doc]":
     for split in corpus.splits:
         yield from corpus.docs(split, LOOKED_AT)
 
 
+@once
 def _labels(corpus: "Corpus") -> dict[str, tuple[str, ...] | None]:
     """Labels of whole texts that can be learnt: their classes, or None where they are scores."""
     found: dict[str, set[object]] = {}
@@ -193,6 +199,7 @@ def _labels(corpus: "Corpus") -> dict[str, tuple[str, ...] | None]:
     return told
 
 
+@once
 def _tags(corpus: "Corpus") -> tuple[str, ...]:
     labels = sorted({tag[2:] for doc in _first(corpus) for tag in tags_of(doc) if tag != "O"})
     return ("O", *(f"{side}-{label}" for label in labels for side in "BI"))
