@@ -39,7 +39,7 @@ class Adapting(Settings):
         ge=1,
         le=1000,
         description="Times through the texts, at most; if left out, 5 of what is fine-tuned, 15 of "
-        "a frozen model (4 under an LSTM), 6 where few weights learn.",
+        "a frozen model (6 under an LSTM), 6 where few weights learn.",
     )
     texts: int = Field(16, ge=1, le=4096, description="Texts in a step.")
     patience: int = Field(3, ge=1, le=1000, description="Epochs without gain on dev, then it ends.")

@@ -64,7 +64,7 @@ class Adapter:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        return self.settings.rates or rates_of(self.method, self.model)
+        return self.settings.rates or rates_of(self.method, self.model, self.head == "lstm")
 
     @property
     def epochs(self) -> int:

@@ -31,7 +31,7 @@ PEFT = ("lora", "adapters", "prefix", "prompt", "bitfit")  # few weights learn
 SLOWER = 2.6  # the rate of a layer over that of the one below (Howard and Ruder 2018)
 SMALL = 20_000_000  # parameters; smaller models learn at higher rates
 RATES: Mapping[Method, tuple[tuple[float, ...], tuple[float, ...]]] = {  # of small and large ones
-    "frozen": ((3e-4, 1e-3), (3e-4, 1e-3)),
+    "frozen": ((1e-3, 3e-3), (3e-4, 1e-3)),
     "fine-tuned": ((5e-4, 1.5e-3), (2e-5, 5e-5)),
     "gradual": ((1e-3, 2e-3), (5e-5, 1e-4)),
     "top": ((5e-4, 1.5e-3), (2e-5, 5e-5)),
@@ -47,7 +47,8 @@ EPOCHS: Mapping[Method, int] = {  # what learns little at a time learns longer
     "frozen": 15, "lora": 6, "adapters": 6, "prefix": 6, "prompt": 6, "bitfit": 6,
 }  # fmt: skip
 USUAL = 5  # epochs of what is fine-tuned
-STRONG = 4  # of a frozen model under an LSTM
+STRONG = 6  # of a frozen model under an LSTM
+STRONG_RATES = (3e-3, 6e-3), (1e-3, 3e-3)  # of it; of small and large models
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,10 @@ class Fitting:
         self.hooks.close()
 
 
-def rates_of(method: Method, model: Model) -> tuple[float, ...]:
+def rates_of(method: Method, model: Model, lstm: bool = False) -> tuple[float, ...]:
     """The grid of rates that is tried, where none is said."""
-    return RATES[method][0 if model.parameters < SMALL else 1]
+    grids = STRONG_RATES if method == "frozen" and lstm else RATES[method]
+    return grids[0 if model.parameters < SMALL else 1]
 
 
 def epochs_of(method: Method, lstm: bool) -> int:
