@@ -182,6 +182,7 @@ EXPERIMENT = Experiment(
     about="Adapts a model to a task: frozen, fine-tuned, or by a few weights; and keeps it.",
     settings=Finetune,
     run=run,
+    version=2,
     tables=TABLES,
     fits=fits,
     split="held-out",

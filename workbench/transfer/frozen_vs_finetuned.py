@@ -207,6 +207,7 @@ EXPERIMENT = Experiment(
     "and fine-tuned, with a paired test.",
     settings=FrozenVsFinetuned,
     run=run,
+    version=2,
     tables=TABLES,
     fits=fits,
     models=(1, None),
