@@ -68,8 +68,3 @@ class EdgeProbing(Settings):
         if not all(1 <= words <= FARTHEST for words in windows):
             raise ValueError(f"windows are of 1 to {FARTHEST} words to either side")
         return tuple(sorted(set(windows)))
-
-    @field_validator("probes", "modes", "tasks")
-    @classmethod
-    def _once(cls, named: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(named))

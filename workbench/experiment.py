@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from workbench.errors import WorkbenchError
 from workbench.registry import Registry, imported
@@ -37,11 +37,19 @@ FEW = 30  # sentences, below which drawing them again tells little
 
 
 class Settings(BaseModel):
-    """What can be set of an experiment; each field has a help text, bounds and a default."""
+    """What can be set of an experiment; each field has a help text, bounds and a default.
+
+    What can be chosen several of is asked once, however often it was named.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     limit: int | None = Field(None, ge=1, description="Sentences at most; all where none is said.")
+
+    @field_validator("*")
+    @classmethod
+    def _once(cls, value: object) -> object:
+        return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
 
 
 S = TypeVar("S", bound=Settings)

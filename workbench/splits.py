@@ -1,7 +1,7 @@
 """Train, dev and test of a corpus: its own splits where it has them, else cut by document.
 
-What is learnt from, what tells when to stop, and what is scored never share a document. Costs one
-reading of the corpus.
+What is learnt from, what tells when to stop, and what is scored never share a document. Of more
+than is wanted the first are taken, or some drawn by lot. Costs one reading of the corpus.
 """
 
 from collections.abc import Sequence
@@ -51,10 +51,12 @@ def parts_of(
     seed: int,
     learnt_from: int | None = None,
     stopped_by: int | None = None,
+    drawn_from: int | None = None,
 ) -> Parts:
     """Of each part so many sentences at most; `split` names what is to be scored.
 
-    `learnt_from` and `stopped_by` are of train and dev, where those have limits of their own.
+    `learnt_from` and `stopped_by` are of train and dev, where those have limits of their own. With
+    `drawn_from` so many of a split are read, and those that are wanted drawn from them by the seed.
     """
     train_limit = limit if learnt_from is None else learnt_from
     dev_limit = limit if stopped_by is None else stopped_by
@@ -63,28 +65,45 @@ def parts_of(
         corpus.docs(scored, 0)  # raises where there is none of that name
     others = [name for name in corpus.splits if name != scored]
     notes: list[str] = []
+
+    def read(name: str | None, most: int | None) -> list["Doc"]:
+        found = list(corpus.docs(name, most if most is None or drawn_from is None else drawn_from))
+        if drawn_from is not None and most is not None and len(found) == drawn_from:
+            notes.append(f"Texts of {name or 'it'} were drawn from its first {drawn_from:,}.")
+        return found
+
     if scored and others:
-        test = list(corpus.docs(scored, limit))
+        test = read(scored, limit)
         learnt = TRAIN if TRAIN in others else others[0]
-        train = list(corpus.docs(learnt, train_limit))
+        train = read(learnt, train_limit)
+        if learnt != TRAIN:
+            notes.append(f"There is no train beside {scored}: what is learnt from is {learnt}.")
         if DEV in others and learnt != DEV:
-            dev = list(corpus.docs(DEV, dev_limit))
+            dev = read(DEV, dev_limit)
         else:
             train, dev = _cut(train, seed, corpus.name)
-            dev = dev[:dev_limit]
             notes.append(
                 f"What tells when to stop was cut from {learnt}, for it has no split of its own."
             )
     else:
         limits = (train_limit, dev_limit, limit)
         most = None if None in limits else sum(each or 0 for each in limits)
-        every = list(corpus.docs(limit=most))
+        every = read(None, most)
+        _require(every, 3, corpus.name)
         rest, test = _cut(every, seed, corpus.name)
         train, dev = _cut(rest, seed + 1, corpus.name)
-        train, dev, test = train[:train_limit], dev[:dev_limit], test[:limit]
-        scored = TEST
         by = "document" if _documents(every) else "sentence"
-        notes.append(f"The corpus has no splits: train, dev and test were drawn by {by}.")
+        notes.append(
+            f"There is nothing but {scored}: train, dev and test were drawn from it by {by}."
+            if scored
+            else f"The corpus has no splits: train, dev and test were drawn by {by}."
+        )
+        scored = TEST
+    lot = None if drawn_from is None else seed
+    train, dev, test = (
+        _few(docs, most, lot)
+        for docs, most in ((train, train_limit), (dev, dev_limit), (test, limit))
+    )
     for name, docs in (("train", train), ("dev", dev), (scored, test)):
         if not docs:
             raise WorkbenchError(
@@ -102,14 +121,26 @@ def _documents(docs: Sequence["Doc"]) -> list[str]:
     return names if len(names) >= 3 else []
 
 
+def _few(docs: list["Doc"], most: int | None, lot: int | None) -> list["Doc"]:
+    """So many at most: the first, or those the lot falls on, in their order."""
+    if lot is None or most is None or len(docs) <= most:
+        return docs[:most]
+    return [docs[place] for place in sorted(Random(f"few {lot}").sample(range(len(docs)), most))]
+
+
+def _require(docs: Sequence["Doc"], least: int, where: str) -> None:
+    if len(docs) >= least:
+        return
+    raise WorkbenchError(
+        f"{len(docs)} sentence{'' if len(docs) == 1 else 's'} cannot be divided in {least}.",
+        where=where,
+        remedy="Give more sentences, or a folder with train, dev and test files.",
+    )
+
+
 def _cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list["Doc"]]:
     """What stays and what is cut off: whole documents where there are several, else sentences."""
-    if len(docs) < 2:
-        raise WorkbenchError(
-            f"{len(docs)} sentence{'' if len(docs) == 1 else 's'} cannot be divided.",
-            where=where,
-            remedy="Give three or more sentences, or a folder with train, dev and test files.",
-        )
+    _require(docs, 2, where)
     names = _documents(docs)
     if names:
         off = set(Random(f"parts {seed}").sample(names, max(1, round(SHARE * len(names)))))

@@ -86,11 +86,18 @@ def test_a_method_that_a_model_cannot_take_says_which_and_why() -> None:
     assert "mini:elmo" in str(told.value) and "finetune-" in str(told.value)
 
 
+def test_frozen_alone_is_held_against_nothing() -> None:
+    with pytest.raises(WorkbenchError, match="name a method to hold against frozen"):
+        wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", methods=["frozen"])
+
+
 def test_tables_of_ones_own_are_read_too(tmp_path: Any) -> None:
     for split, rows in (("train", 40), ("dev", 10), ("test", 12)):
         lines = [f"the {'good' if n % 2 else 'bad'} dog number {n}\t{n % 2}\n" for n in range(rows)]
         (tmp_path / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
     how = {**QUICK, "tasks": [], "strong": False}
-    run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=str(tmp_path), **how)
+    twice = {**how, "seeds": [0, 1, 0], "rates": [2e-3, 2e-3], "tasks": ["label", "label"]}
+    run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=str(tmp_path), **twice)
+    assert run.spec.settings["seeds"] == [0, 1] and run.spec.settings["rates"] == [2e-3]
     delta = run.tables["delta"]
     assert delta["task"].tolist() == [tmp_path.name] and np.isnan(delta["strong"]).all()

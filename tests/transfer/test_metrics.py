@@ -99,7 +99,29 @@ def test_f1_is_that_of_the_class_called_positive() -> None:
     assert class_metrics(gold, predicted, 2, positive=0)["f1"].value() == pytest.approx(4 / 5)
 
 
-@pytest.mark.parametrize(("gold", "predicted"), [([0, -1], [0, 1]), ([0, 1], [0, 2])])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_prediction_of_no_class_is_one_of_a_class_of_its_own(seed: int, classes: int) -> None:
+    gold, predicted = draw_classes(seed, classes, 80, 0.5)
+    unread = np.random.default_rng(seed).random(len(gold)) < 0.4
+    predicted[unread] = -1
+    found = values(class_metrics(gold, predicted, classes))
+    assert found["accuracy"] == pytest.approx(accuracy_score(gold, predicted))
+    assert found["matthews"] == pytest.approx(matthews_corrcoef(gold, predicted))
+    named = [1] if classes == 2 else sorted({*gold, *predicted} - {-1})
+    of_named = f1_score(gold, predicted, labels=named, average="macro", zero_division=0)
+    assert found["f1"] == pytest.approx(of_named)
+
+
+def test_answers_that_are_all_unreadable_tell_nothing() -> None:
+    gold = np.array([0, 1, 0, 1])
+    found = values(class_metrics(gold, np.full(4, -1), 2))
+    assert found == {"accuracy": 0, "f1": 0, "matthews": 0}
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted"), [([0, -1], [0, 1]), ([0, 1], [0, 2]), ([0, 1], [0, -2])]
+)
 def test_a_class_that_is_none_is_refused(gold: list[int], predicted: list[int]) -> None:
     with pytest.raises(WorkbenchError, match="is not one of 2, counted from 0"):
         class_metrics(np.array(gold), np.array(predicted), 2)

@@ -2,7 +2,8 @@
 
 Which columns are texts is known by their names, or told; columns that number the rows are passed
 over; what is left is what is said of the text. A column is a score where every value in it is a
-number and at least one is no whole number; otherwise its values are the names of classes. A pair
+number and at least one is no whole number, not counting nan, n/a and the like, which then say
+nothing; otherwise its values are the names of classes. A pair
 becomes one Doc, its texts joined by a space and marked by `doc.spans["segments"]`. White space
 within a text becomes single spaces. Each text is one sentence, except where a pipeline's parser
 divides it. SQuAD-like `answers` become `doc.spans["answers"]`, over the words they touch.
@@ -39,6 +40,7 @@ _PAIRS = (
 )
 _TEXTS = {name for pair in _PAIRS for name in pair} | {"sentence", "text"}
 _IDS = {"", "id", "idx", "index", "pair_id", "pairid", "guid", "#1 id", "#2 id"}
+_NOTHING = {"nan", "n/a", "na", "none", "null", "inf", "+inf", "-inf", "-", "?", "."}  # no number
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 
@@ -73,7 +75,7 @@ def survey(rows: Iterable[Row]) -> dict[str, bool]:
             text = _plain(value)
             if text is None:
                 continue
-            if numbers.setdefault(name, True) and text:
+            if numbers.setdefault(name, True) and text and text.lower() not in _NOTHING:
                 numbers[name] = _is_number(text)
                 if numbers[name] and not float(text).is_integer():
                     fractions.add(name)
@@ -178,7 +180,8 @@ def _mark_sentences(doc: Doc, lengths: Sequence[int]) -> None:
 
 def _labels(row: Row, columns: Columns) -> Iterator[tuple[str, str | float]]:
     for name, score in columns.scores.items():
-        if text := _plain(row.values.get(name)):
+        text = _plain(row.values.get(name))
+        if text and not (score and text.lower() in _NOTHING):
             yield name, float(text) if score else text
 
 

@@ -19,11 +19,18 @@ class Adapting(Settings):
     """How a model is adapted, and by how much text."""
 
     limit: int | None = Field(
-        None, ge=1, description="Texts that are scored, at most; all of the part if left out."
+        None,
+        ge=1,
+        description="Texts that are scored, at most, drawn by the run's seed; all if left out.",
     )
-    train: int = Field(300, ge=2, le=10_000_000, description="Texts that are learnt from.")
+    train: int = Field(
+        300, ge=2, le=10_000_000, description="Texts that are learnt from, drawn likewise."
+    )
     dev: int = Field(
-        200, ge=1, le=1_000_000, description="Texts that choose the rate and tell when to stop."
+        200,
+        ge=1,
+        le=1_000_000,
+        description="Texts that choose the rate and tell when to stop, drawn likewise.",
     )
     seeds: tuple[Seed, ...] = Field(
         (0, 1, 2), min_length=1, max_length=100, description="Seeds of the head and of the order."

@@ -24,7 +24,7 @@ from workbench.transfer.metrics import (
     spans_of,
     tag_metrics,
 )
-from workbench.transfer.tasks import Gold, Task, gold_of
+from workbench.transfer.tasks import Gold, Task, gold_of, is_made, looked_at
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -72,8 +72,14 @@ def split_of(
     dev: int | None,
     test: int | None,
 ) -> Split:
-    """So many texts of each part at most; read once for all that ask for the same in a row."""
-    parts = parts_of(corpus, split, test, seed, learnt_from=train, stopped_by=dev)
+    """So many texts of each part at most; read once for all that ask for the same in a row.
+
+    They are drawn: files are often sorted by what is true of their texts.
+    """
+    drawn_from = None if is_made(corpus) else looked_at(corpus)
+    parts = parts_of(
+        corpus, split, test, seed, learnt_from=train, stopped_by=dev, drawn_from=drawn_from
+    )
     notes = list(parts.notes)
     found = {}
     for name, docs in ((TRAIN, parts.train), (DEV, parts.dev), (TEST, parts.test)):
@@ -127,11 +133,8 @@ def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mappin
     """Every metric of the task; guesses are in the form of the gold, one a text."""
     gold: Any = examples.gold
     if task.kind == "class":
-        classes = len(task.names)
-        wrong = [(right + 1) % classes for right in gold]  # for what is the name of no class
-        own = [guess if guess >= 0 else w for guess, w in zip(guesses, wrong, strict=True)]
-        two = np.array(gold, dtype=np.int64), np.array(own, dtype=np.int64)
-        return class_metrics(*two, classes=classes)
+        two = np.array(gold, dtype=np.int64), np.array(guesses, dtype=np.int64)
+        return class_metrics(*two, classes=len(task.names), positive=task.positive)
     if task.kind == "score":
         return score_metrics(np.array(gold, dtype=np.float64), np.array(guesses, dtype=np.float64))
     if task.kind == "tags":

@@ -20,7 +20,7 @@ from workbench.transfer import kept
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.examples import metrics_of, split_of, told
 from workbench.transfer.heads import Head
-from workbench.transfer.tasks import task_of
+from workbench.transfer.tasks import Task, corpus_of, task_of
 from workbench.transfer.trials import Adapter, Trial, cut_in, trials
 from workbench.transfer.ways import Method, merged
 
@@ -50,8 +50,10 @@ class Finetune(Adapting):
 TABLES = {
     "scores": Table(
         "Every metric of every seed on the scored part, and on dev the one that decides, of every "
-        "rate tried. trainable: weights that learn, with the head's; size: MiB of those; memory: "
-        "MiB the process (or the GPU) held at most.",
+        "rate tried. f1: of two classes that of the second by name, unless that denies the first "
+        "(not_equivalent, no, negative); of more the mean over them (macro). trainable: weights "
+        "that learn, with the head's; size: MiB of those; peak_memory: MiB held at most meanwhile, "
+        "of a CPU by the whole process.",
         (*KEY, "seed", "learning_rate", "split", "metric"),
     ),
     "learning": Table(
@@ -68,7 +70,7 @@ TABLES = {
 
 def fits(corpus: "Corpus", settings: Finetune) -> None:
     """Raise where the corpus has no such task."""
-    task_of(corpus, settings.task, settings.metric)
+    _task(corpus, settings)
 
 
 def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
@@ -89,9 +91,9 @@ def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
 
 def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter, list[str]]:
     """What is adapted to what, and what to know of it."""
-    task = task_of(inputs.corpus, settings.task, settings.metric)
+    corpus, task = _task(inputs.corpus, settings)
     split = split_of(
-        inputs.corpus,
+        corpus,
         task,
         inputs.split,
         inputs.seed,
@@ -109,6 +111,11 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
     if len(settings.seeds) < 3:
         caveats.append("Fewer than three seeds: how much they differ is not known.")
     return adapter, caveats
+
+
+def _task(corpus: "Corpus", settings: Finetune) -> "tuple[Corpus, Task]":
+    own, name = corpus_of(corpus, settings.task)
+    return own, task_of(own, name, settings.metric)
 
 
 def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
@@ -182,7 +189,7 @@ EXPERIMENT = Experiment(
     about="Adapts a model to a task: frozen, fine-tuned, or by a few weights; and keeps it.",
     settings=Finetune,
     run=run,
-    version=2,
+    version=3,
     tables=TABLES,
     fits=fits,
     split="held-out",

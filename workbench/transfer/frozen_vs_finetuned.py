@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from workbench.bootstrap import interval, p_value, resampled
 from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
@@ -42,7 +42,18 @@ class FrozenVsFinetuned(Adapting):
         ("fine-tuned",), min_length=1, description="What is held against frozen."
     )
     strong: bool = Field(True, description="A frozen model under an LSTM stands beside them.")
-    keep: bool = Field(False, description="Keep the model of every cell.")
+    keep: bool = Field(
+        False,
+        description="Keep the model of every cell, to try texts on and to hold against others; a "
+        "table made without them learns all of it again.",
+    )
+
+    @field_validator("methods")
+    @classmethod
+    def _beside(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+        if not set(methods) - {FROZEN}:
+            raise ValueError("name a method to hold against frozen, such as fine-tuned")
+        return methods
 
 
 TABLES = {
@@ -160,7 +171,7 @@ def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -
 
 
 def _ways(settings: FrozenVsFinetuned) -> list[tuple[Method, HeadKind]]:
-    others = [method for method in dict.fromkeys(settings.methods) if method != FROZEN]
+    others = [method for method in settings.methods if method != FROZEN]
     ways: list[tuple[Method, HeadKind]] = [(FROZEN, "plain")]
     ways += [(method, "plain") for method in others]
     return [*ways, (FROZEN, "lstm")] if settings.strong else ways
@@ -207,7 +218,7 @@ EXPERIMENT = Experiment(
     "and fine-tuned, with a paired test.",
     settings=FrozenVsFinetuned,
     run=run,
-    version=2,
+    version=3,
     tables=TABLES,
     fits=fits,
     models=(1, None),

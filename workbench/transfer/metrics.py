@@ -4,7 +4,8 @@ A metric is numbers per text and a function of their sums, so that one thing ser
 of a whole set, for drawings of texts and for paired tests; the function takes the sums of any
 number of draws at once. Where nothing was asked, and where one side of a correlation is constant,
 the value is NaN; F1, precision, recall and Matthews' correlation are 0 where undefined, as in
-scikit-learn. Costs one pass over the texts; what stays is three numbers a class, or at most six.
+scikit-learn. Costs one pass over the texts; what stays is three numbers a class (and as many for
+answers that name none), or at most six.
 """
 
 import re
@@ -26,6 +27,7 @@ Span = tuple[int, int, str]  # first word, word after the last, label
 
 ROUNDING = 1e-12  # a spread smaller than this, of the mean square, is no spread
 ARTICLES = re.compile(r"\b(a|an|the)\b")
+NONE = -1  # predicted: what was written is the name of no class
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -47,16 +49,18 @@ def class_metrics(
     """Accuracy, F1 and Matthews' correlation.  # [texts], [texts]
 
     Of two classes, F1 is that of the `positive` one; of more, the mean over those that occur in
-    gold or predictions (macro-F1), in a draw those that occur in the draw.
+    gold or predictions (macro-F1), in a draw those that occur in the draw. A prediction may be
+    `NONE`: it is wrong, and of a class of its own.
     """
-    for what, said in (("gold", gold), ("predicted", predicted)):
-        outside = said[(said < 0) | (said >= classes)]
+    for what, said, least in (("gold", gold, 0), ("predicted", predicted, NONE)):
+        outside = said[(said < least) | (said >= classes)]
         if outside.size:
             raise WorkbenchError(
                 f"The {what} class {int(outside[0])} is not one of {classes}, counted from 0.",
                 remedy="Texts without a known class cannot be scored; leave them out.",
             )
-    wanted, answered = (said[:, None] == np.arange(classes) for said in (gold, predicted))
+    named = [*range(classes), NONE]
+    wanted, answered = (said[:, None] == named for said in (gold, predicted))
     counts = np.concatenate([wanted & answered, answered, wanted], axis=1).astype(np.float64)
     f1 = partial(_f1, which=positive) if classes == 2 else _macro_f1
     measures = {"accuracy": _accuracy, "f1": f1, "matthews": _matthews}
@@ -200,7 +204,7 @@ def _pearson(sums: Floats) -> Floats:
 
 
 def _accuracy(sums: Floats) -> Floats:
-    right, _, gold = np.split(sums, 3, axis=-1)  # each [..., classes], as in all that follow
+    right, _, gold = np.split(sums, 3, axis=-1)  # each [..., classes and none], as all that follow
     return _ratio(right.sum(-1), gold.sum(-1), np.nan)
 
 
@@ -210,7 +214,7 @@ def _f1(sums: Floats, which: int) -> Floats:
 
 
 def _macro_f1(sums: Floats) -> Floats:
-    right, predicted, gold = np.split(sums, 3, axis=-1)
+    right, predicted, gold = (part[..., :-1] for part in np.split(sums, 3, axis=-1))
     each = _ratio(2 * right, predicted + gold, 0)
     return _ratio(each.sum(-1), (predicted + gold > 0).sum(-1), 0)
 

@@ -518,7 +518,7 @@ EXPERIMENT = Experiment(
     "how large; the same text and steps, scored on the same tasks.",
     settings=Pretraining,
     run=run,
-    version=2,
+    version=3,
     tables=TABLES,
     models=(0, 0),
     corpora=(1, None),

@@ -2,7 +2,7 @@
 
 A task is told from a corpus: classes and scores by the labels of its texts, entities and tags by
 its layers, answers by their spans. The built-in stories stand for the primer's own tasks too. Costs
-a look at the first texts of a corpus.
+one reading of a corpus' first texts, which is remembered.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,9 @@ Kind = Literal["class", "score", "tags", "entities", "answers"]
 Gold = int | float | list[int] | list[tuple[int, int]]  # of one text, by the kind
 
 PETERS = ("entities", "sentiment", "entailment", "relatedness", "paraphrase")
-LOOKED_AT = 500  # texts that tell what a label is
+LAYERS = ("answers", "entities", "pos", "tags")  # that can be learnt
+LOOKED_AT = 20_000  # texts of a split: they tell what a label is, and those used are among them
+MADE = 500  # the same of a corpus that is made, whose texts come in no order
 MOST = 60  # classes; a label with more names rows
 METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first by itself
     "class": ("accuracy", "f1", "matthews"),
@@ -33,6 +35,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first by itself
     "answers": ("f1", "exact_match"),
 }
 MATTHEWS = ("acceptability", "cola")  # tasks that are judged by it, as published
+DENIALS = ("no", "false", "neg", "negative", "wrong", "incorrect")  # names of what is not so
 PLAIN = ("label", "labels", "class", "score", "target", "gold")  # labels that name no task
 
 
@@ -52,23 +55,46 @@ class Task:
         """Numbers that a head gives, of a text or of a word."""
         return {"score": 1, "answers": 2}.get(self.kind, len(self.names))
 
+    @property
+    def positive(self) -> int:
+        """Of two classes the one that F1 is of: the second, unless that denies the first."""
+        first, second = (name.lower() for name in (self.names[0], self.names[-1]))
+        denies = second in DENIALS or (second != first and second.endswith(first))
+        return 0 if denies else len(self.names) - 1
+
+
+def looked_at(corpus: "Corpus") -> int:
+    """How many texts of a split tell what its labels are."""
+    return MADE if is_made(corpus) else LOOKED_AT
+
+
+def is_made(corpus: "Corpus") -> bool:
+    """Whether its texts were drawn when it was made, so that the first are as good as any."""
+    return corpus.origin is not None and bool(corpus.origin.recipe)
+
 
 def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, str]]":
     """Each task with the corpus that has it; of the built-in stories those that Peters et al. had.
 
     Without any named, all that the corpus has labels of.
     """
+    named = tasks or (PETERS if _is_primer(corpus) else _all(corpus))
+    return [corpus_of(corpus, name) for name in dict.fromkeys(named)]
+
+
+def corpus_of(corpus: "Corpus", task: str) -> "tuple[Corpus, str]":
+    """The corpus that has a task, with its name: of the built-in stories, that made for it."""
     from workbench.corpora.primer.tasks import TASKS
 
-    ref = corpus.origin.ref if corpus.origin else ""
-    path, _, options = ref.partition(":")
-    if path != "primer":
-        return [(corpus, name) for name in tasks or _all(corpus)]
-    found = []
-    for name in tasks or PETERS:
-        own = f"primer/{name}:{options}" if options else f"primer/{name}"
-        found.append((_built_in(own) if name in TASKS else corpus, name))
-    return found
+    if not _is_primer(corpus) or task not in TASKS:
+        return corpus, task
+    assert corpus.origin is not None, "it was read"
+    _, colon, options = corpus.origin.ref.partition(":")
+    return _built_in(f"primer/{task}{colon}{options}"), task
+
+
+def _is_primer(corpus: "Corpus") -> bool:
+    return corpus.origin is not None and corpus.origin.ref.partition(":")[0] == "primer"
 
 
 @lru_cache(64)
@@ -82,24 +108,34 @@ def _built_in(ref: str) -> "Corpus":
 def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
     """The task of this name: a label or a layer; "" is the only one there is."""
     own = corpus.layers()
-    known = _labels(corpus)
-    layers = [layer for layer in ("answers", "entities", "pos", "tags") if layer in own]
-    label = name or (_all(corpus) or [""])[0]
+    known, many = _labels(corpus)
+    layers = [layer for layer in LAYERS if layer in own]
+    there = _all(corpus)
+    if not name and len(there) > 1:
+        raise WorkbenchError(
+            f"several tasks can be learnt: {', '.join(there)}.",
+            where=corpus.name,
+            remedy="Name one with the setting task.",
+        )
+    label = name or (there or [""])[0]
     if label not in known and label not in layers and label == _primer(corpus):
         label = "answers"  # the questions of the primer
     if label not in known and label not in layers:
+        if label in many or (many and not label):
+            label = label or next(iter(many))
+            raise WorkbenchError(
+                f"{label!r} has {many[label]} values: not all are numbers, and they are too many "
+                "to be classes.",
+                where=corpus.name,
+                remedy=f"Classes are {MOST} at most, of two texts each or more. A score is a "
+                "number in every row, at least one of them with a fraction.",
+            )
         raise WorkbenchError(
             f"there is no task {name!r}." if name else "there is nothing to be learnt here.",
             where=corpus.name,
-            remedy=did_you_mean(label, [*known, *layers])
-            if known or layers
+            remedy=did_you_mean(label, list(dict.fromkeys([*there, *known, *layers])))
+            if there or known or layers
             else "Read a corpus with labels, tags, entities or answers, or name the columns.",
-        )
-    if not name and len(known) > 1 and _primer(corpus) not in known:
-        raise WorkbenchError(
-            f"several labels can be learnt: {', '.join(known)}.",
-            where=corpus.name,
-            remedy="Name one with the setting task.",
         )
     kind: Kind
     names: tuple[str, ...] = ()
@@ -150,13 +186,13 @@ _ATTRIBUTE = {"pos": "pos_", "tags": "tag_"}
 
 
 def _all(corpus: "Corpus") -> list[str]:
-    own = _primer(corpus)
-    if own:
+    """What can be learnt; layers where no text has a label, or answers."""
+    if own := _primer(corpus):
         return [own]
-    if known := list(_labels(corpus)):
+    if known := list(_labels(corpus)[0]):
         return known
-    there = corpus.layers()
-    return [str(layer) for layer in ("answers", "entities", "pos", "tags") if layer in there][:1]
+    own_layers = [layer for layer in LAYERS if layer in corpus.layers()]
+    return list(dict.fromkeys([*PETERS, *own_layers])) if _is_primer(corpus) else own_layers
 
 
 def _primer(corpus: "Corpus") -> str:
@@ -178,12 +214,13 @@ def _by_matthews(task: Task, corpus: "Corpus") -> bool:
 
 def _first(corpus: "Corpus") -> "Iterable[Doc]":
     for split in corpus.splits:
-        yield from corpus.docs(split, LOOKED_AT)
+        yield from corpus.docs(split, looked_at(corpus))
 
 
 @once
-def _labels(corpus: "Corpus") -> dict[str, tuple[str, ...] | None]:
-    """Labels of whole texts that can be learnt: their classes, or None where they are scores."""
+def _labels(corpus: "Corpus") -> tuple[dict[str, tuple[str, ...] | None], dict[str, int]]:
+    """Labels of whole texts that can be learnt: their classes, or None where they are scores; and
+    those with too many values, with how many."""
     found: dict[str, set[object]] = {}
     texts = 0
     for doc in _first(corpus):
@@ -196,7 +233,7 @@ def _labels(corpus: "Corpus") -> dict[str, tuple[str, ...] | None]:
             told[name] = None
         elif len(values) <= min(MOST, max(2, texts // 2)):
             told[name] = tuple(sorted(map(str, values)))
-    return told
+    return told, {name: len(values) for name, values in found.items() if name not in told}
 
 
 @once

@@ -26,6 +26,7 @@ from workbench.transfer.memory import MEBI, peak
 from workbench.transfer.sources import Live, Source, Still
 from workbench.transfer.ways import Fitting, Method, epochs_of, fitting_of, rates_of
 
+LATEST = 10  # steps whose mean loss decides between attempts that dev likes alike
 Told = Callable[[float, str], object]  # share done, and what is being done
 
 
@@ -121,8 +122,11 @@ def _guess(adapter: Adapter, trial: Trial) -> None:
     trial.guesses = guessed(head, made, source_of(adapter, made, test), test)
 
 
-def _worth(trial: Trial) -> float:
-    return -math.inf if math.isnan(trial.learnt.score) else trial.learnt.score
+def _worth(trial: Trial) -> tuple[float, float]:
+    """What dev said; of two that it likes alike, the one that learnt more of its texts is worth
+    more."""
+    score, losses = trial.learnt.score, trial.learnt.losses[-LATEST:]
+    return (-math.inf, 0) if math.isnan(score) else (score, -sum(losses) / len(losses))
 
 
 def _attempt(
