@@ -147,6 +147,8 @@ def test_pickled_weights_are_refused_unless_asked_for(zoo_folder: Folder, tmp_pa
     assert isinstance(model, HuggingFace)
     model.net.config.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(WorkbenchError, match="no weights in this folder"):
+        load(tmp_path, "cpu")
     torch.save(model.net.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(WorkbenchError, match=r"no safetensors.*\n.*pickled=True"):
         load(tmp_path, "cpu")

@@ -188,6 +188,12 @@ def test_a_run_without_its_model_is_asked_anew(bert: Run) -> None:
     assert not is_whole(bert.path)
     aside.rename(model)
     assert is_whole(bert.path)
+    weights = model / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-10])
+    assert not is_whole(bert.path)
+    weights.write_bytes(whole)
+    assert is_whole(bert.path)
 
 
 def test_a_model_is_gone_on_with_and_taught(bert: Run, place: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from workbench.models.words import (
 )
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
 T = TypeVar("T")
 _alone = RLock()  # transformers makes models on a device that it sets for all threads
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -197,10 +198,18 @@ def _weights(source: str, config: PretrainedConfig, local: bool, pickled: bool) 
 
 
 def _no_safetensors(source: str) -> WorkbenchError:
+    pickled = [path for ending in PICKLED for path in Path(source).glob(f"*{ending}")]
+    if Path(source).is_dir() and not pickled:
+        return WorkbenchError(
+            "there are no weights in this folder.",
+            where=source,
+            remedy="Copy it whole: beside config.json belongs a model.safetensors.",
+        )
     return WorkbenchError(
         "no safetensors weights were found; pickled ones can run code and are not read unasked.",
         where=source,
-        remedy="Convert them with save_pretrained, or, if you trust them, load(..., pickled=True).",
+        remedy="Convert them with save_pretrained, or, if you trust them, ask for them with "
+        "pickled=True (--pickled).",
     )
 
 

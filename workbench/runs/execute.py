@@ -32,7 +32,7 @@ from workbench.runs.asking import checked_settings
 from workbench.runs.journal import Cancelled, Journal
 from workbench.runs.names import unlinked
 from workbench.runs.on_the_way import asker
-from workbench.runs.run import PROVENANCE
+from workbench.runs.run import PROVENANCE, sizes_of
 from workbench.runs.status import Failure
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _run(
         "tables": rows,
         "figures": drawn,
         "caveats": [asdict(caveat) for caveat in result.caveats],
-        "trained": (folder / TRAINED).is_dir(),
+        "trained": sizes_of(folder / TRAINED),
         **facts,
     }
     with written_whole(unlinked(folder / PROVENANCE)) as draft:

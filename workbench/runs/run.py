@@ -119,14 +119,24 @@ class Run:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a run that says it is done has its question, its provenance and all it made."""
+    """Whether a run that says it is done has its question, its provenance and all it made.
+
+    A model that it kept is there where each of its files is, as large as it was.
+    """
     try:
         spec.read(folder)
         facts = json.loads((folder / PROVENANCE).read_bytes())
         there = all(results.is_table(folder, name) for name in facts["tables"])
-        return there and ((folder / TRAINED).is_dir() or not facts.get("trained"))
-    except (WorkbenchError, OSError, ValueError, TypeError, KeyError):
+        kept, trained = sizes_of(folder / TRAINED), facts.get("trained") or {}
+        return there and all(kept.get(name) == size for name, size in trained.items())
+    except (WorkbenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
         return False
+
+
+def sizes_of(kept: Path) -> dict[str, int]:
+    """The files of a model that was kept, with their bytes; none where there is no folder."""
+    files = [path for path in sorted(kept.rglob("*")) if path.is_file()]
+    return {path.relative_to(kept).as_posix(): path.stat().st_size for path in files}
 
 
 def open_run(name: str) -> Run:

@@ -113,6 +113,8 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     """Everything that can be said of these two."""
     before, after = inputs.models
     require_same(before, after)
+    docs = list(inputs.docs())
+    head = head_for(inputs.folders[1] if inputs.folders else None, docs, after)
     weights = moved(before, after)
     tables: dict[str, pd.DataFrame] = {}
     if settings.probe:
@@ -135,8 +137,7 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
         tables["heads"] = heads(sums, inputs.seed)
         if roles is not None:
             tables["heads"] = tables["heads"].merge(roles, on=HEAD, how="left")
-    docs = list(inputs.docs())
-    if head := head_for(inputs.folders[1] if inputs.folders else None, docs, after):
+    if head:
         tables["rewound"] = rewound(
             before, after, head, docs, lambda done, all_: progress(done, all_, "layers put back")
         )

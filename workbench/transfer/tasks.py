@@ -118,11 +118,10 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
             remedy="Name one with the setting task.",
         )
     label = name or (there or [""])[0]
-    if label not in known and label not in layers and label == _primer(corpus):
+    if label and label not in known and label not in layers and label == _primer(corpus):
         label = "answers"  # the questions of the primer
     if label not in known and label not in layers:
-        if label in many or (many and not label):
-            label = label or next(iter(many))
+        if (label := label or next(iter(many), "")) in many:
             raise WorkbenchError(
                 f"{label!r} has {many[label]} values: not all are numbers, and they are too many "
                 "to be classes.",

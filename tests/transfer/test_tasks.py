@@ -1,0 +1,80 @@
+"""What can be learnt from a corpus: which labels are tasks, of which corpus, judged how."""
+
+from pathlib import Path
+
+import pytest
+
+from workbench.corpora import read
+from workbench.errors import WorkbenchError
+from workbench.transfer.examples import split_of
+from workbench.transfer.finetune import EXPERIMENT, Finetune
+from workbench.transfer.tasks import Task, corpora_of, corpus_of, task_of
+
+
+def table(folder: Path, values: list[str], column: str = "label") -> Path:
+    """A TSV in the order that was given."""
+    path = folder / "own.tsv"
+    rows = [f"text number {place}\t{value}\n" for place, value in enumerate(values)]
+    path.write_text(f"sentence\t{column}\n" + "".join(rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("names", "positive"),
+    [
+        (("0", "1"), "1"),
+        (("equivalent", "not_equivalent"), "equivalent"),
+        (("entailment", "not_entailment"), "entailment"),
+        (("acceptable", "unacceptable"), "acceptable"),
+        (("neg", "pos"), "pos"),
+        (("maybe", "no"), "maybe"),
+        (("no", "yes"), "yes"),
+        (("False", "True"), "True"),
+        (("ham", "spam"), "spam"),
+        (("a", "b", "c"), "c"),
+    ],
+)
+def test_f1_is_of_what_is_so(names: tuple[str, ...], positive: str) -> None:
+    task = Task("any", "class", "label", names, False, "accuracy")
+    assert names[task.positive] == positive
+
+
+def test_a_table_sorted_by_its_labels_teaches_all_of_them(tmp_path: Path) -> None:
+    corpus = read(table(tmp_path, ["a"] * 900 + ["b"] * 900 + ["c"] * 200))
+    task = task_of(corpus, "")
+    assert task.names == ("a", "b", "c")
+    split = split_of(corpus, task, None, 0, 60, 30, 30)
+    assert {*split.train.gold} == {*split.test.gold} == {0, 1, 2}
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [60, 30, 30]
+
+
+def test_a_label_with_too_many_values_is_told_with_their_number(tmp_path: Path) -> None:
+    corpus = read(table(tmp_path, [f"name {place}" for place in range(200)]))
+    for name in ("", "label"):
+        with pytest.raises(WorkbenchError, match="'label' has 200 values: not all are numbers"):
+            task_of(corpus, name)
+
+
+def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> None:
+    corpus = read(table(tmp_path, [f"{n / 10}" if n % 7 else "n/a" for n in range(80)], "score"))
+    task = task_of(corpus, "")
+    assert task.kind == "score"
+    split = split_of(corpus, task, None, 0, 60, 10, 10)
+    assert any("have no score: left out" in note for note in split.notes)
+
+
+def test_the_stories_stand_for_the_tasks_of_the_primer() -> None:
+    primer = read("primer:size=200")
+    corpus, name = corpus_of(primer, "sentiment")
+    assert corpus.name.startswith("primer/sentiment") and task_of(corpus, name).names == (
+        "neg",
+        "pos",
+    )
+    assert corpus_of(primer, "pos") == (primer, "pos")
+    assert [name for _, name in corpora_of(primer, ["pos", "pos"])] == ["pos"]
+    assert EXPERIMENT.fits is not None
+    EXPERIMENT.fits(primer, Finetune(task="sentiment"))
+    with pytest.raises(WorkbenchError, match=r"several tasks can be learnt: .*sentiment"):
+        EXPERIMENT.fits(primer, Finetune())
+    with pytest.raises(WorkbenchError, match=r"no task 'sentimnt'[\s\S]*sentiment"):
+        EXPERIMENT.fits(primer, Finetune(task="sentimnt"))
