@@ -37,8 +37,19 @@ EDGES = """\
 TREES = (
     "(TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))\n(S (NP (-NONE- *)) (VP (VB Go)))\n"
 )
+ENTITIES = """\
+-DOCSTART- -X- O O
+
+# id 7
+Mary NNP B-NP B-PER
+saw VBD B-VP O
+
+York\t_\t_\tS-LOC
+"""
 SAMPLES = {
     ".conllu": CONLLU,
+    ".conll": ENTITIES,
+    ".bio": ENTITIES,
     ".jsonl": EDGES,
     ".json": EDGES,
     ".mrg": TREES,

@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from workbench.bio import Span, spans_of
 from workbench.errors import WorkbenchError
 from workbench.transfer.metrics import (
     Metric,
-    Span,
     answer_metrics,
     answer_scores,
-    bio,
     class_metrics,
     entity_metrics,
     score_metrics,
-    spans_of,
     tag_metrics,
 )
 
@@ -191,49 +189,6 @@ def test_tag_accuracy_is_a_share_of_words_not_a_mean_over_texts() -> None:
 def test_as_many_tags_must_be_predicted_as_there_are_words() -> None:
     with pytest.raises(ValueError, match="shorter"):
         tag_metrics([[1, 2]], [[1]])
-
-
-@pytest.mark.parametrize(
-    ("tags", "wanted"),
-    [
-        ("", set()),
-        ("O O", set()),
-        ("B-PER I-PER O B-LOC", {(0, 2, "PER"), (3, 4, "LOC")}),
-        ("B-PER B-PER I-PER", {(0, 1, "PER"), (1, 3, "PER")}),  # adjacent, of one label
-        ("I-PER I-PER O", {(0, 2, "PER")}),  # no B-
-        ("B-PER I-LOC I-LOC", {(0, 1, "PER"), (1, 3, "LOC")}),  # I- of another label
-        ("B-PER O I-PER", {(0, 1, "PER"), (2, 3, "PER")}),
-        ("O B-work-of-art I-work-of-art", {(1, 3, "work-of-art")}),
-    ],
-)
-def test_entities_of_tags(tags: str, wanted: set[Span]) -> None:
-    assert spans_of(tags.split()) == wanted
-
-
-@pytest.mark.parametrize("tag", ["PER", "E-PER", "B-", "I", ""])
-def test_other_tags_than_bio_are_refused(tag: str) -> None:
-    with pytest.raises(WorkbenchError, match="is not a BIO tag"):
-        spans_of(["O", tag])
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=10))
-def test_tags_of_entities_of_tags_have_the_same_entities(tags: list[str]) -> None:
-    again = bio(len(tags), spans_of(tags))
-    assert spans_of(again) == spans_of(tags)
-    assert [tag == "O" for tag in again] == [tag == "O" for tag in tags]
-
-
-def test_of_overlapping_spans_the_longest_is_kept_then_the_first() -> None:
-    nested: set[Span] = {(0, 1, "LOC"), (0, 3, "ORG"), (3, 4, "LOC")}
-    assert bio(4, nested) == ["B-ORG", "I-ORG", "I-ORG", "B-LOC"]
-    assert bio(4, {(1, 3, "B"), (0, 2, "A")}) == ["B-A", "I-A", "O", "O"]
-
-
-@pytest.mark.parametrize("span", [(2, 4, "A"), (-1, 1, "A"), (1, 1, "A")])
-def test_a_span_outside_the_words_is_refused(span: Span) -> None:
-    with pytest.raises(WorkbenchError, match="is not within 3 words"):
-        bio(3, {span})
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,8 @@ def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> No
 def test_the_stories_stand_for_the_tasks_of_the_primer() -> None:
     primer = read("primer:size=200")
     corpus, name = corpus_of(primer, "sentiment")
-    assert corpus.name.startswith("primer/sentiment") and task_of(corpus, name).names == (
-        "neg",
-        "pos",
-    )
+    assert corpus.name.startswith("primer/sentiment")
+    assert task_of(corpus, name).names == ("negative", "positive")
     assert corpus_of(primer, "pos") == (primer, "pos")
     assert [name for _, name in corpora_of(primer, ["pos", "pos"])] == ["pos"]
     assert EXPERIMENT.fits is not None

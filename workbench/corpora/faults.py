@@ -139,7 +139,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _sentences(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
-    """Sentences of CoNLL-U; brackets, which go on from one to the next, are left out."""
+    """Sentences between empty lines; brackets, which go on from one to the next, are left out."""
 
     def pieces() -> Iterator[_Piece]:
         lines: list[bytes] = []
@@ -231,6 +231,8 @@ def _objects(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
 
 _PIECES: dict[str, Callable[[Path], tuple[list[bytes], Iterator[_Piece]]]] = {
     ".conllu": _sentences,
+    ".conll": _sentences,
+    ".bio": _sentences,
     ".tsv": _rows,
     ".csv": _records,
     ".jsonl": _objects,

@@ -16,6 +16,8 @@ from workbench.lines import COMPRESSED, unreadable
 
 FORMATS: Mapping[str, str] = {
     ".conllu": "workbench.corpora.conllu",
+    ".conll": "workbench.corpora.conll",
+    ".bio": "workbench.corpora.conll",
     ".jsonl": "workbench.corpora.jsonlines",
     ".json": "workbench.corpora.jsonlines",
     ".mrg": "workbench.corpora.brackets",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.bio import spans_of
 from workbench.engine.batch import Batch
 from workbench.errors import WorkbenchError
 from workbench.splits import parts_of
@@ -21,7 +22,6 @@ from workbench.transfer.metrics import (
     class_metrics,
     entity_metrics,
     score_metrics,
-    spans_of,
     tag_metrics,
 )
 from workbench.transfer.tasks import Gold, Task, gold_of, is_made, looked_at

@@ -19,11 +19,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.bio import Span
 from workbench.errors import WorkbenchError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Span = tuple[int, int, str]  # first word, word after the last, label
 
 ROUNDING = 1e-12  # a spread smaller than this, of the mean square, is no spread
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -134,35 +134,6 @@ def answer_scores(gold: Sequence[str], predicted: str) -> tuple[float, float]:
 def normalised(answer: str) -> list[str]:
     """The words of an answer: in lower case, without punctuation, then without articles."""
     return ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split()
-
-
-def spans_of(tags: Sequence[str]) -> set[Span]:
-    """Entities of BIO tags; an I- that continues none of its label starts one, as in conlleval."""
-    found: set[Span] = set()
-    start, open_label = 0, ""
-    for at, tag in enumerate([*tags, "O"]):
-        kind, _, label = tag.partition("-")
-        if tag != "O" and (kind not in ("B", "I") or not label):
-            raise WorkbenchError(
-                f"{tag!r} is not a BIO tag.", remedy="Known: O, and B- or I- with a label."
-            )
-        if kind == "I" and label == open_label:
-            continue
-        if open_label:
-            found.add((start, at, open_label))
-        start, open_label = at, label
-    return found
-
-
-def bio(words: int, spans: AbstractSet[Span]) -> list[str]:
-    """BIO tags. Of spans that overlap the longest is kept, of equally long ones the first."""
-    tags = ["O"] * words
-    for start, end, label in sorted(spans, key=lambda span: (span[0] - span[1], span)):
-        if not 0 <= start < end <= words:
-            raise WorkbenchError(f"The span {start}:{end} ({label}) is not within {words} words.")
-        if set(tags[start:end]) == {"O"}:
-            tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
-    return tags
 
 
 def _overlap(wanted: list[str], said: list[str]) -> float:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from workbench.bio import bio
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.once import once
-from workbench.transfer.metrics import bio
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

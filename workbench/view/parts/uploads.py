@@ -20,7 +20,20 @@ if TYPE_CHECKING:
 
     from workbench.corpora.faults import Fault
 
-ENDINGS = ["conllu", "csv", "tsv", "jsonl", "json", "txt", "spacy", "mrg", "ptb", "parse"]
+ENDINGS = [
+    "conllu",
+    "conll",
+    "bio",
+    "csv",
+    "tsv",
+    "jsonl",
+    "json",
+    "txt",
+    "spacy",
+    "mrg",
+    "ptb",
+    "parse",
+]
 
 
 class FaultyError(Exception):
