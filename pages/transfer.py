@@ -14,7 +14,8 @@ with told(stop=True), st.spinner("Getting ready …"):
     sources.ready()
 st.markdown(
     "Who gains from fine-tuning, and on what; one model adapted by one method; what that has "
-    "changed, layer by layer; and how alike the layers of any models are."
+    "changed, layer by layer; how alike the layers of any models are; and what models are worth "
+    "that learnt by other means."
 )
 kind = transfer.experiment()
 run = transfer.opened(kind)

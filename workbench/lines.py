@@ -25,6 +25,7 @@ _OPEN: dict[str, Callable[[Path], AbstractContextManager[Iterable[bytes]]]] = {
     ".xz": lambda path: lzma.open(path, "rb"),
 }
 COMPRESSED = tuple(_OPEN)
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how such a file begins
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -39,7 +40,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise WorkbenchError(
             f"not UTF-8 text (byte {error.object[error.start]:#04x} at column {error.start + 1}).",
             where=f"{path}:{number}",
-            remedy="Save the file as UTF-8, for example: iconv -f latin1 -t utf-8 IN > OUT",
+            remedy="Save the file as UTF-8, for example: "
+            f"iconv -f {'utf-16' if error.object[:2] in UTF_16 else 'latin1'} -t utf-8 IN > OUT",
         ) from None
     except (lzma.LZMAError, zlib.error, EOFError, OSError) as error:
         raise unreadable(path, error, number) from None

@@ -28,7 +28,7 @@ METHODS = ("frozen", "fine-tuned")
 SEEN = {
     ("frozen-vs-finetuned", "Table"): "What fine-tuning wins over the frozen model",
     ("frozen-vs-finetuned", "Scores"): "every way of adapting",
-    ("frozen-vs-finetuned", "Cost"): "weights that learn",
+    ("frozen-vs-finetuned", "Cost"): "peak memory, MiB",
     ("frozen-vs-finetuned", "Learning"): "The loss of each step",
     ("finetune", "Scores"): "What was thought of each text",
     ("finetune", "Try a text"): "probability",
@@ -158,6 +158,15 @@ def test_another_question_is_chosen_and_the_run_before_forgotten(
     assert shown(app) == ["similarity"]
     well(app.button_group(key="question of transfer How alike").set_value("One method").run())
     assert not shown(app) and EXPERIMENTS["finetune"].about in said(app)
+
+
+def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[str, Any]) -> None:
+    run = run_of(tmp_path, results, "similarity")
+    app = opened(run=run.name, view="CKA")
+    every, *pairs = app.selectbox(key="pair").options
+    assert every == "all pairs" and pairs[1].startswith("mini:bert × ")
+    well(app.selectbox(key="pair").set_value(pairs[1]).run())
+    assert opened(run=run.name, view="CKA", pair="nonsense").selectbox(key="pair").value == every
 
 
 @pytest.mark.parametrize(

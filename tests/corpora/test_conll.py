@@ -77,6 +77,14 @@ def test_what_is_wrong_is_told_by_its_line(
     assert [(fault.line, fault.what) for fault in faults(path)] == [(4, faults(path)[0].what)]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
+def test_other_encodings_are_told_with_what_mends_them(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "ner.conll"
+    path.write_bytes("Zoé B-PER\n".encode(encoding))
+    with pytest.raises(WorkbenchError, match=f"not UTF-8[\\s\\S]*iconv -f {encoding}"):
+        list(read(path).docs())
+
+
 def test_it_is_learnt_from_as_any_corpus_with_entities(tmp_path: Path) -> None:
     from workbench.transfer.examples import split_of
     from workbench.transfer.tasks import task_of

@@ -224,7 +224,7 @@ def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any
         (
             corpus_of("two", train=[doc_of(["a"], k="x", l="y"), doc_of(["a"], k="z", l="w")] * 9),
             {},
-            "several tasks can be learnt: k, l",
+            "several labels can be learnt: k, l",
         ),
         (parted(of_words, 9, 3), {"metric": "bleu"}, "accuracy"),
     ],

@@ -6,8 +6,10 @@ import pytest
 
 from workbench.corpora import read
 from workbench.errors import WorkbenchError
+from workbench.experiment import Inputs
+from workbench.models.loading import load
 from workbench.transfer.examples import split_of
-from workbench.transfer.finetune import EXPERIMENT, Finetune
+from workbench.transfer.finetune import EXPERIMENT, Finetune, adapter_of
 from workbench.transfer.tasks import Task, corpora_of, corpus_of, task_of
 
 
@@ -63,6 +65,18 @@ def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> No
     assert any("have no score: left out" in note for note in split.notes)
 
 
+def test_the_first_of_several_layers_is_learnt_and_that_is_told() -> None:
+    inputs = Inputs((load("mini:bert", "cpu"),), (read("primer:size=200"),), None)
+    adapter, caveats = adapter_of(inputs, Finetune(train=40, dev=10, limit=10), Path())
+    assert adapter.split.task.name == "entities"
+    assert any(
+        text.startswith("primer:size=200 has several tasks: entities, sent") for text in caveats
+    )
+    named = Finetune(train=40, dev=10, limit=10, task="pos")
+    adapter, caveats = adapter_of(inputs, named, Path())
+    assert adapter.split.task.name == "pos" and not any("several" in text for text in caveats)
+
+
 def test_the_stories_stand_for_the_tasks_of_the_primer() -> None:
     primer = read("primer:size=200")
     corpus, name = corpus_of(primer, "sentiment")
@@ -72,7 +86,6 @@ def test_the_stories_stand_for_the_tasks_of_the_primer() -> None:
     assert [name for _, name in corpora_of(primer, ["pos", "pos"])] == ["pos"]
     assert EXPERIMENT.fits is not None
     EXPERIMENT.fits(primer, Finetune(task="sentiment"))
-    with pytest.raises(WorkbenchError, match=r"several tasks can be learnt: .*sentiment"):
-        EXPERIMENT.fits(primer, Finetune())
+    EXPERIMENT.fits(primer, Finetune())
     with pytest.raises(WorkbenchError, match=r"no task 'sentimnt'[\s\S]*sentiment"):
         EXPERIMENT.fits(primer, Finetune(task="sentimnt"))

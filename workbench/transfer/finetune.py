@@ -20,7 +20,7 @@ from workbench.transfer import kept
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.examples import metrics_of, split_of, told
 from workbench.transfer.heads import Head
-from workbench.transfer.tasks import Task, corpus_of, task_of
+from workbench.transfer.tasks import Task, corpus_of, task_of, tasks_of
 from workbench.transfer.trials import Adapter, Trial, cut_in, trials
 from workbench.transfer.ways import Method, merged
 
@@ -36,8 +36,8 @@ class Finetune(Adapting):
 
     task: str = Field(
         "",
-        description="The label to learn, or pos, tags, entities or answers; the only one there is "
-        "if left out.",
+        description="The label to learn, or pos, tags, entities or answers; the only label, or the "
+        "first of the others, if left out.",
     )
     metric: str = Field("", description="What decides; the task's usual one if left out.")
     method: Method = Field("fine-tuned", description="What of the model learns.")
@@ -103,6 +103,11 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
     )
     adapter = Adapter(inputs.model, split, settings.method, settings.head, settings, home)
     caveats = list(split.notes)
+    if not settings.task and len(several := tasks_of(inputs.corpus)) > 1:
+        caveats.append(
+            f"{inputs.corpus.name} has several tasks: {', '.join(several)}. The first was learnt; "
+            "name another with task."
+        )
     if cut := cut_in(adapter, (split.train, split.dev, split.test)):
         caveats.append(
             f"{cut} texts are longer than the {inputs.model.max_pieces} pieces that "

@@ -78,7 +78,7 @@ def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, st
 
     Without any named, all that the corpus has labels of.
     """
-    named = tasks or (PETERS if _is_primer(corpus) else _all(corpus))
+    named = tasks or (PETERS if _is_primer(corpus) else tasks_of(corpus))
     return [corpus_of(corpus, name) for name in dict.fromkeys(named)]
 
 
@@ -105,15 +105,25 @@ def _built_in(ref: str) -> "Corpus":
     return read(ref)
 
 
+def tasks_of(corpus: "Corpus") -> list[str]:
+    """Names of what can be learnt; layers where no text has a label."""
+    if own := _primer(corpus):
+        return [own]
+    if known := list(_labels(corpus)[0]):
+        return known
+    own_layers = [layer for layer in LAYERS if layer in corpus.layers()]
+    return list(dict.fromkeys([*PETERS, *own_layers])) if _is_primer(corpus) else own_layers
+
+
 def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
-    """The task of this name: a label or a layer; "" is the only one there is."""
+    """The task of this name: a label or a layer; "" is the only label, or the first layer."""
     own = corpus.layers()
     known, many = _labels(corpus)
     layers = [layer for layer in LAYERS if layer in own]
-    there = _all(corpus)
-    if not name and len(there) > 1:
+    there = tasks_of(corpus)
+    if not name and len(there) > 1 and there[0] in known:
         raise WorkbenchError(
-            f"several tasks can be learnt: {', '.join(there)}.",
+            f"several labels can be learnt: {', '.join(there)}.",
             where=corpus.name,
             remedy="Name one with the setting task.",
         )
@@ -182,16 +192,6 @@ def tags_of(doc: "Doc") -> list[str]:
 
 
 _ATTRIBUTE = {"pos": "pos_", "tags": "tag_"}
-
-
-def _all(corpus: "Corpus") -> list[str]:
-    """What can be learnt; layers where no text has a label, or answers."""
-    if own := _primer(corpus):
-        return [own]
-    if known := list(_labels(corpus)[0]):
-        return known
-    own_layers = [layer for layer in LAYERS if layer in corpus.layers()]
-    return list(dict.fromkeys([*PETERS, *own_layers])) if _is_primer(corpus) else own_layers
 
 
 def _primer(corpus: "Corpus") -> str:

@@ -3,6 +3,7 @@
 Pure functions of the tables of `drift` and `similarity`; they cost milliseconds.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ MEASURES = {
     "attention_js": "attention, bits",
     "probing_delta": "probing, change",
 }
+UNCHANGED = {"cka": 1.0, "procrustes": 0.0}  # of a layer that is what it was
 ELSEWHERE = "no layer"
 CELL, LEAST = 26, 9  # pixels of a layer in a matrix, and where there are many
 WRITTEN = 12  # layers beside each other whose cells have numbers
@@ -54,14 +56,20 @@ def layers(tables: Tables) -> go.Figure:
                 1,
             )
         figure.update_yaxes(title=MEASURES[name], row=row, col=1)
-        if name != "probing_delta":
+        if name in UNCHANGED:
+            figure.update_yaxes(range=_tenths(table[name], UNCHANGED[name]), row=row, col=1)
+        elif name != "probing_delta":
             figure.update_yaxes(rangemode="tozero", row=row, col=1)
-        if name == "procrustes":  # at most 1; alone, what is nought but for rounding would fill it
-            figure.update_yaxes(range=[0, 1.05], row=row, col=1)
     figure.update_xaxes(dtick=1 if table["layer"].max() <= 24 else 4)
     figure.update_xaxes(title="layer", row=len(there), col=1)
     figure.update_layout(height=90 + 150 * len(there))
     return figure
+
+
+def _tenths(values: pd.Series, still: float) -> list[float]:
+    """A range from no change to the largest, in whole tenths: rounding alone does not fill it."""
+    farthest = max(0.1, math.ceil(10 * float((values - still).abs().max())) / 10)
+    return [still - farthest, still + 0.05 * farthest] if still else [0, 1.05 * farthest]
 
 
 def modules(tables: Tables) -> go.Figure:
@@ -235,7 +243,8 @@ Draw = Any
 
 
 def rewound(tables: Tables) -> go.Figure:
-    """The score on the task with one layer put back as it was before; the line is with none."""
+    """The score on the task with one layer put back as it was before; the lines: with none, with
+    all."""
     table = tables["rewound"]
     own = table[~table["stack"].isin(("none", "all"))]
     whole, before = (table.loc[table["stack"] == name, "value"].iloc[0] for name in ("none", "all"))
@@ -250,8 +259,17 @@ def rewound(tables: Tables) -> go.Figure:
             showlegend=False,
         )
     )
-    figure.add_hline(y=whole, line={"width": 1})
-    figure.add_hline(y=before, line={"width": 1, "dash": "dot"}, annotation_text="all put back")
+    lines = (
+        (whole, "none put back", "solid", "top left"),
+        (before, "all put back", "dot", "top right"),
+    )
+    for value, name, dash, where in lines:
+        figure.add_hline(
+            y=value,
+            line={"width": 1, "dash": dash},
+            annotation={"text": name, "yshift": 2},
+            annotation_position=where,
+        )
     figure.update_xaxes(type="category")
     figure.update_yaxes(title=str(own["metric"].iloc[0]))
     figure.update_layout(height=320)

@@ -56,7 +56,7 @@ def epochs(tables: Tables) -> go.Figure:
 
 
 def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Figure:
-    """A panel a task, a colour a way; of one way alone a colour a rate."""
+    """A panel a task, a colour a way, a dash a seed; of one way alone a colour a rate."""
     tasks = list(dict.fromkeys(table["task"]))
     down = max(1, len(tasks))
     inner = down * TALL + (down - 1) * BETWEEN
@@ -101,6 +101,11 @@ def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Fi
                 1,
             )
             seen.add(name)
+    for place, seed in enumerate(seeds if len(seeds) > 1 else ()):
+        line = {"color": "#808080", "dash": DASHES[place % len(DASHES)]}
+        figure.add_trace(
+            go.Scatter(x=[None], y=[None], mode="lines", line=line, name=f"seed {seed}")
+        )
     figure.update_xaxes(title=x, row=down, col=1)
     if len(table) and table[x].max() <= (20 if x == "epoch" else 8):
         figure.update_xaxes(dtick=1)

@@ -120,6 +120,15 @@ def cost(tables: Tables) -> go.Figure:
     return figure
 
 
+def costs(tables: Tables) -> pd.DataFrame:
+    """What each way costs: the mean over its seeds, at the rate that was chosen."""
+    table = decided(tables)
+    numbers = ["value", "trainable", "size", "seconds", "peak_memory"]
+    ways_of = ["task", "model", "method", "head", "metric"]
+    found: pd.DataFrame = table.groupby(ways_of, sort=False)[numbers].mean().reset_index()
+    return found.rename(columns={"size": "size, MiB", "peak_memory": "peak memory, MiB"})
+
+
 def decided(tables: Tables) -> pd.DataFrame:
     """Scores on the scored part, by the metric that decides."""
     metric = tables["epochs"][["task", "metric"]].drop_duplicates()

@@ -28,8 +28,10 @@ def settings(kind: Experiment[Any], given: Mapping[str, Any] | None = None) -> d
     `given` are the settings to begin with, such as those of a run that is looked at.
     """
     fields = kind.settings.model_fields
-    names = sorted(fields, key=lambda name: name == "limit")  # our own first
-    names = names if len(names) <= AT_ONCE else [*names[: AT_ONCE - 1], "limit", *names[5:-1]]
+    own = kind.settings.__annotations__  # before what it shares with other questions
+    names = sorted(fields, key=lambda name: (name == "limit", name not in own))
+    if len(names) > AT_ONCE:
+        names = [*names[: AT_ONCE - 1], "limit", *names[AT_ONCE - 1 : -1]]
     found: dict[str, Any] = {}
     _grid(kind, names[:AT_ONCE], given or {}, found)
     if rest := names[AT_ONCE:]:

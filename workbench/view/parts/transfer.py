@@ -23,7 +23,7 @@ QUESTIONS = {
     "How alike": "similarity",
     "Pretraining": "pretraining",
 }
-OWN = ("task", "adapted", "one", "other")  # choices of a run, in the address
+OWN = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
 
 
 def experiment() -> Experiment[Any]:

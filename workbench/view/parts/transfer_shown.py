@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from workbench.runs.run import Run
 
+EVERY = "all pairs"
 SEEDS = "Fewer than three seeds"
 MISSING = {
     "heads": "Attention was not compared: the model has no heads, or the two read other pieces.",
@@ -54,7 +55,10 @@ def scores(run: "Run") -> None:
 
 
 def cost(run: "Run") -> None:
+    """What each way costs, as a picture and in numbers."""
     views.of(run, "cost", transfer_scores.cost)
+    there = {name: tables.of(run, name) for name in ("scores", "epochs")}
+    tables.draw(transfer_scores.costs(there), f"cost {run.name}")
 
 
 def curves(run: "Run") -> None:
@@ -99,6 +103,20 @@ def curves_of_one(run: "Run") -> None:
     views.of(run, "epochs", transfer_learning.epochs)
 
 
+def alike(run: "Run") -> None:
+    """Layers by layers: all pairs of models, or one of them, which a narrow screen has room for."""
+    table = tables.of(run, "similarity")
+    pairs = {
+        f"{first} × {second}": own
+        for (first, second), own in table.groupby(["model_a", "model_b"], sort=False)
+    }
+    picked = EVERY
+    if len(pairs) > 1:
+        picked = st.selectbox("Models", [EVERY, *pairs], key="pair", bind="query-params", width=400)
+    one = {"similarity": pairs.get(picked, table)}
+    views.of(run, "similarity", transfer_drift.similarity, one)
+
+
 def _part(name: str, draw: Any) -> View:
     """A view that is one figure of a table that may be missing."""
 
@@ -139,11 +157,11 @@ VIEWS: Mapping[str, Mapping[str, View]] = {
         "Forgetting": _part("losses", transfer_drift.losses),
         "Probing": _part("probing", transfer_drift.probing),
         "Put back": _part("rewound", transfer_drift.rewound),
-        "CKA": _part("similarity", transfer_drift.similarity),
+        "CKA": alike,
         "In the browser": beside,
         "Tables": all_tables,
     },
-    "similarity": {"CKA": _part("similarity", transfer_drift.similarity), "Tables": all_tables},
+    "similarity": {"CKA": alike, "Tables": all_tables},
     "pretraining": {
         "Scores": _part("table", transfer_pretraining.scores),
         "Sizes": _part("sizes", transfer_pretraining.sizes),
