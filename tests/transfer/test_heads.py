@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import workbench as wb
 from tests.transfer.conftest import corpus_of, doc_of, of_words
@@ -11,7 +13,7 @@ from workbench.corpora.layers import Mention, set_spans
 from workbench.transfer.body import body_of
 from workbench.transfer.examples import Examples, majority, metrics_of, split_of, told
 from workbench.transfer.fitting import guessed
-from workbench.transfer.heads import Head, Scale, pooled
+from workbench.transfer.heads import BothWays, Head, Scale, pooled
 from workbench.transfer.sources import Live, Read
 from workbench.transfer.tasks import Task, task_of
 from workbench.transfer.ways import Sizes, fitting_of
@@ -42,6 +44,21 @@ def test_a_text_is_the_mean_and_the_largest_of_its_words_and_nothing_is_nought()
     seen = torch.tensor([[True, True, False]])
     assert pooled(words, seen).tolist() == [[2.0, 3.0, 3.0, 5.0]]
     assert pooled(words, ~torch.ones_like(seen)).tolist() == [[0.0] * 4]
+
+
+def test_reading_both_ways_is_torchs_bidirectional_lstm() -> None:
+    torch.manual_seed(0)
+    own, other = BothWays(6, 8), nn.LSTM(6, 4, batch_first=True, bidirectional=True)
+    names = dict(other.named_parameters())
+    for side, suffix in ((own.forth, ""), (own.back, "_reverse")):
+        for name, weights in side.named_parameters():
+            weights.data.copy_(names[name + suffix])
+    sizes = torch.tensor([5, 1, 3])
+    there = torch.arange(5) < sizes[:, None]
+    words = torch.randn(3, 5, 6)  # what stands after an end is not nought either
+    packed = pack_padded_sequence(words, sizes, batch_first=True, enforce_sorted=False)
+    wanted, _ = pad_packed_sequence(other(packed)[0], batch_first=True)
+    torch.testing.assert_close(own(words, there), wanted)
 
 
 @pytest.mark.parametrize("lstm", [False, True])

@@ -26,7 +26,7 @@ from workbench.transfer.heads import Head, Scale
 from workbench.transfer.tasks import Task
 
 TASK, HEAD = "task/task.json", "task/head.safetensors"
-FORMAT = 1
+FORMAT = 2
 
 
 def save(model: Model, head: Head, folder: Path, method: str) -> None:
@@ -44,7 +44,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
         "method": method,
         "layers": head.mix.layers - 1,
         "width": head.norm.normalized_shape[0],
-        "lstm": head.lstm,
+        "lstm": head.reader is not None,
         "scale": [head.scale.mean, head.scale.spread],
     }
     with written_whole(folder / TASK) as draft:
