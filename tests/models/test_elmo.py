@@ -9,9 +9,10 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from workbench.models.elmo import Elmo
-from workbench.models.elmo_options import ElmoOptions, dataset_shapes, options_as_json
+from workbench.models.elmo import Elmo, _lstm
+from workbench.models.elmo_options import ElmoOptions, cell_name, dataset_shapes, options_as_json
 
 SMALL = ElmoOptions(
     character_width=4,
@@ -294,3 +295,22 @@ def test_the_published_size_has_the_published_number_of_parameters() -> None:
     with torch.device("meta"):
         elmo = Elmo(ElmoOptions())
     assert sum(weight.numel() for weight in elmo.parameters()) == 93_600_848
+
+
+@pytest.mark.parametrize("learns", ["rows", "weights", "both"])
+@pytest.mark.parametrize("options", [SMALL, replace(SMALL, cells=5)], ids=["projected", "plain"])
+def test_slopes_are_those_of_small_differences(options: ElmoOptions, learns: str) -> None:
+    torch.manual_seed(0)
+    elmo = Elmo.random(options, seed=0).double()
+    sizes = [3, 3, 2, 1]
+    cell = cell_name(0, 0)
+    names = [name for name in elmo.weights if name.startswith(cell)]
+    weights = [elmo.weights[name].detach().clone() for name in names]
+    rows = torch.randn(sum(sizes), options.width, dtype=torch.float64)
+
+    def read(rows: Tensor, *own: Tensor) -> Tensor:
+        return _lstm(rows, sizes, dict(zip(names, own, strict=True)), cell, options)  # type: ignore[arg-type]
+
+    for given in (rows, *weights):
+        given.requires_grad_(learns == "both" or (given is rows) == (learns == "rows"))
+    assert torch.autograd.gradcheck(read, (rows, *weights), eps=1e-7)

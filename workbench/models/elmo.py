@@ -14,7 +14,7 @@ batches of 8. No padding is computed, so sentences of a batch need not be alike.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -158,21 +158,61 @@ def _lstm(
 ) -> Tensor:
     """One layer over words packed as in `ReadingOrder`.  # [rows, width] -> [rows, width]"""
     from_input, from_hidden = weights[f"{name}/W_0"].split(options.width)
-    projection = weights[f"{name}/W_P_0"] if options.width != options.cells else None
+    inputs = Steps(torch.addmm(weights[f"{name}/B"], rows, from_input), from_hidden, sizes)
+    shown = None
+    if options.width != options.cells:
+        nothing = rows.new_zeros(len(rows), options.width)
+        shown = Steps(nothing, weights[f"{name}/W_P_0"], sizes)
     running = max(sizes, default=0)
     hidden, cell = rows.new_zeros(running, options.width), rows.new_zeros(running, options.cells)
     outputs = [hidden[:0]]
-    for gates in torch.split(torch.addmm(weights[f"{name}/B"], rows, from_input), sizes):
-        running = len(gates)
-        gates = torch.addmm(gates, hidden[:running], from_hidden)  # [running, 4 * cells]
+    for step, running in enumerate(sizes):
+        gates = inputs.plus(step, hidden[:running])  # [running, 4 * cells]
         let_in, new, keep, show = gates.chunk(4, dim=1)
         cell = keep.add(1).sigmoid() * cell[:running] + let_in.sigmoid() * new.tanh()
         cell = _clip(cell, options.cell_clip)
         hidden = show.sigmoid() * cell.tanh()
-        if projection is not None:
-            hidden = _clip(hidden @ projection, options.projection_clip)
+        if shown is not None:
+            hidden = _clip(shown.plus(step, hidden), options.projection_clip)
         outputs.append(hidden)
     return torch.cat(outputs)
+
+
+class Steps:
+    """A product with one matrix at every step, added to rows that are known before the first.
+
+    The matrix' slope is one product at the end, of all steps together, where autograd alone would
+    make one a step and add them up: most of what a backward pass through an LSTM takes.
+    """
+
+    def __init__(self, rows: Tensor, matrix: Tensor, sizes: list[int]) -> None:
+        """# [rows, out], [in, out]; rows of each step"""
+        self.matrix = matrix.detach()
+        self.seen: list[Tensor] = []
+        self.learns = torch.is_grad_enabled() and matrix.requires_grad
+        if self.learns:
+            rows = _AllAtOnce.apply(rows, matrix, self.seen)  # type: ignore[no-untyped-call]
+        self.rows = torch.split(rows, sizes)
+
+    def plus(self, step: int, values: Tensor) -> Tensor:
+        """The rows of a step with its product.  # [rows of the step, in] -> [.., out]"""
+        if self.learns:
+            self.seen.append(values.detach())
+        return torch.addmm(self.rows[step], values, self.matrix)
+
+
+class _AllAtOnce(torch.autograd.Function):
+    """Rows as they are; going back, what they pass on is the slope of each step's product too."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, matrix: Tensor, seen: list[Tensor]) -> Tensor:
+        ctx.seen = seen
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+        (slope,) = slopes  # [rows, out]
+        return slope, torch.cat(ctx.seen).T @ slope, None
 
 
 def _clip(values: Tensor, most: float | None) -> Tensor:
