@@ -2,11 +2,14 @@
 
 Each stop is a run like any other, so the tour can be interrupted, goes on where it stopped, and
 costs nothing the second time; at its end stands one report of them all. A new analysis adds its
-line to `STOPS`. Costs the sum of its runs, on a laptop about half a minute.
+line to `STOPS`. Costs the sum of its runs, some minutes: a process takes longer to start than most
+of them to compute, so the next are started while one computes.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from workbench import places, terminal
@@ -26,6 +29,7 @@ class Stop:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+AHEAD = 2  # runs that get ready while one computes
 SHORT: Mapping[str, Any] = {  # a fine-tuning of seconds
     "train": 80, "dev": 40, "limit": 80, "epochs": 2, "rates": (1e-3,), "seeds": (0,),
 }  # fmt: skip
@@ -155,18 +159,22 @@ STOPS = (
 
 
 def tour(json: bool = False) -> None:
-    """Make every stop in turn, and write the report."""
-    runs = []
-    for number, stop in enumerate(STOPS, start=1):
-        if not json:
-            terminal.heading(f"{number} of {len(STOPS)}: {stop.title}")
-        run = _made(stop)
-        shown.followed(run)
-        if json and run.status.state == "done":
+    """Make every stop in turn, the next ones getting ready meanwhile, and write the report."""
+    runs: list[Run] = []
+    ahead: deque[Run] = deque()
+    waiting = iter(STOPS)
+    try:
+        for number, stop in enumerate(STOPS, start=1):
+            if not json:
+                terminal.heading(f"{number} of {len(STOPS)}: {stop.title}")
+            ahead.extend(map(_made, islice(waiting, AHEAD + 1 - len(ahead))))
+            run = ahead.popleft()
+            shown.followed(run)
+            if not json or run.status.state != "done":
+                shown.answer(run, json)
             runs.append(run)
-            continue
-        shown.answer(run, json)
-        runs.append(run)
+    finally:
+        _end(ahead)
     with terminal.progress("writing the report"):
         from workbench.report import write_report
 
@@ -177,6 +185,14 @@ def tour(json: bool = False) -> None:
         return
     terminal.heading("The report")
     print(f"{path}\nOpen it in a browser; it needs no network.")
+
+
+def _end(runs: Iterable[Run]) -> None:
+    """Where a stop failed or was ended, those after it end as well."""
+    if under_way := [run for run in runs if run.status.under_way]:
+        from workbench.runs.launch import end
+
+        end(under_way)
 
 
 def _made(stop: Stop) -> Run:

@@ -30,7 +30,9 @@ def test_first_page_greets_shows_ways_on_and_the_machine(page: Page, app_url: st
 def test_the_newest_runs_are_links(page: Page, app_url: str, runs: Callable[..., Run]) -> None:
     run = runs(seed=9)
     page.goto(app_url)
-    page.get_by_role("link", name="steps", exact=True).first.click()
+    newest = page.get_by_role("link", name="steps", exact=True).first
+    expect(newest).to_have_attribute("href", re.compile(run.name))
+    newest.click()
     expect(page.get_by_role("heading", name="Table: sums")).to_be_visible()
     assert run.name in page.url
 
