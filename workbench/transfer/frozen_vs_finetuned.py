@@ -14,15 +14,17 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from workbench.bootstrap import interval, p_value, resampled
+from workbench.engine.model import Model
 from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.transfer.asked import Adapting, HeadKind
+from workbench.transfer.body import body_of
 from workbench.transfer.cells import cell_of, texts_of
 from workbench.transfer.examples import Split, majority, metrics_of
 from workbench.transfer.finetune import KEY
 from workbench.transfer.finetune import TABLES as CELL_TABLES
 from workbench.transfer.names import names_of
 from workbench.transfer.tasks import corpora_of, task_of
-from workbench.transfer.ways import Method
+from workbench.transfer.ways import Method, fitting_of
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -98,6 +100,8 @@ def fits(corpus: "Corpus", settings: FrozenVsFinetuned) -> None:
 
 def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Result:
     """Have every cell answered, and compare."""
+    for model in inputs.models:
+        _require(model, settings)
     if len(inputs.models) > 1:
         return _together(inputs, settings, progress)
     ways = _ways(settings)
@@ -133,6 +137,12 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     if len(settings.seeds) < 3:
         notes.append("Fewer than three seeds: how much they differ is not known.")
     return Result(tables, caveats=tuple(Caveat(note) for note in dict.fromkeys(notes)))
+
+
+def _require(model: Model, settings: FrozenVsFinetuned) -> None:
+    """Raise where a model cannot be adapted by one of the methods, before anything is learnt."""
+    for method in set(settings.methods) - {FROZEN}:
+        fitting_of(body_of(model), method, settings.sizes, seed=0).close()
 
 
 def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Result:
