@@ -1,7 +1,7 @@
 """BIO tags: the spans they mean, in all their dialects, and back."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.bio import Span, bio, spans_of
@@ -36,7 +36,6 @@ def test_other_tags_than_bio_are_refused(tag: str) -> None:
         spans_of(["O", tag])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=10))
 def test_tags_of_entities_of_tags_have_the_same_entities(tags: list[str]) -> None:
     again = bio(len(tags), spans_of(tags))

@@ -78,6 +78,7 @@ def test_a_question_is_asked_and_a_head_is_followed_to_its_attention(
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow  # as on the page Experiments, which is tested each time
 def test_a_run_is_cancelled(page: Page, app_url: str, ended: None) -> None:
     page.goto(f"{app_url}/heads")
     expect(page.get_by_text("It fits")).to_be_visible()

@@ -83,6 +83,7 @@ def test_a_question_is_asked_and_its_answer_looked_at_from_every_side(
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow  # as on the page Experiments, which is tested each time
 def test_a_long_run_is_cancelled_and_can_be_resumed(page: Page, app_url: str, ended: None) -> None:
     page.goto(f"{app_url}/probing?corpus=primer")
     expect(page.get_by_text("It fits")).to_be_visible()

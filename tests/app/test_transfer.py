@@ -85,7 +85,9 @@ def test_what_has_changed_is_asked_from_beside_the_model(
     expect(page.get_by_text("a matrix for every two models")).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.slow), (390, "dark")]
+)
 def test_every_view_stays_within_the_screen(
     browser: Browser, app_url: str, runs: Callable[..., Run], width: int, scheme: str
 ) -> None:

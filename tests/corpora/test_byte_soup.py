@@ -65,7 +65,6 @@ SNIPPETS = [
     *(b"Entity=(1-x", b"Entity=1)", b"SpaceAfter=No", b"null", b"NaN", b"-NONE-", b"# newdoc\n"),
 ]
 DRAWN = settings(
-    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

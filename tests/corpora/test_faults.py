@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.corpora import read, write
@@ -107,7 +107,6 @@ def test_no_more_than_asked_for(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from([".conllu", ".csv", ".tsv", ".jsonl", ".txt"]))
-@settings(max_examples=50, deadline=None)
 def test_any_bytes_have_faults_exactly_where_the_reader_fails(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, ending: str
 ) -> None:

@@ -10,7 +10,6 @@ from workbench.corpora import conllu, docbin
 from workbench.corpora.corpus import Options
 
 DRAWN = settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

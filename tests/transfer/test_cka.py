@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -168,7 +168,6 @@ def test_rows_without_a_shape_are_like_none() -> None:
     batch=st.integers(1, 12),
     mean=st.floats(-100, 100),
 )
-@settings(max_examples=40, deadline=None)
 def test_whatever_the_rows_it_is_the_plain_one_and_at_most_one(
     n: int, width: int, seed: int, batch: int, mean: float
 ) -> None:

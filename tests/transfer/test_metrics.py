@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
@@ -67,7 +67,6 @@ def test_class_metrics_are_scikit_learns(seed: int, classes: int, often: float) 
 
 
 @pytest.mark.filterwarnings("ignore:A single label was found")
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12))
 def test_small_sets_in_which_classes_are_missing_too(pairs: list[tuple[int, int]]) -> None:
     gold, predicted = np.array(pairs).T
