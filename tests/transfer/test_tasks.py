@@ -57,6 +57,14 @@ def test_a_label_with_too_many_values_is_told_with_their_number(tmp_path: Path) 
             task_of(corpus, name)
 
 
+def test_a_corpus_of_words_alone_teaches_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "plain.txt"
+    path.write_text("A dog barks.\n\nIt rains.\n\nThey sleep.\n")
+    ((corpus, name),) = corpora_of(read(path), [])
+    with pytest.raises(WorkbenchError, match="there is nothing to be learnt here"):
+        task_of(corpus, name)
+
+
 def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> None:
     corpus = read(table(tmp_path, [f"{n / 10}" if n % 7 else "n/a" for n in range(80)], "score"))
     task = task_of(corpus, "")

@@ -1,8 +1,8 @@
 """Frozen or fine-tuned, of any models and tasks: the experiment `frozen-vs-finetuned`.
 
 Each cell (a model, a task, a method, a head) is a `finetune` run of its own, answered from disk
-where it was asked before; here their texts are compared pair by pair. Several models are as many
-runs of this, side by side where there is room. Costs the cells that are new.
+where it was asked before; here their texts are compared pair by pair. Several models, or many
+tasks, are several runs of this, side by side where there is room. Costs the cells that are new.
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
 FROZEN: Method = "frozen"
+TOGETHER = 3  # tasks of a model that one process learns
 
 
 class FrozenVsFinetuned(Adapting):
@@ -102,8 +103,9 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     """Have every cell answered, and compare."""
     for model in inputs.models:
         _require(model, settings)
-    if len(inputs.models) > 1:
-        return _together(inputs, settings, progress)
+    parts = _parts(inputs, settings)
+    if len(parts) > 1:
+        return _together(inputs, parts, progress)
     ways = _ways(settings)
     asked = [
         (corpus, name)
@@ -145,30 +147,54 @@ def _require(model: Model, settings: FrozenVsFinetuned) -> None:
         fitting_of(body_of(model), method, settings.sizes, seed=0).close()
 
 
-def _together(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Result:
-    """Each model by itself, and their tables under one another."""
-    number = len(inputs.models)
-    progress(0, number, "models")
-    order = sorted(range(number), key=lambda place: -inputs.models[place].parameters)
+@dataclass(frozen=True)
+class Part:
+    """Some tasks of one model, which are a run of their own."""
+
+    model: Model
+    name: str  # of the model, among the others
+    corpus: "Corpus"
+    settings: FrozenVsFinetuned
+
+
+def _parts(inputs: Inputs, settings: FrozenVsFinetuned) -> list[Part]:
+    """A few tasks of a model each, so that no processor waits long for the last of them."""
+    found = []
+    for model, name in zip(inputs.models, names_of(inputs.models), strict=True):
+        for corpus in inputs.corpora:
+            tasks = tuple(name for _, name in corpora_of(corpus, settings.tasks))
+            some = [tasks[start : start + TOGETHER] for start in range(0, len(tasks), TOGETHER)]
+            found += [
+                Part(model, name, corpus, settings.model_copy(update={"tasks": own}))
+                for own in some
+            ]
+    return found
+
+
+def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Result:
+    """Each part by itself, and their tables under one another."""
+    number = len(parts)
+    progress(0, number, "parts")
+    cost = [part.model.parameters * len(part.settings.tasks) for part in parts]
+    order = sorted(range(number), key=lambda place: -cost[place])  # what takes longest goes first
     questions = [
         Asked(
             "frozen-vs-finetuned",
-            [model],
-            inputs.corpora,
-            settings.model_dump(),
+            [part.model],
+            [part.corpus],
+            part.settings.model_dump(),
             inputs.split,
             inputs.seed,
         )
-        for model in (inputs.models[place] for place in order)  # what takes longest goes first
+        for part in (parts[place] for place in order)
     ]
-    found = inputs.ask_all(questions, lambda done: progress(done, number, "models"))
+    found = inputs.ask_all(questions, lambda done: progress(done, number, "parts"))
     answers = [found[order.index(place)] for place in range(number)]
-    names = names_of(inputs.models)
     tables = {
         name: pd.concat(
             [
-                answer.tables[name].assign(model=model)
-                for model, answer in zip(names, answers, strict=True)
+                answer.tables[name].assign(model=part.name)
+                for part, answer in zip(parts, answers, strict=True)
             ],
             ignore_index=True,
         )

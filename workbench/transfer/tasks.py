@@ -78,7 +78,7 @@ def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, st
 
     Without any named, all that the corpus has labels of.
     """
-    named = tasks or (PETERS if _is_primer(corpus) else tasks_of(corpus))
+    named = tasks or (PETERS if _is_primer(corpus) else tasks_of(corpus) or [""])
     return [corpus_of(corpus, name) for name in dict.fromkeys(named)]
 
 
