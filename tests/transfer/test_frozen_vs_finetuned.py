@@ -103,3 +103,15 @@ def test_tables_of_ones_own_are_read_too(tmp_path: Any) -> None:
     assert run.spec.settings["seeds"] == [0, 1] and run.spec.settings["rates"] == [2e-3]
     delta = run.tables["delta"]
     assert delta["task"].tolist() == [tmp_path.name] and np.isnan(delta["strong"]).all()
+
+
+def test_of_several_corpora_each_is_scored_on_the_part_it_has(tmp_path: Any) -> None:
+    for name, scored in (("one", "test"), ("other", "dev")):
+        (tmp_path / name).mkdir()
+        for split in ("train", scored):
+            rows = [f"a {'good' if n % 2 else 'bad'} dog, {name} {n}\t{n % 2}\n" for n in range(40)]
+            (tmp_path / name / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
+    how = {**QUICK, "tasks": [], "strong": False}
+    corpora = [str(tmp_path / name) for name in ("one", "other")]
+    run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=corpora, **how)
+    assert run.tables["delta"]["task"].tolist() == ["one", "other"]

@@ -22,7 +22,7 @@ def texts_of(inputs: Inputs, settings: Adapting, corpus: "Corpus", task: str) ->
     return split_of(
         corpus,
         task_of(corpus, task),
-        _part(inputs, corpus),
+        part_of(inputs, corpus),
         inputs.seed,
         settings.train,
         settings.dev,
@@ -43,10 +43,10 @@ def cell_of(
     """The question whose answer is a cell."""
     shared = {name: getattr(settings, name) for name in Adapting.model_fields}
     own = Finetune(**shared, task=task, method=method, head=head, keep=keep)
-    part = _part(inputs, corpus)
+    part = part_of(inputs, corpus)
     return Asked("finetune", [model], [corpus], own.model_dump(), part, inputs.seed)
 
 
-def _part(inputs: Inputs, corpus: "Corpus") -> str | None:
+def part_of(inputs: Inputs, corpus: "Corpus") -> str | None:
     """The part that was asked for, where this corpus has it."""
     return inputs.split if inputs.split in corpus.splits else None

@@ -18,7 +18,7 @@ from workbench.engine.model import Model
 from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.body import body_of
-from workbench.transfer.cells import cell_of, texts_of
+from workbench.transfer.cells import cell_of, part_of, texts_of
 from workbench.transfer.examples import Split, majority, metrics_of
 from workbench.transfer.finetune import KEY
 from workbench.transfer.finetune import TABLES as CELL_TABLES
@@ -183,7 +183,7 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
             [part.model],
             [part.corpus],
             part.settings.model_dump(),
-            inputs.split,
+            part_of(inputs, part.corpus),
             inputs.seed,
         )
         for part in (parts[place] for place in order)
