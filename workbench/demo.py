@@ -193,6 +193,7 @@ def _end(runs: Iterable[Run]) -> None:
         from workbench.runs.launch import end
 
         end(under_way)
+        terminal.note("The tour goes on where it was with: workbench demo")
 
 
 def _made(stop: Stop) -> Run:

@@ -100,10 +100,10 @@ def parts_of(
         )
         scored = TEST
     lot = None if drawn_from is None else seed
-    train, dev, test = (
-        _few(docs, most, lot)
-        for docs, most in ((train, train_limit), (dev, dev_limit), (test, limit))
-    )
+    wanted = ((train, train_limit), (dev, dev_limit), (test, limit))
+    if lot is not None and any(most is not None and len(docs) > most for docs, most in wanted):
+        notes.append(f"Of more texts than are used some were drawn by seed {seed}.")
+    train, dev, test = (_few(docs, most, lot) for docs, most in wanted)
     for name, docs in (("train", train), ("dev", dev), (scored, test)):
         if not docs:
             raise WorkbenchError(

@@ -160,6 +160,12 @@ def test_another_question_is_chosen_and_the_run_before_forgotten(
     assert not shown(app) and EXPERIMENTS["finetune"].about in said(app)
 
 
+def test_a_run_says_what_it_was_asked_with(tmp_path: Path, results: dict[str, Any]) -> None:
+    app = opened(run=run_of(tmp_path, results, "finetune").name)
+    facts = " ".join(str(each.value) for each in app.get("html"))
+    assert "<dt>with</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts
+
+
 def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "similarity")
     app = opened(run=run.name, view="CKA")

@@ -13,6 +13,7 @@ from workbench.experiment import EXPERIMENTS, Inputs
 from workbench.models.fresh import copied
 from workbench.models.parts import where
 from workbench.transfer.body import weights_of
+from workbench.transfer.examples import scored_of
 from workbench.transfer.rewinding import head_for, rewound
 
 
@@ -38,7 +39,8 @@ def test_only_the_layer_that_was_changed_brings_the_score_back(
     head = head_for(tmp_path, docs, after)
     assert head is not None
     state = {n: w.clone() for n, w in weights_of(after).items()}
-    table = rewound(before, after, head, docs, lambda done, all_: None)
+    scored, _ = scored_of(corpus, head.task, "test", 0, 60)
+    table = rewound(before, after, head, scored, lambda done, all_: None)
     values = table.set_index("layer")["value"].drop(-1)
     broken, whole = table["value"].iloc[0], table["value"].iloc[-1]
     assert (table["stack"].iloc[0], table["stack"].iloc[-1]) == ("none", "all")

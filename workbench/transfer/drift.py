@@ -26,6 +26,7 @@ from workbench.experiment import (
     few_sentences,
 )
 from workbench.transfer.attention_change import HEAD, attention_change, heads, same_pieces
+from workbench.transfer.examples import scored_of
 from workbench.transfer.forgetting import forgetting, no_forgetting
 from workbench.transfer.rewinding import head_for, rewound
 from workbench.transfer.similarity import (
@@ -101,8 +102,9 @@ TABLES = {
     ),
     "rewound": Table(
         "The score on the task that the second model was fine-tuned for, with each layer's weights "
-        "put back as they were before; with none and with all of them. Only where the run of "
-        "finetune kept its head and the corpus has the label.",
+        "put back as they were before; with none and with all of them. The texts are of the part "
+        "that finetune scores with the same seed. Only where its run kept its head and the corpus "
+        "has the label.",
         ("stack", "layer", "metric"),
     ),
     "similarity": SIMILARITY_TABLE,
@@ -137,9 +139,13 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
         tables["heads"] = heads(sums, inputs.seed)
         if roles is not None:
             tables["heads"] = tables["heads"].merge(roles, on=HEAD, how="left")
+    about_scored: tuple[str, ...] = ()
     if head:
+        scored, about_scored = scored_of(
+            inputs.corpus, head.task, inputs.split, inputs.seed, settings.limit
+        )
         tables["rewound"] = rewound(
-            before, after, head, docs, lambda done, all_: progress(done, all_, "layers put back")
+            before, after, head, scored, lambda done, all_: progress(done, all_, "layers put back")
         )
     unknown = no_forgetting(before, after)
     if not unknown:
@@ -147,6 +153,7 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     tables["modules"] = weights.modules
     tables["drift"] = _by_layer(states, weights, tables)
     caveats = [Caveat(text, ("drift", "similarity")) for text in about_words]
+    caveats += [Caveat(text, ("rewound",)) for text in about_scored]
     beside = tuple(name for name in ("heads", "losses") if name in tables)
     caveats += [Caveat(text, beside) for text in few_sentences(len(batch)) if beside]
     caveats += [Caveat(text, ("drift", "modules")) for text in _weights_left_out(weights)]
@@ -277,6 +284,7 @@ EXPERIMENT = Experiment(
     "forgetting.",
     settings=Drift,
     run=run,
+    version=2,
     tables=TABLES,
     models=(2, 2),
     split="held-out",

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.bio import spans_of
 from workbench.engine.batch import Batch
 from workbench.errors import WorkbenchError
-from workbench.splits import parts_of
+from workbench.splits import Parts, parts_of
 from workbench.transfer.metrics import (
     Metric,
     answer_metrics,
@@ -76,10 +76,7 @@ def split_of(
 
     They are drawn: files are often sorted by what is true of their texts.
     """
-    drawn_from = None if is_made(corpus) else looked_at(corpus)
-    parts = parts_of(
-        corpus, split, test, seed, learnt_from=train, stopped_by=dev, drawn_from=drawn_from
-    )
+    parts = _parts(corpus, split, seed, train, dev, test)
     notes = list(parts.notes)
     found = {}
     for name, docs in ((TRAIN, parts.train), (DEV, parts.dev), (TEST, parts.test)):
@@ -87,6 +84,29 @@ def split_of(
         found[name] = examples_of(docs, task, own, corpus.name, notes)
     _require_variety(task, found[TRAIN], corpus.name)
     return Split(task, found[TRAIN], found[DEV], found[TEST], parts.scored, tuple(notes))
+
+
+def scored_of(
+    corpus: "Corpus", task: Task, split: str | None, seed: int, most: int | None
+) -> tuple[Examples, tuple[str, ...]]:
+    """What is scored alone, which with the same seed nobody learns from; and what to know of it."""
+    parts = _parts(corpus, split, seed, most, most, most)
+    notes = list(parts.notes)
+    return examples_of(parts.test, task, parts.scored, corpus.name, notes), tuple(notes)
+
+
+def _parts(
+    corpus: "Corpus",
+    split: str | None,
+    seed: int,
+    train: int | None,
+    dev: int | None,
+    test: int | None,
+) -> Parts:
+    drawn_from = None if is_made(corpus) else looked_at(corpus)
+    return parts_of(
+        corpus, split, test, seed, learnt_from=train, stopped_by=dev, drawn_from=drawn_from
+    )
 
 
 def examples_of(

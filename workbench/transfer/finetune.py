@@ -127,7 +127,7 @@ def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
     if not settings.keep or inputs.keep is None or trial.weights is None:
         return []
     if settings.method in PUT_IN:
-        return [f"No model is kept: {settings.method} are no part of the model itself."]
+        return [f"No model is kept: what {settings.method} put in is no part of the model itself."]
     made, head = trial.weights
     model: Model = made.body.model
     if settings.method == "lora" and isinstance(model, HuggingFace):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from workbench.engine.model import Model
 from workbench.transfer.body import Body, body_of, weights_of
-from workbench.transfer.examples import Examples, examples_of, metrics_of
+from workbench.transfer.examples import Examples, metrics_of
 from workbench.transfer.fitting import guessed
 from workbench.transfer.heads import Head
 from workbench.transfer.kept import has_task, head_of
@@ -39,11 +39,10 @@ def rewound(
     before: Model,
     after: Model,
     head: Head,
-    docs: "Sequence[Doc]",
+    examples: Examples,
     told: Callable[[int, int], object],
 ) -> pd.DataFrame:
     """The score with every layer put back alone, and with none and all of them."""
-    examples = examples_of(docs, head.task, "the corpus", "", [])
     body = body_of(after)
     old = weights_of(before)
     source = Live(body, examples.batch)

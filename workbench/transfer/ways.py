@@ -353,7 +353,9 @@ def _unsuited(model: Model, method: str, why: str = "") -> WorkbenchError:
     )
     return WorkbenchError(
         f"{model.name} ({model.family}) cannot be adapted by {method}: {reason}.",
-        remedy="Choose frozen, fine-tuned or gradual.",
+        remedy="Choose frozen or fine-tuned."
+        if model.stacks[0].layers == 0
+        else "Choose frozen, fine-tuned, gradual or top.",
     )
 
 

@@ -26,6 +26,7 @@ MEASURES = {
 UNCHANGED = {"cka": 1.0, "procrustes": 0.0}  # of a layer that is what it was
 ELSEWHERE = "no layer"
 CELL, LEAST = 26, 9  # pixels of a layer in a matrix, and where there are many
+FEW = 6  # layers beside each other whose cells have room for two decimals
 WRITTEN = 12  # layers beside each other whose cells have numbers
 ACROSS = 3  # matrices beside one another
 
@@ -94,7 +95,7 @@ def modules(tables: Tables) -> go.Figure:
             zmin=0,
             zmax=float(table["weight_distance"].max()) or 1.0,
             autocolorscale=True,
-            texttemplate="%{z:.2f}" if len(wide.columns) <= WRITTEN else "",
+            texttemplate="%{z:.2g}" if len(wide.columns) <= WRITTEN else "",
             colorbar={"title": {"text": "moved"}},
             xgap=2,
             ygap=1,
@@ -109,7 +110,8 @@ def modules(tables: Tables) -> go.Figure:
 
 
 def heads(tables: Tables) -> go.Figure:
-    """How differently each head looks at the same texts."""
+    """How differently each head looks at the same texts. Layers of heads count from 0: the first is
+    layer 1 of the other views, whose layer 0 are the embeddings."""
     return grid(tables["heads"], "attention_js", "bits")
 
 
@@ -201,7 +203,7 @@ def similarity(tables: Tables) -> go.Figure:
                 x=list(wide.columns),
                 y=list(wide.index),
                 coloraxis="coloraxis",
-                texttemplate="%{z:.1f}" if largest <= WRITTEN else "",
+                texttemplate=f"%{{z:.{2 if largest <= FEW else 1}f}}" if largest <= WRITTEN else "",
                 xgap=1,
                 ygap=1,
                 hovertemplate=f"{first} %{{y}}, {second} %{{x}}: CKA %{{z:.3f}}<extra></extra>",

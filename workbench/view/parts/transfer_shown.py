@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from workbench.experiment import EXPERIMENTS
 from workbench.view import (
     transfer_drift,
     transfer_learning,
     transfer_pretraining,
     transfer_scores,
 )
-from workbench.view.parts import results, tables, views
+from workbench.view.parts import results, tables, views, words
 from workbench.view.parts.transfer_beside import beside
 from workbench.view.parts.transfer_trying import trying
 from workbench.view.parts.views import View
@@ -40,8 +41,20 @@ MISSING = {
 def show(run: "Run") -> None:
     """A run that is done."""
     results.heading(run)
+    if chosen := _chosen(run):
+        words.facts([("with", chosen)])
     results.caveats(run, SEEDS)
     views.show(run, VIEWS[run.spec.experiment])
+
+
+def _chosen(run: "Run") -> str:
+    """What was set otherwise than by default: runs of one model differ in little else."""
+    usual = EXPERIMENTS[run.spec.experiment].settings().model_dump(mode="json")
+    own = {name: value for name, value in run.spec.settings.items() if usual.get(name) != value}
+    return ", ".join(
+        f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in own.items()
+    )
 
 
 def who_gains(run: "Run") -> None:
