@@ -65,6 +65,12 @@ def test_a_corpus_of_words_alone_teaches_nothing(tmp_path: Path) -> None:
         task_of(corpus, name)
 
 
+def test_an_empty_file_is_told_as_one(tmp_path: Path) -> None:
+    (tmp_path / "empty.conll").write_text("\n")
+    with pytest.raises(WorkbenchError, match="there is no text in it"):
+        task_of(read(tmp_path / "empty.conll"), "")
+
+
 def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> None:
     corpus = read(table(tmp_path, [f"{n / 10}" if n % 7 else "n/a" for n in range(80)], "score"))
     task = task_of(corpus, "")

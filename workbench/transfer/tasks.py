@@ -140,7 +140,7 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
                 "number in every row, at least one of them with a fraction.",
             )
         raise WorkbenchError(
-            f"there is no task {name!r}." if name else "there is nothing to be learnt here.",
+            f"there is no task {name!r}." if name else _nothing(corpus),
             where=corpus.name,
             remedy=did_you_mean(label, list(dict.fromkeys([*there, *known, *layers])))
             if there or known or layers
@@ -166,6 +166,11 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
     usual = "matthews" if kind == "class" and _by_matthews(task, corpus) else METRICS[kind][0]
     main = metric or usual
     return Task(task.name, kind, label, names, task.pairs, main)
+
+
+def _nothing(corpus: "Corpus") -> str:
+    empty = next(corpus.docs(limit=1), None) is None
+    return "there is no text in it." if empty else "there is nothing to be learnt here."
 
 
 def gold_of(doc: "Doc", task: Task) -> Gold | None:

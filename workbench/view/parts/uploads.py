@@ -111,7 +111,7 @@ def draw_faults(faulty: FaultyError) -> None:
     from workbench.corpora.faults import MOST
 
     number = len(faulty.faults)
-    many = f"the first {MOST} faults" if number >= MOST else f"{number} faults"
+    many = f"at least {MOST} faults" if number >= MOST else f"{number} faults"
     st.error(
         f"{plain(faulty.name, 80)} has {'a fault' if number == 1 else many}, and was not kept.",
         icon=":material/error:",
@@ -122,6 +122,8 @@ def draw_faults(faulty: FaultyError) -> None:
     for row in rows[:8]:
         line = f"Line {row[0]:,}: " if row[0] else ""
         st.text(f"{line}{row[1]}")
+    for remedy in dict.fromkeys(fault.remedy for fault in faulty.faults[:8] if fault.remedy):
+        st.text(remedy)
     st.dataframe(table, hide_index=True, width="stretch")
 
 
