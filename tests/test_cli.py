@@ -294,8 +294,20 @@ def test_letters_the_output_cannot_encode_are_escaped(trees: Path, encoding: str
     assert rb"\u250c\u2500 1 The" in done.stdout
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin1", "utf-8:strict", "utf-8:surrogateescape"])
-@pytest.mark.parametrize("command", ["show", "describe"])
+@pytest.mark.parametrize(
+    ("command", "encoding"),
+    [
+        ("show", "latin1"),
+        ("describe", "utf-8:surrogateescape"),
+        *(
+            pytest.param(command, encoding, marks=pytest.mark.slow)
+            for command, encoding in (
+                ("show", "ascii"), ("show", "utf-8:strict"), ("show", "utf-8:surrogateescape"),
+                ("describe", "ascii"), ("describe", "latin1"), ("describe", "utf-8:strict"),
+            )
+        ),
+    ],
+)  # fmt: skip
 def test_json_stays_json_in_utf_8_whatever_the_names_and_the_output(
     tmp_path: Path, encoding: str, command: str
 ) -> None:

@@ -44,6 +44,7 @@ def package(tmp_path: Path) -> Path:
     return installed
 
 
+@pytest.mark.slow
 def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
     for part in tiny_bert(token.text for doc in read("primer").docs("dev", 50) for token in doc):
         part.save_pretrained(tmp_path / "tiny")

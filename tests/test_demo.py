@@ -22,6 +22,7 @@ def test_the_tour_has_every_experiment() -> None:
     assert {stop.experiment for stop in STOPS} == set(EXPERIMENTS.own)
 
 
+@pytest.mark.slow
 def test_the_tour_ends_in_one_report_and_is_answered_from_disk_the_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ import doctest
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,15 @@ def test_there_are_examples(folder: Path) -> None:
     assert len(blocks("console")) >= 5
 
 
-@pytest.mark.parametrize("example", blocks("console"), ids=lambda block: block.split("\n")[0])
+def console() -> Iterator[Any]:
+    """Every example; those that train or ask much are for the night."""
+    for block in blocks("console"):
+        first = block.split("\n")[0]
+        slow = any(what in first for what in ("train", "--sweep", "edge-probing", "head"))
+        yield pytest.param(block, id=first, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize("example", console())
 def test_commands_print_what_the_readme_shows(
     example: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,18 @@ def test_a_split_too_large_to_be_read_is_drawn_from_its_start_and_says_so() -> N
     assert "Texts of train were drawn from its first 200." in found.notes
 
 
+def test_what_is_of_no_use_is_left_out_before_anything_is_drawn() -> None:
+    def even(name: str, docs: list[Doc]) -> list[Doc]:
+        return [doc for doc in docs if int(doc[0].text.removeprefix(name)) % 2 == 0]
+
+    found = parts_of(
+        corpus_of(train=200, dev=60, test=60), None, 30, 0, learnt_from=100, drawn_from=5000,
+        sift=even,
+    )  # fmt: skip
+    assert [len(part) for part in words(found)] == [100, 30, 30]
+    assert words(found)[0] == [f"train{place}" for place in range(0, 200, 2)]
+
+
 @pytest.mark.parametrize("drawn_from", [None, 5000])
 def test_without_splits_no_text_is_in_two_parts(drawn_from: int | None) -> None:
     found = parts_of(corpus_of(all=1000), None, 30, 0, learnt_from=50, drawn_from=drawn_from)

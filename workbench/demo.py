@@ -161,20 +161,20 @@ STOPS = (
 def tour(json: bool = False) -> None:
     """Make every stop in turn, the next ones getting ready meanwhile, and write the report."""
     runs: list[Run] = []
-    ahead: deque[Run] = deque()
+    ahead: deque[tuple[Run, bool]] = deque()
     waiting = iter(STOPS)
     try:
         for number, stop in enumerate(STOPS, start=1):
             if not json:
                 terminal.heading(f"{number} of {len(STOPS)}: {stop.title}")
             ahead.extend(map(_made, islice(waiting, AHEAD + 1 - len(ahead))))
-            run = ahead.popleft()
-            shown.followed(run)
+            run, from_disk = ahead.popleft()
+            shown.followed(run, from_disk)
             if not json or run.status.state != "done":
                 shown.answer(run, json)
             runs.append(run)
     finally:
-        _end(ahead)
+        _end(run for run, _ in ahead)
     with terminal.progress("writing the report"):
         from workbench.report import write_report
 
@@ -196,10 +196,11 @@ def _end(runs: Iterable[Run]) -> None:
         terminal.note("The tour goes on where it was with: workbench demo")
 
 
-def _made(stop: Stop) -> Run:
-    """The run of a stop, started or answered from disk."""
+def _made(stop: Stop) -> tuple[Run, bool]:
+    """The run of a stop, started or answered from disk; and which of both."""
     with terminal.progress("reading the question"):
         from workbench.runs.api import begun
         from workbench.runs.asking import ask
 
-        return begun(ask(stop.experiment, stop.models, stop.corpora, dict(stop.settings)))
+        run = begun(ask(stop.experiment, stop.models, stop.corpora, dict(stop.settings)))
+    return run, run.status.state == "done"

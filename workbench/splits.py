@@ -4,7 +4,7 @@ What is learnt from, what tells when to stop, and what is scored never share a d
 than is wanted the first are taken, or some drawn by lot. Costs one reading of the corpus.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -52,11 +52,13 @@ def parts_of(
     learnt_from: int | None = None,
     stopped_by: int | None = None,
     drawn_from: int | None = None,
+    sift: "Callable[[str, list[Doc]], list[Doc]] | None" = None,
 ) -> Parts:
     """Of each part so many sentences at most; `split` names what is to be scored.
 
     `learnt_from` and `stopped_by` are of train and dev, where those have limits of their own. With
     `drawn_from` so many of a split are read, and those that are wanted drawn from them by the seed.
+    `sift` is given the name and the Docs of each split that was read, and leaves those of use.
     """
     train_limit = limit if learnt_from is None else learnt_from
     dev_limit = limit if stopped_by is None else stopped_by
@@ -70,7 +72,7 @@ def parts_of(
         found = list(corpus.docs(name, most if most is None or drawn_from is None else drawn_from))
         if drawn_from is not None and most is not None and len(found) == drawn_from:
             notes.append(f"Texts of {name or 'it'} were drawn from its first {drawn_from:,}.")
-        return found
+        return found if sift is None else sift(name or corpus.name, found)
 
     if scored and others:
         test = read(scored, limit)

@@ -123,6 +123,7 @@ def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> N
     expect(browser.get_by_text("do not align").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_saving_what_is_seen(page: Page, app_url: str, tmp_path: Path) -> None:
     browser = opened(page, app_url, "split=test&sentence=0&cell=0.1")
     expect(browser.locator("svg image").first).to_be_visible()
@@ -148,6 +149,7 @@ def test_saving_what_is_seen(page: Page, app_url: str, tmp_path: Path) -> None:
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
+@pytest.mark.slow
 def test_heads_are_sorted_by_the_table_of_a_run(
     page: Page, app_url: str, runs: Callable[..., Run]
 ) -> None:
@@ -165,6 +167,7 @@ def test_heads_are_sorted_by_the_table_of_a_run(
     expect(browser.get_by_role("heading", name=heading)).to_be_visible()
 
 
+@pytest.mark.slow
 def test_nonsense_in_the_address_leaves_a_page_that_works(page: Page, app_url: str) -> None:
     query = "cell=99.99&pin=a.b.c&unit=zzz&together=nothing&sentence=-4&look=x&layers=77&beside=9"
     browser = opened(page, app_url, query)
@@ -176,6 +179,7 @@ def test_nonsense_in_the_address_leaves_a_page_that_works(page: Page, app_url: s
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_two_browsers_do_not_see_one_anothers_choices(browser: Browser, app_url: str) -> None:
     contexts = [browser.new_context() for _ in range(2)]
     pages = [context.new_page() for context in contexts]

@@ -74,6 +74,7 @@ def test_faults_are_listed_and_what_is_sound_is_used(page: Page, app_url: str) -
     expect(page.get_by_text("Nothing has been uploaded yet.")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_two_browsers_choose_for_themselves(browser: Browser, app_url: str) -> None:
     one, two = browser.new_context().new_page(), browser.new_context().new_page()
     one.goto(f"{app_url}/corpora?corpus=primer:size%3D200")

@@ -40,6 +40,7 @@ def keep(page: Page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"heads-{name}.png", full_page=True)
 
 
+@pytest.mark.slow
 def test_a_question_is_asked_and_a_head_is_followed_to_its_attention(
     page: Page, app_url: str
 ) -> None:

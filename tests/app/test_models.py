@@ -18,6 +18,7 @@ def _settled(page: Page) -> None:
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_facts_of_a_model_and_where_its_parameters_are(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/models?model=mini:gpt")
     expect(page.get_by_test_id("stMetricValue").first).to_have_text("gpt2")

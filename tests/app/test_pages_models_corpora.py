@@ -154,7 +154,9 @@ def test_conllu_with_three_faults_lists_their_lines() -> None:
     app = _press(
         _uploaded("bad.conllu", good + bad + good + bad + "1\ta\n\n"), "Read and keep them"
     )
-    assert [element.value.split(":")[0] for element in app.text] == ["Line 3", "Line 7", "Line 9"]
+    *faults, remedy = (element.value for element in app.text)
+    assert [fault.split(":")[0] for fault in faults] == ["Line 3", "Line 7", "Line 9"]
+    assert remedy.startswith("Separate columns"), "what to do, once for all of them"
     assert list(app.dataframe[-1].value["line"]) == [3, 7, 9]
     assert uploads("corpora") == [] and _chosen(app, "Corpus") == "primer:size=200"
 

@@ -10,6 +10,7 @@ from tests.app.drive import still, typed
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/pruning?question=Curves")
     expect(page.get_by_text("It fits")).to_be_visible()

@@ -59,6 +59,7 @@ def test_a_run_is_opened_by_its_address_and_saved(page: Page, app_url: str, runs
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_removed_run_is_brought_back_by_one_click(page: Page, app_url: str, runs: Making) -> None:
     run = runs(seed=2)
     page.goto(f"{app_url}/runs?run={run.name}")

@@ -71,6 +71,7 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_what_has_changed_is_asked_from_beside_the_model(
     page: Page, app_url: str, frozen: Run
 ) -> None:
@@ -85,9 +86,8 @@ def test_what_has_changed_is_asked_from_beside_the_model(
     expect(page.get_by_text("a matrix for every two models")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.slow), (390, "dark")]
-)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.slow
 def test_every_view_stays_within_the_screen(
     browser: Browser, app_url: str, runs: Callable[..., Run], width: int, scheme: str
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_mistake_is_told_and_exits_with_2(
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.slow
 def test_a_sweep_gathers_one_table(workbench: Command) -> None:
     answer = workbench(*RUN, "--sweep", "limit=1,2", "words=1,2", "--json")
     assert answer.code == 0, answer.err

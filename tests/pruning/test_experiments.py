@@ -91,6 +91,7 @@ def classifier(_runs: None) -> Run:
     return wb.run("head-pruning", model="mini:bert", corpus="primer/sentiment", **SENTIMENT)
 
 
+@pytest.mark.slow
 def test_a_classifier_is_fitted_pruned_recovered_saved_and_opened_anew(classifier: Run) -> None:
     """In another process it gives the very score that the table has, and it is smaller."""
     kept = classifier.tables["kept"].set_index(["stage", "metric"])
@@ -118,6 +119,7 @@ print(texts.value("accuracy"), texts.value("loss"), model.parameters)
     assert parameters == last["parameters"] < whole["parameters"]
 
 
+@pytest.mark.slow
 def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> None:
     """Its heads can be asked what they do, and which of them matter."""
     model = wb.load(classifier.name)
@@ -163,6 +165,7 @@ def test_what_cannot_be_asked_is_told(
         wb.run(experiment, model=model, corpus=corpus, **settings)
 
 
+@pytest.mark.slow
 def test_a_corpus_whose_classes_the_model_does_not_know_is_told(classifier: Run) -> None:
     with pytest.raises(WorkbenchError, match="tells negative, positive apart"):
         wb.run("head-importance", model=classifier.name, corpus="primer/entailment", limit=20)

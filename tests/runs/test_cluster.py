@@ -79,6 +79,7 @@ def worker_of(run: Run) -> int:
     return psutil.Process(run.status.pid).ppid()
 
 
+@pytest.mark.slow
 def test_a_sweep_of_twelve_with_a_worker_killed_equals_the_same_here(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

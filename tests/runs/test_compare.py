@@ -46,6 +46,23 @@ def test_several_keys_several_runs_and_no_keys() -> None:
     assert list(bare["B − A v"]) == [3, 1] and "row" not in bare
 
 
+def test_what_a_run_has_only_one_of_does_not_keep_its_rows_from_meeting() -> None:
+    """Two models asked the same: the rows of one are those of the other."""
+    one, other = (
+        table(("model", "task"), model=[model] * 2, task=["a", "b"], score=[0.5, score])
+        for model, score in (("bert", 0.25), ("gpt", 0.75))
+    )
+    found = aligned([one, other])
+    assert list(found["task"]) == ["a", "b"] and "model" not in found
+    assert list(found["B − A score"]) == [0, 0.5]
+    both = table(("model", "task"), model=["bert", "gpt"], task=["a", "a"], score=[0.1, 0.2])
+    found = aligned([one, both]).set_index(["model", "task"])
+    assert found.loc[("bert", "a"), "B − A score"] == pytest.approx(-0.4)
+    assert pd.isna(found.loc[("gpt", "a"), "A score"]), "with two models a row needs its name"
+    alone = aligned([table(("model",), model=[m], score=[s]) for m, s in (("bert", 1), ("gpt", 3))])
+    assert alone.to_dict("records") == [{"A score": 1, "B score": 3, "B − A score": 2}]
+
+
 def test_what_cannot_be_compared_is_said() -> None:
     one, other = table(("k",), k=[1], v=[2]), table(("j",), j=[1], v=[2])
     with pytest.raises(WorkbenchError, match="cannot be aligned"):

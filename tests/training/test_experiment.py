@@ -244,6 +244,7 @@ def test_a_vocabulary_larger_than_the_text_allows_is_a_warning(place: Path, tmp_
     assert any("not 5,000" in warning for warning in told.warnings)
 
 
+@pytest.mark.slow
 def test_a_cancelled_training_goes_on_and_ends_as_one_left_alone(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

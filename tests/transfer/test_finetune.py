@@ -63,7 +63,7 @@ def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_
         set(scores.columns) == SCORES and not scores.drop(columns="peak_memory").isna().any().any()
     )
     assert set(scores["split"]) == {"dev", "test"} and set(scores["seed"]) == {0, 1}
-    tried = scores.query("split == 'dev' and seed == 0")
+    tried = found.tables["rates"]
     assert len(tried) == 2, "a grid of two rates, on the first seed alone"
     best = tried.sort_values("value")["learning_rate"].iloc[-1]
     chosen = scores.query("split == 'test'")["learning_rate"].unique().tolist()
@@ -123,6 +123,20 @@ def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> No
         assert kept.has_task(folder)
 
 
+def test_less_of_an_error_is_better() -> None:
+    """What dev says of a rate is its error itself, and the rate with the least is taken."""
+    how: dict[str, Any] = {"method": "frozen", "rates": [1e-6, 3e-3], "seeds": [0], "train": 200}
+    found = finetuned(
+        wb.load("mini:gpt"), wb.read("primer/relatedness"), metric="mse", epochs=8, **how
+    )
+    rates = found.tables["rates"].set_index("learning_rate")["value"]
+    assert rates[3e-3] < rates[1e-6] and (rates > 0).all()
+    scores = found.tables["scores"]
+    assert set(scores["learning_rate"]) == {3e-3}
+    assert scores.query("split == 'dev'")["value"].item() == rates[3e-3]
+    assert (found.tables["epochs"]["value"] > 0).all()
+
+
 @pytest.mark.parametrize(
     ("task", "metrics"),
     [
@@ -134,7 +148,7 @@ def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> No
         ("acceptability", {"accuracy", "f1", "matthews"}),
     ],
 )
-@pytest.mark.parametrize("head", ["plain", "lstm"])
+@pytest.mark.parametrize("head", ["plain", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_every_kind_of_task_is_learnt_and_scored(task: str, metrics: set[str], head: str) -> None:
     from workbench.transfer.tasks import corpora_of
 
@@ -187,7 +201,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
     (note,) = (each.text for each in found.caveats if "no number" in each.text)
     assert "0.0009" in note
-    assert scores.query("learning_rate == 9e-4")["value"].isna().all()
+    assert found.tables["rates"].query("learning_rate == 9e-4")["value"].isna().all()
 
 
 def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any) -> None:

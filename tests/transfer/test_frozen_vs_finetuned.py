@@ -93,6 +93,7 @@ def test_frozen_alone_is_held_against_nothing() -> None:
         wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", methods=["frozen"])
 
 
+@pytest.mark.slow
 def test_tables_of_ones_own_are_read_too(tmp_path: Any) -> None:
     for split, rows in (("train", 40), ("dev", 10), ("test", 12)):
         lines = [f"the {'good' if n % 2 else 'bad'} dog number {n}\t{n % 2}\n" for n in range(rows)]

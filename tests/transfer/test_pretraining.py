@@ -181,7 +181,7 @@ def test_errors_come_before_anything_is_trained(
     text = tmp_path / "text.txt"
     text.write_text("Ada sings. Bob reads.\n\nCat runs. Dan sits.\n")
     told = checked_settings(EXPERIMENT, {})
-    with pytest.raises(WorkbenchError, match="no task"):
+    with pytest.raises(WorkbenchError, match="nothing to be learnt"):
         EXPERIMENT.run(Inputs(corpora=(wb.read(text),)), told, Told())
     with pytest.raises(WorkbenchError, match="documents"):
         EXPERIMENT.run(Inputs(corpora=(wb.read(labels),)), told, Told())

@@ -75,8 +75,9 @@ def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> No
     corpus = read(table(tmp_path, [f"{n / 10}" if n % 7 else "n/a" for n in range(80)], "score"))
     task = task_of(corpus, "")
     assert task.kind == "score"
-    split = split_of(corpus, task, None, 0, 60, 10, 10)
-    assert any("have no score: left out" in note for note in split.notes)
+    split = split_of(corpus, task, None, 0, 50, 10, 10)
+    assert "12 of 80 texts of own have no score: left out." in split.notes
+    assert len(split.train) == 50, "drawn from those that have one"
 
 
 def test_the_first_of_several_layers_is_learnt_and_that_is_told() -> None:

@@ -18,12 +18,15 @@ _OF_RUN = re.compile(r"[A-Z] ")  # how a column of one run, or of a difference, 
 SHORT = 8  # rows of a table that `run` prints
 
 
-def followed(run: "Run") -> None:
-    """Show a run's events until it has ended; an interrupt ends the run, with exit code 130."""
+def followed(run: "Run", from_disk: bool | None = None) -> None:
+    """Show a run's events until it has ended; an interrupt ends the run, with exit code 130.
+
+    `from_disk`: whether it was done when it was asked for; if left out, whether it is done now.
+    """
     from workbench.runs.launch import cancel
     from workbench.runs.watch import watched
 
-    if run.status.state == "done":
+    if run.status.state == "done" if from_disk is None else from_disk:
         terminal.note(f"Answered from disk: {run.name}.")
         for warning in run.warnings:
             terminal.note(warning)

@@ -1,7 +1,9 @@
 """Two or more runs side by side: rows aligned by their tables' keys, differences with their sign.
 
 Pure functions of tables. A difference is a later run's value less the first's; a row that one run
-lacks stays, with nothing in its place. Costs a join.
+lacks stays, with nothing in its place. A key that says the same of all of a run's rows and another
+thing of another run's, as the name of its only model, tells the runs apart and not their rows: by
+it no row would meet another. Costs a join.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +44,7 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
             remedy="Ask anew for the run that an older version made.",
         )
     named = {*keys, *tables[0].attrs.get("labels", ())}
+    keys = [key for key in keys if not _tells_runs_apart([table[key] for table in tables])]
     numbers = [
         column
         for column in tables[0].columns
@@ -64,6 +67,12 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
                 columns[f"{letter} − A {number}"] = difference
     out = pd.DataFrame(columns, index=joined.index).reset_index()
     return out.drop(columns="row") if not keys else out
+
+
+def _tells_runs_apart(columns: "Sequence[pd.Series[Any]]") -> bool:
+    """Whether each run has one value, and not all the same."""
+    own = [column.unique().tolist() for column in columns]
+    return all(len(values) == 1 for values in own) and any(values != own[0] for values in own)
 
 
 def _is_number(column: "pd.Series[Any]") -> bool:

@@ -6,7 +6,7 @@ that says why. Costs the encoded texts.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from workbench.bio import spans_of
 from workbench.engine.batch import Batch
 from workbench.errors import WorkbenchError
-from workbench.splits import Parts, parts_of
+from workbench.splits import DEV, TRAIN, Parts, parts_of
 from workbench.transfer.metrics import (
     Metric,
     answer_metrics,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.corpora import Corpus
-
-TRAIN, DEV, TEST = "train", "dev", "test"
 
 
 @dataclass(frozen=True)
@@ -76,57 +74,65 @@ def split_of(
 
     They are drawn: files are often sorted by what is true of their texts.
     """
-    parts = _parts(corpus, split, seed, train, dev, test)
-    notes = list(parts.notes)
-    found = {}
-    for name, docs in ((TRAIN, parts.train), (DEV, parts.dev), (TEST, parts.test)):
-        own = parts.scored if name == TEST else name
-        found[name] = examples_of(docs, task, own, corpus.name, notes)
-    _require_variety(task, found[TRAIN], corpus.name)
-    return Split(task, found[TRAIN], found[DEV], found[TEST], parts.scored, tuple(notes))
+    parts = _parts(corpus, task, split, seed, train, dev, test)
+    learnt, stops, scored = (_examples(docs, task) for docs in (parts.train, parts.dev, parts.test))
+    _require_variety(task, learnt, corpus.name)
+    return Split(task, learnt, stops, scored, parts.scored, parts.notes)
 
 
 def scored_of(
     corpus: "Corpus", task: Task, split: str | None, seed: int, most: int | None
 ) -> tuple[Examples, tuple[str, ...]]:
     """What is scored alone, which with the same seed nobody learns from; and what to know of it."""
-    parts = _parts(corpus, split, seed, most, most, most)
-    notes = list(parts.notes)
-    return examples_of(parts.test, task, parts.scored, corpus.name, notes), tuple(notes)
+    parts = _parts(corpus, task, split, seed, most, most, most)
+    return _examples(parts.test, task), parts.notes
 
 
 def _parts(
     corpus: "Corpus",
+    task: Task,
     split: str | None,
     seed: int,
     train: int | None,
     dev: int | None,
     test: int | None,
 ) -> Parts:
-    drawn_from = None if is_made(corpus) else looked_at(corpus)
-    return parts_of(
-        corpus, split, test, seed, learnt_from=train, stopped_by=dev, drawn_from=drawn_from
-    )
-
-
-def examples_of(
-    docs: "Sequence[Doc]", task: Task, part: str, where: str, notes: list[str]
-) -> Examples:
     """Texts of which something is said; how many are left out is noted."""
+    notes: list[str] = []
+
+    def told_of(part: str, docs: "list[Doc]") -> "list[Doc]":
+        kept = [doc for doc in docs if gold_of(doc, task) is not None]
+        if docs and not kept:
+            raise WorkbenchError(
+                f"no text of {part} has a {task.label}.",
+                where=corpus.name,
+                remedy="Labels of test sets are often kept back: name a part that has them, as "
+                "with --split dev.",
+            )
+        if without := len(docs) - len(kept):
+            notes.append(
+                f"{without} of {len(docs)} texts of {part} have no {task.label}: left out."
+            )
+        return kept
+
+    parts = parts_of(
+        corpus,
+        split,
+        test,
+        seed,
+        learnt_from=train,
+        stopped_by=dev,
+        drawn_from=None if is_made(corpus) else looked_at(corpus),
+        sift=told_of,
+    )
+    return replace(parts, notes=(*notes, *parts.notes))
+
+
+def _examples(docs: "Sequence[Doc]", task: Task) -> Examples:
     from workbench.corpora.encode import encode
 
     gold = [gold_of(doc, task) for doc in docs]
-    kept = [(doc, value) for doc, value in zip(docs, gold, strict=True) if value is not None]
-    if not kept:
-        raise WorkbenchError(
-            f"no text of {part} has a {task.label}.",
-            where=where,
-            remedy="Labels of test sets are often kept back: name a part that has them, as with "
-            "--split dev.",
-        )
-    if without := len(docs) - len(kept):
-        notes.append(f"{without} of {len(docs)} texts of {part} have no {task.label}: left out.")
-    return Examples(encode([doc for doc, _ in kept]), tuple(value for _, value in kept))
+    return Examples(encode(docs), tuple(value for value in gold if value is not None))
 
 
 def _require_variety(task: Task, train: Examples, where: str) -> None:

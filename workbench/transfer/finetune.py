@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
 KEY = ("task", "model", "method", "head")
+LEARNT = ("scores", "rates", "learning", "epochs")  # tables that are put together of many cells
 PUT_IN = ("adapters", "prefix", "prompt")  # what no other program's model has
 
 
@@ -49,12 +50,17 @@ class Finetune(Adapting):
 
 TABLES = {
     "scores": Table(
-        "Every metric of every seed on the scored part, and on dev the one that decides, of every "
-        "rate tried. f1: of two classes that of the second by name, unless that denies the first "
-        "(not_equivalent, no, negative); of more the mean over them (macro). trainable: weights "
-        "that learn, with the head's; size: MiB of those; peak_memory: MiB held at most meanwhile, "
-        "of a CPU by the whole process.",
-        (*KEY, "seed", "learning_rate", "split", "metric"),
+        "Every metric of every seed on the scored part, and on dev the one that decides. f1: of "
+        "two classes that of the second by name, unless that denies the first (not_equivalent, no, "
+        "negative); of more the mean over them (macro). trainable: weights that learn, with the "
+        "head's; size: MiB of those; peak_memory: MiB held at most meanwhile, of a CPU by the "
+        "whole process.",
+        (*KEY, "seed", "split", "metric"),
+        ("learning_rate",),
+    ),
+    "rates": Table(
+        "What dev said of every rate tried, by the first seed; the best was taken.",
+        (*KEY, "learning_rate", "metric"),
     ),
     "learning": Table(
         "The loss of each step, of every attempt.", (*KEY, "seed", "learning_rate", "step")
@@ -147,26 +153,27 @@ def _tables(
         "task": task.name, "model": adapter.model.name, "method": adapter.method,
         "head": adapter.head,
     }  # fmt: skip
-    scores, learning, epochs, thought, counts = [], [], [], [], []
+    scores, rates, learning, epochs, thought, counts = [], [], [], [], [], []
+    first = found[0].seed
     for trial in found:
         own = {**key, "seed": trial.seed, "learning_rate": trial.rate}
         cost = {
             "trainable": trial.trainable, "peak_memory": trial.memory,
             "seconds": trial.seconds, "size": trial.size,
         }  # fmt: skip
-        value = trial.learnt.score
-        scores.append(
-            {**own, "split": adapter.split.chosen_by, "metric": task.metric, "value": value, **cost}
-        )
+        decided = {"metric": task.metric, "value": task.sign * trial.learnt.score}
+        if trial.seed == first:
+            rates.append({**key, "learning_rate": trial.rate, **decided})
         learning += [{**own, "step": n, "loss": v} for n, v in enumerate(trial.learnt.losses)]
         epochs += [
-            {**own, "epoch": n, "metric": task.metric, "value": v}
+            {**own, "epoch": n, "metric": task.metric, "value": task.sign * v}
             for n, v in enumerate(trial.learnt.dev, start=1)
         ]
         if not any(trial is each for each in chosen):
             continue
         metrics = metrics_of(task, test, trial.guesses)
         counts.append(metrics[task.metric].counts)
+        scores.append({**own, "split": adapter.split.chosen_by, **decided, **cost})
         scores += [
             {**own, "split": adapter.split.scored, "metric": name, "value": metric.value(), **cost}
             for name, metric in metrics.items()
@@ -181,6 +188,7 @@ def _tables(
         ]  # fmt: skip
     tables = {
         "scores": pd.DataFrame(scores),
+        "rates": pd.DataFrame(rates),
         "learning": pd.DataFrame(learning),
         "epochs": pd.DataFrame(epochs, columns=[*key, "seed", "learning_rate", "epoch", "metric",
                                                 "value"]),
@@ -194,7 +202,7 @@ EXPERIMENT = Experiment(
     about="Adapts a model to a task: frozen, fine-tuned, or by a few weights; and keeps it.",
     settings=Finetune,
     run=run,
-    version=3,
+    version=4,
     tables=TABLES,
     fits=fits,
     split="held-out",

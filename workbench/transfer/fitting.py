@@ -137,8 +137,8 @@ def guessed(head: Above, made: Fitting, source: Source, examples: Examples) -> l
 
 
 def _score(task: Task, head: Above, made: Fitting, dev: tuple[Source, Examples]) -> float:
-    value = metrics_of(task, dev[1], guessed(head, made, *dev))[task.metric].value()
-    return -value if task.metric == "mse" else value
+    """Of what decides; more is better."""
+    return task.sign * metrics_of(task, dev[1], guessed(head, made, *dev))[task.metric].value()
 
 
 def _step(

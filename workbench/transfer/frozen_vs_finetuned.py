@@ -20,7 +20,7 @@ from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.body import body_of
 from workbench.transfer.cells import cell_of, part_of, texts_of
 from workbench.transfer.examples import Split, majority, metrics_of
-from workbench.transfer.finetune import KEY
+from workbench.transfer.finetune import KEY, LEARNT
 from workbench.transfer.finetune import TABLES as CELL_TABLES
 from workbench.transfer.names import names_of
 from workbench.transfer.tasks import corpora_of, task_of
@@ -71,7 +71,7 @@ TABLES = {
         "The mean over seeds of the metric that decides, with its interval, of every cell.",
         (*KEY, "metric"),
     ),
-    **{name: CELL_TABLES[name] for name in ("scores", "learning", "epochs")},
+    **{name: CELL_TABLES[name] for name in LEARNT},
     "cells": Table("The run of each cell.", KEY),
 }
 
@@ -133,7 +133,7 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
         rows["means"] += means
         rows["delta"] += delta
     tables = {name: pd.DataFrame(found) for name, found in rows.items()}
-    for name in ("scores", "learning", "epochs"):
+    for name in LEARNT:
         tables[name] = pd.concat([cell.answer.tables[name] for cell in cells], ignore_index=True)
     tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.answer.name} for cell in cells])
     if len(settings.seeds) < 3:
@@ -254,7 +254,7 @@ EXPERIMENT = Experiment(
     "and fine-tuned, with a paired test.",
     settings=FrozenVsFinetuned,
     run=run,
-    version=3,
+    version=4,
     tables=TABLES,
     fits=fits,
     models=(1, None),

@@ -123,7 +123,8 @@ TABLES = {
     "scores": Table(
         "What finetune says of every model and task. pretraining: the seed of the model's own; "
         "file_size: MiB of what was learnt.",
-        ("arm", "size", "pretraining", *KEY, "seed", "learning_rate", "split", "metric"),
+        ("arm", "size", "pretraining", *KEY, "seed", "split", "metric"),
+        ("learning_rate",),
     ),
     "cells": Table(
         "The run of each model and task.", ("arm", "size", "pretraining", "task"), ("run",)
@@ -518,7 +519,7 @@ EXPERIMENT = Experiment(
     "how large; the same text and steps, scored on the same tasks.",
     settings=Pretraining,
     run=run,
-    version=3,
+    version=4,
     tables=TABLES,
     models=(0, 0),
     corpora=(1, None),

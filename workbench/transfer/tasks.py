@@ -56,6 +56,11 @@ class Task:
         return {"score": 1, "answers": 2}.get(self.kind, len(self.names))
 
     @property
+    def sign(self) -> int:
+        """Of what decides: -1 where less of it is better."""
+        return -1 if self.metric == "mse" else 1
+
+    @property
     def positive(self) -> int:
         """Of two classes the one that F1 is of: the second, unless that denies the first."""
         first, second = (name.lower() for name in (self.names[0], self.names[-1]))
