@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,8 +28,15 @@ PAGES = {  # by address: what is there when it is drawn
 VIEWS = ((1280, "light"), (390, "dark"))
 
 
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-@pytest.mark.parametrize("address", PAGES)
+def views() -> Iterator[Any]:
+    """Every page in both; by day each in one of them, in turn."""
+    for place, address in enumerate(PAGES):
+        for number, (width, scheme) in enumerate(VIEWS):
+            marks = [] if place % 2 == number else [pytest.mark.slow]
+            yield pytest.param(address, width, scheme, marks=marks)
+
+
+@pytest.mark.parametrize(("address", "width", "scheme"), views())
 def test_a_page_stays_on_the_machine_and_within_the_screen(
     browser: Browser, app_url: str, address: str, width: int, scheme: str
 ) -> None:
