@@ -86,7 +86,7 @@ def console() -> Iterator[Any]:
         yield pytest.param(block, id=first, marks=[pytest.mark.slow] if slow else [])
 
 
-@pytest.mark.parametrize("example", console())
+@pytest.mark.parametrize("example", list(console()))
 def test_commands_print_what_the_readme_shows(
     example: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,7 +36,7 @@ def views() -> Iterator[Any]:
             yield pytest.param(address, width, scheme, marks=marks)
 
 
-@pytest.mark.parametrize(("address", "width", "scheme"), views())
+@pytest.mark.parametrize(("address", "width", "scheme"), list(views()))
 def test_a_page_stays_on_the_machine_and_within_the_screen(
     browser: Browser, app_url: str, address: str, width: int, scheme: str
 ) -> None:
