@@ -8,7 +8,7 @@ from workbench.corpora import read
 from workbench.errors import WorkbenchError
 from workbench.experiment import Inputs
 from workbench.models.loading import load
-from workbench.transfer.examples import split_of
+from workbench.transfer.examples import scored_of, split_of
 from workbench.transfer.finetune import EXPERIMENT, Finetune, adapter_of
 from workbench.transfer.tasks import Task, corpora_of, corpus_of, task_of
 
@@ -78,6 +78,17 @@ def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> No
     split = split_of(corpus, task, None, 0, 50, 10, 10)
     assert "12 of 80 texts of own have no score: left out." in split.notes
     assert len(split.train) == 50, "drawn from those that have one"
+
+
+def test_what_is_scored_alone_needs_no_labels_elsewhere(tmp_path: Path) -> None:
+    for part, labels in (("train", [""] * 20), ("test", ["good", "bad"] * 10)):
+        table(tmp_path, labels).rename(tmp_path / f"{part}.tsv")
+    corpus = read(tmp_path)
+    task = task_of(corpus, "label")
+    scored, _ = scored_of(corpus, task, None, 0, None)
+    assert len(scored) == 20
+    with pytest.raises(WorkbenchError, match="no text of train has a label"):
+        split_of(corpus, task, None, 0, 10, 10, 10)
 
 
 def test_the_first_of_several_layers_is_learnt_and_that_is_told() -> None:

@@ -26,7 +26,9 @@ def followed(run: "Run", from_disk: bool | None = None) -> None:
     from workbench.runs.launch import cancel
     from workbench.runs.watch import watched
 
-    if run.status.state == "done" if from_disk is None else from_disk:
+    if from_disk is None:
+        from_disk = run.status.state == "done"
+    if from_disk:
         terminal.note(f"Answered from disk: {run.name}.")
         for warning in run.warnings:
             terminal.note(warning)

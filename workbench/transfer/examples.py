@@ -74,8 +74,10 @@ def split_of(
 
     They are drawn: files are often sorted by what is true of their texts.
     """
-    parts = _parts(corpus, task, split, seed, train, dev, test)
-    learnt, stops, scored = (_examples(docs, task) for docs in (parts.train, parts.dev, parts.test))
+    parts = _parts(corpus, task, split, seed, (train, dev, test))
+    learnt = _examples(parts.train, task, TRAIN, corpus.name)
+    stops = _examples(parts.dev, task, DEV, corpus.name)
+    scored = _examples(parts.test, task, parts.scored, corpus.name)
     _require_variety(task, learnt, corpus.name)
     return Split(task, learnt, stops, scored, parts.scored, parts.notes)
 
@@ -84,8 +86,8 @@ def scored_of(
     corpus: "Corpus", task: Task, split: str | None, seed: int, most: int | None
 ) -> tuple[Examples, tuple[str, ...]]:
     """What is scored alone, which with the same seed nobody learns from; and what to know of it."""
-    parts = _parts(corpus, task, split, seed, most, most, most)
-    return _examples(parts.test, task), parts.notes
+    parts = _parts(corpus, task, split, seed, (most, most, most))
+    return _examples(parts.test, task, parts.scored, corpus.name), parts.notes
 
 
 def _parts(
@@ -93,28 +95,22 @@ def _parts(
     task: Task,
     split: str | None,
     seed: int,
-    train: int | None,
-    dev: int | None,
-    test: int | None,
+    most: tuple[int | None, int | None, int | None],
 ) -> Parts:
-    """Texts of which something is said; how many are left out is noted."""
+    """Texts of which something is said, so many of train, dev and test; how many are left out is
+    noted. A split that says nothing stays whole: who needs it tells so.
+    """
     notes: list[str] = []
 
     def told_of(part: str, docs: "list[Doc]") -> "list[Doc]":
         kept = [doc for doc in docs if gold_of(doc, task) is not None]
-        if docs and not kept:
-            raise WorkbenchError(
-                f"no text of {part} has a {task.label}.",
-                where=corpus.name,
-                remedy="Labels of test sets are often kept back: name a part that has them, as "
-                "with --split dev.",
-            )
-        if without := len(docs) - len(kept):
+        if (without := len(docs) - len(kept)) and kept:
             notes.append(
                 f"{without} of {len(docs)} texts of {part} have no {task.label}: left out."
             )
-        return kept
+        return kept or docs
 
+    train, dev, test = most
     parts = parts_of(
         corpus,
         split,
@@ -128,11 +124,19 @@ def _parts(
     return replace(parts, notes=(*notes, *parts.notes))
 
 
-def _examples(docs: "Sequence[Doc]", task: Task) -> Examples:
+def _examples(docs: "Sequence[Doc]", task: Task, part: str, where: str) -> Examples:
+    """Texts encoded, with what is true of each; they all say something, or none does."""
     from workbench.corpora.encode import encode
 
-    gold = [gold_of(doc, task) for doc in docs]
-    return Examples(encode(docs), tuple(value for value in gold if value is not None))
+    gold = tuple(value for doc in docs if (value := gold_of(doc, task)) is not None)
+    if not gold:
+        raise WorkbenchError(
+            f"no text of {part} has a {task.label}.",
+            where=where,
+            remedy="Labels of test sets are often kept back: name a part that has them, as with "
+            "--split dev.",
+        )
+    return Examples(encode(docs), gold)
 
 
 def _require_variety(task: Task, train: Examples, where: str) -> None:

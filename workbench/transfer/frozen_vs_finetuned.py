@@ -159,16 +159,15 @@ class Part:
 
 def _parts(inputs: Inputs, settings: FrozenVsFinetuned) -> list[Part]:
     """A few tasks of a model each, so that no processor waits long for the last of them."""
-    found = []
-    for model, name in zip(inputs.models, names_of(inputs.models), strict=True):
-        for corpus in inputs.corpora:
-            tasks = tuple(name for _, name in corpora_of(corpus, settings.tasks))
-            some = [tasks[start : start + TOGETHER] for start in range(0, len(tasks), TOGETHER)]
-            found += [
-                Part(model, name, corpus, settings.model_copy(update={"tasks": own}))
-                for own in some
-            ]
-    return found
+    asked = []
+    for corpus in inputs.corpora:
+        tasks = tuple(task for _, task in corpora_of(corpus, settings.tasks))
+        asked += [(corpus, tasks[at : at + TOGETHER]) for at in range(0, len(tasks), TOGETHER)]
+    return [
+        Part(model, name, corpus, settings.model_copy(update={"tasks": few}))
+        for model, name in zip(inputs.models, names_of(inputs.models), strict=True)
+        for corpus, few in asked
+    ]
 
 
 def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Result:

@@ -35,10 +35,17 @@ def settings(kind: Experiment[Any], given: Mapping[str, Any] | None = None) -> d
     found: dict[str, Any] = {}
     _grid(kind, names[:AT_ONCE], given or {}, found)
     if rest := names[AT_ONCE:]:
-        changed = sum(1 for name in rest if name in (given or {}) and _differs(kind, name, given))
-        with st.expander(f"{len(rest)} more settings", expanded=bool(changed)):
+        changed = any(name in rest for name in chosen(kind, given or {}))
+        with st.expander(f"{len(rest)} more settings", expanded=changed):
             _grid(kind, rest, given or {}, found)
     return {name: value for name, value in found.items() if not _is_usual(fields[name], value)}
+
+
+def chosen(kind: Experiment[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a run's settings those that are not as by default, or of which there are none today."""
+    fields = kind.settings.model_fields
+    usual = {n: _json(own.get_default(call_default_factory=True)) for n, own in fields.items()}
+    return {name: value for name, value in given.items() if usual.get(name) != value}
 
 
 def _grid(
@@ -151,11 +158,6 @@ def _is_usual(field: FieldInfo, value: Any) -> bool:
     usual = field.get_default(call_default_factory=True)
     shape, _, _ = _shape(field.annotation, field)
     return bool(value == (_typed(usual) if shape is str else _json(usual)))
-
-
-def _differs(kind: Experiment[Any], name: str, given: Mapping[str, Any] | None) -> bool:
-    usual = kind.settings.model_fields[name].get_default(call_default_factory=True)
-    return bool(given is not None and given[name] != _json(usual))
 
 
 def _json(value: Any) -> Any:

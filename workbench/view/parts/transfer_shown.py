@@ -15,7 +15,7 @@ from workbench.view import (
     transfer_pretraining,
     transfer_scores,
 )
-from workbench.view.parts import results, tables, views, words
+from workbench.view.parts import forms, results, tables, views, words
 from workbench.view.parts.transfer_beside import beside
 from workbench.view.parts.transfer_trying import trying
 from workbench.view.parts.views import View
@@ -49,8 +49,7 @@ def show(run: "Run") -> None:
 
 def _chosen(run: "Run") -> str:
     """What was set otherwise than by default: runs of one model differ in little else."""
-    usual = EXPERIMENTS[run.spec.experiment].settings().model_dump(mode="json")
-    own = {name: value for name, value in run.spec.settings.items() if usual.get(name) != value}
+    own = forms.chosen(EXPERIMENTS[run.spec.experiment], run.spec.settings)
     return ", ".join(
         f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in own.items()
