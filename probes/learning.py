@@ -72,9 +72,9 @@ class Learning:
         number, device = len(first), first.device
         return cls(
             torch.arange(number, device=device),
-            {name: value.detach().clone() for name, value in own.items()},
-            {name: torch.zeros_like(value) for name, value in own.items()},
-            {name: torch.zeros_like(value) for name, value in own.items()},
+            {name: _dense(value.detach()).clone() for name, value in own.items()},
+            {name: torch.zeros_like(_dense(value)) for name, value in own.items()},
+            {name: torch.zeros_like(_dense(value)) for name, value in own.items()},
             torch.full((number,), rate, device=device),
             torch.zeros(number, dtype=torch.long, device=device),
             {name: torch.zeros((), device=device) for name in own},
@@ -92,14 +92,19 @@ class Learning:
     def step(self, slopes: Mapping[str, Tensor], quicker: Mapping[str, float] = NONE) -> None:
         """One step of Adam; `quicker` says how many times its rate a parameter moves.
 
-        torch's one pass over all numbers knows one rate, so it gives a step of rate one, which is
-        taken at each probe's own.
+        torch's fused kernel knows one rate, so it gives a step of rate one, which is taken at each
+        probe's own. The kernel reads memory in order and ignores strides; a gradient that comes
+        from `einsum` is often a transposed view, so every tensor is made contiguous first.
         """
         names = list(slopes)
         moves = [torch.zeros_like(self.own[name]) for name in names]
+        gradients = [_dense(slopes[name]) for name in names]
+        for name in names:
+            for tensor in (self.own[name], self.mean[name], self.square[name]):
+                assert tensor.is_contiguous(), f"{name} is strided: {tensor.stride()}"
         adam(
             moves,
-            list(slopes.values()),
+            gradients,
             [self.mean[name] for name in names],
             [self.square[name] for name in names],
             [],
@@ -131,6 +136,11 @@ class Learning:
         for each in (self.own, self.mean, self.square):
             each.update({name: value[alive] for name, value in each.items()})
         self.places, self.rate, self.since = self.places[alive], self.rate[alive], self.since[alive]
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """The same values, laid out in memory as the shape says."""
+    return tensor.contiguous()
 
 
 # --- by the loss alone ----------------------------------------------------------------------------
