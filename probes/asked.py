@@ -5,17 +5,14 @@ from pydantic import Field, field_validator
 from probes.kinds import KindName
 from probes.plan import Mode
 from probes.seeds import Seeds
-from workbench.experiment import Settings
+from workbench.splits import SplitSettings
 
 FARTHEST = 10  # words to either side of a convolution
 
 
-class EdgeProbing(Settings):
+class EdgeProbing(SplitSettings):
     """What is asked of the layers, and how."""
 
-    limit: int | None = Field(
-        1000, ge=1, description="Sentences of each split at most; all where it is empty."
-    )
     tasks: tuple[str, ...] = Field(
         (), description="Tasks, by name or by the corpus' layer; all it has where none is named."
     )

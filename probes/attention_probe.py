@@ -36,11 +36,10 @@ from workbench.experiment import (
     Inputs,
     Progress,
     Result,
-    Settings,
     Table,
 )
 from workbench.models.fresh import fresh
-from workbench.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
+from workbench.splits import DEV, PARTS, TEST, TRAIN, Parts, SplitSettings, parts_of
 
 ATTENTION, BOTH, WORDS = "attention", "attention and words", "words"
 ALL = NO_LAYER  # the layer of a probe that sees every head
@@ -48,12 +47,9 @@ WIDTH = 64  # of static vectors
 TASK, METRIC = "attachment", "uas"
 
 
-class AttentionProbe(Settings):
+class AttentionProbe(SplitSettings):
     """What is learnt, and from how much."""
 
-    limit: int | None = Field(
-        1000, ge=1, description="Sentences of each of train, dev and test at most; empty for all."
-    )
     seeds: Seeds = Field((0, 1, 2), min_length=1, description="Each trains every probe anew.")
 
 
@@ -116,7 +112,7 @@ class Found:
 
 def run(inputs: Inputs, settings: AttentionProbe, progress: Progress) -> Result:
     """Both encoders' attention in one pass each, then every probe of every seed."""
-    parts = parts_of(inputs.corpus, inputs.split, settings.limit, inputs.seed)
+    parts = parts_of(inputs.corpus, inputs.split, settings.split_sizes, inputs.seed)
     found = learn(inputs, settings, progress, parts)
     return Result(_tables(found, parts, inputs.seed), caveats=tuple(_caveats(found, parts)))
 

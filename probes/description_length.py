@@ -34,9 +34,9 @@ from probes.stack import Data, Probe, Schedule, Told, outputs
 from workbench.bootstrap import interval, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.files import written_whole
-from workbench.splits import TRAIN
+from workbench.splits import TRAIN, SplitSettings
 
 Floats = NDArray[np.float64]
 Code = Literal["online", "variational"]
@@ -45,12 +45,9 @@ ASKED = 2_000  # test targets that the accuracy is of
 NATS = 1 / math.log(2)  # bits
 
 
-class DescriptionLength(Settings):
+class DescriptionLength(SplitSettings):
     """What is sent, and how."""
 
-    limit: int | None = Field(
-        1000, ge=1, description="Sentences of each split at most; all where it is empty."
-    )
     tasks: tuple[str, ...] = Field(
         (), description="Tasks, by name or by the corpus' layer; all it has where none is named."
     )
@@ -154,7 +151,7 @@ def fits(corpus: Corpus, settings: DescriptionLength) -> None:
 def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Result:
     """Encode, send, and tell."""
     with kept_in(inputs.scratch) as home:
-        read = opened(inputs, home, settings.limit, settings.tasks, progress)
+        read = opened(inputs, home, settings.split_sizes, settings.tasks, progress)
         banks = banked(read.sources, inputs.model.device, read.train_words)
         ready, caveats = ready_tasks(
             read, EdgeProbing.model_validate({"targets": settings.targets}), inputs.seed

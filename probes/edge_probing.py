@@ -72,7 +72,7 @@ def run(inputs: Inputs, settings: EdgeProbing, progress: Progress) -> Result:
         read = opened(
             inputs,
             home,
-            settings.limit,
+            settings.split_sizes,
             settings.tasks,
             progress,
             random=settings.random,

@@ -33,7 +33,7 @@ from workbench.engine.batch import Batch
 from workbench.experiment import Caveat, Inputs, Progress
 from workbench.models.vectors import read_vectors
 from workbench.models.words import words_of
-from workbench.splits import Parts, parts_of
+from workbench.splits import Parts, SplitSizes, parts_of
 
 WINDOW = "cnn{}"  # a convolution over so many words on either side of layer 0
 
@@ -92,7 +92,7 @@ def tasks_in(corpus: Corpus, asked: Sequence[str] = ()) -> tuple[Task, ...]:
 def opened(
     inputs: Inputs,
     home: Path,
-    limit: int | None,
+    sizes: SplitSizes,
     asked: Sequence[str],
     progress: Progress,
     *,
@@ -103,7 +103,7 @@ def opened(
     """Read, encode, and set the baselines beside."""
     tasks = tasks_in(inputs.corpus, asked)
     progress(0, None, "reading")
-    parts = parts_of(inputs.corpus, inputs.split, limit, inputs.seed)
+    parts = parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
     batch = encode(parts.docs, [task.layer for task in tasks])
     model = inputs.model
     found = encoded(model, batch, home, progress)

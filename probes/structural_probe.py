@@ -26,8 +26,8 @@ from probes.trees import Floats, Tree
 from workbench.bootstrap import interval, p_value, resampled
 from workbench.corpora.encode import encode
 from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
-from workbench.splits import PARTS, TRAIN, Parts, parts_of
+from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.splits import PARTS, TRAIN, Parts, SplitSettings, parts_of
 
 CHAIN = "chain"
 PROBE = "structural"
@@ -39,12 +39,9 @@ SHOWN = 10  # sentences whose trees are told
 PAIRS = 1_000_000  # of words and probes, scored at a time
 
 
-class StructuralProbe(Settings):
+class StructuralProbe(SplitSettings):
     """What is learnt, and from how much."""
 
-    limit: int | None = Field(
-        1000, ge=1, description="Sentences of each of train, dev and test at most; empty for all."
-    )
     rank: int | None = Field(
         64,
         ge=1,
@@ -123,7 +120,7 @@ def run(inputs: Inputs, settings: StructuralProbe, progress: Progress) -> Result
 def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: Path) -> Learnt:
     """Read, encode and train; the held-out split is encoded, and not looked at otherwise."""
     model = inputs.model
-    parts = parts_of(inputs.corpus, inputs.split, settings.limit, inputs.seed)
+    parts = parts_of(inputs.corpus, inputs.split, settings.split_sizes, inputs.seed)
     batch = encode(parts.docs)
     own = encoded(model, batch, home, progress)
     sources = (

@@ -6,7 +6,7 @@ from spacy.vocab import Vocab
 
 from workbench.corpora import Corpus
 from workbench.errors import WorkbenchError
-from workbench.splits import Parts, parts_of
+from workbench.splits import Parts, SplitSizes, parts_of
 
 VOCAB = Vocab()
 
@@ -26,24 +26,26 @@ def words(parts: Parts) -> list[list[str]]:
 
 
 def test_the_first_are_taken_where_nothing_is_drawn() -> None:
-    found = parts_of(corpus_of(train=9, dev=5, test=5), None, 2, 0, learnt_from=3)
+    found = parts_of(corpus_of(train=9, dev=5, test=5), None, SplitSizes(3, 2, 2), 0)
     assert words(found) == [["train0", "train1", "train2"], ["dev0", "dev1"], ["test0", "test1"]]
     assert found.scored == "test" and len(found.notes) == 1, "few sentences"
 
 
 def test_texts_are_drawn_from_all_by_the_seed_and_keep_their_order() -> None:
     corpus = corpus_of(train=900, dev=100, test=100)
-    found = words(parts_of(corpus, None, 40, 0, learnt_from=60, drawn_from=5000))
+    found = words(parts_of(corpus, None, SplitSizes(60, 40, 40), 0, drawn_from=5000))
     assert [len(part) for part in found] == [60, 40, 40]
     for part, name, number in zip(found, ("train", "dev", "test"), (900, 100, 100), strict=True):
         places = [int(word.removeprefix(name)) for word in part]
         assert places == sorted(set(places)) and places[-1] > 0.8 * number, "not the first alone"
-    assert found == words(parts_of(corpus, None, 40, 0, learnt_from=60, drawn_from=5000))
-    assert found != words(parts_of(corpus, None, 40, 1, learnt_from=60, drawn_from=5000))
+    assert found == words(parts_of(corpus, None, SplitSizes(60, 40, 40), 0, drawn_from=5000))
+    assert found != words(parts_of(corpus, None, SplitSizes(60, 40, 40), 1, drawn_from=5000))
 
 
 def test_a_split_too_large_to_be_read_is_drawn_from_its_start_and_says_so() -> None:
-    found = parts_of(corpus_of(train=900, dev=50, test=50), None, 40, 0, drawn_from=200)
+    found = parts_of(
+        corpus_of(train=900, dev=50, test=50), None, SplitSizes(40, 40, 40), 0, drawn_from=200
+    )
     assert max(int(word.removeprefix("train")) for word in words(found)[0]) < 200
     assert "Texts of train were drawn from its first 200." in found.notes
 
@@ -53,7 +55,7 @@ def test_what_is_of_no_use_is_left_out_before_anything_is_drawn() -> None:
         return [doc for doc in docs if int(doc[0].text.removeprefix(name)) % 2 == 0]
 
     found = parts_of(
-        corpus_of(train=200, dev=60, test=60), None, 30, 0, learnt_from=100, drawn_from=5000,
+        corpus_of(train=200, dev=60, test=60), None, SplitSizes(100, 30, 30), 0, drawn_from=5000,
         sift=even,
     )  # fmt: skip
     assert [len(part) for part in words(found)] == [100, 30, 30]
@@ -62,7 +64,7 @@ def test_what_is_of_no_use_is_left_out_before_anything_is_drawn() -> None:
 
 @pytest.mark.parametrize("drawn_from", [None, 5000])
 def test_without_splits_no_text_is_in_two_parts(drawn_from: int | None) -> None:
-    found = parts_of(corpus_of(all=1000), None, 30, 0, learnt_from=50, drawn_from=drawn_from)
+    found = parts_of(corpus_of(all=1000), None, SplitSizes(50, 30, 30), 0, drawn_from=drawn_from)
     each = words(found)
     assert len({word for part in each for word in part}) == sum(map(len, each))
     assert [len(part) for part in each] == ([50, 30, 30] if drawn_from else [50, 10, 11])
@@ -70,7 +72,9 @@ def test_without_splits_no_text_is_in_two_parts(drawn_from: int | None) -> None:
 
 
 def test_dev_is_cut_from_all_of_train_where_texts_are_drawn() -> None:
-    found = parts_of(corpus_of(train=900, test=50), None, 40, 0, learnt_from=60, drawn_from=5000)
+    found = parts_of(
+        corpus_of(train=900, test=50), None, SplitSizes(60, 40, 40), 0, drawn_from=5000
+    )
     train, dev, _ = words(found)
     assert len(train) == 60 and len(dev) == 40 and not {*train} & {*dev}
     assert "What tells when to stop was cut from train" in found.notes[0]
@@ -86,10 +90,10 @@ def test_dev_is_cut_from_all_of_train_where_texts_are_drawn() -> None:
 def test_parts_that_are_not_what_one_expects_are_told(
     splits: dict[str, int], scored: str | None, said: str
 ) -> None:
-    assert said in " ".join(parts_of(corpus_of(**splits), scored, 40, 0).notes)
+    assert said in " ".join(parts_of(corpus_of(**splits), scored, SplitSizes(40, 40, 40), 0).notes)
 
 
 @pytest.mark.parametrize(("splits", "said"), [({"all": 2}, "2 sentences"), ({"all": 0}, "0 sent")])
 def test_too_few_to_be_divided_are_counted(splits: dict[str, int], said: str) -> None:
     with pytest.raises(WorkbenchError, match=f"{said}.* cannot be divided in 3"):
-        parts_of(corpus_of(**splits), None, None, 0)
+        parts_of(corpus_of(**splits), None, SplitSizes(), 0)

@@ -1,7 +1,7 @@
 """Train, dev and test of a corpus: its own splits where it has them, else cut by document.
 
-What is learnt from, what tells when to stop, and what is scored never share a document. Of more
-than is wanted the first are taken, or some drawn by lot. Costs one reading of the corpus.
+Training, early stopping and scoring never share a document. Of a split with more sentences than
+its maximum (`SplitSizes`) the first are taken, or a random sample. Costs one reading of the corpus.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from workbench.errors import WorkbenchError
-from workbench.experiment import few_sentences
+from workbench.experiment import Settings, few_sentences
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -20,6 +22,38 @@ if TYPE_CHECKING:
 SHARE = 0.1  # of the documents, for each part that is cut off
 TRAIN, DEV, TEST = "train", "dev", "test"
 PARTS = (TRAIN, DEV, TEST)
+
+
+@dataclass(frozen=True)
+class SplitSizes:
+    """Maximum number of sentences of each split; None for all."""
+
+    train: int | None = None
+    dev: int | None = None
+    test: int | None = None
+
+
+class SplitSettings(Settings):
+    """Settings of an experiment that trains something: how much of each split it uses."""
+
+    limit: int | None = Field(
+        1000, ge=1, description="Maximum number of sentences of each split (empty: all)."
+    )
+    max_train: int | None = Field(
+        None, ge=1, description="Maximum number of sentences to train on (default: limit)."
+    )
+    max_dev: int | None = Field(
+        None, ge=1, description="Maximum number of sentences for early stopping (default: limit)."
+    )
+    max_test: int | None = Field(
+        None, ge=1, description="Maximum number of sentences to score (default: limit)."
+    )
+
+    @property
+    def split_sizes(self) -> SplitSizes:
+        """The maximum of each split."""
+        each = (self.max_train, self.max_dev, self.max_test)
+        return SplitSizes(*(self.limit if size is None else size for size in each))
 
 
 @dataclass(frozen=True)
@@ -47,21 +81,17 @@ class Parts:
 def parts_of(
     corpus: "Corpus",
     split: str | None,
-    limit: int | None,
+    sizes: SplitSizes,
     seed: int,
-    learnt_from: int | None = None,
-    stopped_by: int | None = None,
     drawn_from: int | None = None,
     sift: "Callable[[str, list[Doc]], list[Doc]] | None" = None,
 ) -> Parts:
-    """Of each part so many sentences at most; `split` names what is to be scored.
+    """The sentences of each part, at most `sizes`; `split` names the one that is scored.
 
-    `learnt_from` and `stopped_by` are of train and dev, where those have limits of their own. With
-    `drawn_from` so many of a split are read, and those that are wanted drawn from them by the seed.
-    `sift` is given the name and the Docs of each split that was read, and leaves those of use.
+    With `drawn_from`, that many sentences of a split are read, and the part is sampled from them by
+    the seed. `sift` gets the name and the Docs of each split that was read, and returns those to
+    keep.
     """
-    train_limit = limit if learnt_from is None else learnt_from
-    dev_limit = limit if stopped_by is None else stopped_by
     scored = split or next((name for name in (TEST, DEV) if name in corpus.splits), "")
     if scored:
         corpus.docs(scored, 0)  # raises where there is none of that name
@@ -75,20 +105,20 @@ def parts_of(
         return found if sift is None else sift(name or corpus.name, found)
 
     if scored and others:
-        test = read(scored, limit)
+        test = read(scored, sizes.test)
         learnt = TRAIN if TRAIN in others else others[0]
-        train = read(learnt, train_limit)
+        train = read(learnt, sizes.train)
         if learnt != TRAIN:
             notes.append(f"There is no train beside {scored}: what is learnt from is {learnt}.")
         if DEV in others and learnt != DEV:
-            dev = read(DEV, dev_limit)
+            dev = read(DEV, sizes.dev)
         else:
             train, dev = _cut(train, seed, corpus.name)
             notes.append(
                 f"What tells when to stop was cut from {learnt}, for it has no split of its own."
             )
     else:
-        limits = (train_limit, dev_limit, limit)
+        limits = (sizes.train, sizes.dev, sizes.test)
         most = None if None in limits else sum(each or 0 for each in limits)
         every = read(None, most)
         _require(every, 3, corpus.name)
@@ -102,7 +132,7 @@ def parts_of(
         )
         scored = TEST
     lot = None if drawn_from is None else seed
-    wanted = ((train, train_limit), (dev, dev_limit), (test, limit))
+    wanted = ((train, sizes.train), (dev, sizes.dev), (test, sizes.test))
     if lot is not None and any(most is not None and len(docs) > most for docs, most in wanted):
         notes.append(f"Of more texts than are used some were drawn by seed {seed}.")
     train, dev, test = (_few(docs, most, lot) for docs, most in wanted)

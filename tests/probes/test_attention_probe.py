@@ -30,7 +30,7 @@ from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.vectors import Vectors
-from workbench.splits import parts_of
+from workbench.splits import SplitSizes, parts_of
 from workbench.view.attachment import FIGURES
 
 Opened = Callable[[str], Model]
@@ -225,7 +225,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
     def learnt(scored: list[Doc]) -> list[Tensor]:
         corpus = corpus_of(train, dev, scored)
         inputs = Inputs((opened("bert"),), (corpus,))
-        parts = parts_of(corpus, None, None, 0)
+        parts = parts_of(corpus, None, SplitSizes(), 0)
         found = learn(inputs, AttentionProbe(**SMALL), Quiet(), parts)
         return [weight for key in found.keys for weight in found.weights[key]]
 

@@ -6,6 +6,7 @@ Shared by the experiments that lay many adaptations side by side. Costs reading 
 from typing import TYPE_CHECKING
 
 from workbench.experiment import Asked, Inputs
+from workbench.splits import SplitSizes
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.examples import Split, split_of
 from workbench.transfer.finetune import Finetune
@@ -24,9 +25,7 @@ def texts_of(inputs: Inputs, settings: Adapting, corpus: "Corpus", task: str) ->
         task_of(corpus, task),
         part_of(inputs, corpus),
         inputs.seed,
-        settings.train,
-        settings.dev,
-        settings.limit,
+        SplitSizes(settings.train, settings.dev, settings.limit),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.bio import spans_of
 from workbench.engine.batch import Batch
 from workbench.errors import WorkbenchError
-from workbench.splits import DEV, TRAIN, Parts, parts_of
+from workbench.splits import DEV, TRAIN, Parts, SplitSizes, parts_of
 from workbench.transfer.metrics import (
     Metric,
     answer_metrics,
@@ -66,15 +66,13 @@ def split_of(
     task: Task,
     split: str | None,
     seed: int,
-    train: int | None,
-    dev: int | None,
-    test: int | None,
+    sizes: SplitSizes,
 ) -> Split:
-    """So many texts of each part at most; read once for all that ask for the same in a row.
+    """The texts of each part, at most `sizes`; read once for consecutive calls that are the same.
 
-    They are drawn: files are often sorted by what is true of their texts.
+    They are sampled by the seed, because files are often sorted by label.
     """
-    parts = _parts(corpus, task, split, seed, (train, dev, test))
+    parts = _parts(corpus, task, split, seed, sizes)
     learnt = _examples(parts.train, task, TRAIN, corpus.name)
     stops = _examples(parts.dev, task, DEV, corpus.name)
     scored = _examples(parts.test, task, parts.scored, corpus.name)
@@ -86,7 +84,7 @@ def scored_of(
     corpus: "Corpus", task: Task, split: str | None, seed: int, most: int | None
 ) -> tuple[Examples, tuple[str, ...]]:
     """What is scored alone, which with the same seed nobody learns from; and what to know of it."""
-    parts = _parts(corpus, task, split, seed, (most, most, most))
+    parts = _parts(corpus, task, split, seed, SplitSizes(most, most, most))
     return _examples(parts.test, task, parts.scored, corpus.name), parts.notes
 
 
@@ -95,7 +93,7 @@ def _parts(
     task: Task,
     split: str | None,
     seed: int,
-    most: tuple[int | None, int | None, int | None],
+    sizes: SplitSizes,
 ) -> Parts:
     """Texts of which something is said, so many of train, dev and test; how many are left out is
     noted. A split that says nothing stays whole: who needs it tells so.
@@ -110,14 +108,11 @@ def _parts(
             )
         return kept or docs
 
-    train, dev, test = most
     parts = parts_of(
         corpus,
         split,
-        test,
+        sizes,
         seed,
-        learnt_from=train,
-        stopped_by=dev,
         drawn_from=None if is_made(corpus) else looked_at(corpus),
         sift=told_of,
     )

@@ -16,6 +16,7 @@ from pydantic import Field
 from workbench.engine.model import Model
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.models.huggingface import HuggingFace
+from workbench.splits import SplitSizes
 from workbench.transfer import kept
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.examples import metrics_of, split_of, told
@@ -103,9 +104,7 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
         task,
         inputs.split,
         inputs.seed,
-        settings.train,
-        settings.dev,
-        settings.limit,
+        SplitSizes(settings.train, settings.dev, settings.limit),
     )
     adapter = Adapter(inputs.model, split, settings.method, settings.head, settings, home)
     caveats = list(split.notes)
