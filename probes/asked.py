@@ -1,20 +1,47 @@
-"""What can be set of edge probing. Costs nothing."""
+"""The settings of edge probing. Costs nothing."""
+
+from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import Field, field_validator
 
+from probes.examples import LossName
 from probes.kinds import KindName
 from probes.plan import Mode
 from probes.seeds import Seeds
 from workbench.splits import SplitSettings
 
 FARTHEST = 10  # words to either side of a convolution
+PresetName = Literal["quick", "standard", "full"]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is trained."""
+
+    targets: int | None  # of a task, to train on at most; None for all
+    seeds: tuple[int, ...]
+    epochs: int  # maximum
+
+
+PRESETS: dict[PresetName, Effort] = {
+    "quick": Effort(300, (0,), 15),
+    "standard": Effort(1500, (0, 1), 60),
+    "full": Effort(None, (0, 1, 2), 200),
+}
 
 
 class EdgeProbing(SplitSettings):
-    """What is asked of the layers, and how."""
+    """Which probes are trained, on what, and for how long."""
 
+    preset: PresetName = Field(
+        "standard",
+        description="Targets, seeds and epochs together. quick: 300 targets, one seed, 15 epochs, "
+        "marked as rough; standard: 1,500 targets, two seeds, 60 epochs; full: every target, three "
+        "seeds, 200 epochs. The run logs its estimated time before it trains.",
+    )
     tasks: tuple[str, ...] = Field(
-        (), description="Tasks, by name or by the corpus' layer; all it has where none is named."
+        (), description="Tasks, by name or by the corpus' layer (default: all the corpus has)."
     )
     probes: tuple[KindName, ...] = Field(
         ("edge",), min_length=1, description="Kinds of probe: edge (Tenney's), linear, mlp."
@@ -25,32 +52,61 @@ class EdgeProbing(SplitSettings):
         description="What a probe reads: layer 0, the last layer, each layer, a mix of all, mixes "
         "up to each layer.",
     )
-    seeds: Seeds = Field((0, 1), min_length=1, description="Each trains every probe anew.")
+    loss: LossName = Field(
+        "auto",
+        description="softmax: cross-entropy, the likeliest label is predicted; sigmoid: the "
+        "paper's own, every label with a logit of at least 0; auto: softmax where each target has "
+        "one label.",
+    )
+    seeds: Seeds = Field(
+        (), description="Seeds; each trains every probe again (default: the preset's)."
+    )
     controls: bool = Field(
         True, description="Also probe each layer for labels drawn by word type (selectivity)."
     )
-    targets: int = Field(
-        1500, ge=1, description="Targets of a task to learn from at most, drawn by the seed."
+    targets: int | None = Field(
+        None,
+        ge=1,
+        description="Maximum number of targets of a task to train on (default: the preset's).",
+    )
+    halves: bool = Field(
+        True,
+        description="Also train each layer on half of its targets: whether more data would change "
+        "the curve.",
     )
     shares: tuple[float, ...] = Field(
-        (1.0,), min_length=1, description="Shares of them to learn from, for learning curves."
+        (1.0,), min_length=1, description="Shares of the targets, for learning curves."
     )
     hidden: int = Field(256, ge=1, le=8192, description="Width of the edge probe and of the MLP.")
-    rate: float = Field(3e-3, gt=0, le=1, description="Learning rate, halved without gain.")
-    batch: int = Field(512, ge=1, le=65_536, description="Targets a step.")
-    epochs: int = Field(20, ge=1, le=1000, description="Epochs at most.")
+    rate: float = Field(
+        3e-3, gt=0, le=1, description="Learning rate, halved after an epoch without gain."
+    )
+    batch: int = Field(512, ge=1, le=65_536, description="Targets in a step.")
+    epochs: int | None = Field(
+        None, ge=1, le=1000, description="Maximum number of epochs (default: the preset's)."
+    )
     patience: int = Field(3, ge=1, description="Epochs without gain before a probe stops.")
-    random: bool = Field(True, description="Set the model with random weights beside.")
+    random: bool = Field(True, description="Also probe the model with random weights.")
     vectors: str = Field(
-        "", description="A file of static vectors to set beside; counted from train where none."
+        "", description="File of static vectors for a baseline (default: counted from train)."
     )
     windows: tuple[int, ...] = Field(
-        (), description="Also a convolution over layer 0, so many words to either side."
+        (), description="Also a convolution over layer 0, this many words to either side."
     )
     preview: bool = Field(
         False, description="Closed-form ridge probes of each layer instead: seconds, and rougher."
     )
     predictions: bool = Field(False, description="Keep every answer of every layer, in a table.")
+
+    @property
+    def effort(self) -> Effort:
+        """The preset, with what is set apart from it."""
+        preset = PRESETS[self.preset]
+        return Effort(
+            preset.targets if self.targets is None else self.targets,
+            self.seeds or preset.seeds,
+            preset.epochs if self.epochs is None else self.epochs,
+        )
 
     @field_validator("shares")
     @classmethod

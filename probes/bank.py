@@ -1,10 +1,12 @@
 """Sources of one width as one table to gather from: what a batch of spans reads of every layer.
 
 On the CPU rows are copied out of memory-mapped half precision (small tables out of memory, all
-layers in one go); on a GPU the table lies there where it fits. Residual streams differ a
-hundredfold in size between models and layers, so each source is divided by one number of its own
-(any probe could take it into its weights), and a mix by one number for all, since how much each
-layer counts must stay as it is. Costs a copy of the rows asked for: layers times rows times width.
+layers in one go); on a GPU the table lies there where it fits. Every source is standardised feature
+by feature, with the mean and deviation of the training words, so that neither an outlier feature
+nor a large offset decides which layer wins; any probe could undo it with its weights. In a mix of
+layers each keeps its size relative to the others, as in the paper: there a feature is divided by
+one deviation for all layers of a stack. Costs a copy of the rows that are read: layers times rows
+times width.
 """
 
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from probes.sources import Source
 
 SOME = 2_000  # words whose states are measured
 SMALL = 512 << 20  # bytes that are held in memory
+ROUNDED = 1e-4  # of a feature's size: what half precision makes of a constant
 ROOM = 0.5  # of a GPU's free memory that states may take
 
 
@@ -26,8 +29,9 @@ class Bank:
 
     sources: tuple[Source, ...]
     tables: tuple[Tensor, ...]  # [sources, words, width] in one, or [1, words, width] each
-    scale: Tensor  # [sources], what each is multiplied by
-    common: Tensor  # [sources], and by what then, where it is mixed with others
+    mean: Tensor  # [sources, width], over training words
+    scale: Tensor  # [sources, width], 1 / deviation; 0 of a feature that does not vary
+    common: Tensor  # [sources, width], deviation / that of the stack: what gives a mix its sizes
     device: torch.device
 
     @property
@@ -35,12 +39,28 @@ class Bank:
         return self.sources[0].width
 
     def rows(self, words: Tensor) -> Tensor:
-        """States of these words in every source.  # [...] -> [sources, ..., width]"""
+        """Standardised states of these words in every source.  # [...] -> [sources, ..., width]"""
         flat = words.reshape(-1).to(self.tables[0].device)
         parts = [table.index_select(1, flat) for table in self.tables]
-        found = (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self.device)
-        found = found * self.scale[:, None, None]  # single precision from here on
+        found = (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self.device).float()
+        found = found.sub_(self.mean[:, None]).mul_(self.scale[:, None])
         return found.reshape(len(found), *words.shape, self.width)
+
+    def only(self, source: int) -> "Bank":
+        """The bank of one source; shares its table."""
+        if len(self.tables) == 1:
+            table = self.tables[0][source : source + 1]
+        else:
+            table = self.tables[source]
+        own = slice(source, source + 1)
+        return Bank(
+            self.sources[own],
+            (table,),
+            self.mean[own],
+            self.scale[own],
+            self.common[own],
+            self.device,
+        )
 
 
 def banked(sources: Sequence[Source], device: torch.device, train: Tensor) -> tuple[Bank, ...]:
@@ -57,20 +77,29 @@ def banked(sources: Sequence[Source], device: torch.device, train: Tensor) -> tu
         else:
             near = size < SMALL
         together = [torch.stack(tables)] if near else [table[None] for table in tables]
-        size_of = torch.stack([_size(source.states[some]) for source in own]).to(device)
-        mean = torch.ones_like(size_of)
+        mean, deviation = (
+            torch.stack(each).to(device)
+            for each in zip(*(_moments(source.states[some]) for source in own), strict=True)
+        )
+        usual = torch.ones_like(deviation)
         for encoder in {(source.encoder, source.stack) for source in own}:
             of = [place for place, s in enumerate(own) if (s.encoder, s.stack) == encoder]
-            mean[of] = size_of[of].mean()
-        banks.append(Bank(own, tuple(together), 1 / size_of, size_of / mean, device))
+            usual[of] = deviation[of].square().mean(0).sqrt()
+        common = torch.where(usual > 0, deviation / usual, 0.0)
+        scale = torch.where(deviation > 0, 1 / deviation, 0.0)
+        banks.append(Bank(own, tuple(together), mean, scale, common, device))
     return tuple(banks)
 
 
-def _size(states: Tensor) -> Tensor:
-    """How much a usual feature varies; the few huge ones of some models do not count.  # []"""
-    spread = states.float().std(0, correction=0)
-    spread = spread[spread > 0]
-    return spread.median() if len(spread) else torch.ones(())
+def _moments(states: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each feature; 0 where it varies no more than it is rounded.
+
+    [words, width] -> [width], [width]
+    """
+    wide = states.double()
+    mean, deviation = wide.mean(0), wide.std(0, correction=0)
+    varies = deviation > ROUNDED * wide.abs().amax(0)
+    return mean.float(), torch.where(varies, deviation, 0.0).float()
 
 
 def widths_of(spans: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:

@@ -11,7 +11,7 @@ Costs one pass of the model and of its twin; then, for 1,500 targets of 13 probe
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -23,7 +23,6 @@ from pydantic import Field, field_validator
 from torch import Tensor
 
 from probes import online, variational
-from probes.asked import EdgeProbing
 from probes.bank import Bank, banked
 from probes.inputs import kept_in, opened, tasks_in
 from probes.plan import planned
@@ -153,9 +152,7 @@ def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Resu
     with kept_in(inputs.scratch) as home:
         read = opened(inputs, home, settings.split_sizes, settings.tasks, progress)
         banks = banked(read.sources, inputs.model.device, read.train_words)
-        ready, caveats = ready_tasks(
-            read, EdgeProbing.model_validate({"targets": settings.targets}), inputs.seed
-        )
+        ready, caveats = ready_tasks(read, settings.targets, "auto", inputs.seed)
         ready, constant = _varied(ready)
         sent = list(_sent(ready, banks, settings, home, progress))
     tables = _tables(ready, banks, sent, settings, inputs.seed)
@@ -173,9 +170,8 @@ def _varied(ready: Mapping[str, Ready]) -> tuple[dict[str, Ready], list[Caveat]]
     """The tasks that have something to send, ready to be."""
     kept, caveats = {}, []
     for name, task in ready.items():
-        coded = _coded(task)
-        if online.uniform_bits(coded.train):
-            kept[name] = coded
+        if online.uniform_bits(task.train):
+            kept[name] = task
             continue
         label = task.examples.names[0] if task.examples.names else "no label"
         caveats.append(
@@ -188,15 +184,6 @@ def _varied(ready: Mapping[str, Ready]) -> tuple[dict[str, Ready], list[Caveat]]
             remedy="Give more sentences, with --limit or a larger corpus.",
         )
     return kept, caveats
-
-
-def _coded(task: Ready) -> Ready:
-    """With cross-entropy over the labels where each train target has one; nothing else is coded."""
-    softmax = bool((task.examples.labels[task.examples.of(TRAIN)].sum(1) == 1).all())
-    train, dev, test = (
-        replace(part, softmax=softmax) for part in (task.train, task.dev, task.test)
-    )
-    return replace(task, train=train, dev=dev, test=test)
 
 
 # --- sending --------------------------------------------------------------------------------------

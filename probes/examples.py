@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,7 +18,10 @@ from torch import Tensor
 
 from probes.tasks import Task
 from workbench.engine.batch import Batch, Edges
+from workbench.errors import WorkbenchError
 from workbench.splits import PARTS, TRAIN
+
+LossName = Literal["auto", "softmax", "sigmoid"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,17 @@ class Examples:
         """Whether each target has one label."""
         return bool(((self.labels.sum(1) + self.unseen) == 1).all())
 
+    def softmax(self, loss: LossName) -> bool:
+        """Whether probes learn one label a target by softmax, or each label by a sigmoid."""
+        one = bool((self.labels[self.of(TRAIN)].sum(1) == 1).all())
+        if loss == "softmax" and not one:
+            raise WorkbenchError(
+                "a softmax predicts one label, and some targets have several or none.",
+                where=self.task.name,
+                remedy="Leave loss at auto, or leave this task out with tasks=.",
+            )
+        return one and loss != "sigmoid"
+
     def of(self, part: str) -> Tensor:
         """Places of the targets of a part.  # [some]"""
         return torch.nonzero(self.part == PARTS.index(part)).flatten()
@@ -76,9 +91,14 @@ class Examples:
 
 
 def examples_of(
-    task: Task, batch: Batch, part_of: NDArray[np.int64], missing: Tensor, most: int, seed: int
+    task: Task,
+    batch: Batch,
+    part_of: NDArray[np.int64],
+    missing: Tensor,
+    most: int | None,
+    seed: int,
 ) -> Examples:
-    """All targets of a task; of train so many at most, drawn by the seed.
+    """All targets of a task; of train at most `most`, sampled by the seed.
 
     `part_of` is the part of each document, `missing` which words have no states.
     """
@@ -106,7 +126,7 @@ def examples_of(
     )
     part = part_of[document]
     train = np.flatnonzero(keep & (part == PARTS.index(TRAIN)))
-    if len(train) > most:
+    if most is not None and len(train) > most:
         chosen = Random(f"examples {task.layer} {seed}").sample(range(len(train)), most)
         keep[np.delete(train, chosen)] = False
         train = train[np.sort(chosen)]

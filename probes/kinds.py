@@ -101,7 +101,7 @@ def initial(shape: Shape, seed: int) -> Parameters:
     width, sides, hidden, labels = shape.width, shape.sides, shape.hidden, shape.labels
     drawn: Parameters = {"mix": torch.zeros(shape.sources), "scale": torch.ones(())}
     if shape.kind == "linear":
-        drawn["out"] = _wide(linear(sides * width, sides, width, labels))
+        drawn["out"] = wide(linear(sides * width, sides, width, labels))
         drawn["out_bias"] = torch.zeros(labels)
         return drawn
     drawn["first"] = linear(sides * width, sides, width, hidden)
@@ -110,7 +110,7 @@ def initial(shape: Shape, seed: int) -> Parameters:
         drawn["attend"] = linear(width, sides, width)
         drawn["norm"] = torch.ones(hidden)
         drawn["norm_bias"] = torch.zeros(hidden)
-    drawn["out"] = _wide(linear(hidden, hidden, labels))
+    drawn["out"] = wide(linear(hidden, hidden, labels))
     drawn["out_bias"] = linear(hidden, labels)
     return drawn
 
@@ -129,14 +129,14 @@ def pooled(
 
     [batches, n, 2] a side -> [probes, n, sides * width]
     """
-    weights = mixing(own, reads.mixed) * bank.common
+    weights = mixing(own, reads.mixed)
     words = torch.stack([side[..., 0] for side in spans], dim=-1)  # [batches, n, sides]
     if all(bool((side[..., 1] - side[..., 0] == 1).all()) for side in spans):
-        return _read(weights, reads, bank.rows(words).flatten(3))
+        return _read(weights, reads, bank, bank.rows(words).flatten(3))
     if shape.kind != "edge":
         means = [averaged(bank, side.flatten(0, 1)) for side in spans]
         states = torch.cat(means, 2)
-        return _read(weights, reads, states.view(len(states), *words.shape[:2], -1))
+        return _read(weights, reads, bank, states.view(len(states), *words.shape[:2], -1))
     batches = []
     for batch, (probes, part) in enumerate(reads.each()):
         sides = zip(own["attend"][probes].unbind(1), (side[batch] for side in spans), strict=True)
@@ -167,8 +167,8 @@ def _above(shape: Shape, inner: Tensor, own: Mapping[str, Tensor]) -> Tensor:
     return (inner @ weights)[..., : shape.labels] + own["out_bias"][:, None]
 
 
-def _wide(weights: Tensor) -> Tensor:
-    """Columns of nought up to a full vector register: narrow products cost twice as much."""
+def wide(weights: Tensor) -> Tensor:
+    """Zero columns up to a full vector register: narrow products cost twice as much."""
     return functional.pad(weights, (0, -weights.shape[-1] % COLUMNS))
 
 
@@ -199,17 +199,18 @@ def _attended(weights: Tensor, attend: Tensor, reads: Reads, bank: Bank, spans: 
     """The sum of each span's words by each probe's attention.  # -> [probes, n, width]"""
     found, groups = [], widths_of(spans)
     for _, rows, real in groups:
-        read = _read(weights, reads, bank.rows(rows)[:, None])  # [probes, some, longest, width]
+        states = bank.rows(rows)[:, None]
+        read = _read(weights, reads, bank, states)  # [probes, some, longest, width]
         scores = torch.einsum("pntd,pd->pnt", read, attend)
         shares = scores.masked_fill(~real.to(bank.device), -torch.inf).softmax(dim=2)
         found.append((shares[:, :, None] @ read)[:, :, 0])
     return _in_order([places for places, _, _ in groups], found)
 
 
-def _read(weights: Tensor, reads: Reads, states: Tensor) -> Tensor:
+def _read(weights: Tensor, reads: Reads, bank: Bank, states: Tensor) -> Tensor:
     """From what each source says to what each probe reads.
 
-    weights [mixed, sources], states [sources, batches, ...] -> [probes, ...]
+    weights [mixed, sources], states [sources, batches, ..., sides * width] -> [probes, ...]
     """
     batches = states.shape[1]
     parts = []
@@ -217,6 +218,8 @@ def _read(weights: Tensor, reads: Reads, states: Tensor) -> Tensor:
         place = reads.fixed * batches + reads.batch[: len(reads.fixed)]
         parts.append(states.flatten(0, 1).index_select(0, place))
     if len(reads.mixed):
+        sizes = bank.common.repeat(1, states.shape[-1] // bank.width)  # [sources, sides * width]
+        states = states * sizes.view(len(sizes), *[1] * (states.ndim - 2), -1)
         parts += [
             (weights[probes] @ states[:, batch].flatten(1)).view(-1, *states.shape[2:])
             for batch, (probes, _) in enumerate(reads.each())

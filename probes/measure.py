@@ -13,7 +13,7 @@ from torch import Tensor
 
 from probes.bank import Bank
 from probes.examples import Examples
-from probes.stack import Data, Trained, counted, outputs
+from probes.stack import Data, Trained, counted, outputs, predictions
 from workbench.splits import TRAIN
 
 NOTHING = -1  # no label was said
@@ -43,7 +43,7 @@ def measured(
         each = counted(said, part, control)  # [probes, some, 3]
         counts.index_add_(1, document[places].to(bank.device), each.int())
         wanted = part.labels.to(said.device).index_select(0, control)
-        answers = said >= 0
+        answers = predictions(said, data.softmax)
         labels += torch.stack([answers & wanted, answers, wanted], dim=3).sum(1).int()
         best = said.argmax(2)  # [probes, some]
         hit = wanted.gather(2, best[..., None])[..., 0]
@@ -63,12 +63,15 @@ def _joined(parts: list[Tensor], number: int) -> Tensor:
 
 
 def majority(examples: Examples, data: Data) -> Tensor:
-    """Counts of always saying what most train targets have.  # [n, 3] of `data`"""
-    train = examples.labels[examples.of(TRAIN)].double().mean(0)  # [labels]
-    said = torch.zeros(len(train), dtype=torch.bool)
+    """Counts of always predicting the most frequent label that is scored (of several labels a
+    target: each that most targets have).  # [n, 3] of `data`
+    """
+    frequency = examples.labels[examples.of(TRAIN)].double().mean(0)  # [labels]
+    frequency = torch.where(examples.scored, frequency, -1.0)
     if examples.single:
-        said[train.argmax()] = True
+        predicted = torch.zeros(len(frequency), dtype=torch.bool)
+        predicted[frequency.argmax()] = True
     else:
-        said = train >= 0.5
-    fake = torch.where(said, 1.0, -1.0).expand(1, len(data), -1)
-    return counted(fake, data, torch.zeros(1, dtype=torch.long))[0]
+        predicted = frequency >= 0.5
+    logits = torch.where(predicted, 1.0, -1.0).expand(1, len(data), -1)
+    return counted(logits, data, torch.zeros(1, dtype=torch.long))[0]

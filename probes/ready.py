@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from probes.asked import EdgeProbing
 from probes.control import control_labels
-from probes.examples import Examples, examples_of
+from probes.examples import Examples, LossName, examples_of
 from probes.inputs import Opened
 from probes.stack import Data, data_of
 from workbench.errors import WorkbenchError
@@ -33,16 +32,14 @@ class Ready:
 
 
 def ready_tasks(
-    read: Opened, settings: EdgeProbing, seed: int
+    read: Opened, targets: int | None, loss: LossName, seed: int
 ) -> tuple[dict[str, Ready], list[Caveat]]:
-    """The tasks with targets enough; what is said of those without, and of odd ones."""
+    """The tasks that have targets, with at most `targets` to train on; caveats about the others."""
     ready: dict[str, Ready] = {}
     caveats = []
     words = read.words
     for task in read.tasks:
-        examples = examples_of(
-            task, read.batch, read.part_of, read.encoded.missing, settings.targets, seed
-        )
+        examples = examples_of(task, read.batch, read.part_of, read.encoded.missing, targets, seed)
         for why, number in examples.left_out.items():
             caveats.append(Caveat(f"{task.name}: {number:,} targets {why}, and are left out."))
         learnt, dev, test = (examples.of(part) for part in (TRAIN, DEV, TEST))
@@ -50,7 +47,8 @@ def ready_tasks(
             part = "train" if not len(learnt) else "test"
             caveats.append(Caveat(f"{task.name} has no targets in {part}, and is left out."))
             continue
-        data = data_of(examples, control_labels(examples, words, seed))
+        control = control_labels(examples, words, seed)
+        data = data_of(examples, control, examples.softmax(loss))
         if len(dev) > DEV_MOST:
             chosen = torch.randperm(len(dev), generator=torch.Generator().manual_seed(seed))
             dev = dev[chosen[:DEV_MOST].sort().values]
@@ -73,5 +71,15 @@ def _odd(examples: Examples, dev: int, tested: Examples) -> Iterator[str]:
         yield f"every target to learn from is {examples.names[0]!r}, so a score says nothing."
     if not dev:
         yield "dev has no targets, so probes stopped by what they learnt from."
+    if (names := examples.names) and not bool(examples.scored[_commonest(examples)]):
+        yield (
+            f"its most frequent label, {names[_commonest(examples)]!r}, does not count in the "
+            "score; the majority baseline predicts the most frequent label that does."
+        )
     if unseen := int(tested.unseen.sum()):
         yield f"{unseen:,} gold labels do not occur in train, and count as missed."
+
+
+def _commonest(examples: Examples) -> int:
+    """The place of the most frequent label of train."""
+    return int(examples.labels[examples.of(TRAIN)].sum(0).argmax())

@@ -18,16 +18,22 @@ from workbench.bootstrap import interval, p_value, resampled
 Floats = NDArray[np.float64]
 MAJORITY = "majority"
 KEYS = ["task", "probe", "encoder", "mode", "stack", "layer", "share", "control"]
-SCORES = [*KEYS, "seed", "split", "metric", "value", "n"]
-MEANS = [*KEYS, "metric", "mean", "lower", "upper", "seeds", "n", "delta", "p_value"]
+SCORES = [*KEYS, "seed", "split", "metric", "value", "n", "converged"]
+MEANS = [
+    *KEYS, "metric", "mean", "lower", "upper", "seeds", "n", "delta", "p_value", "converged",
+    "learnt",
+]  # fmt: skip
 SUMMARY = (
     "task probe stack metric centre_of_gravity expected_layer best_layer best_score lower upper "
     "baseline_majority baseline_lexical baseline_static baseline_random baseline_no_positions "
-    "selectivity n"
+    "selectivity converged learnt data_gain data_gain_layer enough_data n"
 ).split()
+HALVES = "task probe stack mode layer half all gain".split()
 PER_LABEL = "task probe stack mode layer label precision recall f1 n".split()
 MIX = "task probe stack seed layer weight".split()
 CONFUSION = "task probe stack mode layer gold predicted n".split()
+HALF = 0.5  # of the targets, for whether more data would change the curve
+MOVES = 0.02  # what twice the targets may gain, and the curve still counts as settled
 UNDEFINED = 0.005  # a curve that gains less has no expected layer
 RISES = 1 / 3  # of all ups and downs, the least that must be left: else falls took half back
 OTHER = "(other)"
@@ -60,6 +66,7 @@ class Row:
     metric: str
     n: int
     counts: NDArray[np.int32]  # [documents, 3]
+    converged: bool = True
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -76,7 +83,15 @@ def f1(counts: Floats) -> Floats:
 def scores(rows: Sequence[Row], split: str) -> pd.DataFrame:
     """One row a probe, mode and seed."""
     data = [
-        (*row.key, row.seed, split, row.metric, float(f1(row.counts.sum(0).astype(float))), row.n)
+        (
+            *row.key,
+            row.seed,
+            split,
+            row.metric,
+            float(f1(row.counts.sum(0).astype(float))),
+            row.n,
+            row.converged,
+        )
         for row in rows
     ]
     return pd.DataFrame(data, columns=SCORES)
@@ -105,9 +120,33 @@ def means(rows: Sequence[Row], seed: int) -> pd.DataFrame:
                 p = float(p_value(draws[key] - draws[below]))
             data.append(
                 (*key, group[0].metric, float(np.mean(values)), float(lower), float(upper),
-                 len(group), group[0].n, delta, p)
+                 len(group), group[0].n, delta, p, all(row.converged for row in group), True)
             )  # fmt: skip
-    return pd.DataFrame(data, columns=MEANS)
+    found = pd.DataFrame(data, columns=MEANS)
+    found["learnt"] = _learnt(found)
+    return found
+
+
+def _learnt(means: pd.DataFrame) -> list[bool]:
+    """Whether each probe scores at least its majority baseline and its own control task.
+
+    One that does not has learnt nothing, whatever its layer holds. Controls are not judged.
+    """
+    baseline = means[means["encoder"] == MAJORITY].set_index("task")["mean"]
+    baseline = baseline[~baseline.index.duplicated()]
+    own = [key for key in KEYS if key not in ("control", "share")]
+    control = means[means["control"] & (means["share"] == means["share"].max())]
+    of_control = control.set_index(own)["mean"].to_dict()
+    return [
+        bool(
+            row["control"]
+            or row["mean"] >= max(
+                float(baseline.get(row["task"], 0.0)),
+                float(of_control.get(tuple(row[name] for name in own), 0.0)),
+            )
+        )
+        for row in means.to_dict("records")
+    ]  # fmt: skip
 
 
 def _mean(group: Sequence[Row]) -> float:
@@ -122,8 +161,24 @@ def _below(key: tuple[object, ...]) -> tuple[object, ...] | None:
     return tuple({**told, "layer": int(str(told["layer"])) - 1}.values())
 
 
-def summary(means: pd.DataFrame, mix: pd.DataFrame) -> pd.DataFrame:
-    """A line for each task, probe and stack, of all the targets there are to learn from."""
+def halves(whole: Sequence[Row], half: Sequence[Row]) -> pd.DataFrame:
+    """What each of the model's layers scores with all targets and with half of them."""
+    groups: dict[tuple[object, ...], tuple[list[Row], list[Row]]] = {}
+    for side, rows in enumerate((whole, half)):
+        for row in rows:
+            key = (row.task, row.probe, row.stack, row.mode, row.layer)
+            if row.encoder == MODEL and not row.control:
+                groups.setdefault(key, ([], []))[side].append(row)
+    data = [
+        (*key, before := _mean(few), after := _mean(every), after - before)
+        for key, (every, few) in groups.items()
+        if every and few
+    ]
+    return pd.DataFrame(data, columns=HALVES)
+
+
+def summary(means: pd.DataFrame, mix: pd.DataFrame, half: pd.DataFrame) -> pd.DataFrame:
+    """A line for each task, probe and stack, with all targets; `half` is the table of `halves`."""
     data = []
     whole = means[means["share"] == means["share"].max()]
     true = whole[~whole["control"]]
@@ -158,10 +213,26 @@ def summary(means: pd.DataFrame, mix: pd.DataFrame) -> pd.DataFrame:
                 _most(random),
                 _most(beside[beside["encoder"] == BARE]),
                 best["mean"] - _at(control, int(best["layer"])),
+                bool(best["converged"]),
+                bool(best["learnt"]),
+                *_data_gain(
+                    half[
+                        (half["task"] == task) & (half["probe"] == probe) & (half["stack"] == stack)
+                    ]
+                ),
                 int(best["n"]),
             )
         )
     return pd.DataFrame(data, columns=SUMMARY)
+
+
+def _data_gain(half: pd.DataFrame) -> tuple[float, float, bool]:
+    """The most that a layer gains from the second half of the targets; where; is it little?"""
+    if half.empty:
+        return float("nan"), float("nan"), True
+    gain = half["gain"].to_numpy(dtype=float)
+    most = int(gain.argmax())
+    return float(gain[most]), float(half["layer"].iloc[most]), bool(gain[most] <= MOVES)
 
 
 def _best(own: pd.DataFrame) -> "pd.Series[Any]":

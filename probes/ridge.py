@@ -12,7 +12,7 @@ from torch import Tensor
 
 from probes.bank import Bank
 from probes.kinds import Shape, averaged
-from probes.stack import Data, Probe, Trained, f1, reads_of
+from probes.stack import Data, Probe, Trained, f1, predictions, reads_of
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # times the mean of the Gram matrix' diagonal
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -32,7 +32,7 @@ def ridge(bank: Bank, probes: Sequence[Probe], learnt: Data, dev: Data) -> Train
     for penalty in PENALTIES:
         factor = torch.linalg.cholesky(gram + (penalty * size)[:, None, None] * eye)
         solved = torch.stack([torch.cholesky_solve(each, factor) for each in right])
-        for threshold in THRESHOLDS:
+        for threshold in (0.5,) if learnt.softmax else THRESHOLDS:
             score = _score(bank, solved, threshold, judged)  # [2, sources]
             better = score > best
             best = torch.where(better, score, best)
@@ -51,8 +51,9 @@ def ridge(bank: Bank, probes: Sequence[Probe], learnt: Data, dev: Data) -> Train
     }
     shape = Shape("linear", width, sides, labels, 0, len(bank.sources))
     epochs = torch.zeros(number, dtype=torch.long)
+    converged = torch.ones(number, dtype=torch.bool)
     reads = reads_of(probes, len(bank.sources), bank.device)
-    return Trained(shape, tuple(probes), reads, own, epochs, 1)
+    return Trained(shape, tuple(probes), reads, own, epochs, 1, converged)
 
 
 def _features(bank: Bank, data: Data) -> Tensor:
@@ -83,7 +84,8 @@ def _score(bank: Bank, solved: Tensor, threshold: float, data: Data) -> Tensor:
     scored = data.scored.to(bank.device)
     for places in torch.split(torch.arange(len(data)), CHUNK):
         part = data.take(places)
-        answers = (_features(bank, part).double() @ solved >= threshold) & scored  # [2, S, n, K]
+        logits = _features(bank, part).double() @ solved - threshold  # [2, S, n, K]
+        answers = predictions(logits.flatten(0, 1), part.softmax).view(logits.shape) & scored
         wanted = (part.labels.to(bank.device) & scored)[:, None]
         counts += torch.stack(
             [

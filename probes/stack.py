@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from threading import Event, Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -70,6 +70,7 @@ class Trained:
     own: Parameters
     epochs: Tensor  # [probes], the epoch that is kept
     updates: int  # of the one that learnt longest
+    converged: Tensor  # [probes], bool: dev stopped it, not the maximum number of epochs
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def train_seeds(
     stopped = [0] * len(chunks)
     lock, ended = Lock(), Event()
 
-    def learn(place: int) -> tuple[Parameters, Tensor, int]:
+    def learn(place: int) -> _Learnt:
         def of_all(number: int) -> None:
             if ended.is_set():
                 raise InterruptedError("the run was ended")
@@ -154,16 +155,30 @@ def train_seeds(
 
     with _side_by_side(bank.device, len(chunks), ended) as each:
         parts = list(each(learn, range(len(chunks))))
-    epochs = torch.cat([part[1] for part in parts])
+    epochs = torch.cat([part.epochs for part in parts])
+    converged = torch.cat([part.converged for part in parts])
     reads = reads_of(ordered, shape.sources, bank.device)
     found = {}
     for seed in learnt:
         own = torch.tensor([place for place, (of, _) in enumerate(asked) if of == seed])
         own = own.to(bank.device)
-        values = {name: torch.cat([part[0][name] for part in parts])[own] for name in parts[0][0]}
-        updates = max(part[2] for part in parts)
-        found[seed] = Trained(shape, ordered, reads, values, epochs[own], updates)
+        values = {name: torch.cat([part.own[name] for part in parts])[own] for name in parts[0].own}
+        updates = max(part.updates for part in parts)
+        found[seed] = Trained(shape, ordered, reads, values, epochs[own], updates, converged[own])
     return found
+
+
+def joined(alone: Trained, mixed: Trained) -> Trained:
+    """Probes of single layers and probes of mixes, trained apart, as one."""
+    return Trained(
+        alone.shape,
+        (*alone.probes, *mixed.probes),
+        Reads(alone.reads.fixed, mixed.reads.mixed),
+        {name: torch.cat([alone.own[name], mixed.own[name]]) for name in alone.own},
+        torch.cat([alone.epochs, mixed.epochs.cpu()]),
+        max(alone.updates, mixed.updates),
+        torch.cat([alone.converged, mixed.converged]),
+    )
 
 
 def _mixes(probe: Probe) -> bool:
@@ -196,6 +211,15 @@ def _side_by_side(
 
 
 _Asked = Sequence[tuple[int, Probe]]  # (seed, probe)
+
+
+class _Learnt(NamedTuple):
+    """One stack of probes as they were in their best epoch."""
+
+    own: Parameters
+    epochs: Tensor  # [probes]
+    converged: Tensor  # [probes]
+    updates: int
 
 
 def _chunks(shape: Shape, asked: _Asked, batch: int, device: torch.device) -> Iterator[_Asked]:
@@ -261,7 +285,7 @@ def _train(
     dev: Data,
     schedule: Schedule,
     told: Callable[[int], object],
-) -> tuple[Parameters, Tensor, int]:
+) -> _Learnt:
     device = bank.device
     drawn = {seed: initial(shape, seed) for seed, _ in asked}
     own = {
@@ -293,7 +317,9 @@ def _train(
         raise WorkbenchError(
             "a probe's loss went astray.", remedy="Give a lower rate, such as --rate 0.0003."
         )
-    return now.best.own, now.best.epoch, int(max(now.steps.values()))
+    converged = torch.ones(len(asked), dtype=torch.bool, device=device)
+    converged[now.places] = False
+    return _Learnt(now.best.own, now.best.epoch, converged, int(max(now.steps.values())))
 
 
 def _judged(
@@ -395,15 +421,23 @@ def outputs(
             yield places, logits(shape, own, reads, bank, own_spans)
 
 
-def counted(said: Tensor, data: Data, control: Tensor) -> Tensor:
-    """Labels rightly said, said, and there, target by target.  # -> [probes, batch, 3]
+def predictions(logits: Tensor, softmax: bool) -> Tensor:
+    """The labels predicted: the likeliest one, or all whose logit is at least 0.
 
-    A label is said where its logit is not below nought.
+    [probes, n, labels] -> the same shape, bool
     """
-    wanted = data.labels.to(said.device).index_select(0, control)
-    scored = data.scored.to(said.device)
-    answers = (said >= 0) & scored
-    unseen = data.unseen.to(said.device) * (control == 0)[:, None]  # [probes, batch]
+    if not softmax:
+        return logits >= 0
+    likeliest = logits.argmax(2, keepdim=True)
+    return torch.zeros_like(logits, dtype=torch.bool).scatter_(2, likeliest, True)
+
+
+def counted(logits: Tensor, data: Data, control: Tensor) -> Tensor:
+    """Labels correctly predicted, predicted, and gold, by target.  # -> [probes, batch, 3]"""
+    wanted = data.labels.to(logits.device).index_select(0, control)
+    scored = data.scored.to(logits.device)
+    answers = predictions(logits, data.softmax) & scored
+    unseen = data.unseen.to(logits.device) * (control == 0)[:, None]  # [probes, batch]
     right = (answers & wanted).sum(2)
     return torch.stack([right, answers.sum(2), (wanted & scored).sum(2) + unseen], dim=2)
 

@@ -34,13 +34,15 @@ def rows_of(
     banks: Sequence[Bank],
     trials: Sequence[Trial],
     settings: EdgeProbing,
-) -> list[Row]:
-    rows = []
+) -> tuple[list[Row], list[Row]]:
+    """Every probe's counts, and those of the probes that were trained on half of the targets."""
+    rows: list[Row] = []
+    halves: list[Row] = []
     for trial in trials:
         task, bank = ready[trial.task], banks[trial.bank]
         for place, probe in enumerate(trial.probes):
             last = bank.sources[probe.sources[-1]]
-            rows += [
+            (halves if trial.half else rows).extend(
                 Row(
                     trial.task,
                     trial.kind,
@@ -54,19 +56,32 @@ def rows_of(
                     task.examples.task.metric,
                     len(task.test),
                     trial.found.counts[place],
+                    bool(trial.converged[place]),
                 )
                 for mode, layer in modes_of(probe, bank.sources, modes_asked(settings))
-            ]
+            )
     for name, task in ready.items():
         counts = torch.zeros(len(read.parts.test), 3, dtype=torch.int32)
         said = majority(task.examples, task.test).int()
         counts.index_add_(0, task.tested.document - read.first_scored, said)
         for share in settings.shares:
             rows.append(
-                Row(name, MAJORITY, MAJORITY, "baseline", MAJORITY, NO_LAYER, share, False,
-                    settings.seeds[0], task.examples.task.metric, len(task.test), counts.numpy())
-            )  # fmt: skip
-    return rows
+                Row(
+                    name,
+                    MAJORITY,
+                    MAJORITY,
+                    "baseline",
+                    MAJORITY,
+                    NO_LAYER,
+                    share,
+                    False,
+                    settings.effort.seeds[0],
+                    task.examples.task.metric,
+                    len(task.test),
+                    counts.numpy(),
+                )
+            )
+    return rows, halves
 
 
 def tables_of(
@@ -75,15 +90,17 @@ def tables_of(
     banks: Sequence[Bank],
     trials: Sequence[Trial],
     rows: Sequence[Row],
+    halves: Sequence[Row],
     settings: EdgeProbing,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
     mix = _mix(banks, trials, settings)
     means = results.means(rows, seed)
+    half = results.halves([row for row in rows if row.share == max(settings.shares)], halves)
     answers = [
         answer
         for trial in trials
-        if trial.share == max(settings.shares)
+        if trial.share == max(settings.shares) and not trial.half
         for answer in _answers(trial, banks[trial.bank], settings)
     ]
     labels: dict[Key, tuple[Examples, NDArray[np.int64]]] = {}
@@ -91,9 +108,10 @@ def tables_of(
         before = labels.get(key, (None, 0))[1]
         labels[key] = (ready[trial.task].examples, before + trial.found.labels[place].astype(int))
     tables = {
-        "summary": results.summary(means, mix),
+        "summary": results.summary(means, mix, half),
         "scores": results.scores(rows, read.parts.scored),
         "means": means,
+        "halves": half,
         "per_label": results.per_label(labels),
         "mix": mix,
         "confusion": _confusion(ready, answers),
@@ -127,7 +145,7 @@ def _mix(banks: Sequence[Bank], trials: Sequence[Trial], settings: EdgeProbing) 
             whole = sum((s.encoder, s.stack) == (last.encoder, last.stack) for s in sources)
             if last.encoder != MODEL or len(probe.sources) < whole or probe.control:
                 continue
-            if trial.share < max(settings.shares):
+            if trial.half or trial.share < max(settings.shares):
                 continue
             for place in probe.sources:
                 source = sources[place]
@@ -162,11 +180,21 @@ def _about(read: Opened, ready: Mapping[str, Ready]) -> pd.DataFrame:
             continue
         one = ready[task.name]
         data.append(
-            (task.name, task.layer, task.about, len(one.examples.spans), task.metric,
-             len(one.examples.names), len(one.train), len(one.examples.of(DEV)), len(one.test),
-             sum(one.examples.left_out.values()))
-        )  # fmt: skip
-    columns = "task layer about spans metric labels train dev test left_out".split()
+            (
+                task.name,
+                task.layer,
+                task.about,
+                len(one.examples.spans),
+                task.metric,
+                "softmax" if one.train.softmax else "sigmoid",
+                len(one.examples.names),
+                len(one.train),
+                len(one.examples.of(DEV)),
+                len(one.test),
+                sum(one.examples.left_out.values()),
+            )
+        )
+    columns = "task layer about spans metric loss labels train dev test left_out".split()
     return pd.DataFrame(data, columns=columns)
 
 
@@ -203,7 +231,7 @@ def _firsts(answers: Sequence[_Answer], settings: EdgeProbing) -> list[_Answer]:
     return [
         (key, trial, place)
         for key, trial, place in answers
-        if trial.seed == settings.seeds[0] and len(trial.probes[place].sources) == 1
+        if trial.seed == settings.effort.seeds[0] and len(trial.probes[place].sources) == 1
     ]
 
 

@@ -5,6 +5,7 @@ file of counts and answers each, from which a run that was stopped goes on.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,14 @@ from probes.asked import EdgeProbing
 from probes.bank import Bank
 from probes.inputs import Opened
 from probes.kinds import KindName, mixing
+from probes.logistic import STRENGTHS, logistic
 from probes.measure import Measured, measured
 from probes.plan import Mode, planned
 from probes.ready import Ready
+from probes.results import HALF
 from probes.ridge import ridge
-from probes.stack import Data, Probe, Schedule, Told, Trained, train_seeds
+from probes.sources import MODEL
+from probes.stack import Data, Probe, Schedule, Told, Trained, joined, train_seeds
 from workbench.experiment import Progress
 from workbench.files import written_whole
 
@@ -42,6 +46,8 @@ class Trial:
     probes: tuple[Probe, ...]
     found: Measured
     mixes: NDArray[np.float64]  # [mixing probes, sources]
+    converged: NDArray[np.bool_]  # [probes]
+    half: bool  # trained on half of the targets, for whether more would change the curve
 
 
 def modes_asked(settings: EdgeProbing) -> tuple[Mode, ...]:
@@ -58,60 +64,156 @@ def trials_of(
     progress: Progress,
 ) -> Iterator[Trial]:
     """Everything that is trained, all seeds of a task at once; what is on disk is read."""
-    kinds: tuple[Kind, ...] = (RIDGE,) if settings.preview else settings.probes
-    seeds = settings.seeds[:1] if settings.preview else settings.seeds
-    asked = [
-        (name, kind, share, number)
-        for name in ready
-        for kind in kinds
-        for share in sorted(settings.shares)
-        for number in range(len(banks))
-    ]
-    for done, (name, kind, share, number) in enumerate(asked):
-        bank, task = banks[number], ready[name]
-        probes = planned(bank.sources, modes_asked(settings), settings.controls)
-        if settings.preview:
-            probes = tuple(probe for probe in probes if len(probe.sources) == 1)
+    stacks = _planned(ready, banks, settings)
+    for done, stack in enumerate(stacks):
 
-        def told(stopped: int, of: int, done: int = done, name: str = name) -> None:
-            progress(100 * done + 100 * stopped // max(of, 1), 100 * len(asked), name)
+        def told(stopped: int, of: int, done: int = done, name: str = stack.task) -> None:
+            progress(100 * done + 100 * stopped // max(of, 1), 100 * len(stacks), name)
 
         told(0, 1)
-        kept = [home / f"trial-{done:05d}-{seed}.npz" for seed in seeds]
-        found = [
-            _read(path, name, kind, seed, share, number)
-            for path, seed in zip(kept, seeds, strict=True)
-        ]
+        kept = {seed: home / f"trial-{done:05d}-{seed}.npz" for seed in stack.seeds}
+        found = [_read(path, stack, seed) for seed, path in kept.items()]
         if any(trial is None for trial in found):
-            fresh = _trained(task, bank, probes, kind, seeds, share, settings, told)
-            found = [
-                _trial(read, task, bank, fresh[seed], kind, seed, share, number) for seed in seeds
-            ]
-            for path, trial in zip(kept, found, strict=True):
+            bank, task = banks[stack.bank], ready[stack.task]
+            trained = _trained(task, bank, stack, settings, told)
+            found = [_trial(read, task, bank, trained[seed], stack, seed) for seed in stack.seeds]
+            for path, trial in zip(kept.values(), found, strict=True):
                 assert trial is not None
                 _write(path, trial)
         for trial in found:
             assert trial is not None
             yield trial
-    progress(100 * len(asked), 100 * len(asked), "all tasks")
+    progress(100 * len(stacks), 100 * len(stacks), "all tasks")
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """Probes of one task and bank that are trained together."""
+
+    task: str
+    kind: Kind
+    share: float  # of the targets
+    bank: int
+    probes: tuple[Probe, ...]
+    seeds: tuple[int, ...]
+    half: bool = False
+
+
+def _planned(
+    ready: Mapping[str, Ready], banks: Sequence[Bank], settings: EdgeProbing
+) -> list[_Stack]:
+    """Every stack of probes, in the order in which they are trained."""
+    kinds: tuple[Kind, ...] = (RIDGE,) if settings.preview else settings.probes
+    seeds = settings.effort.seeds[:1] if settings.preview else settings.effort.seeds
+    modes = modes_asked(settings)
+    every = [planned(bank.sources, modes, settings.controls) for bank in banks]
+    if settings.preview:
+        every = [tuple(p for p in probes if len(p.sources) == 1) for probes in every]
+    halves = [
+        tuple(probe for probe in probes if _tells_of_data(probe, bank, modes))
+        for probes, bank in zip(every, banks, strict=True)
+    ]
+    stacks: list[_Stack] = []
+    for name in ready:
+        for kind in kinds:
+            if settings.halves and not settings.preview:
+                share = HALF * max(settings.shares)
+                stacks += [
+                    _Stack(name, kind, share, number, probes, seeds, half=True)
+                    for number, probes in enumerate(halves)
+                    if probes
+                ]
+            stacks += [
+                _Stack(name, kind, share, number, every[number], seeds)
+                for share in sorted(settings.shares)
+                for number in range(len(banks))
+            ]
+    return stacks
+
+
+USUAL_EPOCHS, USUAL_STEPS = 16, 45  # until dev stops a probe; until L-BFGS is at its optimum
+OVERHEAD = 2.5  # of a step, over its matrix products alone
+
+
+def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: EdgeProbing) -> str:
+    """How many probes will be trained and about how long that takes, for the log.
+
+    Times a matrix product on the device, and multiplies: right within a factor of two or so.
+    """
+    operations, number = 0.0, 0
+    for stack in _planned(ready, banks, settings):
+        task, bank = ready[stack.task], banks[stack.bank]
+        targets = stack.share * len(task.train)
+        width, labels = bank.width * len(task.train.spans), task.train.labels.shape[2]
+        epochs = min(USUAL_EPOCHS, settings.effort.epochs)
+        seeds, probes = len(stack.seeds), len(stack.probes)
+        alone = sum(len(probe.sources) == 1 for probe in stack.probes)
+        number += probes * seeds
+        if stack.kind == RIDGE:
+            operations += len(bank.sources) * width**2 * (targets + width)
+        elif stack.kind == "linear":
+            solved = alone * (1 if stack.share >= 1 else seeds)
+            operations += 4 * targets * width * labels * len(STRENGTHS) * USUAL_STEPS * solved
+            operations += 6 * targets * width * labels * epochs * (probes - alone) * seeds
+        else:
+            operations += 6 * targets * width * settings.hidden * epochs * probes * seeds
+    seconds = OVERHEAD * operations / _speed(banks[0].device)
+    about = f"{max(1, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    name = "preview" if settings.preview else f"preset {settings.preset}"
+    return f"Training {number:,} probes ({name}): about {about}."
+
+
+def _speed(device: torch.device) -> float:
+    """Floating-point operations a second, from a few matrix products."""
+    one, other = torch.rand(8, 256, 256, device=device), torch.rand(8, 256, 256, device=device)
+    best = float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        float((one @ other).sum())  # waits for the device
+        best = min(best, time.perf_counter() - started)
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    return 2 * one.numel() * 256 / best * max(1.0, 0.75 * threads if threads > 1 else 1.0)
+
+
+def _tells_of_data(probe: Probe, bank: Bank, modes: Sequence[Mode]) -> bool:
+    """Whether a probe is also trained on half of the targets: the model's layers, or its mixes."""
+    single = len(probe.sources) == 1
+    return (
+        bank.sources[probe.sources[0]].encoder == MODEL
+        and not probe.control
+        and (single or "layer" not in modes)
+    )
 
 
 def _trained(
-    task: Ready,
-    bank: Bank,
-    probes: Sequence[Probe],
-    kind: Kind,
-    seeds: Sequence[int],
-    share: float,
-    settings: EdgeProbing,
-    told: Told,
+    task: Ready, bank: Bank, stack: _Stack, settings: EdgeProbing, told: Told
 ) -> dict[int, Trained]:
-    """The probes of every seed, each learning from its own draw of a share."""
-    if kind == RIDGE:
-        return {seed: ridge(bank, probes, task.train, task.dev) for seed in seeds}
-    learnt = {seed: _share(task.train, share, seed) for seed in seeds}
-    schedule = Schedule(settings.rate, settings.batch, settings.epochs, settings.patience)
-    return train_seeds(kind, settings.hidden, bank, probes, learnt, task.dev, schedule, told)
+    """The probes of every seed, each trained on its own sample of a share."""
+    if stack.kind == RIDGE:
+        return dict.fromkeys(stack.seeds, ridge(bank, stack.probes, task.train, task.dev))
+    kind, hidden = stack.kind, settings.hidden
+    learnt = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
+    schedule = Schedule(settings.rate, settings.batch, settings.effort.epochs, settings.patience)
+    if kind != "linear":
+        return train_seeds(kind, hidden, bank, stack.probes, learnt, task.dev, schedule, told)
+    alone = [probe for probe in stack.probes if len(probe.sources) == 1]
+    mixes = [probe for probe in stack.probes if len(probe.sources) > 1]
+
+    def told_of(part: int, of: int) -> None:
+        told(part, of + len(mixes))
+
+    found: dict[int, Trained] = {}
+    if alone and stack.share >= 1:  # the optimum depends on no seed
+        one = logistic(bank, alone, task.train, task.dev, told_of)
+        found = dict.fromkeys(stack.seeds, one)
+    elif alone:
+        found = {
+            seed: logistic(bank, alone, own, task.dev, told_of) for seed, own in learnt.items()
+        }
+    if not mixes:
+        return found
+    mixed = train_seeds(kind, hidden, bank, mixes, learnt, task.dev, schedule, told)
+    return {seed: joined(found[seed], own) if found else own for seed, own in mixed.items()}
 
 
 def _share(data: Data, share: float, seed: int) -> Data:
@@ -122,29 +224,24 @@ def _share(data: Data, share: float, seed: int) -> Data:
 
 
 def _trial(
-    read: Opened,
-    task: Ready,
-    bank: Bank,
-    trained: Trained,
-    kind: Kind,
-    seed: int,
-    share: float,
-    number: int,
+    read: Opened, task: Ready, bank: Bank, trained: Trained, stack: _Stack, seed: int
 ) -> Trial:
-    """What trained probes say of the test part."""
+    """What trained probes predict on the test part."""
     document = task.tested.document - read.first_scored
     found = measured(trained, bank, task.test, document, len(read.parts.test), task.tested.single)
     mixes = mixing(trained.own, trained.reads.mixed)
     scale = trained.own["scale"][len(trained.probes) - len(mixes) :, None]
     return Trial(
-        task.examples.task.name,
-        kind,
+        stack.task,
+        stack.kind,
         seed,
-        share,
-        number,
+        stack.share,
+        stack.bank,
         trained.probes,
         found,
         (mixes / scale).double().cpu().numpy(),
+        trained.converged.cpu().numpy(),
+        stack.half,
     )
 
 
@@ -155,10 +252,16 @@ def _write(path: Path, trial: Trial) -> None:
     about = {"probes": [[probe.sources, probe.control] for probe in trial.probes]}
     arrays = {name: getattr(trial.found, name) for name in _FIELDS}
     with written_whole(path) as draft, draft.open("wb") as file:
-        np.savez(file, about=np.array(json.dumps(about)), mixes=trial.mixes, **arrays)
+        np.savez(
+            file,
+            about=np.array(json.dumps(about)),
+            mixes=trial.mixes,
+            converged=trial.converged,
+            **arrays,
+        )
 
 
-def _read(path: Path, name: str, kind: Kind, seed: int, share: float, bank: int) -> Trial | None:
+def _read(path: Path, stack: _Stack, seed: int) -> Trial | None:
     """What was done before the run was stopped."""
     if not path.is_file():
         return None
@@ -166,4 +269,15 @@ def _read(path: Path, name: str, kind: Kind, seed: int, share: float, bank: int)
         about = json.loads(str(kept["about"]))
         found = Measured(*(kept[field] for field in _FIELDS))
         own = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
-        return Trial(name, kind, seed, share, bank, own, found, kept["mixes"])
+        return Trial(
+            stack.task,
+            stack.kind,
+            seed,
+            stack.share,
+            stack.bank,
+            own,
+            found,
+            kept["mixes"],
+            kept["converged"],
+            stack.half,
+        )

@@ -98,8 +98,8 @@ def _exact(made: Bank, states: Tensor) -> Bank:
         def rows(self, words: Tensor) -> Tensor:
             return states[:, words]
 
-    one = torch.ones(len(states), dtype=torch.double)
-    return Exact(made.sources, made.tables, one, one, made.device)
+    one = torch.ones(len(states), WIDTH, dtype=torch.double)
+    return Exact(made.sources, made.tables, 0 * one, one, one, made.device)
 
 
 @pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
@@ -143,16 +143,24 @@ def test_spans_of_like_length_stand_together_and_none_is_lost() -> None:
 
 
 def test_a_mix_counts_layers_at_their_own_size(bank: Callable[..., Bank]) -> None:
-    """Each source is read at a like size, and yet γ Σ softmax(s) h is of the states as they are."""
-    from probes.kinds import mixing
+    """Layers are read standardised, and yet γ Σ softmax(s) h is of the states as they are: up to
+    an offset, and one number a feature that is the same for all layers."""
+    from probes.kinds import mixing, pooled
 
     torch.manual_seed(4)
-    low, high = torch.randn(500, WIDTH), 100 * torch.randn(500, WIDTH)
+    sizes = torch.logspace(-2, 2, WIDTH)  # features differ ten thousandfold
+    low = torch.randn(500, WIDTH) * sizes + 50 * sizes
+    high = 100 * torch.randn(500, WIDTH) * sizes - 9 * sizes
     made = bank(low, high)
     own = {"mix": torch.tensor([[0.0, math.log(3)]]), "scale": torch.ones(1)}
-    weights = mixing(own, torch.ones(1, 2, dtype=torch.bool))
-    assert torch.allclose(weights, torch.tensor([[0.25, 0.75]]))
-    read = (weights * made.common) @ made.rows(torch.arange(500)).flatten(1)
+    allowed = torch.ones(1, 2, dtype=torch.bool)
+    assert torch.allclose(mixing(own, allowed), torch.tensor([[0.25, 0.75]]))
+    rows = torch.arange(500)
+    spans = [torch.stack([rows, rows + 1], 1)[None]]
+    reads = Reads(torch.zeros(0, dtype=torch.long), allowed)
+    read = pooled(Shape("linear", WIDTH, 1, LABELS, 0, 2), own, reads, made, spans)[0]
     plain = 0.25 * low + 0.75 * high
-    ratio = read.reshape(500, WIDTH) / plain
-    assert torch.allclose(ratio, ratio[0, 0].expand_as(ratio), rtol=1e-3)
+    plain = plain - plain.mean(0)
+    ratio = (read * plain).sum(0) / plain.square().sum(0)  # [width], what each is multiplied by
+    assert torch.allclose(read, plain * ratio, atol=2e-3)
+    assert torch.allclose(ratio * sizes, (ratio * sizes).mean().expand(WIDTH), rtol=0.15)

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from probes.results import MEANS, MIX, expected_layer, summary
+from probes.results import MEANS, MIX, expected_layer, halves, summary
 
 
 def curve(*values: float) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def test_the_best_is_of_what_was_asked_and_not_the_baseline() -> None:
         return told | {"mode": mode, "layer": layer, "mean": mean, "metric": "micro_f1"}
 
     means = pd.DataFrame([row("lexical", 0, 0.7), row("mix", 3, 0.6)])
-    found = summary(means, pd.DataFrame(columns=MIX)).iloc[0]
+    found = summary(means, pd.DataFrame(columns=MIX), halves([], [])).iloc[0]
     assert (found["best_layer"], found["best_score"]) == (3, 0.6)
     assert found["baseline_lexical"] == 0.7
     assert math.isnan(found["expected_layer"]) and math.isnan(found["centre_of_gravity"])

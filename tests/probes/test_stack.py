@@ -102,9 +102,10 @@ def test_what_has_stopped_is_taken_out(
 ) -> None:
     torch.manual_seed(4)
     classes = torch.randint(0, 2, (200,))
-    easy = torch.randn(200, WIDTH)
+    easy, slow = torch.randn(2, 200, WIDTH)
     easy[:, 0] = 20 * (classes * 2 - 1)
-    made, whole = bank(easy, torch.randn(200, WIDTH)), data(classes, 2)
+    slow[:, 0] += 0.3 * (classes * 2 - 1)  # learnt by and by
+    made, whole = bank(easy, slow), data(classes, 2)
     sizes = []
     update = stack._update
 

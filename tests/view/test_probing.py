@@ -82,7 +82,7 @@ def probed(
     tables = {
         "scores": results.scores(rows, "test"),
         "means": means,
-        "summary": results.summary(means, mix),
+        "summary": results.summary(means, mix, results.halves([], [])),
         "mix": mix,
         "confusion": confusion,
         "gains": gains,

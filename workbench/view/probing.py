@@ -26,6 +26,7 @@ BASELINES = {
 }  # what they are called, and where the summary has them
 SOURCE = "Tenney, Das and Pavlick 2019, micro-F1 of the cumulative probe"
 MIXED, GREY = COLOURS["light"][1], COLOURS["light"][4]  # seen on light and on dark
+UNLEARNT = "x-thin-open"  # the mark of a probe that did not learn
 PANELS = 2  # beside each other
 SINGLE = ("layer", "lexical", "top")  # modes that read one layer
 _MODES = {"layer": "one layer", "cumulative": "mix up to it"}
@@ -34,7 +35,9 @@ _WRITTEN = 13  # layers whose weights are written out
 
 def curves(tables: Tables) -> go.Figure:
     """Each task by layer, with 95 % intervals: from one layer alone, and from a learnt mix of the
-    layers up to it. The scale differs from task to task."""
+    layers up to it. The scale differs from task to task. Hollow marks: the probe was still
+    improving when it was cut off. Thin crosses: the probe did not learn the task (it scores under
+    the majority baseline or under its own control task)."""
     model = true(tables["means"])
     figure, panels = _panels(model)
     for task, row, column in panels:
@@ -361,11 +364,36 @@ def _add(
             legendgroup=name,
             showlegend=first,
             line={"dash": DASHES[look % len(DASHES)], "color": colour},
-            marker={"symbol": MARKS[look % len(MARKS)]},
-            hovertemplate=f"{escaped(name)}, %{{x}}: %{{y:.1%}}<extra></extra>",
+            marker=markers(line, MARKS[look % len(MARKS)]),
+            text=remarks(line),
+            hovertemplate=f"{escaped(name)}, %{{x}}: %{{y:.1%}}%{{text}}<extra></extra>",
         ),
         *place,
     )
+
+
+def markers(line: pd.DataFrame, mark: str) -> dict[str, object]:
+    """Marks of a curve: hollow where the probe was cut off, a thin cross where it did not learn."""
+    symbols = [
+        UNLEARNT if not learnt else mark if converged else f"{mark}-open"
+        for converged, learnt in _reliable(line)
+    ]
+    widths = [2 if symbol == UNLEARNT else 1.5 for symbol in symbols]
+    return {"symbol": symbols, "size": 8, "line": {"width": widths}}
+
+
+def remarks(line: pd.DataFrame) -> list[str]:
+    """What hovering says of each point besides its value."""
+    return [
+        ", did not learn" if not learnt else "" if converged else ", cut off while improving"
+        for converged, learnt in _reliable(line)
+    ]
+
+
+def _reliable(line: pd.DataFrame) -> list[tuple[bool, bool]]:
+    """Converged and learnt, of each row; runs made before these were known count as both."""
+    both = line.reindex(columns=["converged", "learnt"], fill_value=True).astype(bool)
+    return list(zip(both["converged"].tolist(), both["learnt"].tolist(), strict=True))
 
 
 def _named(what: object, probe: object, stack: object, table: pd.DataFrame) -> str:

@@ -14,7 +14,9 @@ from workbench.view.harmless import escaped
 from workbench.view.probing import (
     BASELINES,
     first_probe,
+    markers,
     published,
+    remarks,
     tick,
     true,
     whole,
@@ -231,15 +233,15 @@ def _banded(
     yield go.Scatter(
         x=x,
         y=line["mean"].tolist(),
-        customdata=list(zip(line["layer"].tolist(), shown, strict=True)),
+        customdata=list(zip(line["layer"].tolist(), shown, remarks(line), strict=True)),
         mode="lines+markers",
         name=escaped(task),
         legendgroup=task,
         showlegend=look.dash == "solid",
         line={"color": look.colour, "dash": look.dash},
-        marker={"symbol": look.mark},
+        marker=markers(line, look.mark),
         hovertemplate=f"{name}, layer %{{customdata[0]}}: %{{y:.1%}} "
-        "(%{customdata[1]})<extra></extra>",
+        "(%{customdata[1]})%{customdata[2]}<extra></extra>",
     )
 
 

@@ -40,11 +40,14 @@ COLUMNS = {
     "baseline_random": "random",
     "baseline_majority": "majority",
     "selectivity": "selectivity",
+    "data_gain": "gain of twice the data",
     "expected_layer": "expected layer",
     "centre_of_gravity": "centre of gravity",
     "n": "targets",
 }  # of the summary: its names, and what they are called here
-SHARES = [name for name in COLUMNS if name.startswith("baseline") or name == "selectivity"]
+ALWAYS = ("preview", "Preset quick", "did not learn", "still improving", "More training targets")
+SHARES = [name for name in COLUMNS if name.startswith("baseline")]
+SHARES += ["selectivity", "data_gain"]
 
 
 def show(run: "Run") -> None:
@@ -55,8 +58,10 @@ def show(run: "Run") -> None:
         words.state(run.status.state)
         if is_preview(run):
             st.badge("preview", icon=":material/bolt:", color="orange")
+        elif run.spec.settings.get("preset") == "quick":
+            st.badge("quick", icon=":material/bolt:", color="orange")
     words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
-    results.caveats(run, "preview")
+    results.caveats(run, ALWAYS)
     _summary(run)
     other = beside(run)
     names = called(run), called(other) if other else ""
@@ -85,7 +90,8 @@ def _summary(run: "Run") -> None:
     ends = zip(table["lower"], table["upper"], strict=True)
     table["interval"] = [f"{100 * low:.1f}–{100 * high:.1f}" for low, high in ends]
     for name in (*SHARES, "best_score"):
-        table[name] *= 100
+        if name in table:
+            table[name] *= 100
     single = [name for name in ("probe", "stack") if table[name].nunique() < 2]
     empty = [name for name in COLUMNS if name in table and table[name].isna().all()]
     kept = [name for name in COLUMNS if name in table and name not in (*single, *empty)]
@@ -103,5 +109,6 @@ def _summary(run: "Run") -> None:
     )
     st.caption(
         "F1 in per cent of the best layer, beside layer 0 and what needs no model or none that has "
-        "learnt. Selectivity: how much more than on labels drawn by word type."
+        "learnt. Selectivity: how much more than on labels drawn by word type. Gain of "
+        "twice the data: the most that any layer scores more than with half of its targets."
     )

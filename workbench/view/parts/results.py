@@ -3,6 +3,7 @@
 Reads its folder; costs a look at its tables.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -55,11 +56,11 @@ def heading(run: "Run") -> None:
     words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
 
 
-def caveats(run: "Run", always: str = "") -> None:
-    """What to know when reading it; where there is much, what says `always` stays in view."""
+def caveats(run: "Run", always: Sequence[str] = ()) -> None:
+    """What to know when reading it; of many notes, those with words of `always` stay in view."""
     notes = list(dict.fromkeys([*(caveat.text for caveat in run.caveats), *run.warnings]))
     few = len(notes) <= CAVEATS
-    shown = notes if few else [note for note in notes if always and always in note]
+    shown = notes if few else [note for note in notes if any(each in note for each in always)]
     for text in shown:
         _note(text)
     if rest := [note for note in notes if note not in shown]:

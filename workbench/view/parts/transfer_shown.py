@@ -43,7 +43,7 @@ def show(run: "Run") -> None:
     results.heading(run)
     if chosen := _chosen(run):
         words.facts([("with", chosen)])
-    results.caveats(run, SEEDS)
+    results.caveats(run, (SEEDS,))
     views.show(run, VIEWS[run.spec.experiment])
 
 

@@ -1,0 +1,272 @@
+"""Linear probes of single layers, trained to their optimum: logistic regression with a ridge.
+
+The problem is convex, so there is one answer: no seed, no learning rate, no early stopping. All
+strengths of the ridge, the task and its control share the features of a layer, so that a step is
+two matrix products for all of them; the strength is then chosen on dev, probe by probe. Features
+are standardised and turned to their principal axes, which leaves the ridge as it is and makes the
+curvature nearly diagonal: L-BFGS with that diagonal needs tens of steps where features of very
+different sizes would cost plain gradient methods thousands.
+
+Costs, a step and layer, 4 · targets · features · labels · probes · strengths operations, and one
+eigendecomposition of features by features.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from probes.bank import Bank
+from probes.kinds import Shape, averaged, wide
+from probes.stack import Data, Probe, Trained, counted, f1, nats_of, reads_of
+
+STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of scikit-learn: 1 / (targets · ridge)
+STEPS = 200
+HISTORY = 8  # steps that L-BFGS remembers
+TOLERANCE = 1e-5  # nats a target that a step may still promise
+CURVATURE = 0.1  # of a target's loss by a logit, about: the preconditioner's guess
+SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
+HALVINGS = 12
+FLAT = 1e-7  # of the largest principal axis; what varies less is left out
+CHUNK = 4_096
+
+
+def logistic(
+    bank: Bank,
+    probes: Sequence[Probe],
+    train: Data,
+    dev: Data,
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Trained:
+    """The best ridge strength's probe of each of `probes`, which read one layer each."""
+    places = sorted({probe.sources[0] for probe in probes})
+    sides, labels = len(train.spans), train.labels.shape[2]
+    shape = Shape("linear", bank.width, sides, labels, 0, len(bank.sources))
+    weights = torch.zeros(len(probes), sides * bank.width, labels, device=bank.device)
+    bias = torch.zeros(len(probes), labels, device=bank.device)
+    converged = torch.zeros(len(probes), dtype=torch.bool, device=bank.device)
+    strength = torch.zeros(len(probes), device=bank.device)
+    steps = 0
+    for done, place in enumerate(places):
+        rows = [row for row, probe in enumerate(probes) if probe.sources[0] == place]
+        control = torch.tensor([int(probes[row].control) for row in rows], device=bank.device)
+        one = _of_layer(bank.only(place), control, train, dev if len(dev) else train)
+        weights[rows], bias[rows] = one.weights, one.bias
+        converged[rows], strength[rows] = one.converged, one.strength
+        steps = max(steps, one.steps)
+        on_progress(sum(probe.sources[0] in places[: done + 1] for probe in probes), len(probes))
+    own = {
+        "mix": torch.zeros(len(probes), len(bank.sources), device=bank.device),
+        "scale": torch.ones(len(probes), device=bank.device),
+        "out": wide(weights.view(len(probes), sides, bank.width, labels)),
+        "out_bias": bias,
+    }
+    return Trained(
+        shape,
+        tuple(probes),
+        reads_of(probes, len(bank.sources), bank.device),
+        own,
+        torch.zeros(len(probes), dtype=torch.long),
+        steps,
+        converged,
+    )
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """The chosen probes of one layer, on its standardised states."""
+
+    weights: Tensor  # [probes, features, labels]
+    bias: Tensor  # [probes, labels]
+    converged: Tensor  # [probes]
+    strength: Tensor  # [probes]
+    steps: int
+
+
+def _of_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _Layer:
+    features = _features(bank, train)  # [n, features]
+    mean = features.mean(0)
+    deviation = features.std(0, correction=0)
+    scale = torch.where(deviation > 0, 1 / deviation, 0.0)
+    features.sub_(mean).mul_(scale)
+    axes, size = _principal_axes(features)  # [features, kept], [kept]
+    features = features @ axes
+    number, probes = len(train), len(control)
+    ridge = torch.tensor([1 / (number * c) for c in STRENGTHS], device=bank.device)
+    ridge = ridge.repeat(probes)  # [problems]: every strength of each probe
+    chosen = control.repeat_interleave(len(STRENGTHS))
+    wanted = train.labels.to(bank.device)  # [2, n, labels]
+    found = _minimised(features, wanted, chosen, ridge, size, train.softmax)
+    # back from principal axes and standardised features to the bank's states
+    weights = torch.einsum("fk,kpl->pfl", axes, found.weights) * scale[:, None]
+    bias = found.bias - torch.einsum("f,pfl->pl", mean, weights)
+    score, loss = _scored(bank, weights, bias, chosen, dev)
+    score, loss = score.view(probes, -1), loss.view(probes, -1)
+    best = torch.where(score == score.amax(1, keepdim=True), loss, torch.inf).argmin(1)
+    rows = best + len(STRENGTHS) * torch.arange(probes, device=bank.device)
+    strengths = torch.tensor(STRENGTHS, device=bank.device)[best]
+    return _Layer(weights[rows], bias[rows], found.converged[rows], strengths, found.steps)
+
+
+def _features(bank: Bank, data: Data) -> Tensor:
+    """The mean of each span's words, the sides one after the other.  # [n, sides * width]"""
+    return torch.cat([averaged(bank, spans)[0] for spans in data.spans], dim=1)
+
+
+def _principal_axes(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Axes that the features vary along, and their variances.  # [features, kept], [kept]"""
+    gram = (features.T @ features).double() / len(features)
+    size, axes = torch.linalg.eigh(gram)
+    kept = size > FLAT * size[-1].clamp(min=torch.finfo(torch.float).tiny)
+    return axes[:, kept].float(), size[kept].float()
+
+
+def _scored(
+    bank: Bank, weights: Tensor, bias: Tensor, control: Tensor, dev: Data
+) -> tuple[Tensor, Tensor]:
+    """Micro-F1 and loss on dev.  # [problems], [problems]"""
+    counts = torch.zeros(len(weights), 3, dtype=torch.long, device=bank.device)
+    loss = torch.zeros(len(weights), device=bank.device)
+    for places in torch.split(torch.arange(len(dev)), CHUNK):
+        part = dev.take(places)
+        logits = _features(bank, part) @ weights + bias[:, None]  # [problems, n, labels]
+        counts += counted(logits, part, control).sum(1)
+        loss += nats_of(logits, part, control).sum(1)
+    return f1(counts), loss / len(dev)
+
+
+# --- L-BFGS for many problems over the same features ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Minimum:
+    weights: Tensor  # [features, problems, labels]
+    bias: Tensor  # [problems, labels]
+    converged: Tensor  # [problems]
+    steps: int
+
+
+@dataclass
+class _Memory:
+    """The last steps of L-BFGS and how the gradient changed along them."""
+
+    steps: list[Tensor] = field(default_factory=list)  # [1 + features, problems, labels] each
+    changes: list[Tensor] = field(default_factory=list)
+    rho: list[Tensor] = field(default_factory=list)  # [problems] each; 0 where the step is no use
+
+    def direction(self, gradient: Tensor, diagonal: Tensor) -> Tensor:
+        """Minus the inverse Hessian times the gradient, as far as it is known."""
+        found = gradient.clone()
+        alphas = []
+        for step, change, rho in zip(
+            reversed(self.steps), reversed(self.changes), reversed(self.rho), strict=True
+        ):
+            alpha = rho * _dot(step, found)
+            found -= alpha[:, None] * change
+            alphas.append(alpha)
+        if self.steps:
+            step, change = self.steps[-1], self.changes[-1]
+            curved = _dot(change, diagonal * change)
+            known = (self.rho[-1] > 0) & (curved > 0)
+            diagonal = diagonal * torch.where(known, _dot(step, change) / curved, 1.0)[:, None]
+        found *= diagonal
+        for step, change, rho, alpha in zip(
+            self.steps, self.changes, self.rho, reversed(alphas), strict=True
+        ):
+            found += (alpha - rho * _dot(change, found))[:, None] * step
+        return -found
+
+    def add(self, step: Tensor, change: Tensor) -> None:
+        product = _dot(step, change)
+        usable = product > 1e-10 * _dot(change, change)
+        self.steps.append(step)
+        self.changes.append(change)
+        self.rho.append(torch.where(usable, 1 / product.clamp(min=1e-30), 0.0))
+        for each in (self.steps, self.changes, self.rho):
+            del each[:-HISTORY]
+
+    def take(self, problems: Tensor) -> None:
+        self.steps = [step[:, problems] for step in self.steps]
+        self.changes = [change[:, problems] for change in self.changes]
+        self.rho = [rho[problems] for rho in self.rho]
+
+
+def _dot(one: Tensor, other: Tensor) -> Tensor:
+    """Of each problem.  # [features, problems, labels] each -> [problems]"""
+    return (one * other).sum((0, 2))
+
+
+def _minimised(
+    features: Tensor, wanted: Tensor, control: Tensor, ridge: Tensor, size: Tensor, softmax: bool
+) -> _Minimum:
+    """Minimise mean loss + ridge / 2 · |weights|² for every problem; the bias is free.
+
+    features [n, features], wanted [2, n, labels], control and ridge [problems], size [features]:
+    the variance of each feature
+    """
+    inputs = torch.cat([torch.ones_like(features[:, :1]), features], dim=1)  # the bias comes first
+    problems, labels = len(ridge), wanted.shape[2]
+    now = features.new_zeros(inputs.shape[1], problems, labels)
+    kept = now.clone()
+    converged = torch.zeros(problems, dtype=torch.bool, device=features.device)
+    alive = torch.arange(problems, device=features.device)
+    known = wanted.any(2)  # [2, n]: rows whose label is among the columns
+
+    def valued(at: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss and gradient.  # [1 + features, problems, labels] -> [problems], likewise"""
+        which = control[alive]
+        logits = (inputs @ at.flatten(1)).view(len(inputs), -1, labels)  # [n, problems, labels]
+        truth = wanted[which].transpose(0, 1)  # [n, problems, labels]
+        if softmax:
+            log = logits.log_softmax(2)
+            loss = -torch.where(truth, log, 0.0).sum(2).mean(0)
+            residual = log.exp_().mul_(known[which].T[..., None]).sub_(truth.to(log.dtype))
+        else:
+            loss = functional.binary_cross_entropy_with_logits(
+                logits, truth.to(logits.dtype), reduction="none"
+            ).sum(2).mean(0)  # fmt: skip
+            residual = logits.sigmoid_().sub_(truth.to(logits.dtype))
+        gradient = (inputs.T @ residual.flatten(1)).view_as(at) / len(inputs)
+        decay = ridge[alive][:, None] * at[1:]
+        loss = loss + 0.5 * (decay * at[1:]).sum((0, 2))
+        gradient[1:] += decay
+        return loss, gradient
+
+    def preconditioner() -> Tensor:
+        """The inverse of the Hessian's diagonal, about.  # [1 + features, problems, 1]"""
+        curved = torch.cat([torch.ones_like(size[:1]), size]) * CURVATURE
+        own = torch.cat([torch.zeros_like(ridge[:1]).expand(1, len(alive)),
+                         ridge[alive].expand(len(size), -1)])  # fmt: skip
+        return (1 / (curved[:, None] + own))[..., None]
+
+    memory, diagonal = _Memory(), preconditioner()
+    value, gradient = valued(now)
+    steps = 0
+    while steps < STEPS:
+        steps += 1
+        direction = memory.direction(gradient, diagonal)
+        slope = _dot(gradient, direction)  # [problems], negative: twice what the step promises
+        done = -slope < 2 * TOLERANCE
+        if bool(done.any()):
+            kept[:, alive[done]], converged[alive[done]] = now[:, done], True
+            going = ~done
+            alive = alive[going]
+            now, value, gradient = now[:, going], value[going], gradient[:, going]
+            if not len(alive):
+                break
+            direction, slope, diagonal = direction[:, going], slope[going], diagonal[:, going]
+            memory.take(going)
+        length = torch.ones_like(value)
+        for _ in range(HALVINGS):
+            ahead = now + length[:, None] * direction
+            new_value, new_gradient = valued(ahead)
+            enough = new_value <= value + SUFFICIENT * length * slope + 1e-7 * value.abs()
+            if bool(enough.all()):
+                break
+            length = torch.where(enough, length, length / 2)
+        memory.add(ahead - now, new_gradient - gradient)
+        now, value, gradient = ahead, new_value, new_gradient
+    kept[:, alive] = now
+    return _Minimum(kept[1:], kept[0], converged, steps)
