@@ -2,10 +2,11 @@
 
 The problem is convex, so there is one answer: no seed, no learning rate, no early stopping. All
 strengths of the ridge, the task and its control share the features of a layer, so that a step is
-two matrix products for all of them; the strength is then chosen on dev, probe by probe. Features
-are standardised and turned to their principal axes, which leaves the ridge as it is and makes the
-curvature nearly diagonal: L-BFGS with that diagonal needs tens of steps where features of very
-different sizes would cost plain gradient methods thousands.
+two matrix products for all of them. Every strength is solved roughly, the best on dev is chosen
+probe by probe, and only that one is taken to its optimum. Features are standardised and turned to
+their principal axes, which leaves the ridge as it is and makes the curvature nearly diagonal:
+L-BFGS with that diagonal needs tens of steps where features of very different sizes would cost
+plain gradient methods thousands.
 
 Costs, a step and layer, 4 · targets · features · labels · probes · strengths operations, and one
 eigendecomposition of features by features.
@@ -25,7 +26,7 @@ from probes.stack import Data, Probe, Trained, counted, f1, nats_of, reads_of
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of scikit-learn: 1 / (targets · ridge)
 STEPS = 200
 HISTORY = 8  # steps that L-BFGS remembers
-TOLERANCE = 1e-5  # nats a target that a step may still promise
+ROUGH, TOLERANCE = 1e-3, 1e-5  # nats a target that a step may still promise: to choose, to end
 CURVATURE = 0.1  # of a target's loss by a logit, about: the preconditioner's guess
 SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
 HALVINGS = 12
@@ -47,14 +48,13 @@ def logistic(
     weights = torch.zeros(len(probes), sides * bank.width, labels, device=bank.device)
     bias = torch.zeros(len(probes), labels, device=bank.device)
     converged = torch.zeros(len(probes), dtype=torch.bool, device=bank.device)
-    strength = torch.zeros(len(probes), device=bank.device)
     steps = 0
     for done, place in enumerate(places):
         rows = [row for row, probe in enumerate(probes) if probe.sources[0] == place]
         control = torch.tensor([int(probes[row].control) for row in rows], device=bank.device)
         one = _of_layer(bank.only(place), control, train, dev if len(dev) else train)
         weights[rows], bias[rows] = one.weights, one.bias
-        converged[rows], strength[rows] = one.converged, one.strength
+        converged[rows] = one.converged
         steps = max(steps, one.steps)
         on_progress(sum(probe.sources[0] in places[: done + 1] for probe in probes), len(probes))
     own = {
@@ -81,7 +81,6 @@ class _Layer:
     weights: Tensor  # [probes, features, labels]
     bias: Tensor  # [probes, labels]
     converged: Tensor  # [probes]
-    strength: Tensor  # [probes]
     steps: int
 
 
@@ -96,18 +95,22 @@ def _of_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _Layer:
     number, probes = len(train), len(control)
     ridge = torch.tensor([1 / (number * c) for c in STRENGTHS], device=bank.device)
     ridge = ridge.repeat(probes)  # [problems]: every strength of each probe
-    chosen = control.repeat_interleave(len(STRENGTHS))
-    wanted = train.labels.to(bank.device)  # [2, n, labels]
-    found = _minimised(features, wanted, chosen, ridge, size, train.softmax)
-    # back from principal axes and standardised features to the bank's states
-    weights = torch.einsum("fk,kpl->pfl", axes, found.weights) * scale[:, None]
-    bias = found.bias - torch.einsum("f,pfl->pl", mean, weights)
-    score, loss = _scored(bank, weights, bias, chosen, dev)
+    of_problem = control.repeat_interleave(len(STRENGTHS))
+    problem = _Problem(features, train.labels.to(bank.device), size, train.softmax)
+    rough = problem.minimised(of_problem, ridge, ROUGH)
+
+    def on_states(found: _Minimum) -> tuple[Tensor, Tensor]:
+        """Weights and bias for the bank's states, back from standardised principal axes."""
+        weights = torch.einsum("fk,kpl->pfl", axes, found.weights[1:]) * scale[:, None]
+        return weights, found.weights[0] - torch.einsum("f,pfl->pl", mean, weights)
+
+    score, loss = _scored(bank, *on_states(rough), of_problem, dev)
     score, loss = score.view(probes, -1), loss.view(probes, -1)
     best = torch.where(score == score.amax(1, keepdim=True), loss, torch.inf).argmin(1)
     rows = best + len(STRENGTHS) * torch.arange(probes, device=bank.device)
-    strengths = torch.tensor(STRENGTHS, device=bank.device)[best]
-    return _Layer(weights[rows], bias[rows], found.converged[rows], strengths, found.steps)
+    found = problem.minimised(control, ridge[rows], TOLERANCE, rough.weights[:, rows])
+    weights, bias = on_states(found)
+    return _Layer(weights, bias, found.converged, rough.steps + found.steps)
 
 
 def _features(bank: Bank, data: Data) -> Tensor:
@@ -142,8 +145,7 @@ def _scored(
 
 @dataclass(frozen=True)
 class _Minimum:
-    weights: Tensor  # [features, problems, labels]
-    bias: Tensor  # [problems, labels]
+    weights: Tensor  # [1 + features, problems, labels], the bias first
     converged: Tensor  # [problems]
     steps: int
 
@@ -198,75 +200,80 @@ def _dot(one: Tensor, other: Tensor) -> Tensor:
     return (one * other).sum((0, 2))
 
 
-def _minimised(
-    features: Tensor, wanted: Tensor, control: Tensor, ridge: Tensor, size: Tensor, softmax: bool
-) -> _Minimum:
-    """Minimise mean loss + ridge / 2 · |weights|² for every problem; the bias is free.
+class _Problem:
+    """Mean loss + ridge / 2 · |weights|², the bias free, of many probes over the same features."""
 
-    features [n, features], wanted [2, n, labels], control and ridge [problems], size [features]:
-    the variance of each feature
-    """
-    inputs = torch.cat([torch.ones_like(features[:, :1]), features], dim=1)  # the bias comes first
-    problems, labels = len(ridge), wanted.shape[2]
-    now = features.new_zeros(inputs.shape[1], problems, labels)
-    kept = now.clone()
-    converged = torch.zeros(problems, dtype=torch.bool, device=features.device)
-    alive = torch.arange(problems, device=features.device)
-    known = wanted.any(2)  # [2, n]: rows whose label is among the columns
+    def __init__(self, features: Tensor, labels: Tensor, size: Tensor, softmax: bool) -> None:
+        """features [n, features], labels [2, n, labels], size [features]: each one's variance"""
+        self.inputs = torch.cat([torch.ones_like(features[:, :1]), features], dim=1)
+        self.labels, self.size, self.softmax = labels, size, softmax
+        self.gold = labels.int().argmax(2)  # [2, n], for softmax
 
-    def valued(at: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and gradient.  # [1 + features, problems, labels] -> [problems], likewise"""
-        which = control[alive]
-        logits = (inputs @ at.flatten(1)).view(len(inputs), -1, labels)  # [n, problems, labels]
-        truth = wanted[which].transpose(0, 1)  # [n, problems, labels]
-        if softmax:
+    def minimised(
+        self, control: Tensor, ridge: Tensor, tolerance: float, start: Tensor | None = None
+    ) -> _Minimum:
+        """The minimum of each problem by L-BFGS.
+
+        control, ridge [problems]; start [1 + features, problems, labels]
+        """
+        problems = len(ridge)
+        now = self.inputs.new_zeros(self.inputs.shape[1], problems, self.labels.shape[2])
+        now = now if start is None else start
+        kept = now.clone()
+        converged = torch.zeros(problems, dtype=torch.bool, device=now.device)
+        alive = torch.arange(problems, device=now.device)
+        memory, diagonal = _Memory(), self._diagonal(ridge)
+        value, gradient = self._valued(now, control, ridge)
+        steps = 0
+        while steps < STEPS:
+            steps += 1
+            direction = memory.direction(gradient, diagonal)
+            slope = _dot(gradient, direction)  # [problems], negative: twice what the step promises
+            done = -slope < 2 * tolerance
+            if bool(done.any()):
+                kept[:, alive[done]], converged[alive[done]] = now[:, done], True
+                going = ~done
+                alive, value, slope = alive[going], value[going], slope[going]
+                now, gradient, direction = now[:, going], gradient[:, going], direction[:, going]
+                diagonal = diagonal[:, going]
+                memory.take(going)
+                if not len(alive):
+                    break
+            length = torch.ones_like(value)
+            for _ in range(HALVINGS):
+                ahead = now + length[:, None] * direction
+                new_value, new_gradient = self._valued(ahead, control[alive], ridge[alive])
+                enough = new_value <= value + SUFFICIENT * length * slope + 1e-7 * value.abs()
+                if bool(enough.all()):
+                    break
+                length = torch.where(enough, length, length / 2)
+            memory.add(ahead - now, new_gradient - gradient)
+            now, value, gradient = ahead, new_value, new_gradient
+        kept[:, alive] = now
+        return _Minimum(kept, converged, steps)
+
+    def _valued(self, at: Tensor, control: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
+        """Objective and gradient.  # [1 + features, problems, labels] -> [problems], likewise"""
+        number, labels = len(self.inputs), self.labels.shape[2]
+        logits = (self.inputs @ at.flatten(1)).view(number, -1, labels)  # [n, problems, labels]
+        if self.softmax:
+            gold = self.gold[control].T[..., None]  # [n, problems, 1]
             log = logits.log_softmax(2)
-            loss = -torch.where(truth, log, 0.0).sum(2).mean(0)
-            residual = log.exp_().mul_(known[which].T[..., None]).sub_(truth.to(log.dtype))
+            loss = -log.gather(2, gold)[..., 0].mean(0)
+            residual = log.exp_().scatter_add_(2, gold, log.new_full((), -1.0).expand_as(gold))
         else:
-            loss = functional.binary_cross_entropy_with_logits(
-                logits, truth.to(logits.dtype), reduction="none"
-            ).sum(2).mean(0)  # fmt: skip
-            residual = logits.sigmoid_().sub_(truth.to(logits.dtype))
-        gradient = (inputs.T @ residual.flatten(1)).view_as(at) / len(inputs)
-        decay = ridge[alive][:, None] * at[1:]
-        loss = loss + 0.5 * (decay * at[1:]).sum((0, 2))
+            truth = self.labels[control].transpose(0, 1).to(logits.dtype)
+            each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
+            loss = each.sum(2).mean(0)
+            residual = logits.sigmoid_().sub_(truth)
+        gradient = (self.inputs.T @ residual.flatten(1)).view_as(at) / number
+        decay = ridge[:, None] * at[1:]
         gradient[1:] += decay
-        return loss, gradient
+        return loss + 0.5 * (decay * at[1:]).sum((0, 2)), gradient
 
-    def preconditioner() -> Tensor:
+    def _diagonal(self, ridge: Tensor) -> Tensor:
         """The inverse of the Hessian's diagonal, about.  # [1 + features, problems, 1]"""
-        curved = torch.cat([torch.ones_like(size[:1]), size]) * CURVATURE
-        own = torch.cat([torch.zeros_like(ridge[:1]).expand(1, len(alive)),
-                         ridge[alive].expand(len(size), -1)])  # fmt: skip
-        return (1 / (curved[:, None] + own))[..., None]
-
-    memory, diagonal = _Memory(), preconditioner()
-    value, gradient = valued(now)
-    steps = 0
-    while steps < STEPS:
-        steps += 1
-        direction = memory.direction(gradient, diagonal)
-        slope = _dot(gradient, direction)  # [problems], negative: twice what the step promises
-        done = -slope < 2 * TOLERANCE
-        if bool(done.any()):
-            kept[:, alive[done]], converged[alive[done]] = now[:, done], True
-            going = ~done
-            alive = alive[going]
-            now, value, gradient = now[:, going], value[going], gradient[:, going]
-            if not len(alive):
-                break
-            direction, slope, diagonal = direction[:, going], slope[going], diagonal[:, going]
-            memory.take(going)
-        length = torch.ones_like(value)
-        for _ in range(HALVINGS):
-            ahead = now + length[:, None] * direction
-            new_value, new_gradient = valued(ahead)
-            enough = new_value <= value + SUFFICIENT * length * slope + 1e-7 * value.abs()
-            if bool(enough.all()):
-                break
-            length = torch.where(enough, length, length / 2)
-        memory.add(ahead - now, new_gradient - gradient)
-        now, value, gradient = ahead, new_value, new_gradient
-    kept[:, alive] = now
-    return _Minimum(kept[1:], kept[0], converged, steps)
+        curved = CURVATURE * torch.cat([torch.ones_like(self.size[:1]), self.size])[:, None]
+        own = ridge.expand(len(curved), -1).clone()
+        own[0] = 0
+        return (1 / (curved + own))[..., None]
