@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
-from probes.asked import EdgeProbing
+from probes.asked import PRESETS, EdgeProbing
 from probes.edge_probing import EXPERIMENT, fits
 from tests.probes import planted
 from tests.probes.conftest import Silent
@@ -18,7 +18,7 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import Inputs, Result, misfits
 
 SIZES = {"train": 150, "dev": 40, "test": 60}
-FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64}
+FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64, "halves": False}
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +205,138 @@ def test_learning_curves_rise(read: Corpus) -> None:
 def test_windows_are_set_beside_on_request(read: Corpus) -> None:
     found = probe(read, tasks=("pos",), windows=(1, 2), modes=("top",), controls=False)
     assert {"cnn1", "cnn2"} <= set(found.tables["scores"]["encoder"])
+
+
+# --- what the curves can be trusted with --------------------------------------------------------
+
+
+def told(found: Result, noun: str) -> bool:
+    return any(noun in caveat.text for caveat in found.caveats)
+
+
+def test_a_probe_that_was_cut_off_is_marked_and_one_that_was_not_is_not(read: Corpus) -> None:
+    few = {"tasks": ("pos",), "modes": ("layer",), "controls": False, "random": False}
+    cut = probe(read, **few, epochs=2)
+    means = cut.tables["means"]
+    assert not means.loc[means["encoder"] == "model", "converged"].any()
+    assert told(cut, "still improving after 2 epochs")
+    whole = probe(read, **few, epochs=60, patience=2)
+    assert whole.tables["means"]["converged"].all() and whole.tables["scores"]["converged"].all()
+    assert not told(whole, "still improving")
+    optimum = probe(read, **few, probes=("linear",), epochs=1)
+    assert optimum.tables["means"]["converged"].all(), "it knows no epochs"
+
+
+def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> None:
+    found = probe(read, tasks=("pos",), modes=("layer",), epochs=1, rate=1e-9, batch=512)
+    means = found.tables["means"]
+    layers = means[(means["encoder"] == "model") & ~means["control"]].set_index("layer")
+    assert not layers.loc[: planted.TAG_AT - 1, "learnt"].any(), "noise, hardly looked at"
+    assert told(found, "did not learn the task")
+    from workbench.view.probing import UNLEARNT, curves
+
+    marks = dict(
+        pair
+        for trace in curves(found.tables).data
+        for pair in zip(trace.x, trace.marker.symbol, strict=True)
+    )
+    failed = set(layers.index[~layers["learnt"]])
+    assert failed == {layer for layer, mark in marks.items() if mark == UNLEARNT}
+
+
+def test_hollow_marks_are_of_probes_that_were_cut_off(answer: Result) -> None:
+    from workbench.view.probing import curves
+
+    tables = {name: table.copy() for name, table in answer.tables.items()}
+    means = tables["means"]
+    means["converged"] = means["layer"] != 3
+    symbols = {
+        (layer, str(mark).endswith("-open"))
+        for trace in curves(tables).data
+        for layer, mark in zip(trace.x, trace.marker.symbol, strict=True)
+        if mark != "x-thin-open"
+    }
+    assert symbols >= {(3, True), (4, False)} and (3, False) not in symbols
+    del means["converged"], means["learnt"]  # a run from before these were known
+    assert not any("open" in mark for trace in curves(tables).data for mark in trace.marker.symbol)
+
+
+def test_too_little_data_is_told_with_what_more_would_bring(read: Corpus) -> None:
+    """A dozen targets do not settle four tags; nine hundred do."""
+    few = {
+        "tasks": ("pos",), "modes": ("layer",), "controls": False, "random": False, "halves": True,
+        "probes": ("linear",),
+    }  # fmt: skip
+    starved = probe(read, **few, targets=16)
+    row = starved.tables["summary"].iloc[0]
+    assert row["data_gain"] > 0.05 and not row["enough_data"]
+    assert told(starved, "More training targets would change these curves")
+    halves = starved.tables["halves"]
+    assert row["data_gain"] == pytest.approx(halves["gain"].max())
+    own = starved.tables["means"].set_index(["encoder", "mode", "layer"])["mean"]
+    for each in halves[halves["mode"] == "layer"].itertuples():
+        assert each.all == own["model", "layer", each.layer]
+    fed = probe(read, **few)
+    by_layer = fed.tables["halves"].set_index(["mode", "layer"])["gain"]
+    assert abs(by_layer["layer", planted.LAYERS]) < 0.02
+    assert set(fed.tables["scores"]["share"]) == {1.0}, "halves stand apart"
+
+
+def test_presets_set_targets_seeds_and_epochs_together() -> None:
+    assert EdgeProbing().effort == PRESETS["standard"]
+    assert EdgeProbing(preset="full").effort.targets is None
+    mixed = EdgeProbing(preset="quick", seeds=(4, 5)).effort
+    assert mixed == replace(PRESETS["quick"], seeds=(4, 5))
+
+
+def test_a_quick_run_says_that_it_is_rough_and_how_long_it_takes(read: Corpus) -> None:
+    log = Silent()
+    own = EdgeProbing(preset="quick", modes=("top",), controls=False, random=False, halves=False)
+    found = EXPERIMENT.run(Inputs((planted.model(read),), (read,)), own, log)
+    assert told(found, "Preset quick")
+    assert any("preset quick): about" in line for line in log.lines), log.lines
+
+
+# --- losses ---------------------------------------------------------------------------------------
+
+
+def test_the_loss_goes_with_the_task_and_the_result_names_it(
+    read: Corpus, bert: Callable[[], Any]
+) -> None:
+    single = {"modes": ("top",), "controls": False, "random": False, "epochs": 2}
+    assert set(probe(read, **single).tables["tasks"]["loss"]) == {"softmax"}
+    assert set(probe(read, **single, loss="sigmoid").tables["tasks"]["loss"]) == {"sigmoid"}
+    several = of(*[edges(*[("a b c", [((0, 1), None, ("p", "q"))]), A] * 20)] * 3)
+    assert probe(several, bert(), **single).tables["tasks"]["loss"].tolist() == ["sigmoid"]
+    with pytest.raises(WorkbenchError, match="softmax predicts one label"):
+        probe(several, bert(), **single, loss="softmax")
+
+
+def test_a_majority_that_is_not_scored_gives_way_to_the_commonest_that_is(
+    bert: Callable[[], Any],
+) -> None:
+    other, cause = ((0, 1), (1, 2), ("Other",)), ((1, 2), (2, 3), ("Cause",))
+    docs = edges(*[("a b c", [other, other, cause])] * 20)
+    for doc in docs:
+        doc._.edges = {"relations": doc._.edges["mine"]}
+    found = probe(of(docs, docs, docs), bert(), random=False)
+    assert found.tables["summary"]["baseline_majority"].iloc[0] == pytest.approx(0.5)
+    assert told(found, "'Other', does not count in the score")
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int) -> None:
+    """Pairs of spans from planted labels, fifteen hundred targets."""
+    read = planted.corpus({"train": 330, "dev": 100, "test": 200}, seed=seed)
+    found = probe(
+        read, planted.model(read, seed), tasks=("dependencies",), modes=("layer",), controls=False,
+        random=False, probes=("edge", "linear"), targets=1500, epochs=60, hidden=256, rate=3e-3,
+        batch=512,
+    )  # fmt: skip
+    means = found.tables["means"].set_index(["probe", "encoder", "mode", "layer"])["mean"]
+    for layer in range(planted.ARC_AT, planted.LAYERS + 1):
+        key = ("model", "layer", layer)
+        assert means[("edge", *key)] >= means[("linear", *key)] - 0.01
 
 
 # --- odd corpora ----------------------------------------------------------------------------------
