@@ -78,7 +78,11 @@ class DescriptionLength(SplitSettings):
     )
     rate: float = Field(3e-3, gt=0, le=1, description="Learning rate of the online code's probes.")
     epochs: int = Field(
-        20, ge=1, le=1000, description="Epochs of each; the one that codes dev best is kept."
+        60,
+        ge=1,
+        le=1000,
+        description="Maximum number of epochs of each, until it codes dev no better; the best one "
+        "is kept.",
     )
     steps: int = Field(
         400,
@@ -103,7 +107,8 @@ TABLES = {
         "known: log2 of their number a target, or a bit a label where a target may have several; "
         "`compression` how often the code goes into it. `divergence_bits` is what the Bayesian "
         "probe itself costs. `final_accuracy` is the share of test targets (2,000 at most) that "
-        "the last probe gets wholly right.",
+        "the last probe gets wholly right. `converged`: dev stopped the last probe of the online "
+        "code; empty for the variational code, which takes `steps` steps.",
         (*KEYS, "seed"),
     ),
     "portions": Table(
@@ -113,7 +118,9 @@ TABLES = {
     ),
     "summary": Table(
         "The layer that compresses most, with a 95 % interval (sentences and seeds drawn again), "
-        "and the compression by what stands beside; control_compression is of that layer.",
+        "and the compression of its baselines; baseline_frequency knows how often each label came "
+        "so far and nothing of the states; control_compression is of that layer. learnt: the layer "
+        "compresses at least as well as both.",
         ("task", "probe", "code", "stack"),
     ),
 }  # fmt: skip
@@ -133,6 +140,7 @@ class Sent:
     nats: Floats  # [probes, n], in that order; 0 where it was sent by the uniform code
     divergence: Floats  # [probes], what the probe costs
     accuracy: Floats  # [probes]
+    converged: NDArray[np.bool_] | None  # [probes]; None: it was trained for a number of steps
 
     def bits(self, uniform: float, unit: float) -> Floats:
         """Of each target, in that order, with its part of the probe's cost.  # [probes, n]"""
@@ -157,7 +165,29 @@ def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Resu
         sent = list(_sent(ready, banks, settings, home, progress))
     tables = _tables(ready, banks, sent, settings, inputs.seed)
     told = [Caveat(_PAPER)] if settings.unit == "paper" else []
-    return Result(tables, caveats=(*read.caveats(), *caveats, *constant, *told))
+    unreliable = _reliability(tables, settings)
+    return Result(tables, caveats=(*read.caveats(), *caveats, *constant, *told, *unreliable))
+
+
+def _reliability(
+    tables: Mapping[str, pd.DataFrame], settings: DescriptionLength
+) -> Iterator[Caveat]:
+    """Which codes cannot be relied on: probes that were cut off, and those that failed."""
+    ended = tables["codes"]["converged"].dropna()
+    if cut := int((~ended.astype(bool)).sum()):
+        yield Caveat(
+            f"{cut} of {len(ended)} online codes end with a probe that was still improving after "
+            f"{settings.epochs} epochs: they are too long. Raise epochs.",
+            ("codes", "summary"),
+        )
+    failed = tables["summary"][~tables["summary"]["learnt"].astype(bool)]
+    if len(failed):
+        names = ", ".join(f"{row.task} ({row.code})" for row in failed.itertuples())
+        yield Caveat(
+            f"No layer compresses the labels of {names} better than their frequencies alone or "
+            "than its control task: these codes say nothing about the layers.",
+            ("summary",),
+        )
 
 
 _PAPER = (
@@ -236,6 +266,7 @@ def _one(
     test = task.test.take(_some(len(task.test), ASKED, seed))
     divergence = torch.zeros(len(probes))
     ends: tuple[int, ...] = (len(train),)
+    converged = None
     if code == "online":
         ends = online.ends_of(len(train), settings.portions)
         dev = task.dev.take(_some(len(task.dev), LOOKED_AT, seed))
@@ -244,6 +275,7 @@ def _one(
             settings.probe, settings.hidden, bank, probes, train, dev, ends, schedule, seed, told
         )
         answers = outputs(last.shape, last.own, last.reads, bank, test.spans) if last else None
+        converged = last.converged.cpu().numpy() if last else None
     else:
         hidden = settings.hidden if settings.probe == "mlp" else None
         found = variational.learnt(hidden, bank, probes, train, settings.steps, seed, told)
@@ -262,6 +294,7 @@ def _one(
         nats.double().cpu().numpy(),
         divergence.double().cpu().numpy(),
         accuracy,
+        converged,
     )
 
 
@@ -295,6 +328,8 @@ def _write(path: Path, found: Sent) -> None:
         "ends": found.ends,
     }
     arrays = {name: getattr(found, name) for name in _FIELDS}
+    if found.converged is not None:
+        arrays["converged"] = found.converged
     with written_whole(path) as draft, draft.open("wb") as file:
         np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
@@ -307,21 +342,21 @@ def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> Sent | Non
         about = json.loads(str(kept["about"]))
         probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
         order, nats, divergence, accuracy = (kept[field] for field in _FIELDS)
-    return Sent(
-        name, code, seed, bank, probes, order, tuple(about["ends"]), nats, divergence, accuracy
-    )
+        converged = kept.get("converged")
+    ends = tuple(about["ends"])
+    return Sent(name, code, seed, bank, probes, order, ends, nats, divergence, accuracy, converged)
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 _CODES = [
     *KEYS,
-    *"seed bits divergence_bits uniform_bits compression n final_accuracy".split(),
+    *"seed bits divergence_bits uniform_bits compression n final_accuracy converged".split(),
 ]
 _PORTIONS = "task probe encoder stack layer control seed portion targets bits".split()
 _SUMMARY = (
     "task probe code stack best_layer compression lower upper baseline_random baseline_lexical "
-    "baseline_static baseline_no_positions control_compression n"
+    "baseline_static baseline_no_positions baseline_frequency control_compression learnt n"
 ).split()
 
 
@@ -362,7 +397,8 @@ def _tables(
             codes.append(
                 (found.task, settings.probe, *own[1:], found.seed, total,
                  float(found.divergence[place] * unit), number * uniform, number * uniform / total,
-                 number, float(found.accuracy[place]))
+                 number, float(found.accuracy[place]),
+                 None if found.converged is None else bool(found.converged[place]))
             )  # fmt: skip
             if found.code == "online":
                 for first, last in zip((0, *found.ends), found.ends, strict=False):
@@ -414,6 +450,9 @@ def _summary(
             for encoder in (STATIC, BARE)
         }
         twin = [mean[key] for key in true if (key.encoder, key.stack) == (RANDOM, stack)]
+        train = ready[task].train
+        frequency = len(train) * online.uniform_bits(train) / online.frequency_bits(train)
+        control = mean.get(best._replace(control=True), math.nan)
         drawn = resampled(np.stack(counts[best])[None], compression, seed)
         lower, upper = interval(drawn[0])
         yield (
@@ -429,8 +468,10 @@ def _summary(
             mean[min(layers, key=lambda key: key.layer)],
             beside[STATIC],
             beside[BARE],
-            mean.get(best._replace(control=True), math.nan),
-            len(ready[task].train),
+            frequency,
+            control,
+            not (mean[best] < frequency or mean[best] < control),
+            len(train),
         )
 
 
@@ -441,5 +482,6 @@ EXPERIMENT = Experiment(
     run=run,
     tables=TABLES,
     fits=fits,
+    version=2,
     figures="workbench.view.description:FIGURES",
 )

@@ -20,7 +20,6 @@ from probes.kinds import KindName
 from probes.stack import Data, Probe, Schedule, Trained, nats_of, outputs, train
 
 PORTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)  # per cent
-NEVER = -1.0  # a gain that every epoch has, so none stops early and no rate is halved
 
 
 def ends_of(number: int, portions: Sequence[float]) -> tuple[int, ...]:
@@ -40,9 +39,19 @@ def uniform_bits(data: Data) -> float:
     return math.log2(labels) if data.softmax else float(labels)
 
 
-def by_loss(data: Data) -> Data:
-    """The same, with no label that counts in the score: where all scores tie, the loss tells."""
-    return replace(data, scored=torch.zeros_like(data.scored), unseen=torch.zeros_like(data.unseen))
+def frequency_bits(data: Data) -> float:
+    """The whole code of an adaptive code that knows how often labels came so far, and no states.
+
+    Krichevsky and Trofimov's estimate: half a target of each kind before the first.
+    """
+    labels = data.labels[0].double()  # [n, labels]
+    counts = labels.cumsum(0) - labels  # of each label before each target
+    before = torch.arange(len(labels), dtype=torch.double)[:, None]
+    if data.softmax:
+        share = (counts + 0.5) / (before + labels.shape[1] / 2)
+        return float(-torch.log2(share[labels.bool()]).sum())
+    share = (counts + 0.5) / (before + 1)
+    return float(-torch.log2(torch.where(labels.bool(), share, 1 - share)).sum())
 
 
 def coded(
@@ -63,12 +72,11 @@ def coded(
     """
     control = torch.tensor([int(probe.control) for probe in probes], device=bank.device)
     nats = torch.zeros(len(probes), len(learnt), device=bank.device)
-    schedule = replace(schedule, gain=NEVER)
-    judge = by_loss(dev)
+    schedule = replace(schedule, by_loss=True)
     trained = None
     for first, last in pairwise(ends):
-        known = by_loss(learnt.take(torch.arange(first)))
-        trained = train(kind, hidden, bank, probes, known, judge, schedule, seed)
+        known = learnt.take(torch.arange(first))
+        trained = train(kind, hidden, bank, probes, known, dev, schedule, seed)
         block = learnt.take(torch.arange(first, last))
         own, reads = trained.own, trained.reads
         for places, said in outputs(trained.shape, own, reads, bank, block.spans):

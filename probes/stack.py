@@ -57,7 +57,8 @@ class Schedule:
     batch: int = 512  # targets; fewer where there are few
     epochs: int = 20
     patience: int = 3  # epochs without gain before a probe stops; after each its rate is halved
-    gain: float = 1e-3  # of the score; less is none
+    gain: float = 1e-3  # of the score, or a share of the loss; less is none
+    by_loss: bool = False  # dev's loss judges an epoch, not its score
 
 
 @dataclass(frozen=True)
@@ -307,7 +308,10 @@ def _train(
         for places in torch.split(torch.stack(orders), size, dim=1):
             _update(shape, now, alive, bank, learnt.data, places, drop)
         score, loss = _judged(shape, now.own, alive, bank, learnt, dev)
-        worth = score > mark[now.places] + schedule.gain
+        score = -loss.double() if schedule.by_loss else score
+        before = mark[now.places]
+        unit = before.abs().nan_to_num(posinf=0.0) if schedule.by_loss else 1.0
+        worth = score > before + schedule.gain * unit
         mark[now.places[worth]] = score[worth]
         now.judged(score, loss, worth, schedule.patience, epoch)
         told(len(asked) - len(now))

@@ -147,7 +147,7 @@ def by_hand(bank: Bank, layer: int, learnt: Data, dev: Data, ends: Sequence[int]
         used = [own[name] for name in ("first", "first_bias", "out", "out_bias")]
         adam = torch.optim.Adam(used, lr=FEW.rate)
         order = torch.Generator().manual_seed(5)
-        least, best = math.inf, own
+        least, best, mark = math.inf, own, math.inf
         for _ in range(FEW.epochs):
             for places in torch.split(torch.randperm(first, generator=order), 16):
                 adam.zero_grad()
@@ -157,6 +157,10 @@ def by_hand(bank: Bank, layer: int, learnt: Data, dev: Data, ends: Sequence[int]
             if loss < least:
                 least = loss
                 best = {name: value.detach().clone() for name, value in own.items()}
+            if loss < mark * (1 - FEW.gain):
+                mark = loss
+            else:
+                adam.param_groups[0]["lr"] /= 2
         block = learnt.take(torch.arange(first, last))
         found[first:last] = nats(best, block).detach()
     return found
@@ -184,7 +188,8 @@ def test_a_label_not_met_yet_has_its_column() -> None:
     bank = bank_of(drawn_states(24, 4, 0))
     data = data_of(range(24), wanted)
     same, ends = data.take(torch.arange(8)), (8, 16, 24)
-    nats, last = online.coded("linear", 1, bank, [Probe((0,))], data, same, ends, FEW, 0)
+    schedule = Schedule(rate=0.1, epochs=20)
+    nats, last = online.coded("linear", 1, bank, [Probe((0,))], data, same, ends, schedule, 0)
     assert last is not None and last.shape.labels == 3
     assert nats.isfinite().all()
     assert nats[0, 8:16].mean() > math.log(3)  # after nothing but the first, it is a surprise
@@ -279,7 +284,7 @@ def test_each_probe_is_as_if_it_were_alone() -> None:
 
 def test_bits_are_nats_over_ln_2_and_the_papers_unit_leaves_them() -> None:
     sent = Sent("task", "online", 0, 0, (Probe((0,)),), np.arange(4), (1, 4),
-                np.array([[0.0, 1.0, 2.0, 3.0]]), np.zeros(1), np.ones(1))  # fmt: skip
+                np.array([[0.0, 1.0, 2.0, 3.0]]), np.zeros(1), np.ones(1), None)  # fmt: skip
     ln = math.log(2)
     assert sent.bits(5.0, 1 / ln)[0].tolist() == pytest.approx([5, 1 / ln, 2 / ln, 3 / ln])
     assert sent.bits(5.0, 1.0)[0].tolist() == [5, 1, 2, 3]
