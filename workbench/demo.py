@@ -85,7 +85,7 @@ STOPS = (
         "What each of its layers knows, from words to roles",
         "edge-probing",
         ("mini:bert",),
-        settings={"limit": 100, "targets": 300, "seeds": (0,), "epochs": 8},
+        settings={"limit": 100, "preset": "quick"},
     ),
     Stop(
         "How few bits its layers need to tell a word's part of speech",
