@@ -71,7 +71,7 @@ def test_one_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(tmp_p
 def test_each_piece_of_a_masked_model_is_hidden_in_turn(tmp_path: Path) -> None:
     model = with_head("bert", "BertForMaskedLM", tmp_path)
     found = asked(model)
-    own = score(model, encode(CORPUS.docs("test", LIMIT)), pseudo=True)
+    own = score(model, encode(CORPUS.docs("test", LIMIT)), pseudo="original")
     assert found["accuracy"]["n"] == own.pieces.sum()
     assert found["accuracy"]["model"] == pytest.approx(own.right.sum() / own.pieces.sum())
     rows, held, kinds = pieces(model)

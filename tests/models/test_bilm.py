@@ -162,7 +162,7 @@ def test_memory_that_does_not_suffice_halves_the_batch(
 
 def test_pseudo_likelihood_is_not_for_it(folder: Path) -> None:
     with pytest.raises(WorkbenchError, match="is bidirectional"):
-        score(load(folder, "cpu"), by_words(TEXTS), pseudo=True)
+        score(load(folder, "cpu"), by_words(TEXTS), pseudo="original")
 
 
 # --- folders ------------------------------------------------------------------------------------

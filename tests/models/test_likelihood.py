@@ -23,7 +23,7 @@ from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.likelihood import causal_losses, denoising_losses, masked_losses
 from workbench.models.loading import load
-from workbench.models.masking import SPAN, candidates, chosen, denoising, spans
+from workbench.models.masking import SPAN, Pseudo, candidates, chosen, denoising, spans
 from workbench.models.objectives import symbols
 from workbench.models.scoring import FIELDS, measures, score
 
@@ -209,22 +209,55 @@ def test_pretraining_heads_are_asked_for_pieces(models: Models, batch: Batch) ->
     torch.testing.assert_close(found.nats[0], expected * hidden[0], atol=1e-5, rtol=1e-5)
 
 
-def test_pseudo_likelihood_hides_one_piece_at_a_time(models: Models, batch: Batch) -> None:
-    """Against one forward pass for each piece."""
-    model = models("bert")
+SCHEMES: tuple[Pseudo, ...] = ("within-word", "original")
+
+
+def hidden_by_hand(text: Pieces, place: int, scheme: Pseudo) -> list[int]:
+    """The places hidden with one, counted on: those behind it of the same word."""
+    words, last = text.words[0].tolist(), place
+    if scheme == "within-word":
+        while last + 1 < len(words) and words[last + 1] == words[place] >= 0:
+            last += 1
+    return list(range(place, last + 1))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", ["bert", "roberta", "albert", "deberta-v2"])
+def test_pseudo_likelihood_is_a_loop_over_transformers_own_forward(
+    name: str, scheme: Pseudo, models: Models, batch: Batch
+) -> None:
+    """WordPiece, byte-level BPE and Unigram: one forward pass for each piece."""
+    model = models(name)
     mask = model.tokenizer.mask_token_id
-    found = score(model, batch, range(3), pseudo=True, pieces=90)
+    found = score(model, batch, range(3), pseudo=scheme, pieces=90)
+    several = 0
     for document, text in enumerate(each(model, batch, 3)):
         nats = 0.0
         places = candidates(text)[0].nonzero()[:, 0].tolist()
         for place in places:
+            hidden = hidden_by_hand(text, place, scheme)
+            several += len(hidden) > 1
             ids = text.ids.clone()
-            ids[0, place] = mask
+            ids[0, hidden] = mask
+            segments = {} if text.segments is None else {"token_type_ids": text.segments}
             with torch.no_grad():
-                logits = model.net(ids, token_type_ids=text.segments).logits[0, place]
+                logits = model.net(ids, **segments).logits[0, place]
             nats -= logits.log_softmax(-1)[text.ids[0, place]].item()
         assert found.pieces[document] == len(places)
         assert found.nats[document] == pytest.approx(nats, rel=1e-5)
+    assert (several > 5) == (scheme == "within-word"), "words of several pieces"
+
+
+def test_words_of_one_piece_are_scored_alike_by_both_schemes(models: Models) -> None:
+    model = models("bert")
+    texts = by_sentence(["the man was the dog", "nevertheless"])
+    pieces = [len(model.tokenizer(word)["input_ids"]) - 2 for word in ("the", "nevertheless")]
+    assert pieces[0] == 1 < pieces[1]
+    one, other = (score(model, texts, pseudo=scheme).nats for scheme in SCHEMES)
+    owners = model.encode(texts, [0]).words[0, 1:-1].tolist()
+    assert len(set(owners)) == len(owners), "a piece a word"
+    assert one[0] == pytest.approx(other[0], rel=1e-5)
+    assert one[1] != pytest.approx(other[1], rel=1e-4)
 
 
 def test_losses_have_gradients(models: Models, batch: Batch) -> None:
@@ -297,7 +330,7 @@ def test_uniform_masked_and_denoising_models_too(models: Models, batch: Batch) -
         assert said[f"{objective}_perplexity"][0] == vocabulary
         assert "bits_per_byte" not in said and f"{objective}_bits_per_byte" not in said
     model = models("bert", uniform=True)
-    found = score(model, by_sentence(["The old man."]), pseudo=True)
+    found = score(model, by_sentence(["The old man."]), pseudo="original")
     bits, size = measures(found, "pseudo")["pseudo_bits_per_byte"]
     assert size == 12
     pieces = len(model.tokenizer("The old man.")["input_ids"]) - 2
@@ -312,7 +345,7 @@ def test_a_model_that_knows_how_often_pieces_are_and_no_more(
     bias = 2 * torch.randn(model.net.config.vocab_size, generator=torch.Generator().manual_seed(1))
     model.net.get_output_embeddings().bias.data.copy_(bias)
     nats = -bias.double().log_softmax(0)
-    found = score(model, batch, pseudo=True)
+    found = score(model, batch, pseudo="original")
     for document, text in enumerate(each(model, batch, len(batch))):
         ids = text.ids[candidates(text)]
         assert found.nats[document] == pytest.approx(nats[ids].sum().item(), rel=1e-5)
@@ -495,25 +528,26 @@ def test_a_batch_too_large_for_memory_is_halved(
 
 def test_pseudo_likelihood_is_of_models_that_see_both_sides(models: Models, batch: Batch) -> None:
     with pytest.raises(WorkbenchError, match="models that see both sides"):
-        score(models("gpt2"), batch, pseudo=True)
+        score(models("gpt2"), batch, pseudo="original")
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_pseudo_likelihood_of_t5_writes_each_piece_behind_its_sentinel(
-    models: Models, batch: Batch
+    scheme: Pseudo, models: Models, batch: Batch
 ) -> None:
     """Against one call of transformers for each piece."""
     model = models("t5")
     first, second = symbols(model.tokenizer).sentinels[:2]
     end = model.tokenizer.eos_token_id
-    found = score(model, batch, range(3), pseudo=True, pieces=90)
+    found = score(model, batch, range(3), pseudo=scheme, pieces=90)
     for document, text in enumerate(each(model, batch, 3)):
         nats, ids = 0.0, text.ids[0]
         places = candidates(text)[0].nonzero()[:, 0].tolist()
         for place in places:
-            read = ids.clone()
-            read[place] = first
-            goes_on = [second] if place < places[-1] else []
-            labels = torch.tensor([[first, int(ids[place]), *goes_on, end]])
+            hidden = hidden_by_hand(text, place, scheme)
+            read = torch.cat([ids[:place], torch.tensor([first]), ids[hidden[-1] + 1 :]])
+            goes_on = [second] if hidden[-1] < places[-1] else []
+            labels = torch.tensor([[first, *ids[hidden].tolist(), *goes_on, end]])
             with torch.no_grad():
                 logits = model.net(read[None], labels=labels).logits[0, 1]
             nats -= logits.log_softmax(-1)[ids[place]].item()
@@ -521,17 +555,18 @@ def test_pseudo_likelihood_of_t5_writes_each_piece_behind_its_sentinel(
         assert found.nats[document] == pytest.approx(nats, rel=1e-4)
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_pseudo_likelihood_of_bart_rewrites_the_text_round_each_mask(
-    models: Models, batch: Batch
+    scheme: Pseudo, models: Models, batch: Batch
 ) -> None:
     model = models("bart")
     mask = model.tokenizer.mask_token_id
-    found = score(model, batch, range(2), pseudo=True, pieces=90)
+    found = score(model, batch, range(2), pseudo=scheme, pieces=90)
     for document, text in enumerate(each(model, batch, 2)):
         nats, ids = 0.0, text.ids[0]
         for place in candidates(text)[0].nonzero()[:, 0].tolist():
-            read = ids.clone()
-            read[place] = mask
+            hidden = hidden_by_hand(text, place, scheme)
+            read = torch.cat([ids[:place], torch.tensor([mask]), ids[hidden[-1] + 1 :]])
             with torch.no_grad():
                 logits = model.net(read[None], labels=ids[None]).logits[0, place]
             nats -= logits.log_softmax(-1)[ids[place]].item()

@@ -1,8 +1,8 @@
 """Minimal pairs: two sentences that differ in one thing, of which the first is right.
 
-They come as rows with both sentences (BLiMP's JSONL, read with the columns `sentence_good` and
-`sentence_bad`), or as Docs one after the other that share a label `pair` (`primer/acceptability`).
-A stream; costs nothing beside the reading.
+They come as rows with both sentences (BLiMP's JSONL, whose columns `sentence_good` and
+`sentence_bad` are known; a folder of its files is one corpus), or as Docs one after the other that
+share a label `pair` (`primer/acceptability`). A stream; costs nothing beside the reading.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,15 +14,21 @@ from workbench.corpora.layers import mentions
 from workbench.errors import WorkbenchError
 
 RIGHT = "acceptable"
-_PHENOMENA = ("phenomenon", "UID", "linguistics_term", "field")  # labels that say what is tested
 
 
 class Pair(NamedTuple):
-    """A sentence, the same with a fault, and what the fault is about."""
+    """A sentence, the same with a fault, and what the fault is about, from fine to coarse."""
 
     good: Doc
     bad: Doc
-    phenomenon: str
+    phenomenon: str  # BLiMP's `linguistics_term`; where there is none, what is next to it
+    paradigm: str = ""  # BLiMP's `UID`
+    field: str = ""  # BLiMP's: morphology, syntax, semantics, syntax_semantics
+
+    @property
+    def identical(self) -> bool:
+        """Whether the two are the same text: some of BLiMP's are."""
+        return self.good.text == self.bad.text
 
 
 def minimal_pairs(docs: Iterable[Doc]) -> Iterator[Pair]:
@@ -34,19 +40,18 @@ def minimal_pairs(docs: Iterable[Doc]) -> Iterator[Pair]:
         if len(segments) == 2:
             good, bad = (_alone(doc[part.start : part.end]) for part in segments)
             found = True
-            yield Pair(good, bad, _phenomenon(doc))
+            yield Pair(good, bad, *_about(doc))
         elif before is not None and _are_twins(before, doc):
             found = True
             first = before._.labels.get("acceptability") == RIGHT
-            yield Pair(*((before, doc) if first else (doc, before)), _phenomenon(doc))
+            yield Pair(*((before, doc) if first else (doc, before)), *_about(doc))
             before = None
             continue
         before = doc
     if not found:
         raise WorkbenchError(
             "there are no minimal pairs in this corpus.",
-            remedy="Read primer/acceptability, or BLiMP's JSONL with "
-            "--text sentence_good --text sentence_bad.",
+            remedy="Read primer/acceptability, or BLiMP's JSONL: a file or the folder of all.",
         )
 
 
@@ -64,5 +69,9 @@ def _are_twins(first: Doc, second: Doc) -> bool:
     )
 
 
-def _phenomenon(doc: Doc) -> str:
-    return next((str(doc._.labels[name]) for name in _PHENOMENA if name in doc._.labels), "all")
+def _about(doc: Doc) -> tuple[str, str, str]:
+    """Phenomenon, paradigm and field, as the labels of the text say."""
+    known = {name: str(value) for name, value in doc._.labels.items()}
+    paradigm, field = known.get("UID", ""), known.get("field", "")
+    phenomenon = known.get("phenomenon") or known.get("linguistics_term")
+    return phenomenon or paradigm or field or "all", paradigm, field

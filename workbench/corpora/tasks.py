@@ -35,6 +35,7 @@ _PAIRS = (
     ("text_a", "text_b"),
     ("text1", "text2"),
     ("sentence_a", "sentence_b"),
+    ("sentence_good", "sentence_bad"),
     ("s1", "s2"),
     ("#1 string", "#2 string"),
 )

@@ -27,7 +27,7 @@ from workbench.facts.pairs import HEAD
 from workbench.facts.trigram import Floats, Trigram, counted
 from workbench.models.bilm import BiLM
 from workbench.models.huggingface import HuggingFace
-from workbench.models.masking import candidates, hidden_spans
+from workbench.models.masking import Pseudo, candidates, hidden_spans
 from workbench.models.objectives import symbols
 from workbench.models.scoring import PSEUDO, losses_of
 from workbench.models.word_likelihood import score_words
@@ -105,7 +105,7 @@ def _asking(model: Model, trained: Batch, batch: Batch, seed: int) -> Ask:
     trigram = counted(seen, len(set(chain(*seen, *asked))))
     known = symbols(model.tokenizer) if isinstance(model, HuggingFace) else None
     in_spans = model.objective == "seq2seq" and known is not None and bool(known.sentinels)
-    pseudo = model.objective in PSEUDO and not in_spans
+    pseudo: Pseudo | None = "original" if model.objective in PSEUDO and not in_spans else None
 
     first = _unscored(model, trained)
 
@@ -196,9 +196,9 @@ _HOW = {
     "causal": "Each piece is predicted from those before it.",
     "bidirectional": "Each word, and the end of a sentence, is predicted from those before it and, "
     "by a second model of trigrams, from those behind it; measures are of both together.",
-    "masked": "Each piece is hidden in turn; the trigram model fills it from two on either side.",
-    "seq2seq": "Pieces of hidden spans (where the model has no sentinels, each piece in turn); the "
-    "trigram model sees what is written before, and behind a span's last piece two more.",
+    "masked": "Each piece is hidden alone in turn (pseudo-likelihood, original); the trigram model fills it from two on either side.",
+    "seq2seq": "Pieces of hidden spans (where the model has no sentinels, each piece alone, in "
+    "turn); the trigram model sees what is written before, and two more behind a span's last.",
 }
 
 EXPERIMENT = Experiment(

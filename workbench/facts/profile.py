@@ -35,7 +35,8 @@ class Profile(Settings):
 
     pseudo: bool = Field(
         False,
-        description="Also hide each piece in turn, of models that see both sides. Slow.",
+        description="Pseudo-likelihood too, of models that see both sides: each piece hidden alone "
+        "(Salazar et al. 2020). Slow.",
     )
 
 
@@ -126,7 +127,7 @@ def _scored(
                         inputs.model,
                         batch,
                         documents,
-                        pseudo=objective == "pseudo",
+                        pseudo="original" if objective == "pseudo" else None,
                         seed=inputs.seed,
                     )
                     for objective in objectives
@@ -178,7 +179,8 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
     texts = [_HOW[model.objective](model)]
     if "pseudo" in scores:
         texts.append(
-            "Pseudo-perplexity lets each piece see both sides: it compares such models with one "
+            "Pseudo-perplexity is the original (Salazar et al. 2020): each piece is hidden alone "
+            "and sees both sides, the other pieces of its word too. It compares such models with one "
             "another, and not with causal ones."
         )
     if counts["cut"]:

@@ -1,10 +1,11 @@
 """How well a model with a language-model head predicts the pieces of one batch.
 
 Causal: each piece from those before it; masked: hidden pieces from all others; pseudo-likelihood:
-each piece in turn from all others; denoising: what a decoder must write to mend a text. The answer
-is the nats of every scored piece, in float32 whatever the model's precision, and differentiable;
-`scoring` adds them up over a corpus. Costs one forward pass, for pseudo-likelihood one for each
-piece; logits are made for scored pieces only, and log-softmax a few hundred of them at a time.
+each piece in turn, hidden alone or with the later pieces of its word; denoising: what a decoder
+must write to mend a text. The result is the nats of every scored piece, in float32 whatever the
+model's precision, and differentiable; `scoring` adds them up over a corpus. Costs one forward pass,
+for pseudo-likelihood one for each piece; logits are made for scored pieces only, and log-softmax a
+few hundred of them at a time.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from torch.nn import functional
 from workbench.engine.model import Model
 from workbench.engine.pieces import Pieces
 from workbench.errors import WorkbenchError
-from workbench.models.masking import candidates, masked, one_hidden
+from workbench.models.masking import Pseudo, candidates, hidden_with, masked, one_hidden
 from workbench.models.objectives import Symbols
 
 ROWS = 512  # pieces whose log-softmax is made at a time
@@ -69,21 +70,29 @@ def masked_losses(model: Model, text: Pieces, hidden: Tensor, mask: int) -> Loss
     return _losses(text, hidden, logits_of(model, masked(text, hidden, mask), hidden))
 
 
-def pseudo_losses(model: Model, text: Pieces, mask: int, pieces: int) -> Losses:
-    """Each piece in turn from all others; `pieces` is the most in a batch, padding included."""
+def pseudo_losses(
+    model: Model, text: Pieces, mask: int, pieces: int, scheme: Pseudo = "original"
+) -> Losses:
+    """Each piece in turn, hidden by the scheme, from those that are not.
+
+    `pieces` is the maximum in a batch, padding included.
+    """
     scored = candidates(text)
     places = scored.nonzero()  # [scored, 2], row and piece
     logits = []
     for part in torch.split(places, max(1, pieces // text.ids.shape[1])):
         copies = text.take(part[:, 0])
-        hidden = torch.zeros_like(copies.mask)
-        hidden[torch.arange(len(part)), part[:, 1]] = True
+        wanted = torch.zeros_like(copies.mask)
+        wanted[torch.arange(len(part)), part[:, 1]] = True
+        read = masked(copies, hidden_with(text, part, scheme), mask)
         gold = text.ids[part[:, 0], part[:, 1]]
-        logits.append(piece_nats(logits_of(model, masked(copies, hidden, mask), hidden), gold))
+        logits.append(piece_nats(logits_of(model, read, wanted), gold))
     return _laid(text, scored, logits)
 
 
-def pseudo_denoising_losses(model: Model, text: Pieces, symbols: Symbols, pieces: int) -> Losses:
+def pseudo_denoising_losses(
+    model: Model, text: Pieces, symbols: Symbols, pieces: int, scheme: Pseudo = "original"
+) -> Losses:
     """The same of an encoder-decoder: each piece in turn is hidden, and must be written.
 
     `text` is on the CPU, as it comes from the tokenizer.
@@ -91,7 +100,7 @@ def pseudo_denoising_losses(model: Model, text: Pieces, symbols: Symbols, pieces
     scored = candidates(text)
     found = []
     for part in torch.split(scored.nonzero(), max(1, pieces // text.ids.shape[1])):
-        source, target, where = one_hidden(text, part, symbols)
+        source, target, where = one_hidden(text, part, symbols, scheme)
         wanted = torch.zeros_like(target.mask)
         wanted[torch.arange(len(part)), where] = True
         gold = target.ids[wanted].to(model.device)

@@ -6,6 +6,7 @@ before a batch is sent to its device; costs some 20 µs a document.
 """
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ CORRUPTED = 0.15  # of pieces in spans, as in T5
 INFILLED = 0.30  # of pieces in spans, as in BART
 SPAN = 3.0  # pieces in a span, on the mean, as in both
 
+Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: see `hidden_with`
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -47,6 +49,22 @@ def chosen(text: Pieces, seed: int = 0, rate: float = MASKED) -> Tensor:
 def masked(text: Pieces, hidden: Tensor, mask: int) -> Pieces:
     """The same text with a mask in the place of each hidden piece.  # hidden: [batch, pieces]"""
     return replace(text, ids=text.ids.masked_fill(hidden, mask))
+
+
+def hidden_with(text: Pieces, places: Tensor, scheme: Pseudo) -> Tensor:
+    """What is hidden with each of these pieces, the piece itself included.  # [n, pieces], bool
+
+    `places` is [n, 2], row and piece. `within-word`: the later pieces of its word too (Kauf and
+    Ivanova 2023); `original`: the piece alone (Salazar et al. 2020). A word is the corpus'.
+    """
+    rows, pieces = places[:, 0], places[:, 1]
+    positions = torch.arange(text.ids.shape[1], device=places.device)  # [pieces]
+    hidden = positions == pieces[:, None]
+    if scheme == "original":
+        return hidden
+    own = text.words[rows, pieces][:, None]  # [n, 1]
+    same = (text.words[rows] == own) & (own != NO_WORD) & candidates(text)[rows]
+    return hidden | same & (positions > pieces[:, None])
 
 
 def denoising(text: Pieces, symbols: Symbols, seed: int = 0) -> tuple[Pieces, Pieces]:
@@ -77,15 +95,19 @@ def hidden_spans(length: int, order: int, symbols: Symbols, seed: int) -> tuple[
     return spans(length, rate, SPAN, _lot(seed, order), most)
 
 
-def one_hidden(text: Pieces, places: Tensor, symbols: Symbols) -> tuple[Pieces, Pieces, Tensor]:
-    """Each of these pieces hidden alone: what is read, what is written, and where it is in that.
+def one_hidden(
+    text: Pieces, places: Tensor, symbols: Symbols, scheme: Pseudo
+) -> tuple[Pieces, Pieces, Tensor]:
+    """A copy for each of these pieces, hidden by the scheme: source, target, and where it is there.
 
-    `places` is [n, 2], row and piece; the answer's batches have n rows.
+    `places` is [n, 2], row and piece; the batches have n rows. With the later pieces of its word a
+    piece is hidden as one span, which begins with it.
     """
     rows = _rows(text)
+    lasts = hidden_with(text, places, scheme).int().sum(1)  # [n], pieces hidden
     sources, targets, where = [], [], []
-    for row, piece in places.tolist():
-        begins, ends = np.array([piece]), np.array([piece + 1])
+    for (row, piece), number in zip(places.tolist(), lasts.tolist(), strict=True):
+        begins, ends = np.array([piece]), np.array([piece + number])
         if symbols.sentinels:
             source, target = _with_sentinels(rows[row], begins, ends, symbols)
             where.append(1)  # behind its sentinel

@@ -3,7 +3,8 @@
 Sums are kept for each document, so that they add up to the same whatever the batches; `measures`
 makes of them perplexity and bits a byte. Bytes are those of the raw text that was scored: what was
 cut off, and a first piece without context, do not count. Costs a forward pass over the corpus; for
-pseudo-likelihood one over each document for each of its pieces.
+pseudo-likelihood one over each document for each of its pieces, which is hidden alone (the original
+scheme) or with the later pieces of its word (within-word).
 
 A bidirectional model (ELMo) reads a text twice and gives it two likelihoods. `nats` are the mean of
 the two, and `pieces` the predictions of one direction, each word and a boundary: nats a piece are
@@ -13,21 +14,24 @@ authors report it. `right` alone counts both directions, so the accuracy is of t
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
 
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.passes import CHUNK, PIECES, narrowed
 from workbench.engine.pieces import NO_WORD, Pieces
 from workbench.errors import WorkbenchError
+from workbench.models.alignment import tokenize_batch
 from workbench.models.bilm import BiLM
 from workbench.models.encodings import encode, source
-from workbench.models.huggingface import HuggingFace
+from workbench.models.huggingface import UNLIMITED, HuggingFace
 from workbench.models.likelihood import (
     Losses,
     causal_losses,
@@ -36,13 +40,14 @@ from workbench.models.likelihood import (
     pseudo_denoising_losses,
     pseudo_losses,
 )
-from workbench.models.masking import candidates, chosen, denoising
+from workbench.models.masking import Pseudo, candidates, chosen, denoising
 from workbench.models.objectives import Symbols, symbols
 from workbench.models.word_likelihood import score_words
 from workbench.models.words import WordModel, words_of
 
 LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # of a batch's logits, in float32
 
+KNOWN_BY = 200  # texts on which a start token is tried
 PSEUDO = ("masked", "seq2seq")  # objectives that leave whole texts without a likelihood
 
 Ints = NDArray[np.int64]
@@ -79,13 +84,16 @@ def score(
     batch: Batch,
     documents: Sequence[int] | None = None,
     *,
-    pseudo: bool = False,
+    pseudo: Pseudo | None = None,
     seed: int = 0,
     pieces: int | None = None,
+    start_token: int | None = None,
 ) -> Scores:
     """Score documents by the model's own objective, or by pseudo-likelihood.
 
-    `seed` chooses what is hidden; `pieces` is the most in a batch, padding included.
+    `seed` chooses what is hidden; `pieces` is the maximum in a batch, padding included. A causal
+    model reads `start_token` (see `start_of`) before each text, so that the first piece of the
+    text is scored too.
     """
     wanted = list(range(len(batch))) if documents is None else list(documents)
     net = _with_head(model, pseudo)
@@ -99,7 +107,10 @@ def score(
     }
     for start in range(0, len(wanted), CHUNK):
         part = wanted[start : start + CHUNK]
-        text = net.encode(batch, part)
+        if start_token is None:
+            text = net.encode(batch, part)
+        else:
+            text = _started(net, batch, part, start_token)
         _count_text(net, batch, part, text, {name: found[name][start:] for name in FIELDS})
         place_of = {order: start + i for i, order in enumerate(text.order.tolist())}
         for rows in batched(text, limit):
@@ -115,7 +126,7 @@ def losses_of(
     batch: Batch,
     documents: Sequence[int],
     *,
-    pseudo: bool = False,
+    pseudo: Pseudo | None = None,
     seed: int = 0,
 ) -> Iterator[Losses]:
     """The same piece by piece, of a model that reads pieces; documents in any order."""
@@ -157,7 +168,46 @@ def _exp(value: float) -> float:
     return math.exp(value) if not value > 700 else math.inf
 
 
-def _with_head(model: Model, pseudo: bool) -> HuggingFace | BiLM:
+def start_of(model: Model, batch: Batch) -> int | None:
+    """The start token that a causal model knows and its tokenizer does not put before texts.
+
+    GPT-2 was trained with one before each text, others have one that they never read. A model knows
+    it where it predicts the pieces of these texts better behind it, the first of each not counted.
+    """
+    if not isinstance(model, HuggingFace) or model.objective != "causal":
+        return None
+    start: int | None = model.tokenizer.bos_token_id
+    if start is None or model.tokenizer("a")["input_ids"][0] in model.tokenizer.all_special_ids:
+        return None
+    nats = {True: 0.0, False: 0.0}  # behind the token, and without it
+    documents = range(min(len(batch), KNOWN_BY))
+    for behind in nats:
+        text = _started(model, batch, documents, start) if behind else None
+        text = model.encode(batch, documents) if text is None else text
+        for rows in batched(text, limit_of(model)):
+            for losses in _fitting(lambda part: causal_losses(model, part.to(model.device)), rows):
+                nats[behind] += float(losses.nats[:, 1 + behind :].double().sum())
+    return start if nats[True] < nats[False] else None
+
+
+def _started(net: HuggingFace, batch: Batch, documents: Sequence[int], start: int) -> Pieces:
+    """Texts in pieces behind a start token, which takes one of the pieces the model can read."""
+    text = tokenize_batch(net.tokenizer, batch, documents, (net.max_pieces or UNLIMITED) - 1)
+
+    def behind(tensor: Tensor, first: int) -> Tensor:
+        return functional.pad(tensor, (1, 0), value=first)  # [batch, 1 + pieces]
+
+    return replace(
+        text,
+        ids=behind(text.ids, start),
+        mask=behind(text.mask, True),
+        words=behind(text.words, NO_WORD),
+        special=behind(text.special, True),
+        segments=None if text.segments is None else behind(text.segments, 0),
+    )
+
+
+def _with_head(model: Model, pseudo: Pseudo | None) -> HuggingFace | BiLM:
     """What predicts, of a model that has a head."""
     net = model.bilm if isinstance(model, WordModel) else model
     if not isinstance(net, HuggingFace | BiLM) or not model.objective:
@@ -203,14 +253,14 @@ def limit_of(net: HuggingFace) -> int:
     return max(1, min(pieces, LOGIT_BYTES.get(kind, LOGIT_BYTES["cpu"]) // size))
 
 
-def _scorer(net: HuggingFace, pseudo: bool, seed: int, limit: int) -> Score:
+def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> Score:
     """The function that scores one batch."""
     known: Symbols = symbols(net.tokenizer)
     device = net.device
     if net.objective == "causal":
         return lambda text: causal_losses(net, text.to(device))
     if net.objective == "seq2seq" and pseudo:
-        return lambda text: pseudo_denoising_losses(net, text, known, limit)
+        return lambda text: pseudo_denoising_losses(net, text, known, limit, pseudo)
     if net.objective == "seq2seq":
 
         def mended(text: Pieces) -> Losses:
@@ -221,7 +271,7 @@ def _scorer(net: HuggingFace, pseudo: bool, seed: int, limit: int) -> Score:
     assert known.mask is not None, "a masked model has a mask"
     mask = known.mask
     if pseudo:
-        return lambda text: pseudo_losses(net, text.to(device), mask, limit)
+        return lambda text: pseudo_losses(net, text.to(device), mask, limit, pseudo)
     return lambda text: masked_losses(net, text.to(device), chosen(text, seed).to(device), mask)
 
 
