@@ -20,7 +20,7 @@ from workbench.maps.look import KEPT, Look, look, passes
 from workbench.models.loading import load
 
 Models = Callable[[str], Model]
-OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer")
+OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer", "bloom")
 INTERFACE = [name for name in zoo.NAMES if name not in OWN_WAY]
 
 

@@ -17,7 +17,7 @@ from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
 from workbench.models.routes import unrolled
 
-OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer")
+OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer", "bloom")
 INTERFACE = tuple(name for name in zoo.NAMES if name not in OWN_WAY)
 BATCHES = ((1, 7, False), (1, 6, True), (7, 9, False), (7, 9, True))
 
@@ -169,7 +169,7 @@ def test_a_gate_equals_scaling_the_probabilities(name: str, zoo_folder: Folder) 
 
 @pytest.mark.parametrize("name", OWN_WAY)
 def test_a_gate_equals_scaling_a_heads_values(name: str, zoo_folder: Folder) -> None:
-    """For the four that go their own way: the same as scaling what the head reads."""
+    """For those that go their own way: the same as scaling what the head reads."""
     model, plain = adapter(zoo_folder(name)), eager(zoo_folder(name))
     gates = gates_for(model, 1)[0]  # [sites, heads]
     scale_values(plain, name, gates)
@@ -189,6 +189,10 @@ def scale_values(net: Any, name: str, gates: Tensor) -> None:
     for layer, columns in enumerate(by_column):
         if name == "xlnet":
             net.layer[layer].rel_attn.v *= gates[layer][None, :, None]
+        elif name == "bloom":
+            mixed = net.h[layer].self_attention.query_key_value  # [heads, 3, width of a head]
+            mixed.weight.view(4, 3, 8, 32)[:, 2] *= gates[layer][:, None, None]
+            mixed.bias.view(4, 3, 8)[:, 2] *= gates[layer][:, None]
         elif name == "openai-gpt":
             net.h[layer].attn.c_attn.weight[:, 64:] *= columns
             net.h[layer].attn.c_attn.bias[64:] *= columns

@@ -30,7 +30,7 @@ from workbench.models.scoring import FIELDS, measures, score
 Folder = Callable[[str], Path]
 Models = Callable[..., HuggingFace]
 OBJECTIVES = dict.fromkeys(HEADED, "masked") | {
-    **dict.fromkeys(("openai-gpt", "gpt2", "gpt-neox", "llama"), "causal"),
+    **dict.fromkeys(("openai-gpt", "gpt2", "bloom", "gpt-neox", "llama"), "causal"),
     **dict.fromkeys(("t5", "t5-6-12", "mt5", "bart", "bart-12-6"), "seq2seq"),
     "xlnet": "",
 }
@@ -152,7 +152,7 @@ def test_the_head_makes_no_logits_that_were_not_asked_for(models: Models, batch:
 # --- against transformers' own losses -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt-neox", "openai-gpt", "llama"])
+@pytest.mark.parametrize("name", ["gpt2", "gpt-neox", "openai-gpt", "llama", "bloom"])
 def test_a_causal_loss_is_transformers_own(name: str, models: Models, batch: Batch) -> None:
     model = models(name)
     found = score(model, batch, range(6), pieces=200)

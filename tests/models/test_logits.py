@@ -25,6 +25,7 @@ HEADED = {
     "longformer": "LongformerForMaskedLM",
     "openai-gpt": "OpenAIGPTLMHeadModel",
     "gpt2": "GPT2LMHeadModel",
+    "bloom": "BloomForCausalLM",
     "gpt-neox": "GPTNeoXForCausalLM",
     "llama": "LlamaForCausalLM",
     "t5": "T5ForConditionalGeneration",

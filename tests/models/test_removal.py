@@ -67,7 +67,7 @@ def test_heads_go_one_after_the_other_as_they_go_at_once(zoo_folder: Folders) ->
     assert twice.kept[0] == (0, 3)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt-neox"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt-neox", "bloom"])
 @pytest.mark.parametrize("which", [_some, _first_layer, _every])
 def test_cached_generation_is_the_uncached(
     name: str, which: Callable[..., list[Unit]], zoo_folder: Folders, tmp_path: Path

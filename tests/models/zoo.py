@@ -97,6 +97,7 @@ RECIPES = {
     "longformer": Recipe("longformer", "roberta", _ROBERTA | {"attention_window": [8, 8]}),
     "openai-gpt": Recipe("openai-gpt", "openai-gpt", _GPT),
     "gpt2": Recipe("gpt2", "gpt2", _GPT),
+    "bloom": Recipe("bloom", "gpt2", {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
     "gpt-neox": Recipe("gpt_neox", "gpt-neox", _BERT),
     "llama": Recipe("llama", "llama", _BERT | {"num_key_value_heads": 2}),
     "t5": Recipe("t5", "t5", _T5),

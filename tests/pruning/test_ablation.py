@@ -136,7 +136,7 @@ def test_another_text_is_never_the_own_and_the_same_again(mini: Mini) -> None:
         assert not (one[row, 0] == mine[0]).all()
 
 
-@pytest.mark.parametrize("name", ["xlnet", "openai-gpt", "deberta-v2", "longformer"])
+@pytest.mark.parametrize("name", ["xlnet", "openai-gpt", "deberta-v2", "longformer", "bloom"])
 def test_families_whose_outputs_are_not_seen_say_so(name: str, tmp_path: Path) -> None:
     model = wb.load(str(zoo.make(name, tmp_path)))
     with pytest.raises(WorkbenchError, match="cannot be replaced"):

@@ -36,6 +36,7 @@ FAMILIES = (
     ),
     Family("openai-gpt", "decoder", "the first GPT", _NO_VALUES),
     Family("gpt2", "decoder", "GPT-2"),
+    Family("bloom", "decoder", "BLOOM", _NO_VALUES),
     Family("gpt_neox", "decoder", "GPT-NeoX, Pythia"),
     Family("llama", "decoder", "Llama, with grouped queries"),
     Family("t5", "encoder, decoder", "T5, T5 1.1"),

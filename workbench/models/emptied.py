@@ -110,7 +110,13 @@ def _t5(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> 
     return written, bias, None
 
 
+def _bloom(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> Any:
+    kept = nn.functional.dropout(written, module.hidden_dropout, module.training)
+    return given["residual"] + kept, None
+
+
 _ANSWERS: dict[str, Answer] = {
+    "BloomAttention": _bloom,
     "AlbertAttention": _albert,
     "T5Attention": _t5,
     "MT5Attention": _t5,

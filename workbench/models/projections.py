@@ -3,7 +3,7 @@
 Found by looking, for no architecture is named: what a site hands on, probabilities times values
 with the heads side by side, is what goes into exactly one linear map of the model. Costs a forward
 pass over a few pieces. Models whose route shows no values (XLNet, openai-gpt, DeBERTa-v2,
-Longformer) have none.
+BLOOM, Longformer) have none.
 """
 
 from collections.abc import Iterator, Mapping

@@ -63,6 +63,7 @@ _MUST = ({"query", "key", "value"}, {"query_proj", "key_proj", "value_proj"},
          {"q_proj", "k_proj", "v_proj", "o_proj"}, {"q", "k", "v", "o"}, {"c_attn", "c_proj"},
          {"query_key_value", "dense"}, {"Wqkv", "Wo"})  # fmt: skip
 _COUNTS = ("num_attention_heads", "num_heads", "n_head")  # attributes that say how many heads
+_BIASED = ("relative_attention_bias", "key_value_proj_dim", "slow_but_exact")  # T5's, BLOOM's
 _READ = "_is_hf_initialized"
 _WIDTHS = ("all_head_size", "split_size")  # and how wide they are together
 
@@ -234,8 +235,9 @@ def _count(module: nn.Module, before: int, heads: Sequence[int]) -> None:
     for name in _COUNTS:
         if getattr(module, name, None) == before:
             setattr(module, name, len(heads))
-    if hasattr(module, "relative_attention_bias") or hasattr(module, "key_value_proj_dim"):
-        # T5's table of positions stays whole, for other layers read it: see engine.attention
+    if any(hasattr(module, name) for name in _BIASED):
+        # T5's table of positions stays whole, for other layers read it: see engine.attention.
+        # BLOOM's biases of distance are made for all heads: see routes.
         whole = getattr(module, "kept_heads", torch.arange(before))
         place = next(module.parameters()).device
         module.register_buffer(

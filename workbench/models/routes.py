@@ -1,8 +1,9 @@
-"""Attention of the four families that do not run through transformers' attention interface.
+"""Attention of the five families that do not run through transformers' attention interface.
 
-XLNet, openai-gpt and DeBERTa-v2 hand their probabilities, after the softmax, to a dropout
+XLNet, openai-gpt, DeBERTa-v2 and BLOOM hand their probabilities, after the softmax, to a dropout
 module: a hook before it lets taps see them and gates scale them, in train mode too. They give
-no value vectors to a tap. Longformer keeps its probabilities in bands and drops out inside a
+no value vectors to a tap. BLOOM's biases of distance (ALiBi) are in the probabilities; they are made
+for all heads at once, and a module that has lost some takes those of the heads it kept. Longformer keeps its probabilities in bands and drops out inside a
 function: its maps are asked for with `output_attentions` and unrolled (only in eval mode, and
 only of local attention; the adapter never asks for global attention), its gates scale the
 output of each head.
@@ -24,6 +25,7 @@ _BEFORE_DROPOUT = {
     "xlnet": ("XLNetRelativeAttention", "dropout"),
     "openai-gpt": ("Attention", "attn_dropout"),
     "deberta-v2": ("DisentangledSelfAttention", "dropout"),
+    "bloom": ("BloomAttention", "attention_dropout"),
 }
 _HUNG = "workbench_hooks"
 
@@ -33,7 +35,7 @@ def is_special(family: str) -> bool:
 
 
 def install(net: PreTrainedModel, family: str) -> None:
-    """Hang the hooks on a model of one of the four families; a copy of one has them already."""
+    """Hang the hooks on a model of one of these families; a copy of one has them already."""
     if getattr(net, _HUNG, False):
         return
     setattr(net, _HUNG, True)
@@ -47,6 +49,8 @@ def install(net: PreTrainedModel, family: str) -> None:
     for module in net.modules():
         if type(module).__name__ == class_name:
             getattr(module, dropout).register_forward_pre_hook(_before_dropout)
+            if family == "bloom":
+                module.register_forward_pre_hook(_own_alibi, with_kwargs=True)
 
 
 def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
@@ -63,6 +67,18 @@ def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] |
     if gates is None:
         return None
     return (probabilities * gates[:, :, None, None].to(probabilities.dtype),)
+
+
+def _own_alibi(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The biases of the heads that a BLOOM's module kept."""
+    kept: Tensor | None = getattr(module, "kept_heads", None)
+    if kept is None:
+        return None
+    alibi: Tensor = kwargs["alibi"]  # [batch x all heads, 1, keys]
+    by_head = alibi.view(args[0].shape[0], -1, *alibi.shape[1:]).index_select(1, kept)
+    return args, {**kwargs, "alibi": by_head.flatten(0, 1)}
 
 
 def _refuse_outputs(running: Session) -> None:
