@@ -1,8 +1,10 @@
 """Losses are transformers' own, known answers come out, and batches change nothing."""
 
+import copy
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,13 +19,14 @@ from tests.models.texts import as_in_treebanks, batch_of
 from workbench.corpora import encode, read
 from workbench.engine.batch import Batch
 from workbench.engine.pieces import Pieces
+from workbench.engine.taps import Capture, Gate
 from workbench.errors import WorkbenchError
 from workbench.models import scoring
 from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.likelihood import causal_losses, denoising_losses, masked_losses
 from workbench.models.loading import load
-from workbench.models.masking import SPAN, Pseudo, candidates, chosen, denoising, spans
+from workbench.models.masking import SPAN, Pseudo, candidates, chosen, denoising, masked, spans
 from workbench.models.objectives import symbols
 from workbench.models.scoring import FIELDS, measures, score
 
@@ -32,7 +35,6 @@ Models = Callable[..., HuggingFace]
 OBJECTIVES = dict.fromkeys(HEADED, "masked") | {
     **dict.fromkeys(("openai-gpt", "gpt2", "bloom", "gpt-neox", "llama"), "causal"),
     **dict.fromkeys(("t5", "t5-6-12", "mt5", "bart", "bart-12-6"), "seq2seq"),
-    "xlnet": "",
 }
 
 
@@ -246,6 +248,65 @@ def test_pseudo_likelihood_is_a_loop_over_transformers_own_forward(
         assert found.pieces[document] == len(places)
         assert found.nats[document] == pytest.approx(nats, rel=1e-5)
     assert (several > 5) == (scheme == "within-word"), "words of several pieces"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pseudo_likelihood_of_xlnet_is_its_own_with_the_piece_last_in_order(
+    scheme: Pseudo, models: Models, batch: Batch
+) -> None:
+    """Against one call of transformers for each piece, which predicts that piece alone."""
+    model = models("xlnet")
+    found = score(model, batch, range(2), pseudo=scheme, pieces=90)
+    for document, text in enumerate(each(model, batch, 2)):
+        nats, length = 0.0, text.ids.shape[1]
+        for place in candidates(text)[0].nonzero()[:, 0].tolist():
+            order, target = torch.zeros(1, length, length), torch.zeros(1, 1, length)
+            order[:, :, hidden_by_hand(text, place, scheme)] = 1
+            target[0, 0, place] = 1
+            with torch.no_grad():
+                logits = model.net(
+                    text.ids, token_type_ids=text.segments, perm_mask=order, target_mapping=target
+                ).logits[0, 0]
+            nats -= logits.log_softmax(-1)[text.ids[0, place]].item()
+        assert found.nats[document] == pytest.approx(nats, rel=1e-5)
+
+
+def test_xlnet_does_not_read_what_is_hidden_and_its_heads_are_gated_in_both_streams(
+    models: Models, batch: Batch
+) -> None:
+    model = models("xlnet")
+    text = model.encode(batch, [0])
+    hidden = chosen(text, rate=0.4)
+    other = replace(text, ids=torch.where(hidden, (text.ids + 7) % 50 + 10, text.ids))
+    capture = Capture()
+    with torch.no_grad():
+        one, same = (
+            model.forward(masked(each, hidden, None), logits=hidden, taps=taps, hidden=False).logits
+            for each, taps in ((text, []), (other, [capture]))
+        )
+        assert one is not None and same is not None
+        torch.testing.assert_close(one, same, atol=1e-5, rtol=1e-5)
+        assert list(capture.maps) == list(model.sites), "a site once, though heads look twice"
+        (seen,) = capture.maps[model.sites[0]]
+        off = ~torch.eye(seen.shape[-1], dtype=torch.bool)
+        assert float((seen * (hidden[:, None, None] & off)).max()) == 0, "hidden from all others"
+        gates = torch.tensor([[0.0, 1.0, 0.5, 1.0], [1.0, 0.5, 1.0, 0.0]])
+        gated = model.forward(
+            masked(text, hidden, None), logits=hidden, taps=[Gate(gates)], hidden=False
+        ).logits
+        plain = copy.deepcopy(model.net)
+        for layer, own in enumerate(gates):
+            plain.transformer.layer[layer].rel_attn.v *= own[None, :, None]
+        length = text.ids.shape[1]
+        expected = plain(
+            text.ids,
+            token_type_ids=text.segments,
+            perm_mask=hidden[:, None].expand(1, length, length).float(),
+            target_mapping=torch.eye(length)[None],
+        ).logits[hidden]
+    assert gated is not None
+    torch.testing.assert_close(gated, expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(gated, one, atol=1e-3)
 
 
 def test_words_of_one_piece_are_scored_alike_by_both_schemes(models: Models) -> None:

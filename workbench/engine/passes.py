@@ -139,6 +139,7 @@ def narrowed(text: Pieces, width: int) -> Pieces:
         words=text.words[:, :width],
         special=text.special[:, :width],
         segments=None if text.segments is None else text.segments[:, :width],
+        unseen=None if text.unseen is None else text.unseen[:, :width],
     )
 
 

@@ -52,6 +52,7 @@ class Pieces:
     order: Tensor  # [batch], int64: place in the corpus
     unaligned: tuple[tuple[int, int], ...] = ()  # (row, word) that own no piece
     cut: tuple[tuple[int, int, int], ...] = ()  # (row, first word, last word + 1) lost at an end
+    unseen: Tensor | None = None  # [batch, pieces], bool: hidden from all others, without a mask
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -98,6 +99,7 @@ class Pieces:
             word_counts=change(self.word_counts),
             kept=change(self.kept),
             order=change(self.order),
+            unseen=None if self.unseen is None else change(self.unseen),
         )
 
 

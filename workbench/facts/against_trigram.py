@@ -196,9 +196,10 @@ _HOW = {
     "causal": "Each piece is predicted from those before it.",
     "bidirectional": "Each word, and the end of a sentence, is predicted from those before it and, "
     "by a second model of trigrams, from those behind it; measures are of both together.",
-    "masked": "Each piece is hidden alone in turn (pseudo-likelihood, original); the trigram model fills it from two on either side.",
-    "seq2seq": "Pieces of hidden spans (without sentinels, each piece alone, in "
-    "turn); the trigram model sees what is written before, and two more behind a span's last.",
+    "masked": "Each piece is hidden alone in turn (pseudo-likelihood, original); the trigram model "
+    "fills it from two on either side.",
+    "seq2seq": "Pieces of hidden spans (without sentinels, each piece alone in turn); the trigram "
+    "model sees what is written before, and two more behind a span's last.",
 }
 
 EXPERIMENT = Experiment(

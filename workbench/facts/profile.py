@@ -22,7 +22,7 @@ from workbench.files import written_whole
 from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.masking import CORRUPTED, INFILLED, MASKED
-from workbench.models.objectives import symbols
+from workbench.models.objectives import in_order, symbols
 from workbench.models.parts import parameters_by_part
 from workbench.models.scoring import FIELDS, PSEUDO, Scores, joined, measures, score
 from workbench.models.words import WordModel
@@ -180,8 +180,8 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
     if "pseudo" in scores:
         texts.append(
             "Pseudo-perplexity is the original (Salazar et al. 2020): each piece is hidden alone "
-            "and sees both sides, the other pieces of its word too. It compares such models with one "
-            "another, and not with causal ones."
+            "and sees both sides, the other pieces of its word too. It compares such models with "
+            "one another, and not with causal ones."
         )
     if counts["cut"]:
         texts.append(
@@ -231,9 +231,12 @@ def _causal(model: Model) -> str:
 
 
 def _masked(model: Model) -> str:
+    how = "all behind the mask"
+    if isinstance(model, HuggingFace) and in_order(model.net):
+        how = "all last in the order of prediction, for it reads no mask"
     return (
-        f"{MASKED:.0%} of pieces are hidden, all behind the mask, chosen by the seed and a text's "
-        "place in the corpus."
+        f"{MASKED:.0%} of pieces are hidden, {how}, chosen by the seed and a text's place in the "
+        "corpus."
     )
 
 

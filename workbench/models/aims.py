@@ -30,7 +30,7 @@ from workbench.models.likelihood import (
     with_context,
 )
 from workbench.models.masking import chosen, denoising, masked
-from workbench.models.objectives import symbols
+from workbench.models.objectives import mask_of, symbols
 from workbench.models.scoring import batched, limit_of
 
 Kind = Literal["causal", "masked", "seq2seq", "classes"]
@@ -157,7 +157,7 @@ class Aim:
             assert target is not None, "a decoder has something to write"
             return target.mask, logits_of(tapped, text, target.mask, target).argmax(-1)
         assert asked is not None, "a masked model has something to find"
-        read = masked(text, asked, _mask(model))
+        read = masked(text, asked, mask_of(model.net, model.tokenizer))
         return asked, logits_of(tapped, read, asked).argmax(-1)
 
     def _losses(self, tapped: Any, model: HuggingFace, question: Question) -> Losses:
@@ -167,13 +167,9 @@ class Aim:
             assert question.target is not None, "a decoder has something to write"
             return denoising_losses(tapped, question.text, question.target)
         assert question.hidden is not None, "a masked model has something to find"
-        return masked_losses(tapped, question.text, question.hidden, _mask(model))
-
-
-def _mask(model: HuggingFace) -> int:
-    mask = symbols(model.tokenizer).mask
-    assert mask is not None, "a masked model has a mask"
-    return mask
+        return masked_losses(
+            tapped, question.text, question.hidden, mask_of(model.net, model.tokenizer)
+        )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,12 @@ FAMILIES = (
     Family("albert", "encoder", "ALBERT; its layers share weights and are separate sites"),
     Family("modernbert", "encoder", "ModernBERT, with local and global attention"),
     Family("deberta-v2", "encoder", "DeBERTa v2 and v3", _NO_VALUES),
-    Family("xlnet", "encoder", "XLNet, looking both ways", _NO_VALUES),
+    Family(
+        "xlnet",
+        "encoder",
+        "XLNet, looking both ways; pieces hidden by the order of prediction",
+        _NO_VALUES,
+    ),
     Family(
         "longformer",
         "encoder",

@@ -251,6 +251,8 @@ class HuggingFace:
             inputs["token_type_ids"] = pieces.segments
         if cache and hasattr(self.net.config, "use_cache"):
             inputs["use_cache"] = False
+        if pieces.unseen is not None:
+            inputs |= _in_order(pieces.unseen, self.net.dtype)
         return inputs
 
     def _shifted(self, pieces: Pieces) -> Pieces:
@@ -305,6 +307,8 @@ class HuggingFace:
             first = f"{stack.name}_last_hidden_state"
             last = answer.get(first, answer.get("last_hidden_state"))
             if states is not None:
+                if texts[stack.name].unseen is not None:
+                    states = states[::2]  # of two streams, the one that knows its own pieces
                 last = states[-1] if last is None else last
                 length = texts[stack.name].ids.shape[1]
                 raw_last = raw.get(stack.name, last)[:, :length]
@@ -312,6 +316,20 @@ class HuggingFace:
             if last is not None:
                 final[stack.name] = last
         return Output(hidden, final, None, texts)
+
+
+def _in_order(unseen: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+    """XLNet's way of hiding pieces: they come last in the order of prediction, and side by side.
+
+    No piece reads one that is hidden but itself, and every piece is predicted by a second stream,
+    which reads all but the hidden and knows its own place alone.  # unseen: [batch, pieces]
+    """
+    batch, length = unseen.shape
+    places = torch.eye(length, dtype=dtype, device=unseen.device)
+    return {
+        "perm_mask": unseen[:, None, :].expand(batch, length, length).to(dtype),
+        "target_mapping": places.expand(batch, length, length),
+    }
 
 
 def probe(net: PreTrainedModel) -> Pieces:

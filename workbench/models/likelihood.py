@@ -65,13 +65,13 @@ def causal_losses(model: Model, text: Pieces) -> Losses:
     return _losses(text, scored, logits_of(model, text, before))
 
 
-def masked_losses(model: Model, text: Pieces, hidden: Tensor, mask: int) -> Losses:
-    """The hidden pieces, all masked at once, from the others.  # hidden: [batch, pieces]"""
+def masked_losses(model: Model, text: Pieces, hidden: Tensor, mask: int | None) -> Losses:
+    """The hidden pieces, all hidden at once, from the others.  # hidden: [batch, pieces]"""
     return _losses(text, hidden, logits_of(model, masked(text, hidden, mask), hidden))
 
 
 def pseudo_losses(
-    model: Model, text: Pieces, mask: int, pieces: int, scheme: Pseudo = "original"
+    model: Model, text: Pieces, mask: int | None, pieces: int, scheme: Pseudo = "original"
 ) -> Losses:
     """Each piece in turn, hidden by the scheme, from those that are not.
 

@@ -46,8 +46,13 @@ def chosen(text: Pieces, seed: int = 0, rate: float = MASKED) -> Tensor:
     return torch.from_numpy(picked).to(text.mask.device)
 
 
-def masked(text: Pieces, hidden: Tensor, mask: int) -> Pieces:
-    """The same text with a mask in the place of each hidden piece.  # hidden: [batch, pieces]"""
+def masked(text: Pieces, hidden: Tensor, mask: int | None) -> Pieces:
+    """The same text with a mask in the place of each hidden piece.  # hidden: [batch, pieces]
+
+    Without a mask the pieces stay, unseen by the others: see `objectives.mask_of`.
+    """
+    if mask is None:
+        return replace(text, unseen=hidden)
     return replace(text, ids=text.ids.masked_fill(hidden, mask))
 
 

@@ -45,22 +45,31 @@ def symbols(tokenizer: PreTrainedTokenizerBase) -> Symbols:
 def objective_of(
     net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, causal: bool
 ) -> Objective:
-    """What the head predicts; "" where there is none, or none that can be measured.
-
-    XLNet has one, but learnt to predict in permuted order and has never read a mask: "".
-    """
-    if (
-        output_map(net) is None
-        or _made_up(net)
-        or "perm_mask" in inspect.signature(net.forward).parameters
-    ):
+    """What the head predicts; "" where there is none, or none that can be measured."""
+    if output_map(net) is None or _made_up(net):
         return ""
+    if in_order(net):
+        return "masked"
     known = symbols(tokenizer)
     if net.config.is_encoder_decoder:
         return "seq2seq" if known.sentinels or known.mask is not None else ""
     if causal:
         return "causal"
     return "masked" if known.mask is not None else ""
+
+
+def in_order(net: PreTrainedModel) -> bool:
+    """Whether pieces are hidden by the order of prediction, as XLNet's, which never read a mask."""
+    return "perm_mask" in inspect.signature(net.forward).parameters
+
+
+def mask_of(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The piece that a masked model reads in the place of a hidden one; None for XLNet."""
+    if in_order(net):
+        return None
+    mask = symbols(tokenizer).mask
+    assert mask is not None, "a masked model has a mask"
+    return mask
 
 
 def classes_of(net: PreTrainedModel) -> tuple[str, ...]:

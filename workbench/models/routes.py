@@ -1,12 +1,13 @@
 """Attention of the five families that do not run through transformers' attention interface.
 
 XLNet, openai-gpt, DeBERTa-v2 and BLOOM hand their probabilities, after the softmax, to a dropout
-module: a hook before it lets taps see them and gates scale them, in train mode too. They give
-no value vectors to a tap. BLOOM's biases of distance (ALiBi) are in the probabilities; they are made
-for all heads at once, and a module that has lost some takes those of the heads it kept. Longformer keeps its probabilities in bands and drops out inside a
-function: its maps are asked for with `output_attentions` and unrolled (only in eval mode, and
-only of local attention; the adapter never asks for global attention), its gates scale the
-output of each head.
+module: a hook before it lets taps see them and gates scale them, in train mode too. They give no
+value vectors to a tap. XLNet looks twice where it predicts (`objectives.in_order`): taps see the
+stream that knows its own pieces, gates scale both. BLOOM's biases of distance (ALiBi) are in the
+probabilities; they are made for all heads at once, and a module that lost heads takes those of the
+heads it kept. Longformer keeps its probabilities in bands and drops out inside a function: its maps
+are asked for with `output_attentions` and unrolled (only in eval mode, and only of local attention;
+the adapter never asks for global attention), its gates scale the output of each head.
 
 A hook does nothing outside a session; it costs a call a layer.
 """
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from workbench.engine.taps import Session, current
+from workbench.engine.taps import Session, Site, current
 from workbench.errors import WorkbenchError
 
 # by model type: the class of the attention module, and the dropout its probabilities pass through
@@ -28,6 +29,7 @@ _BEFORE_DROPOUT = {
     "bloom": ("BloomAttention", "attention_dropout"),
 }
 _HUNG = "workbench_hooks"
+_SECOND = "workbench_site"
 
 
 def is_special(family: str) -> bool:
@@ -49,6 +51,8 @@ def install(net: PreTrainedModel, family: str) -> None:
     for module in net.modules():
         if type(module).__name__ == class_name:
             getattr(module, dropout).register_forward_pre_hook(_before_dropout)
+            if family == "xlnet":
+                module.register_forward_pre_hook(_first_stream)
             if family == "bloom":
                 module.register_forward_pre_hook(_own_alibi, with_kwargs=True)
 
@@ -61,12 +65,21 @@ def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] |
     _refuse_outputs(running)
     probabilities: Tensor = args[0]  # [batch, heads, queries, keys]
     batch, heads = probabilities.shape[:2]
-    site = running.next_site(heads, heads)
-    running.show(site, probabilities, None)
+    site: Site | None = getattr(module, _SECOND, None)  # of XLNet's second stream: the first's
+    if site is None:
+        site = running.next_site(heads, heads)
+        running.show(site, probabilities, None)
+        if hasattr(module, _SECOND):
+            setattr(module, _SECOND, site)
     gates = running.gate(site, batch)  # [batch or 1, heads]
     if gates is None:
         return None
     return (probabilities * gates[:, :, None, None].to(probabilities.dtype),)
+
+
+def _first_stream(module: Any, args: tuple[Any, ...]) -> None:
+    """Two streams of an XLNet, where it predicts, look by the same heads: they are one site."""
+    setattr(module.dropout, _SECOND, None)
 
 
 def _own_alibi(

@@ -41,7 +41,7 @@ from workbench.models.likelihood import (
     pseudo_losses,
 )
 from workbench.models.masking import Pseudo, candidates, chosen, denoising
-from workbench.models.objectives import Symbols, symbols
+from workbench.models.objectives import Symbols, mask_of, symbols
 from workbench.models.word_likelihood import score_words
 from workbench.models.words import WordModel, words_of
 
@@ -268,8 +268,7 @@ def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> S
             return denoising_losses(net, read.to(device), written.to(device))
 
         return mended
-    assert known.mask is not None, "a masked model has a mask"
-    mask = known.mask
+    mask = mask_of(net.net, net.tokenizer)
     if pseudo:
         return lambda text: pseudo_losses(net, text.to(device), mask, limit, pseudo)
     return lambda text: masked_losses(net, text.to(device), chosen(text, seed).to(device), mask)
