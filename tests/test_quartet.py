@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors import safe_open
 
@@ -186,6 +187,23 @@ def test_what_makes_no_sense_is_refused_at_once(
     assert end.value.code == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_mini_elmo_writes_the_originals_weights_which_it_ships_without(
+    models: Any, tmp_path: Path
+) -> None:
+    """They would be in the repository twice; `elmo:OPTIONS,WEIGHTS` opens what is written."""
+    pytest.importorskip("h5py")
+    assert not (HOME / "elmo" / "weights.hdf5").exists()
+    models["elmo"].save(tmp_path / "elmo")
+    files = [str(tmp_path / "elmo" / name) for name in ("options.json", "weights.hdf5")]
+    original = wb.load(f"elmo:{','.join(files)}", device="cpu")
+    batch = encode(read("primer").docs("test", 5))
+    one, other = (
+        model.forward(model.encode(batch)).hidden["encoder"] for model in (models["elmo"], original)
+    )
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_allclose(mine.detach(), theirs.detach(), atol=1e-6)
 
 
 # --- the README -----------------------------------------------------------------------------------

@@ -183,5 +183,32 @@ def test_a_run_by_reference_draws_its_matrices(
     assert [len(trace.y) for trace in figure.data] == [5, 5, 6]
     assert list(figure.data[2].x) == ["e0", "e1", "e2", "d0", "d1", "d2"]
     assert harmless(figure)["layout"]["height"] > 100
-    with pytest.raises(WorkbenchError, match="2 or more models"):
-        wb.run("similarity", model="mini:bert", corpus="primer")
+
+
+def test_the_layers_of_one_model_stand_next_to_those_of_its_random_twin(
+    minis: list[Model],
+) -> None:
+    for model in minis:
+        found = compared([model], limit=10)
+        table = found.tables["similarity"]
+        names = [model.name, f"{model.name}@random"]
+        assert (table["model_a"] == table["model_b"]).all()
+        assert (
+            list(dict.fromkeys(table["model_a"])) == names == list(found.tables["words"]["model"])
+        )
+        layers = sum(stack.layers + 1 for stack in model.stacks)
+        assert table.groupby("model_a").size().to_dict() == dict.fromkeys(names, layers**2)
+        assert any(f"{model.name}@random is the same" in caveat.text for caveat in found.caveats)
+        figure = EXPERIMENT.drawings()["similarity"](found.tables)
+        assert [len(trace.y) for trace in figure.data] == [layers, layers]
+        alone = compared([model], limit=10, twin=False).tables["similarity"]
+        own = table[table["model_a"] == model.name].reset_index(drop=True)
+        np.testing.assert_allclose(alone["cka"], own["cka"], atol=1e-9)
+    again = compared([minis[0]], limit=10).tables["similarity"]
+    assert again.equals(compared([minis[0]], limit=10).tables["similarity"]), "a seed, a twin"
+
+
+def test_the_twin_of_a_twin_is_another(minis: list[Model]) -> None:
+    fresh = wb.load("mini:bert@random", device="cpu")
+    names = compared([fresh], limit=5).tables["words"]["model"]
+    assert list(names) == ["mini:bert@random", "mini:bert@random (2)"]

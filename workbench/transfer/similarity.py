@@ -1,12 +1,14 @@
-"""How alike the layers of any models are, word by word: the experiment `similarity`.
+"""How alike the layers of one or more models are, word by word: the experiment `similarity`.
 
 Debiased linear CKA of every layer with every other, within each model and between any two, whatever
-their widths, stacks and tokenizers. Costs one pass of each model over the corpus, what
-`word_states` keeps on disk meanwhile, and for each two layers a product of words by width by width:
-13 by 13 layers of width 768 and 6,000 words take a minute on two cores.
+their widths, stacks and tokenizers. One model alone stands next to its random twin: layers that
+share a residual stream are alike whatever was learnt. Costs one pass of each model over the corpus,
+what `word_states` keeps on disk meanwhile, and for each two layers a product of words by width by
+width: 13 by 13 layers of width 768 and 6,000 words take a minute on two cores.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations_with_replacement
 
 import pandas as pd
@@ -15,8 +17,11 @@ from torch import Tensor
 
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
+from workbench.engine.model import Model
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.models.fresh import fresh
+from workbench.models.references import RANDOM
 from workbench.transfer.word_states import States, Words, every_pair, words_of
 
 ROUGH = 100  # words, below which CKA is rough
@@ -24,7 +29,8 @@ SIMILARITY = ("model_a", "stack_a", "layer_a", "model_b", "stack_b", "layer_b")
 SIMILARITY_TABLE = Table(
     "Debiased linear CKA of two layers' states of the same words: 1 is the same up to rotation, "
     "scale and shift, 0 what independent layers have on average, a little below 0 chance; empty "
-    "where a layer gives all words one state. Layer 0 are the embeddings.",
+    "where a layer gives all words one state. Layer 0 are the embeddings. One model stands next to "
+    "its random twin, each compared with itself.",
     SIMILARITY,
 )
 
@@ -35,6 +41,9 @@ class Similarity(Settings):
     limit: int | None = Field(300, ge=1, description="Sentences at most; all where none is said.")
     words: int = Field(
         20_000, ge=10, le=10_000_000, description="Words compared at most, drawn by the seed."
+    )
+    twin: bool = Field(
+        True, description="Random twin next to one model alone, for what its architecture explains."
     )
 
 
@@ -48,10 +57,15 @@ TABLES = {
 
 
 def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
-    """States of every model, then every two models' layers."""
+    """States of every model, then every two models' layers; of a model and its twin each's own."""
     batch = read(inputs)
+    alone = len(inputs.models) == 1 and settings.twin
+    if alone:
+        inputs = replace(inputs, models=(inputs.model, twin_of(inputs.model, inputs.seed)))
     with words_of(inputs, batch, settings.words, progress) as words:
         pairs = list(combinations_with_replacement(words.models, 2))
+        if alone:
+            pairs = [(a, b) for a, b in pairs if a is b]
         parts = []
         for place, (a, b) in enumerate(pairs):
             progress(place, len(pairs), f"layers of {a.name} and {b.name}")
@@ -62,12 +76,20 @@ def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
         ]
         progress(len(pairs), len(pairs), "layers")
         caveats = [Caveat(text, ("similarity",)) for text in word_caveats(words)]
-    caveats += [Caveat(text, ("similarity",)) for text in stack_caveats(words.models)]
+    texts = [*stack_caveats(words.models), *(twin_caveats(words.models) if alone else ())]
+    caveats += [Caveat(text, ("similarity",)) for text in texts]
     tables = {
         "similarity": pd.concat(parts, ignore_index=True),
         "words": pd.DataFrame(compared, columns=["model", "words", "without_piece", "compared"]),
     }
     return Result(tables, caveats=tuple(caveats))
+
+
+def twin_of(model: Model, seed: int) -> Model:
+    """The same architecture with random weights, by the name that opens it."""
+    twin = fresh(model, seed)
+    twin.name = f"{model.name.removesuffix(RANDOM)}{RANDOM}"
+    return twin
 
 
 def read(inputs: Inputs) -> Batch:
@@ -114,13 +136,23 @@ def stack_caveats(models: tuple[States, ...]) -> Iterator[str]:
         )
 
 
+def twin_caveats(models: tuple[States, ...]) -> Iterator[str]:
+    """What a model's random twin stands there for."""
+    model, twin = models
+    yield (
+        f"{twin.name} is the same architecture with random weights: what layers of {model.name} "
+        "have in common was learnt only as far as they are more, or less, alike than the twin's."
+    )
+
+
 EXPERIMENT = Experiment(
     name="similarity",
-    about="How alike the layers of two or more models are, word by word: debiased linear CKA.",
+    about="How alike the layers of one or more models are, word by word: debiased linear CKA.",
     settings=Similarity,
     run=run,
     tables=TABLES,
-    models=(2, None),
+    version=2,
+    models=(1, None),
     split="held-out",
     figures="workbench.view.transfer_drift:SIMILARITY",
 )
