@@ -68,6 +68,17 @@ def test_one_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(tmp_p
     assert found["accuracy"]["trigram"] > 0.1
 
 
+def test_a_gain_is_paired_by_document_and_says_which_is_better(tmp_path: Path) -> None:
+    """A model that knows nothing is worse beyond doubt; as good as itself is not better."""
+    found = asked(with_head("gpt2", "GPT2LMHeadModel", tmp_path, uniform=True))
+    for measure, row in found.items():
+        assert row["lower"] < row["gain"] < row["upper"] < 0 and not row["better"], measure
+    apart = math.log(found["perplexity"]["trigram"] / found["perplexity"]["model"])
+    assert found["perplexity"]["gain"] == pytest.approx(apart)
+    mini = asked(load("mini:gpt", "cpu"))
+    assert mini["perplexity"]["better"] and mini["perplexity"]["lower"] > 0
+
+
 def test_each_piece_of_a_masked_model_is_hidden_in_turn(tmp_path: Path) -> None:
     model = with_head("bert", "BertForMaskedLM", tmp_path)
     found = asked(model)

@@ -1,4 +1,4 @@
-"""Texts in pieces and their losses from transformers alone, one text and one forward pass at a time.
+"""Texts in pieces and their losses from transformers alone, one text and one forward at a time.
 
 Which word a piece belongs to is read off the tokenizer's character offsets. Shared by the judges of
 what a language-model head predicts; nothing here is imported from the code they judge.
@@ -62,9 +62,7 @@ def pseudo_nats(net: Any, tokenizer: Any, text: Text, within: bool) -> list[tupl
         hidden = hidden_with(text, place, within)
         if net.config.is_encoder_decoder:
             one, two = (tokenizer.convert_tokens_to_ids(f"<extra_id_{n}>") for n in (0, 1))
-            read = torch.cat(
-                [text.ids[:place], torch.tensor([one]), text.ids[hidden[-1] + 1 :]]
-            )
+            read = torch.cat([text.ids[:place], torch.tensor([one]), text.ids[hidden[-1] + 1 :]])
             more = [two] if hidden[-1] < text.inside[-1] else []
             write = [one, *text.ids[hidden].tolist(), *more, tokenizer.eos_token_id]
             scores = net(read[None], labels=torch.tensor([write])).logits[0, 1]

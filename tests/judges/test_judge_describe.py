@@ -38,7 +38,9 @@ def judge(corpus: Corpus, splits: list[str]) -> None:
             names.append(doc._.document)
             tokens = [token for token in doc if not token.is_space]
             here += [token.text for token in tokens]
-            starts = [t.i for t in doc if t.is_sent_start] if doc.has_annotation("SENT_START") else [0]
+            starts = (
+                [t.i for t in doc if t.is_sent_start] if doc.has_annotation("SENT_START") else [0]
+            )
             ends = [*starts[1:], len(doc)]
             for first, last in zip(starts, ends, strict=True):
                 lengths.append(sum(not token.is_space for token in doc[first:last]))

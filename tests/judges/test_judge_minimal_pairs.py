@@ -1,4 +1,4 @@
-"""A judge of `minimal-pairs`: bare transformers forwards, Wilson by its formula, flips one by one."""
+"""A judge of `minimal-pairs`: bare transformers forwards, Wilson's formula, flips one by one."""
 
 import itertools
 import math

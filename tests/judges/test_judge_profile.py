@@ -1,4 +1,4 @@
-"""A judge of `profile`: perplexities, accuracies and bits a byte from bare transformers forwards."""
+"""A judge of `profile`: perplexity, accuracy and bits a byte from bare transformers forwards."""
 
 import math
 from typing import Any
@@ -17,7 +17,9 @@ def judge(model: Any, corpus: Corpus, limit: int) -> dict[str, tuple[float, floa
     tables = run_here("profile", model, corpus, limit=limit, pseudo=True).tables
     facts = tables["facts"].set_index("fact")["value"]
     weights = {w.data_ptr(): w.numel() for w in model.net.parameters()}  # tied ones once
-    assert int(facts["parameters"]) == sum(weights.values()) == tables["modules"]["parameters"].sum()
+    assert (
+        int(facts["parameters"]) == sum(weights.values()) == tables["modules"]["parameters"].sum()
+    )
     causal = model.objective == "causal"
     nats = pieces = right = words = size = 0.0
     for doc in corpus.docs("test", limit):
@@ -46,7 +48,9 @@ def judge(model: Any, corpus: Corpus, limit: int) -> dict[str, tuple[float, floa
 
 def agrees(model: Any, corpus: Corpus, limit: int) -> None:
     found = judge(model, corpus, limit)
-    print(model.name, {name: f"{ours:.5g} / {theirs:.5g}" for name, (ours, theirs) in found.items()})
+    print(
+        model.name, {name: f"{ours:.5g} / {theirs:.5g}" for name, (ours, theirs) in found.items()}
+    )
     for name, (ours, theirs) in found.items():
         tolerance = {"abs": 0.01} if name == "accuracy" else {"rel": 1e-4}  # near ties may turn
         assert ours == pytest.approx(theirs, **tolerance), name

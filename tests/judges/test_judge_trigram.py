@@ -93,8 +93,8 @@ def judge(model: Any, corpus: Corpus, limit: int) -> None:
             right[1] += chances[gold] >= max(chances) * (1 - 1e-9)
     for place, who in enumerate(("model", "trigram")):
         expected = math.exp(nats[place] / n)
-        print(f"{model.name} {who}: perplexity {table.loc['perplexity', who]:.5g} / {expected:.5g}, "
-              f"accuracy {table.loc['accuracy', who]:.4f} / {right[place] / n:.4f}")  # fmt: skip
+        ours = [float(table.loc[measure, who]) for measure in ("perplexity", "accuracy")]
+        print(f"{model.name} {who}: {ours}, judge {[expected, right[place] / n]}")
         assert table.loc["perplexity", who] == pytest.approx(expected, rel=1e-4)
         assert table.loc["accuracy", who] == pytest.approx(right[place] / n, abs=0.01), "ties turn"
     assert (table["n"] == n).all()
