@@ -244,8 +244,8 @@ EXPERIMENT = Experiment(
         "scores": Table(
             "What the model and a trigram model make of the same pieces; `n` is their number. "
             "`gain` is the model's over the trigrams': of accuracy the difference, of perplexity "
-            "nats a piece, with a 95 % interval and p over documents drawn again, corrected for two "
-            "measures; `better` where the interval is above 0 and p under 0.05.",
+            "nats a piece, with a 95 % interval and p over documents drawn again, corrected for "
+            "two measures; `better` where the interval is above 0 and p under 0.05.",
             ("measure",),
         )
     },
