@@ -21,13 +21,14 @@ class Text(NamedTuple):
 
 
 def text_of(tokenizer: Any, doc: Doc) -> Text:
-    """A word owns the pieces that overlap it; white space before a piece is not the word's."""
+    """A word owns the pieces that overlap it, and one of the space before it (GPT-2's "Ġ")."""
     found = tokenizer(doc.text, return_offsets_mapping=True, return_special_tokens_mask=True)
     word = []
     for first, last in found["offset_mapping"]:
         while first < last and doc.text[first].isspace():
             first += 1
         own = [t.i for t in doc if t.idx < last and first < t.idx + len(t)] if last > first else []
+        own = own or [t.i for t in doc if first == last == t.idx > 0]
         word.append(own[0] if own else -1)
     inside = [place for place, special in enumerate(found["special_tokens_mask"]) if not special]
     ends = [last for _, last in found["offset_mapping"]]
