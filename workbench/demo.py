@@ -31,7 +31,7 @@ class Stop:
 
 AHEAD = 2  # runs that get ready while one computes
 SHORT: Mapping[str, Any] = {  # a fine-tuning of seconds
-    "train": 80, "dev": 40, "limit": 80, "epochs": 2, "rates": (1e-3,), "seeds": (0,),
+    "max_train": 80, "max_dev": 40, "max_test": 80, "epochs": 2, "rates": (1e-3,), "seeds": (0,),
 }  # fmt: skip
 STOPS = (
     Stop("What the built-in corpus holds", "describe"),

@@ -23,7 +23,14 @@ from workbench.view.parts.transfer import QUESTIONS
 from workbench.view.parts.transfer_shown import VIEWS
 
 pytestmark = pytest.mark.usefixtures("home")
-QUICK = {"train": 40, "dev": 20, "limit": 12, "seeds": [0, 1], "rates": [1e-3], "epochs": 1}
+QUICK = {
+    "max_train": 40,
+    "max_dev": 20,
+    "max_test": 12,
+    "seeds": [0, 1],
+    "rates": [1e-3],
+    "epochs": 1,
+}
 METHODS = ("frozen", "fine-tuned")
 SEEN = {
     ("frozen-vs-finetuned", "Table"): "What fine-tuning wins over the frozen model",

@@ -14,9 +14,9 @@ from workbench.runs.run import Run
 
 pytestmark = pytest.mark.browser
 SMALL: dict[str, Any] = {
-    "train": 60,
-    "dev": 20,
-    "limit": 20,
+    "max_train": 60,
+    "max_dev": 20,
+    "max_test": 20,
     "seeds": [0],
     "rates": [1e-3],
     "epochs": 1,
@@ -37,9 +37,9 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page.goto(f"{app_url}/transfer?question=One+method&corpus=primer/sentiment")
     expect(page.get_by_text("It fits")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    for label in ("train", "dev", "limit", "seeds", "rates", "epochs"):
+    for label in ("max_train", "max_dev", "max_test", "seeds", "rates", "epochs"):
         value = SMALL[label]
-        typed(page, label, str(value[0] if isinstance(value, list) else value))
+        typed(page, label.replace("_", " "), str(value[0] if isinstance(value, list) else value))
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text("Every metric on the scored part")).to_be_visible()
     expect(page).to_have_url(re.compile("run=finetune-"))

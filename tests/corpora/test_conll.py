@@ -86,6 +86,7 @@ def test_other_encodings_are_told_with_what_mends_them(tmp_path: Path, encoding:
 
 
 def test_it_is_learnt_from_as_any_corpus_with_entities(tmp_path: Path) -> None:
+    from workbench.splits import SplitSizes
     from workbench.transfer.examples import split_of
     from workbench.transfer.tasks import task_of
 
@@ -93,5 +94,5 @@ def test_it_is_learnt_from_as_any_corpus_with_entities(tmp_path: Path) -> None:
     corpus = read(written(tmp_path, text))
     task = task_of(corpus, "")
     assert (task.kind, task.names) == ("entities", ("O", "B-LOC", "I-LOC", "B-PER", "I-PER"))
-    split = split_of(corpus, task, None, 0, 20, 5, 5)
+    split = split_of(corpus, task, None, 0, SplitSizes(20, 5, 5))
     assert split.train.gold[0] == [3, 0, 1, 2]

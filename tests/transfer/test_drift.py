@@ -320,7 +320,8 @@ def test_other_sizes_are_other_architectures(folders: Any, tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    settings = {"roles": True, "probe": True, "probe_limit": 60, "tasks": ["pos"], "limit": 40}
+    sizes = {"max_train": 60, "max_dev": 60, "max_test": 60}
+    settings = {"roles": True, "probe": True, **sizes, "tasks": ["pos"], "limit": 40}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_RUNS", str(tmp_path_factory.mktemp("runs")))
         pair = ["mini:bert", "mini:bert@random"]

@@ -18,10 +18,17 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.huggingface import HuggingFace
 from workbench.models.words import WordModel
+from workbench.splits import SplitSizes
 from workbench.transfer import kept
 from workbench.transfer.body import weights_of
 
-QUICK: dict[str, Any] = {"train": 60, "dev": 30, "limit": 40, "epochs": 2, "seeds": [0, 1]}
+QUICK: dict[str, Any] = {
+    "max_train": 60,
+    "max_dev": 30,
+    "max_test": 40,
+    "epochs": 2,
+    "seeds": [0, 1],
+}
 SCORES = {
     "task", "model", "method", "head", "seed", "learning_rate", "split", "metric", "value",
     "trainable", "peak_memory", "seconds", "size",
@@ -44,7 +51,7 @@ def scored(found: Result) -> list[float]:
 
 def test_static_vectors_solve_a_task_of_words_and_not_one_of_order(vectors: WordModel) -> None:
     how: dict[str, Any] = {
-        "method": "frozen", "train": 300, "dev": 100, "limit": 100, "epochs": 12, "patience": 12,
+        "method": "frozen", "max_train": 300, "max_dev": 100, "max_test": 100,
     }  # fmt: skip
     assert min(scored(finetuned(vectors, parted(of_words), **how))) > 0.97
     assert max(scored(finetuned(vectors, parted(of_order), **how))) < 0.7
@@ -106,7 +113,7 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
     from workbench.transfer.sources import Live
     from workbench.transfer.ways import Fitting
 
-    parts = split_of(corpus, head.task, None, 0, 60, 30, 40)
+    parts = split_of(corpus, head.task, None, 0, SplitSizes(60, 30, 40))
     body = body_of(opened)
     guesses = guessed(head, Fitting(body), Live(body, parts.test.batch), parts.test)
     said = found.tables["predictions"]["guess"].tolist()
@@ -125,7 +132,12 @@ def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> No
 
 def test_less_of_an_error_is_better() -> None:
     """What dev says of a rate is its error itself, and the rate with the least is taken."""
-    how: dict[str, Any] = {"method": "frozen", "rates": [1e-6, 3e-3], "seeds": [0], "train": 200}
+    how: dict[str, Any] = {
+        "method": "frozen",
+        "rates": [1e-6, 3e-3],
+        "seeds": [0],
+        "max_train": 200,
+    }
     found = finetuned(
         wb.load("mini:gpt"), wb.read("primer/relatedness"), metric="mse", epochs=8, **how
     )
@@ -154,7 +166,7 @@ def test_every_kind_of_task_is_learnt_and_scored(task: str, metrics: set[str], h
 
     ((corpus, name),) = corpora_of(wb.read("primer"), (task,))
     how: dict[str, Any] = {"method": "frozen", "task": name, "head": head, "seeds": [0]}
-    found = finetuned(wb.load("mini:bert"), corpus, **how, train=160, epochs=4)
+    found = finetuned(wb.load("mini:bert"), corpus, **how, max_train=160, epochs=4)
     scores = found.tables["scores"].query("split == 'test'")
     assert set(scores["metric"]) == metrics
     learning = found.tables["learning"]

@@ -12,7 +12,7 @@ from workbench.runs.launch import remove
 from workbench.runs.run import Run, all_runs, open_run
 
 QUICK: dict[str, Any] = {
-    "train": 40, "dev": 20, "limit": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
+    "max_train": 40, "max_dev": 20, "max_test": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
     "tasks": ["sentiment", "relatedness"],
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 import workbench as wb
 from tests.transfer.conftest import corpus_of, doc_of, of_words
 from workbench.corpora.layers import Mention, set_spans
+from workbench.splits import SplitSizes
 from workbench.transfer.body import body_of
 from workbench.transfer.examples import Examples, majority, metrics_of, split_of, told
 from workbench.transfer.fitting import guessed
@@ -142,7 +143,7 @@ def test_what_was_cut_off_has_no_tag_and_no_answer() -> None:
         word.pos_ = "DET" if word.i % 2 else "NOUN"
     corpus = corpus_of("long", train=[tagged] * 3, dev=[tagged], test=[tagged])
     of = task_of(corpus, "pos")
-    parts = split_of(corpus, of, None, 0, 3, 1, 1)
+    parts = split_of(corpus, of, None, 0, SplitSizes(3, 1, 1))
     body = body_of(model)
     made = fitting_of(body, "frozen", Sizes(), 0)
     own = Head(of, body.layers, model.width, False, Scale())
@@ -155,13 +156,13 @@ def test_what_was_cut_off_has_no_tag_and_no_answer() -> None:
 
 def test_an_answer_beyond_the_end_is_never_found() -> None:
     model = wb.load("mini:bert")
-    doc = doc_of(["who", "?", *["dog"] * 98], middle=2)
+    doc = doc_of(["who", "?", *["dog"] * 96, "the", "cat"], middle=2)
     set_spans(doc, "answers", [Mention(98, 100, "answer")])
     near = doc_of(["who", "?", "the", "dog"], middle=2)
     set_spans(near, "answers", [Mention(2, 4, "answer")])
     corpus = corpus_of("far", train=[doc, near], dev=[doc], test=[doc])
     of = task_of(corpus, "answers")
-    parts = split_of(corpus, of, None, 0, 9, 9, 9)
+    parts = split_of(corpus, of, None, 0, SplitSizes(9, 9, 9))
     body = body_of(model)
     own = Head(of, body.layers, model.width, False, Scale())
     made = fitting_of(body, "frozen", Sizes(), 0)
@@ -172,13 +173,13 @@ def test_an_answer_beyond_the_end_is_never_found() -> None:
     guesses = guessed(own, made, Live(body, parts.test.batch), parts.test)
     found = metrics_of(of, parts.test, guesses)
     assert found["exact_match"].value() == 0.0
-    assert told(of, parts.test, 0, parts.test.gold[0]) == "dog dog"
+    assert told(of, parts.test, 0, parts.test.gold[0]) == "the cat"
 
 
 def test_gold_is_told_as_one_reads_it() -> None:
     corpus = corpus_of("made", train=of_words(6, 0), dev=of_words(3, 1), test=of_words(3, 2))
     of = task_of(corpus, "")
-    parts = split_of(corpus, of, None, 0, 6, 3, 3)
+    parts = split_of(corpus, of, None, 0, SplitSizes(6, 3, 3))
     assert of.names == ("bad", "good") and of.kind == "class"
     assert told(of, parts.test, 0, 1) == "good" and told(of, parts.test, 0, -1) == "(none of them)"
     assert isinstance(parts.test, Examples) and len(parts.test) == 3
@@ -195,7 +196,7 @@ def test_who_has_looked_at_nothing_says_what_train_says_most_often() -> None:
     found = {}
     for name in ("kind", "mark", "pos"):
         of = task_of(corpus, name)
-        parts = split_of(corpus, of, None, 0, 9, 9, 9)
+        parts = split_of(corpus, of, None, 0, SplitSizes(9, 9, 9))
         found[name] = majority(of, parts.train, parts.test)
         if name == "kind":
             assert metrics_of(of, parts.test, found[name])["accuracy"].value() == 0.5

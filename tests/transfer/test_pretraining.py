@@ -22,8 +22,8 @@ from workbench.view.transfer_pretraining import FIGURES
 
 CORPUS = "primer:size=300"
 SMALL: dict[str, Any] = {
-    "steps": 4, "batch": 4, "vocabulary": 300, "tasks": ["sentiment"], "train": 60, "dev": 40,
-    "limit": 60, "seeds": [0], "rates": [1e-3], "epochs": 1,
+    "steps": 4, "batch": 4, "vocabulary": 300, "tasks": ["sentiment"], "max_train": 60,
+    "max_dev": 40, "max_test": 60, "seeds": [0], "rates": [1e-3], "epochs": 1,
 }  # fmt: skip
 KEY = ["arm", "size", "task"]
 

@@ -23,7 +23,13 @@ def test_only_the_layer_that_was_changed_brings_the_score_back(
 ) -> None:
     before, corpus = wb.load(f"mini:{name}"), read("primer/sentiment")
     kind = EXPERIMENTS["finetune"]
-    how: dict[str, Any] = {"method": "frozen", "train": 200, "dev": 40, "limit": 60, "seeds": [0]}
+    how: dict[str, Any] = {
+        "method": "frozen",
+        "max_train": 200,
+        "max_dev": 40,
+        "max_test": 60,
+        "seeds": [0],
+    }
     found = kind.run(
         Inputs((before,), (corpus,), keep=tmp_path), kind.settings(**how), Silent()
     ).tables["scores"]

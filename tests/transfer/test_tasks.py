@@ -8,6 +8,7 @@ from workbench.corpora import read
 from workbench.errors import WorkbenchError
 from workbench.experiment import Inputs
 from workbench.models.loading import load
+from workbench.splits import SplitSizes
 from workbench.transfer.examples import scored_of, split_of
 from workbench.transfer.finetune import EXPERIMENT, Finetune, adapter_of
 from workbench.transfer.tasks import Task, corpora_of, corpus_of, task_of
@@ -45,7 +46,7 @@ def test_a_table_sorted_by_its_labels_teaches_all_of_them(tmp_path: Path) -> Non
     corpus = read(table(tmp_path, ["a"] * 900 + ["b"] * 900 + ["c"] * 200))
     task = task_of(corpus, "")
     assert task.names == ("a", "b", "c")
-    split = split_of(corpus, task, None, 0, 60, 30, 30)
+    split = split_of(corpus, task, None, 0, SplitSizes(60, 30, 30))
     assert {*split.train.gold} == {*split.test.gold} == {0, 1, 2}
     assert [len(part) for part in (split.train, split.dev, split.test)] == [60, 30, 30]
 
@@ -75,7 +76,7 @@ def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> No
     corpus = read(table(tmp_path, [f"{n / 10}" if n % 7 else "n/a" for n in range(80)], "score"))
     task = task_of(corpus, "")
     assert task.kind == "score"
-    split = split_of(corpus, task, None, 0, 50, 10, 10)
+    split = split_of(corpus, task, None, 0, SplitSizes(50, 10, 10))
     assert "12 of 80 texts of own have no score: left out." in split.notes
     assert len(split.train) == 50, "drawn from those that have one"
 
@@ -88,17 +89,17 @@ def test_what_is_scored_alone_needs_no_labels_elsewhere(tmp_path: Path) -> None:
     scored, _ = scored_of(corpus, task, None, 0, None)
     assert len(scored) == 20
     with pytest.raises(WorkbenchError, match="no text of train has a label"):
-        split_of(corpus, task, None, 0, 10, 10, 10)
+        split_of(corpus, task, None, 0, SplitSizes(10, 10, 10))
 
 
 def test_the_first_of_several_layers_is_learnt_and_that_is_told() -> None:
     inputs = Inputs((load("mini:bert", "cpu"),), (read("primer:size=200"),), None)
-    adapter, caveats = adapter_of(inputs, Finetune(train=40, dev=10, limit=10), Path())
+    adapter, caveats = adapter_of(inputs, Finetune(max_train=40, max_dev=10, max_test=10), Path())
     assert adapter.split.task.name == "entities"
     assert any(
         text.startswith("primer:size=200 has several tasks: entities, sent") for text in caveats
     )
-    named = Finetune(train=40, dev=10, limit=10, task="pos")
+    named = Finetune(max_train=40, max_dev=10, max_test=10, task="pos")
     adapter, caveats = adapter_of(inputs, named, Path())
     assert adapter.split.task.name == "pos" and not any("several" in text for text in caveats)
 

@@ -24,7 +24,14 @@ def predictions(
 ) -> pd.DataFrame:
     """What a small run said of each text, which leaves its model."""
     kind = EXPERIMENTS["finetune"]
-    small = {"train": 40, "dev": 20, "limit": 12, "seeds": [0], "rates": [1e-3], "epochs": 1}
+    small = {
+        "max_train": 40,
+        "max_dev": 20,
+        "max_test": 12,
+        "seeds": [0],
+        "rates": [1e-3],
+        "epochs": 1,
+    }
     inputs = Inputs((model,), (corpus,), "test", limit=12, keep=keep)
     return kind.run(inputs, kind.settings(**{**small, **settings}), Silent()).tables["predictions"]
 

@@ -15,6 +15,7 @@ from tests.transfer.conftest import of_words, parted
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
+from workbench.splits import SplitSizes
 from workbench.transfer.body import Body, body_of, weights_of
 from workbench.transfer.examples import Split, split_of
 from workbench.transfer.fitting import Plan, learn, steps_of
@@ -39,7 +40,7 @@ SHARED = ("albert",)  # layers of the same weights
 
 
 def split(train: int = 24) -> Split:
-    return split_of(CORPUS, task_of(CORPUS, "kind"), None, 0, train, 8, 8)
+    return split_of(CORPUS, task_of(CORPUS, "kind"), None, 0, SplitSizes(train, 8, 8))
 
 
 def head_of(body: Body, parts: Split, lstm: bool = False) -> Head:

@@ -7,30 +7,39 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from workbench.experiment import Settings
+from workbench.splits import SplitSettings
 from workbench.transfer.ways import Sizes
 
+Ridge = Annotated[float, Field(gt=0, le=1e9)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 HeadKind = Literal["plain", "lstm", "text"]
 
 
-class Adapting(Settings):
+class Adapting(SplitSettings):
     """How a model is adapted, and by how much text."""
 
     limit: int | None = Field(
         None,
         ge=1,
-        description="Texts that are scored, at most, drawn by the run's seed; all if left out.",
+        description="Maximum number of texts of a split without a maximum of its own (default: "
+        "all).",
     )
-    train: int = Field(
-        300, ge=2, le=10_000_000, description="Texts that are learnt from, drawn likewise."
+    max_train: int | None = Field(
+        300,
+        ge=2,
+        le=10_000_000,
+        description="Maximum number of texts to train on, a random sample (default 300).",
     )
-    dev: int = Field(
+    max_dev: int | None = Field(
         200,
         ge=1,
         le=1_000_000,
-        description="Texts that choose the rate and tell when to stop, drawn likewise.",
+        description="Maximum number of texts that choose the settings of a training and end it "
+        "(default 200).",
+    )
+    max_test: int | None = Field(
+        None, ge=1, description="Maximum number of texts to score (default: limit, else all)."
     )
     seeds: tuple[Seed, ...] = Field(
         (0, 1, 2), min_length=1, max_length=100, description="Seeds of the head and of the order."
@@ -38,15 +47,22 @@ class Adapting(Settings):
     rates: tuple[Rate, ...] = Field(
         (),
         max_length=20,
-        description="Rates to choose from, by dev and the first seed; a grid of each method's own "
-        "if left out.",
+        description="Learning rates to choose from, by dev and the first seed (default: a grid for "
+        "each method). A plain head over a frozen model has none: it is trained to its optimum.",
+    )
+    ridges: tuple[Ridge, ...] = Field(
+        (10_000.0, 1000.0, 100.0, 10.0, 1.0),
+        min_length=1,
+        max_length=20,
+        description="Ridge strengths to choose from, by dev, for a plain head over a frozen model "
+        "(1 / C of scikit-learn).",
     )
     epochs: int | None = Field(
         None,
         ge=1,
         le=1000,
-        description="Times through the texts, at most; if left out, 5 of what is fine-tuned, 15 of "
-        "a frozen model (6 under an LSTM), 6 where few weights learn.",
+        description="Maximum number of epochs (default: 5 for fine-tuned, gradual and top; 6 for "
+        "lora, adapters, prefix, prompt, bitfit and a frozen model under an LSTM).",
     )
     texts: int = Field(16, ge=1, le=4096, description="Texts in a step.")
     patience: int = Field(3, ge=1, le=1000, description="Epochs without gain on dev, then it ends.")

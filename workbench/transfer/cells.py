@@ -6,7 +6,6 @@ Shared by the experiments that lay many adaptations side by side. Costs reading 
 from typing import TYPE_CHECKING
 
 from workbench.experiment import Asked, Inputs
-from workbench.splits import SplitSizes
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.examples import Split, split_of
 from workbench.transfer.finetune import Finetune
@@ -25,7 +24,7 @@ def texts_of(inputs: Inputs, settings: Adapting, corpus: "Corpus", task: str) ->
         task_of(corpus, task),
         part_of(inputs, corpus),
         inputs.seed,
-        SplitSizes(settings.train, settings.dev, settings.limit),
+        settings.split_sizes,
     )
 
 

@@ -63,8 +63,16 @@ class Drift(Settings):
     tasks: tuple[str, ...] = Field(
         (), description="Tasks to probe for; all that the corpus has where none is named."
     )
-    probe_limit: int | None = Field(
-        1000, ge=1, description="Sentences of each split that probes read at most."
+    max_train: int | None = Field(
+        1000, ge=1, description="Maximum number of sentences that probes train on (default 1,000)."
+    )
+    max_dev: int | None = Field(
+        1000, ge=1, description="Maximum number of sentences that stop probes (default 1,000)."
+    )
+    max_test: int | None = Field(
+        1000,
+        ge=1,
+        description="Maximum number of sentences that probes are scored on (default 1,000).",
     )
 
 
@@ -234,7 +242,10 @@ def _roles(inputs: Inputs, settings: Drift, progress: Progress) -> pd.DataFrame:
 def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
     """What the same probes find in each layer before and after."""
     asked = {
-        "limit": settings.probe_limit,
+        "limit": None,
+        "max_train": settings.max_train,
+        "max_dev": settings.max_dev,
+        "max_test": settings.max_test,
         "tasks": list(settings.tasks),
         "modes": ["lexical", "layer"],
         "controls": False,
@@ -284,7 +295,7 @@ EXPERIMENT = Experiment(
     "forgetting.",
     settings=Drift,
     run=run,
-    version=2,
+    version=3,
     tables=TABLES,
     models=(2, 2),
     split="held-out",

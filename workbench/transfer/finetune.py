@@ -1,8 +1,9 @@
 """One model adapted to one task by one method: the experiment `finetune`.
 
-The rate is chosen on dev, and every seed is scored on texts that nothing was learnt from. The model
-of the seed that dev liked best is kept, with its head. Costs a fine-tuning for each rate tried and
-each further seed.
+The learning rate (of a plain head over a frozen model the ridge strength) is chosen on dev, and
+every seed is scored on texts that nothing was trained on, next to the majority baseline. The model
+of the seed that dev scored best is kept, with its head. Costs a fine-tuning for each rate tried and
+each further seed; a frozen model under a plain head one pass of the model and seconds.
 """
 
 from pathlib import Path
@@ -16,11 +17,11 @@ from pydantic import Field
 from workbench.engine.model import Model
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.models.huggingface import HuggingFace
-from workbench.splits import SplitSizes
 from workbench.transfer import kept
 from workbench.transfer.asked import Adapting, HeadKind
-from workbench.transfer.examples import metrics_of, split_of, told
+from workbench.transfer.examples import majority, metrics_of, split_of, told
 from workbench.transfer.heads import Head
+from workbench.transfer.metrics import Metric
 from workbench.transfer.tasks import Task, corpus_of, task_of, tasks_of
 from workbench.transfer.trials import Adapter, Trial, cut_in, trials
 from workbench.transfer.ways import Method, merged
@@ -53,21 +54,30 @@ TABLES = {
     "scores": Table(
         "Every metric of every seed on the scored part, and on dev the one that decides. f1: of "
         "two classes that of the second by name, unless that denies the first (not_equivalent, no, "
-        "negative); of more the mean over them (macro). trainable: weights that learn, with the "
+        "negative); of more the mean over them (macro). baseline: the same metric of a constant "
+        "prediction, the majority or mean of train (0 where it has none); learned: whether the "
+        "seed's deciding metric on the scored part is better than that; converged: training was "
+        "not cut off by its maximum number of epochs; learning_rate 0: a linear head at its "
+        "optimum, of this ridge strength. trainable: weights that learn, with the "
         "head's; size: MiB of those; peak_memory: MiB held at most meanwhile, of a CPU by the "
         "whole process.",
         (*KEY, "seed", "split", "metric"),
-        ("learning_rate",),
+        ("learning_rate", "ridge"),
     ),
     "rates": Table(
-        "What dev said of every rate tried, by the first seed; the best was taken.",
-        (*KEY, "learning_rate", "metric"),
+        "What dev scored at every learning rate or ridge strength tried, by the first seed; the "
+        "best was taken.",
+        (*KEY, "learning_rate", "ridge", "metric"),
     ),
     "learning": Table(
-        "The loss of each step, of every attempt.", (*KEY, "seed", "learning_rate", "step")
+        "The loss of each step, of every attempt; of a plain head over a frozen model without the "
+        "penalty, which only its optimum tells.",
+        (*KEY, "seed", "learning_rate", "ridge", "step"),
     ),
     "epochs": Table(
-        "What dev said after each epoch.", (*KEY, "seed", "learning_rate", "epoch")
+        "What dev scored after each epoch; of a plain head over a frozen model at the optimum of "
+        "each ridge strength, after so many passes. converged: of the whole attempt.",
+        (*KEY, "seed", "learning_rate", "ridge", "epoch"),
     ),
     "predictions": Table(
         "What was thought of each scored text, of every seed.", (*KEY, "seed", "text")
@@ -93,6 +103,7 @@ def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
             caveats += _keep(inputs, settings, trial)
             trial.forget()
         tables, counts = _tables(adapter, found, chosen)
+        caveats += _not_learned(adapter, tables["scores"])
     return Result(tables, {"counts": counts}, tuple(Caveat(text) for text in caveats))
 
 
@@ -104,7 +115,7 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
         task,
         inputs.split,
         inputs.seed,
-        SplitSizes(settings.train, settings.dev, settings.limit),
+        settings.split_sizes,
     )
     adapter = Adapter(inputs.model, split, settings.method, settings.head, settings, home)
     caveats = list(split.notes)
@@ -144,6 +155,20 @@ def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
     return []
 
 
+def _not_learned(adapter: Adapter, scores: pd.DataFrame) -> list[str]:
+    """What to know of heads that score no better than a constant prediction."""
+    metric, scored = adapter.split.task.metric, adapter.split.scored
+    own = scores[(scores["metric"] == metric) & (scores["split"] == scored)]
+    failed = own[~own["learned"]]
+    if failed.empty:
+        return []
+    return [
+        f"Did not learn: {metric} on {scored} is {failed['value'].mean():.3f} for {len(failed)} of "
+        f"{len(own)} seeds, no better than the majority baseline ({own['baseline'].iloc[0]:.3f}). "
+        "Such a score tells nothing about the model."
+    ]
+
+
 def _tables(
     adapter: Adapter, found: list[Trial], chosen: list[Trial]
 ) -> tuple[dict[str, pd.DataFrame], np.ndarray]:
@@ -154,8 +179,13 @@ def _tables(
     }  # fmt: skip
     scores, rates, learning, epochs, thought, counts = [], [], [], [], [], []
     first = found[0].seed
+    constant = metrics_of(task, test, majority(task, adapter.split.train, test))
+    dev = adapter.split.dev
+    of_dev = metrics_of(task, dev, majority(task, adapter.split.train, dev))[task.metric]
     for trial in found:
-        own = {**key, "seed": trial.seed, "learning_rate": trial.rate}
+        own = {
+            **key, "seed": trial.seed, "learning_rate": trial.rate, "ridge": trial.ridge,
+        }  # fmt: skip
         cost = {
             "trainable": trial.trainable, "peak_memory": trial.memory,
             "seconds": trial.seconds, "size": trial.size,
@@ -163,20 +193,30 @@ def _tables(
         decided = {"metric": task.metric, "value": task.sign * trial.learnt.score}
         if trial.seed == first:
             rates.append({**key, "learning_rate": trial.rate, **decided})
-        learning += [{**own, "step": n, "loss": v} for n, v in enumerate(trial.learnt.losses)]
-        epochs += [
-            {**own, "epoch": n, "metric": task.metric, "value": task.sign * v}
-            for n, v in enumerate(trial.learnt.dev, start=1)
-        ]
+        if trial.rate or trial.seed == first:  # an optimum is the same for every seed
+            learning += [{**own, "step": n, "loss": v} for n, v in enumerate(trial.learnt.losses)]
+            numbers = range(1, len(trial.learnt.dev) + 1) if trial.rate else [trial.learnt.epoch]
+            epochs += [
+                {**own, "epoch": n, "metric": task.metric, "value": task.sign * v,
+                 "converged": trial.learnt.converged}
+                for n, v in zip(numbers, trial.learnt.dev, strict=True)
+            ]  # fmt: skip
         if not any(trial is each for each in chosen):
             continue
         metrics = metrics_of(task, test, trial.guesses)
         counts.append(metrics[task.metric].counts)
-        scores.append({**own, "split": adapter.split.chosen_by, **decided, **cost})
+        value, baseline = metrics[task.metric].value(), _number(constant[task.metric])
+        ended = {
+            "learned": bool(task.sign * value > task.sign * baseline),
+            "converged": trial.learnt.converged,
+        }
+        on_dev = {"split": adapter.split.chosen_by, **decided, "baseline": _number(of_dev)}
+        scores.append({**own, **on_dev, **ended, **cost})
         scores += [
-            {**own, "split": adapter.split.scored, "metric": name, "value": metric.value(), **cost}
+            {**own, "split": adapter.split.scored, "metric": name, "value": metric.value(),
+             "baseline": _number(constant[name]), **ended, **cost}
             for name, metric in metrics.items()
-        ]
+        ]  # fmt: skip
         thought += [
             {
                 **key, "seed": trial.seed, "text": place, "gold": told(task, test, place, gold),
@@ -189,11 +229,17 @@ def _tables(
         "scores": pd.DataFrame(scores),
         "rates": pd.DataFrame(rates),
         "learning": pd.DataFrame(learning),
-        "epochs": pd.DataFrame(epochs, columns=[*key, "seed", "learning_rate", "epoch", "metric",
-                                                "value"]),
+        "epochs": pd.DataFrame(epochs, columns=[*key, "seed", "learning_rate", "ridge", "epoch",
+                                                "metric", "value", "converged"]),
         "predictions": pd.DataFrame(thought),
     }  # fmt: skip
     return tables, np.stack(counts)  # [seeds, texts, numbers]
+
+
+def _number(metric: Metric) -> float:
+    """Its value; 0 where it has none, such as the correlation of a constant."""
+    value = metric.value()
+    return 0.0 if np.isnan(value) else value
 
 
 EXPERIMENT = Experiment(
@@ -201,7 +247,7 @@ EXPERIMENT = Experiment(
     about="Adapts a model to a task: frozen, fine-tuned, or by a few weights; and keeps it.",
     settings=Finetune,
     run=run,
-    version=4,
+    version=5,
     tables=TABLES,
     fits=fits,
     split="held-out",

@@ -1,13 +1,17 @@
-"""Learning a task: epochs over its texts, until dev gains no more; what dev liked best is kept.
+"""Learning a task: epochs over its texts until dev gains no more, or a linear head to its optimum.
 
-AdamW, a rate that warms up and then falls to nothing, gradients no longer than one. A rate at which
-the loss is no number any more ends that attempt, and what was best before stands. Costs a forward
-and a backward pass a text and epoch; a copy of what learns.
+`learn` is AdamW with a learning rate that warms up and then falls linearly to zero, and gradients
+clipped to norm 1; the weights of the epoch that dev scored best are kept. A learning rate at which
+the loss is no longer a number ends that attempt, and what was best before stands. `fit_linear`
+trains a linear head over a frozen model by L-BFGS on all texts at once, for each ridge strength
+until the gradient vanishes, strongest first, each from the one before; nothing in it is random.
+Costs a forward and a backward pass a text and epoch, and a copy of what learns; `fit_linear` some
+30 to 100 passes of the head alone for a ridge strength.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +19,8 @@ import torch
 from torch import Tensor
 
 from workbench.transfer.examples import Examples, metrics_of
-from workbench.transfer.sources import Source
+from workbench.transfer.heads import Head, side_by_side
+from workbench.transfer.sources import Read, Source
 from workbench.transfer.tasks import Gold, Task
 from workbench.transfer.ways import Fitting
 
@@ -38,10 +43,15 @@ class Above(Protocol):
     def eval(self) -> Any: ...
 
 
-CLIP = 1.0  # length of a step's slopes, at most
+CLIP = 1.0  # largest norm of a step's gradient
 WARM = 0.1  # of the steps
 ALIKE = 8  # batches whose texts are sorted by length together
 SCORED = 128  # texts at once, where nothing is learnt
+PASSES = 300  # of L-BFGS over train, at most, for a ridge strength
+FLAT, STILL = 1e-4, 1e-5  # largest gradient, and change of the loss, at an optimum
+HISTORY = 10  # of L-BFGS
+HELD = 2**30  # bytes of states of all layers that are held padded in memory meanwhile
+WORSE = 2  # ridge strengths in a row that dev likes less, then weaker ones are not tried
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,7 @@ class Learnt:
     losses: list[float] = field(default_factory=list)  # of each step
     dev: list[float] = field(default_factory=list)  # of each epoch
     diverged: bool = False
+    converged: bool = False  # not cut off: dev was best before the last epoch, or at an optimum
 
 
 def learn(
@@ -109,9 +120,109 @@ def learn(
         for weights, kept in zip(moving, best, strict=True):
             weights.copy_(kept)
             weights.grad = None
+    found.converged = 0 < found.epoch < plan.epochs or found.score == 1.0
     head.eval()
     made.body.train(False)
     return found
+
+
+def fit_linear(
+    task: Task,
+    head: Head,
+    made: Fitting,
+    train: tuple[Source, Examples],
+    dev: tuple[Source, Examples],
+    ridges: Sequence[float],
+    told: Callable[[int, float], object] = lambda done, loss: None,
+) -> Iterator[tuple[float, Learnt]]:
+    """Fit the linear layers and the mix for each ridge strength; the head has the last one's.
+
+    The objective is the mean loss plus strength / (2 · targets) · ‖weights‖², as scikit-learn's
+    with C = 1 / strength; the scores of the mix are held small too, which otherwise drift without
+    end where one layer is enough.
+    """
+    head.eval()
+    layers = head.linear
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight.zero_()
+            layer.bias.zero_()
+    moving = [head.mix.scores, *(w for layer in layers for w in (layer.weight, layer.bias))]
+    shrunk = [head.mix.scores, *(layer.weight for layer in layers)]  # the mix to the plain mean
+    parts = _held(head, train)
+    targets = sum(part.targets for part in parts)
+    best, worse = -math.inf, 0
+    for done, ridge in enumerate(sorted(set(ridges), reverse=True)):
+        found = Learnt()
+        optimiser = torch.optim.LBFGS(
+            moving, max_iter=PASSES, max_eval=PASSES, tolerance_grad=FLAT, tolerance_change=STILL,
+            history_size=HISTORY, line_search_fn="strong_wolfe",
+        )  # fmt: skip
+
+        def closure(ridge: float = ridge, found: Learnt = found) -> float:
+            for weights in moving:
+                weights.grad = None
+            total = 0.0
+            with torch.enable_grad():
+                for part in parts:
+                    read = part.read(head.mix)
+                    loss = head.loss(head(read), part.gold, read) * (part.targets / targets)
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    total += float(loss.detach())
+                squares = [weights.square().sum() for weights in shrunk]
+                penalty = ridge / (2 * targets) * torch.stack(squares).sum()
+                penalty.backward()  # type: ignore[no-untyped-call]
+            found.losses.append(total)
+            return total + float(penalty.detach())
+
+        optimiser.step(closure)  # type: ignore[no-untyped-call]
+        state = optimiser.state[moving[0]]
+        found.epoch = int(state["func_evals"])
+        found.converged = state["n_iter"] < PASSES and found.epoch < PASSES
+        found.diverged = not math.isfinite(found.losses[-1])
+        for weights in moving:
+            weights.grad = None
+        found.score = _score(task, head, made, dev)
+        found.dev.append(found.score)
+        told(done + 1, found.losses[-1])
+        yield ridge, found
+        worse = 0 if found.score >= best or math.isnan(found.score) else worse + 1
+        best = max(best, found.score) if math.isfinite(found.score) else best
+        if worse >= WORSE:
+            break
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some texts of train, with every layer's states held in memory where there is room."""
+
+    read: Callable[[Any], Read]  # of a mix
+    gold: Sequence[Gold]
+    targets: int
+
+
+def _held(head: Head, train: tuple[Source, Examples]) -> list[_Part]:
+    source, examples = train
+    order = sorted(range(len(source)), key=lambda text: source.lengths[text])
+    parts, held = [], 0
+    for start in range(0, len(order), SCORED):
+        texts = order[start : start + SCORED]
+        gold = [examples.gold[text] for text in texts]
+        read = source.read(texts, side_by_side)  # [texts, words, layers * width]
+        held += read.words.numel() * read.words.element_size()
+        if held <= HELD:
+            states = read.words.split(head.mix.mean.shape[1], -1)
+
+            def again(mix: Any, states: Any = states, read: Read = read) -> Read:
+                return replace(read, words=mix(states) * read.there[..., None])
+        else:
+
+            def again(mix: Any, texts: Sequence[int] = texts) -> Read:  # type: ignore[misc]
+                found: Read = source.read(texts, mix)
+                return found
+
+        parts.append(_Part(again, gold, head.targets(gold, read)))
+    return [part for part in parts if part.targets]
 
 
 def steps_of(texts: int, plan: Plan) -> int:

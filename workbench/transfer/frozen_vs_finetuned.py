@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from workbench.bootstrap import interval, p_value, resampled
+from workbench.bootstrap import Floats, interval, p_value, resampled
 from workbench.engine.model import Model
+from workbench.errors import listed
 from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.transfer.asked import Adapting, HeadKind
 from workbench.transfer.body import body_of
@@ -22,8 +23,9 @@ from workbench.transfer.cells import cell_of, part_of, texts_of
 from workbench.transfer.examples import Split, majority, metrics_of
 from workbench.transfer.finetune import KEY, LEARNT
 from workbench.transfer.finetune import TABLES as CELL_TABLES
+from workbench.transfer.metrics import Metric
 from workbench.transfer.names import names_of
-from workbench.transfer.tasks import corpora_of, task_of
+from workbench.transfer.tasks import Task, corpora_of, task_of
 from workbench.transfer.ways import Method, fitting_of
 
 if TYPE_CHECKING:
@@ -63,12 +65,16 @@ TABLES = {
     "delta": Table(
         "What is won over the frozen model under the same head: means over seeds, with 95 % "
         "intervals (texts and seeds drawn again) and p-values, uncorrected. strong: the frozen "
-        "model under an LSTM; majority: what says of every text what train says most often (empty "
-        "where that has no score).",
+        "model under an LSTM; majority: a constant prediction, the majority or mean of train "
+        "(empty where that has no score). verdict: helps or hurts where the interval leaves out 0 "
+        "and the better of the two scores above the majority by more than chance; not learned "
+        "where neither does; else undecided. converged: no training was cut off.",
         ("task", "model", "method", "metric"),
     ),
     "means": Table(
-        "The mean over seeds of the metric that decides, with its interval, of every cell.",
+        "The mean over seeds of the metric that decides, with its interval, of every cell. "
+        "learned: that interval lies above the majority baseline, text by text; converged: the "
+        "training of no seed was cut off by its maximum number of epochs.",
         (*KEY, "metric"),
     ),
     **{name: CELL_TABLES[name] for name in LEARNT},
@@ -138,7 +144,8 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.answer.name} for cell in cells])
     if len(settings.seeds) < 3:
         notes.append("Fewer than three seeds: how much they differ is not known.")
-    return Result(tables, caveats=tuple(Caveat(note) for note in dict.fromkeys(notes)))
+    caveats = [*(Caveat(note) for note in dict.fromkeys(notes)), *_marked(tables["means"])]
+    return Result(tables, caveats=tuple(caveats))
 
 
 def _require(model: Model, settings: FrozenVsFinetuned) -> None:
@@ -200,9 +207,12 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
         for name in TABLES
     }
     caveats = dict.fromkeys(
-        Caveat(each.text, tuple(each.beside)) for answer in answers for each in answer.caveats
+        Caveat(each.text, tuple(each.beside))
+        for answer in answers
+        for each in answer.caveats
+        if not each.beside  # of cells, told once for all of them
     )
-    return Result(tables, caveats=tuple(caveats))
+    return Result(tables, caveats=(*caveats, *_marked(tables["means"])))
 
 
 def _ways(settings: FrozenVsFinetuned) -> list[tuple[Method, HeadKind]]:
@@ -227,8 +237,13 @@ def _compared(
         for n, cell in enumerate(cells)
     ]
     place = {(cell.method, cell.head): n for n, cell in enumerate(cells)}
-    blind = majority(split.task, split.train, split.test)
-    baseline = metrics_of(split.task, split.test, blind)[metric].value()
+    blind = metrics_of(split.task, split.test, majority(split.task, split.train, split.test))[
+        metric
+    ]
+    baseline = blind.value()
+    learned = _learned(split.task, draws, blind, counts.shape[1], seed)
+    for row, cell, own in zip(means, cells, learned, strict=True):
+        row["learned"], row["converged"] = bool(own), _converged(cell)
     frozen, strong = place[FROZEN, "plain"], place.get((FROZEN, "lstm"))
     delta = []
     for n, cell in enumerate(cells):
@@ -236,15 +251,62 @@ def _compared(
             continue
         change = draws[n] - draws[frozen]
         low, high = interval(change)
+        sign = split.task.sign
+        sure = float(sign * low), float(sign * high)
         delta.append(
             {
                 "task": cell.task, "model": cell.model, "method": cell.method, "metric": metric,
                 "frozen": values[frozen], "tuned": values[n], "delta": values[n] - values[frozen],
                 "lower": float(low), "upper": float(high), "p_value": float(p_value(change)),
                 "strong": np.nan if strong is None else values[strong], "majority": baseline,
+                "verdict": _verdict(min(sure), max(sure), learned[frozen], learned[n]),
+                "converged": means[n]["converged"] and means[frozen]["converged"],
             }
         )  # fmt: skip
     return means, delta
+
+
+def _learned(task: Task, draws: Floats, blind: Metric, seeds: int, seed: int) -> list[bool]:
+    """Whether each cell is better than a constant prediction: the 95 % interval of the difference,
+    over the same drawn texts, leaves out 0."""
+    same = np.repeat(blind.counts[None, None], seeds, axis=1)  # [1, seeds, texts, numbers]
+    constant = np.nan_to_num(resampled(same, blind.measure, seed))  # a constant correlates with 0
+    lower, _ = interval(task.sign * (draws - constant))
+    return [bool(low > 0) for low in lower]
+
+
+def _converged(cell: Cell) -> bool:
+    scores = cell.answer.tables["scores"]
+    return bool(scores["converged"].all())
+
+
+def _verdict(low: float, high: float, frozen: bool, tuned: bool) -> str:
+    """What an interval of a gain says; a gain over nothing is none."""
+    if not (frozen or tuned):
+        return "not learned"
+    if low > 0 and tuned:
+        return "helps"
+    return "hurts" if high < 0 and frozen else "undecided"
+
+
+def _marked(means: pd.DataFrame) -> list[Caveat]:
+    """One caveat for cells that were cut off, and one for those that learned nothing."""
+    found = []
+    for column, what in (
+        ("converged", "Cut off by the maximum number of epochs (hollow marks), so that more may "
+         "help"),
+        ("learned", "Not better than the majority baseline by more than chance (crosses): these "
+         "heads did not learn, and their scores tell nothing about the model"),
+    ):  # fmt: skip
+        own = means[~means[column].astype(bool)]
+        if len(own):
+            cells = [
+                f"{row['task']}, {row['model']}, {row['method']}"
+                + (", LSTM" if row["head"] == "lstm" else "")
+                for row in own.to_dict("records")
+            ]
+            found.append(Caveat(f"{what}: {listed(cells)}.", ("delta", "means", "scores")))
+    return found
 
 
 EXPERIMENT = Experiment(
@@ -253,7 +315,7 @@ EXPERIMENT = Experiment(
     "and fine-tuned, with a paired test.",
     settings=FrozenVsFinetuned,
     run=run,
-    version=4,
+    version=5,
     tables=TABLES,
     fits=fits,
     models=(1, None),

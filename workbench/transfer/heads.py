@@ -1,44 +1,76 @@
-"""Task heads: the same one over a frozen model and over one that learns.
+"""Task heads: the same one over a frozen model and over one that is fine-tuned.
 
-A learnt mix of all layers comes first, then, where asked for, a bidirectional LSTM (a strong head:
-it can make up for what a frozen model does not say of order), then what the task needs. Texts are
-the mean and the largest of their words; pairs both texts', their difference and product. Costs a
-few hundred thousand weights; an LSTM a step a word.
+A plain head is linear: a learnt mix of all layers, pooled over the words of a text (mean and
+maximum; of a pair also the difference and product of its two texts), then a linear layer. A strong
+head has a bidirectional LSTM after the mix and a hidden layer, which can recover what a frozen
+model does not encode of word order. Every layer is standardised, feature by feature, over the words
+of train as the model saw them before training, and so are pooled features: a feature 100 times the
+others, or an offset of 50 times its spread, neither hides a layer nor slows learning. The loss is
+softmax cross-entropy (one label a text or a word, the ends of an answer) or the mean squared error
+(scores). Costs some thousand weights; an LSTM a few hundred thousand and a step a word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.models.mix import ScalarMix
-from workbench.transfer.sources import Read
+from workbench.transfer.sources import Read, Source
 from workbench.transfer.tasks import Gold, Task
 
-HIDDEN = 256
+HIDDEN = 256  # of the LSTM, both directions, and of the layer behind it
 DROPOUT = 0.1
+STANDARD = 1000  # maximum number of texts that the standardisation is computed from
+CHUNK = 64  # texts read at a time for it
+LEAST = 1e-6  # of the largest spread of a layer; a feature with less is constant
 LONGEST = 20  # words of an answer
 NOWHERE = -1e9
+
+
+class StandardMix(ScalarMix):
+    """A learnt mix of layers, each feature of each standardised first; see `Head.standardise`."""
+
+    mean: Tensor  # [layers, width]
+    spread: Tensor  # [layers, width]
+
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__(layers)
+        self.register_buffer("mean", torch.zeros(layers, width))
+        self.register_buffer("spread", torch.ones(layers, width))
+
+    def forward(self, hidden: Sequence[Tensor]) -> Tensor:
+        """[…, width] of each layer -> [..., width]"""
+        factors = self.scale * self.weights()[:, None] / self.spread  # [layers, width]
+        mixed = -(factors * self.mean).sum(0)
+        for factor, layer in zip(factors, hidden, strict=True):
+            mixed = torch.addcmul(mixed, layer.to(factor.dtype), factor)
+        return mixed
 
 
 class Head(nn.Module):
     """What is learnt above a model, whatever the task."""
 
+    seen_mean: Tensor  # [inputs]
+    seen_spread: Tensor  # [inputs]
+
     def __init__(self, task: Task, layers: int, width: int, lstm: bool, scale: "Scale") -> None:
         super().__init__()
         self.task, self.scale = task, scale
-        self.mix = ScalarMix(layers + 1)
-        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.mix = StandardMix(layers + 1, width)
         self.reader = BothWays(width, HIDDEN) if lstm else None
         self.dropout = nn.Dropout(DROPOUT)
         seen = HIDDEN if lstm else width
         whole = task.kind in ("class", "score")
         inputs = seen * (1 if not whole else 8 if task.pairs else 2)
-        self.inner = nn.Linear(inputs, HIDDEN)
-        self.outer = nn.Linear(HIDDEN, task.outputs)
+        self.register_buffer("seen_mean", torch.zeros(inputs))
+        self.register_buffer("seen_spread", torch.ones(inputs))
+        self.inner = nn.Linear(inputs, HIDDEN) if lstm else None
+        self.outer = nn.Linear(HIDDEN if lstm else inputs, task.outputs)
         self.none = nn.Linear(2 * seen, 1) if task.kind == "answers" else None
 
     def forward(self, read: Read) -> Tensor:
@@ -46,7 +78,7 @@ class Head(nn.Module):
 
         The last place of an answer's starts and ends is for no answer at all.
         """
-        words = self.norm(read.words) * read.there[..., None]
+        words = read.words * read.there[..., None]
         words = words if self.reader is None else self.reader(words, read.there)
         if self.task.kind in ("class", "score"):
             return self._outputs(self._whole(words, read))
@@ -59,8 +91,40 @@ class Head(nn.Module):
         return torch.cat([found, nothing[:, None].expand(-1, 2, 1)], 2)
 
     def _outputs(self, seen: Tensor) -> Tensor:
-        found: Tensor = self.outer(self.dropout(torch.tanh(self.inner(self.dropout(seen)))))
+        """[..., inputs] -> [..., outputs]"""
+        seen = self.dropout((seen - self.seen_mean) / self.seen_spread)
+        if self.inner is not None:
+            seen = self.dropout(torch.tanh(self.inner(seen)))
+        found: Tensor = self.outer(seen)
         return found
+
+    @property
+    def linear(self) -> list[nn.Linear]:
+        """Layers whose weights a ridge penalty holds small."""
+        return [layer for layer in (self.inner, self.outer, self.none) if layer is not None]
+
+    @torch.no_grad()
+    def standardise(self, source: Source) -> None:
+        """Mean 0 and spread 1 of each layer's features over words, then of what is pooled."""
+        texts = np.linspace(0, len(source) - 1, min(len(source), STANDARD)).round().astype(int)
+        chunks = [texts[at : at + CHUNK].tolist() for at in range(0, len(texts), CHUNK)]
+        layers = (source.read(chunk, side_by_side) for chunk in chunks)
+        mean, spread = _moments(read.words[read.there] for read in layers)
+        if not len(mean):
+            return  # the model knows no word of train
+        self.mix.mean.copy_(mean.view_as(self.mix.mean))
+        self.mix.spread.copy_(_floored(spread.view_as(self.mix.spread)))
+        if self.reader is None:
+            mixed = (source.read(chunk, self.mix) for chunk in chunks)
+            mean, spread = _moments(self._seen(read) for read in mixed)
+            self.seen_mean.copy_(mean)
+            self.seen_spread.copy_(_floored(spread))
+
+    def _seen(self, read: Read) -> Tensor:
+        """What a plain head is linear in.  # [texts or words, inputs]"""
+        words = read.words * read.there[..., None]
+        whole = self.task.kind in ("class", "score")
+        return self._whole(words, read) if whole else words[read.there]
 
     def _whole(self, words: Tensor, read: Read) -> Tensor:
         """A text, or a pair, as one vector."""
@@ -96,6 +160,19 @@ class Head(nn.Module):
             found.flatten(0, 1), wanted.flatten(), reduction="sum", ignore_index=-100
         )
         return losses / (wanted >= 0).sum().clamp(min=1)
+
+    def targets(self, gold: Sequence[Gold], read: Read) -> int:
+        """How many things `loss` is the mean of: texts, or words with a tag."""
+        if self.task.kind not in ("tags", "entities"):
+            return len(gold)
+        seen = read.there.tolist()
+        return sum(
+            tag >= 0 and seen[row][word]
+            for row, tags in enumerate(gold)
+            if isinstance(tags, list)
+            for word, tag in enumerate(tags)
+            if isinstance(tag, int)
+        )
 
     def guesses(self, found: Tensor, read: Read, lengths: Sequence[int]) -> list[Any]:
         """What is thought of each text, in the form of the gold."""
@@ -151,6 +228,32 @@ class Scale:
             return cls()
         values = torch.tensor(list(gold), dtype=torch.float64)
         return cls(float(values.mean()), max(float(values.std(correction=0)), 1e-9))
+
+
+def side_by_side(hidden: Sequence[Tensor]) -> Tensor:
+    """All layers in one vector, in place of a mix.  # [..., width] each -> [..., layers * width]"""
+    return torch.cat([layer.float() for layer in hidden], -1)
+
+
+def _moments(parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Mean and spread of each feature over the rows of all parts; empty where there are none."""
+    rows, first = 0, torch.zeros(0)
+    total, squares = first, first
+    for part in (part.double() for part in parts if len(part)):
+        if not rows:
+            first = part[0]  # counted from a row, so that an offset costs no digits
+            total, squares = torch.zeros_like(first), torch.zeros_like(first)
+        rows += len(part)
+        total = total + (part - first).sum(0)
+        squares = squares + (part - first).square().sum(0)
+    mean = total / max(rows, 1)
+    spread = (squares / max(rows, 1) - mean.square()).clamp(min=0).sqrt()
+    return (first + mean).float(), spread.float()
+
+
+def _floored(spread: Tensor) -> Tensor:
+    """1 for a feature that is constant.  # [..., features]"""
+    return torch.where(spread > LEAST * spread.amax(-1, keepdim=True), spread, 1.0)
 
 
 def pooled(words: Tensor, chosen: Tensor) -> Tensor:

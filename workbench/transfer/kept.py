@@ -26,7 +26,7 @@ from workbench.transfer.heads import Head, Scale
 from workbench.transfer.tasks import Task
 
 TASK, HEAD = "task/task.json", "task/head.safetensors"
-FORMAT = 2
+FORMAT = 3
 
 
 def save(model: Model, head: Head, folder: Path, method: str) -> None:
@@ -43,7 +43,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
         "task": asdict(head.task),
         "method": method,
         "layers": head.mix.layers - 1,
-        "width": head.norm.normalized_shape[0],
+        "width": head.mix.mean.shape[1],
         "lstm": head.reader is not None,
         "scale": [head.scale.mean, head.scale.spread],
     }

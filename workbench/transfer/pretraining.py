@@ -87,10 +87,15 @@ class Pretraining(Adapting):
         "(entities, sentiment, entailment, relatedness, paraphrase), else all labels there are.",
     )
     method: Method = Field("fine-tuned", description="How each model is adapted to each task.")
-    limit: int | None = Field(
-        500, ge=1, description="Texts that are scored, at most; all of the part if left out."
+    max_train: int | None = Field(
+        400,
+        ge=2,
+        le=10_000_000,
+        description="Maximum number of texts to train on, a random sample (default 400).",
     )
-    train: int = Field(400, ge=2, le=10_000_000, description="Texts that are learnt from.")
+    max_test: int | None = Field(
+        500, ge=1, description="Maximum number of texts to score (default 500)."
+    )
     seeds: tuple[Seed, ...] = Field(
         (0, 1),
         min_length=1,
@@ -519,7 +524,7 @@ EXPERIMENT = Experiment(
     "how large; the same text and steps, scored on the same tasks.",
     settings=Pretraining,
     run=run,
-    version=4,
+    version=5,
     tables=TABLES,
     models=(0, 0),
     corpora=(1, None),

@@ -50,8 +50,16 @@ def learning(tables: Tables) -> go.Figure:
     return _lines(tables["learning"], "step", "loss", "loss", thin=True)
 
 
+def hollow(converged: pd.Series | None, symbol: str) -> list[str] | str:
+    """The mark of each row: hollow where training was cut off by its maximum of epochs."""
+    if converged is None:
+        return symbol
+    return [symbol if own else f"{symbol}-open" for own in converged]
+
+
 def epochs(tables: Tables) -> go.Figure:
-    """What dev said after each epoch, a line an attempt."""
+    """Dev's score after each epoch, a line an attempt; hollow where it was cut off by its maximum
+    number of epochs. Of a plain head over a frozen model a mark an optimum, by passes."""
     return _lines(tables["epochs"], "epoch", "value", "on dev", thin=False)
 
 
@@ -89,7 +97,10 @@ def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Fi
                         "width": 1.25 if thin else 1.75,
                         "dash": DASHES[place % len(DASHES)],
                     },
-                    marker={"symbol": MARKS[place % len(MARKS)], "size": 6},
+                    marker={
+                        "symbol": hollow(own.get("converged"), MARKS[place % len(MARKS)]),
+                        "size": 6,
+                    },
                     name=escaped(name),
                     legendgroup=name,
                     showlegend=name not in seen,

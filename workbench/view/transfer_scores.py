@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 from workbench.view.harmless import escaped
 from workbench.view.heads_grid import titles_left
 from workbench.view.theme import MANY, MARKS
-from workbench.view.transfer_learning import way, ways
+from workbench.view.transfer_learning import hollow, way, ways
 
 Tables = Mapping[str, pd.DataFrame]
 SERIES, ROOM = 20, 24  # pixels of a dot, and around the dots of a model
@@ -22,7 +22,8 @@ CUT = "part of train"  # what chooses the rate where dev is scored
 
 
 def scores(tables: Tables) -> go.Figure:
-    """The score of every way of adapting, the mean over seeds, with 95 % intervals."""
+    """The score of every way of adapting, the mean over seeds, with 95 % intervals. Hollow: a
+    training was cut off by its maximum number of epochs. Cross: no better than the majority."""
     table = tables["means"]
     tasks, models = (list(dict.fromkeys(table[name])) for name in ("task", "model"))
     series = ways(table)
@@ -52,7 +53,11 @@ def scores(tables: Tables) -> go.Figure:
                         "width": 3,
                     },
                     mode="markers",
-                    marker={**looks, "size": 9},
+                    marker={
+                        "color": looks["color"],
+                        "symbol": _marks(own, looks["symbol"]),
+                        "size": 9,
+                    },
                     name=escaped(name),
                     legendgroup=name,
                     showlegend=row == 1,
@@ -70,6 +75,16 @@ def scores(tables: Tables) -> go.Figure:
     figure.update_layout(height=inner + 130, hovermode="closest")
     figure.update_layout(legend={"y": 1 + 30 / inner}, margin={"t": 90})
     return figure
+
+
+def _marks(own: pd.DataFrame, symbol: str) -> list[str] | str:
+    """Each row's mark; tables of before have no such columns."""
+    marks = hollow(own.get("converged"), symbol)
+    if "learned" not in own or isinstance(marks, str):
+        return marks
+    return [
+        mark if good else "x-thin-open" for mark, good in zip(marks, own["learned"], strict=True)
+    ]
 
 
 def cost(tables: Tables) -> go.Figure:
@@ -143,7 +158,7 @@ def _scored(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_seed(tables: Tables) -> go.Figure:
-    """Every metric on the scored part: a mark a seed."""
+    """Every metric on the scored part: a mark a seed, hollow where its training was cut off."""
     table = _scored(tables["scores"])
     figure = go.Figure()
     for place, (seed, own) in enumerate(table.groupby("seed", sort=False)):
@@ -154,7 +169,7 @@ def by_seed(tables: Tables) -> go.Figure:
                 mode="markers",
                 marker={
                     "color": MANY[(place + 3) % len(MANY)],
-                    "symbol": MARKS[place % len(MARKS)],
+                    "symbol": hollow(own.get("converged"), MARKS[place % len(MARKS)]),
                     "size": 10,
                 },
                 name=f"seed {seed}",
