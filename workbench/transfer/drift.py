@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from workbench.bootstrap import Floats, interval, p_value, resampled
 from workbench.experiment import (
     Answer,
     Caveat,
@@ -105,7 +106,8 @@ TABLES = {
         ("metric",),
     ),
     "probing": Table(
-        "What the same probes, with the same seeds, found in each layer.",
+        "What the same probes, with the same seeds, scored in each layer; delta with its 95 % "
+        "interval and p-value, uncorrected (sentences and seeds drawn again, the same for both).",
         ("task", "stack", "layer"),
     ),
     "rewound": Table(
@@ -251,14 +253,48 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
         "controls": False,
         "random": False,
     }
-    before, after = (
-        _found(inputs.ask("edge-probing", [model], inputs.corpora, asked))
-        for model in inputs.models
-    )
+    answers = [
+        inputs.ask("edge-probing", [model], inputs.corpora, asked) for model in inputs.models
+    ]
+    before, after = map(_found, answers)
     keys = ["task", "stack", "layer", "metric"]
     both = before.merge(after, on=keys, suffixes=("_before", "_after"))
     both = both.rename(columns={"mean_before": "before", "mean_after": "after"})
-    return both.assign(delta=both["after"] - both["before"])
+    both = both.assign(delta=both["after"] - both["before"])
+    old, new = map(_counts, answers)
+    tests = [
+        _paired(old[layer], new[layer], inputs.seed)
+        for layer in zip(both["task"], both["stack"], both["layer"], strict=True)
+    ]
+    return both.assign(
+        **dict(zip(("lower", "upper", "p_value"), zip(*tests, strict=True), strict=True))
+    )
+
+
+def _counts(answer: Answer) -> dict[tuple[str, str, int], Floats]:
+    """Right, said and there of each layer's probes.  # [seeds, sentences, 3] each"""
+    scores, counts = answer.tables["scores"].reset_index(drop=True), answer.arrays["counts"]
+    own = (scores["encoder"] == "model") & ~scores["control"].astype(bool)
+    found: dict[tuple[str, str, int], Floats] = {}
+    for mode in ("lexical", "layer"):  # layer 0 is both
+        some = scores[own & (scores["mode"] == mode)]
+        for (task, stack, layer), rows in some.groupby(["task", "stack", "layer"]):
+            found.setdefault((task, stack, layer), np.asarray(counts)[rows.index].astype(float))
+    return found
+
+
+def _paired(old: Floats, new: Floats, seed: int) -> tuple[float, float, float]:
+    """Interval and p-value of the change of micro-F1.  # [seeds, sentences, 3] twice"""
+    draws = resampled(np.stack([old, new]), _f1, seed)  # [2, draws]
+    change = draws[1] - draws[0]
+    lower, upper = interval(change)
+    return float(lower), float(upper), float(p_value(change))
+
+
+def _f1(sums: Floats) -> Floats:
+    """2 · right / (said + there).  # [..., 3] -> [...]"""
+    found: Floats = 2 * sums[..., 0] / np.maximum(sums[..., 1] + sums[..., 2], 1)
+    return found
 
 
 def _found(answer: Answer) -> pd.DataFrame:

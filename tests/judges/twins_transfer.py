@@ -1,0 +1,72 @@
+"""What `frozen-vs-finetuned` and `drift` claim where there is nothing to claim.
+
+Each function gets a random twin, a corpus and a seed and returns how many claims were tried, how
+many false ones were made, and the level they were made at. Costs seconds each with a tiny twin.
+"""
+
+import random
+from typing import Any
+
+from tests.judges.in_process import Asking, run
+from workbench.corpora.corpus import Corpus
+
+Claims = tuple[int, int, float]
+LEVEL = 0.05
+SIZES = {"train": 40, "dev": 20, "test": 60}
+
+
+def random_labels(corpus: Any, seed: int) -> Corpus:
+    """The corpus' sentences with a label drawn for each, which nothing in them tells."""
+    drawn = random.Random(f"labels {seed}")
+    parts = {}
+    for split, size in SIZES.items():
+        docs = list(corpus.docs(split, size))
+        copies = [type(doc)(doc.vocab, words=[word.text for word in doc]) for doc in docs]
+        for doc in copies:
+            doc._.labels = {"coin": drawn.choice(["heads", "tails", "tails"])}
+        parts[split] = copies
+    return Corpus("coins", {name: (lambda own=own: iter(own)) for name, own in parts.items()})
+
+
+def fine_tuning_helps(twin: Any, corpus: Any, seed: int) -> Claims:
+    """No method may win over the frozen model on labels drawn at random."""
+    result = run(
+        "frozen-vs-finetuned", [twin], [random_labels(corpus, seed)], seed, Asking(), "test",
+        tasks=("coin",), methods=("fine-tuned", "bitfit"), strong=False, seeds=(0, 1), epochs=2,
+        rates=(1e-3,), ridges=(1000.0, 10.0),
+    )  # fmt: skip
+    verdicts = result.tables["delta"]["verdict"]
+    return len(verdicts), int((verdicts == "helps").sum()), LEVEL
+
+
+def heads_that_learn(twin: Any, corpus: Any, seed: int) -> Claims:
+    """No head may be better than the majority by more than chance on labels drawn at random."""
+    result = run(
+        "frozen-vs-finetuned", [twin], [random_labels(corpus, seed + 1000)], seed, Asking(), "test",
+        tasks=("coin",), methods=("bitfit",), strong=True, seeds=(0, 1), epochs=2, rates=(1e-3,),
+        ridges=(1000.0, 10.0),
+    )  # fmt: skip
+    learned = result.tables["means"]["learned"]
+    return len(learned), int(learned.sum()), LEVEL
+
+
+def drift_of_a_copy(twin: Any, corpus: Any, seed: int) -> Claims:
+    """A model and its copy: no loss, no probe and no head has changed."""
+    from workbench.models.fresh import copied
+
+    sizes = {"max_train": 40, "max_dev": 20, "max_test": 30}
+    result = run(
+        "drift", [twin, copied(twin)], [corpus], seed, Asking(), "test", limit=20, probe=True,
+        tasks=("pos",), **sizes,
+    )  # fmt: skip
+    losses, probing = result.tables["losses"], result.tables["probing"]
+    heads = result.tables["heads"]
+    false = (
+        int(((losses["lower"] > 0) | (losses["upper"] < 0)).sum())
+        + int((probing["p_value"] < LEVEL).sum())
+        + int((heads["lower"] > 1e-9).sum())
+    )
+    return len(losses) + len(probing) + len(heads), false, LEVEL
+
+
+TWINS = (fine_tuning_helps, heads_that_learn, drift_of_a_copy)
