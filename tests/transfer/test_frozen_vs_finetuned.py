@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 import workbench as wb
+from tests.judges.in_process import Asking
+from tests.judges.in_process import run as here
 from workbench.errors import WorkbenchError
 from workbench.runs.launch import remove
-from workbench.runs.run import Run, all_runs, open_run
+from workbench.runs.run import all_runs
 
 QUICK: dict[str, Any] = {
     "max_train": 40, "max_dev": 20, "max_test": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
@@ -24,18 +26,17 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield
 
 
-@pytest.fixture(scope="module")
-def table(_runs: None) -> Run:
-    return wb.run("frozen-vs-finetuned", model=["mini:bert", "mini:gpt"], corpus="primer", **QUICK)
-
-
-def test_every_cell_is_a_run_and_the_table_is_what_they_say(table: Run) -> None:
+def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
+    asking = Asking()
+    models = [wb.load("mini:bert"), wb.load("mini:elmo")]
+    table = here("frozen-vs-finetuned", models, [wb.read("primer")], asking=asking, **QUICK)
+    answers = {each.name: each for each in asking.answers}
     cells = table.tables["cells"]
     assert len(cells) == 2 * 2 * 3, "models, tasks, and ways"
     delta, means = table.tables["delta"], table.tables["means"]
     assert list(zip(delta["task"], delta["model"], strict=True)) == [
         ("sentiment", "mini:bert"), ("relatedness", "mini:bert"),
-        ("sentiment", "mini:gpt"), ("relatedness", "mini:gpt"),
+        ("sentiment", "mini:elmo"), ("relatedness", "mini:elmo"),
     ]  # fmt: skip
     value = means.set_index(["task", "model", "method", "head"])["value"]
     for _, row in delta.iterrows():
@@ -47,45 +48,43 @@ def test_every_cell_is_a_run_and_the_table_is_what_they_say(table: Run) -> None:
         assert row["lower"] <= row["upper"] and 0 < row["p_value"] <= 1
         assert np.isnan(row["majority"]) == (row["task"] == "relatedness")
     for _, cell in cells.iterrows():
-        scores = open_run(cell["run"]).tables["scores"]
+        scores = answers[cell["run"]].tables["scores"]
         (metric,) = means.query("task == @cell.task")["metric"].unique()
         own = scores.query(f"split == 'test' and metric == {metric!r}")["value"]
         told = value[(cell["task"], cell["model"], cell["method"], cell["head"])]
         assert told == pytest.approx(own.mean())
-    assert set(table.tables["scores"]["model"]) == {"mini:bert", "mini:gpt"}
+    assert set(table.tables["scores"]["model"]) == {"mini:bert", "mini:elmo"}
 
 
-def test_what_was_computed_once_is_not_computed_again(table: Run) -> None:
+def test_what_was_computed_once_is_not_computed_again() -> None:
+    one = {**QUICK, "tasks": ["sentiment"], "strong": False}
+    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", **one)
     before = {run.name: now.ended for run, now in all_runs()}
     first = pd.DataFrame(table.tables["delta"])
     remove(table)
-    again = wb.run("frozen-vs-finetuned", model=["mini:bert", "mini:gpt"], corpus="primer", **QUICK)
+    again = wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", **one)
     assert again.name == table.name and pd.DataFrame(again.tables["delta"]).equals(first)
     larger = wb.run(
         "frozen-vs-finetuned",
         model="mini:bert",
         corpus="primer",
-        **{**QUICK, "methods": ["fine-tuned", "bitfit"]},
+        **{**one, "methods": ["fine-tuned", "bitfit"]},
     )
     after = {run.name: now.ended for run, now in all_runs()}
     kept = {name: ended for name, ended in before.items() if name != table.name}
     assert kept.items() <= after.items()
     new = [name for name in after if name not in before]
-    assert len([name for name in new if name.startswith("finetune")]) == 2, "bitfit, of two tasks"
+    assert len([name for name in new if name.startswith("finetune")]) == 1, "bitfit"
     assert set(larger.tables["delta"]["method"]) == {"fine-tuned", "bitfit"}
 
 
 def test_a_method_that_a_model_cannot_take_is_told_before_anything_is_learnt() -> None:
-    before = {run.name for run, _ in all_runs() if run.name.startswith("finetune")}
+    asking = Asking()
+    models = [wb.load("mini:bert"), wb.load("mini:elmo")]
+    how = {**QUICK, "methods": ["lora"]}
     with pytest.raises(WorkbenchError, match="cannot be adapted by lora") as told:
-        wb.run(
-            "frozen-vs-finetuned",
-            model=["mini:bert", "mini:elmo"],
-            corpus="primer",
-            **{**QUICK, "methods": ["lora"]},
-        )
-    assert "mini:elmo" in str(told.value)
-    assert {run.name for run, _ in all_runs() if run.name.startswith("finetune")} == before
+        here("frozen-vs-finetuned", models, [wb.read("primer")], asking=asking, **how)
+    assert "mini:elmo" in str(told.value) and not asking.questions
 
 
 def test_frozen_alone_is_held_against_nothing() -> None:
@@ -113,6 +112,6 @@ def test_of_several_corpora_each_is_scored_on_the_part_it_has(tmp_path: Any) -> 
             rows = [f"a {'good' if n % 2 else 'bad'} dog, {name} {n}\t{n % 2}\n" for n in range(40)]
             (tmp_path / name / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
     how = {**QUICK, "tasks": [], "strong": False}
-    corpora = [str(tmp_path / name) for name in ("one", "other")]
-    run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=corpora, **how)
+    corpora = [wb.read(str(tmp_path / name)) for name in ("one", "other")]
+    run = here("frozen-vs-finetuned", [wb.load("mini:bert")], corpora, split="test", **how)
     assert run.tables["delta"]["task"].tolist() == ["one", "other"]

@@ -116,3 +116,13 @@ def test_the_stories_stand_for_the_tasks_of_the_primer() -> None:
     EXPERIMENT.fits(primer, Finetune())
     with pytest.raises(WorkbenchError, match=r"no task 'sentimnt'[\s\S]*sentiment"):
         EXPERIMENT.fits(primer, Finetune(task="sentimnt"))
+
+
+@pytest.mark.parametrize("experiment", ["finetune", "frozen-vs-finetuned", "drift", "pretraining"])
+@pytest.mark.parametrize(("old", "new"), [("train", "max_train"), ("dev", "max_dev")])
+def test_an_old_name_of_a_size_leads_to_the_new_one(experiment: str, old: str, new: str) -> None:
+    from workbench.experiment import EXPERIMENTS
+    from workbench.runs.asking import checked_settings
+
+    with pytest.raises(WorkbenchError, match=f"Did you mean '{new}'"):
+        checked_settings(EXPERIMENTS[experiment], {old: 5})

@@ -192,7 +192,7 @@ def _tables(
         }  # fmt: skip
         decided = {"metric": task.metric, "value": task.sign * trial.learnt.score}
         if trial.seed == first:
-            rates.append({**key, "learning_rate": trial.rate, **decided})
+            rates.append({**key, "learning_rate": trial.rate, "ridge": trial.ridge, **decided})
         if trial.rate or trial.seed == first:  # an optimum is the same for every seed
             learning += [{**own, "step": n, "loss": v} for n, v in enumerate(trial.learnt.losses)]
             numbers = range(1, len(trial.learnt.dev) + 1) if trial.rate else [trial.learnt.epoch]
