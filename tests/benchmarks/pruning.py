@@ -34,7 +34,7 @@ from workbench.models.removal import without
 from workbench.models.tiny import _tokenizer
 from workbench.pruning.ablation import ablated
 from workbench.pruning.gating import closed, heads_of, opened
-from workbench.pruning.gradients import slopes_of
+from workbench.pruning.gradients import gate_gradients
 from workbench.pruning.texts import asked
 
 RESULTS = Path(__file__).parent / "results"
@@ -97,7 +97,7 @@ def one_by_one(net: HuggingFace, aim: Aim, questions: list[Question]) -> torch.T
 
 def curve(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
     """Importance once, then ten smaller models."""
-    found = slopes_of(net, aim, questions)
+    found = gate_gradients(net, aim, questions)
     order = [found.heads[place] for place in found.importance().argsort()]
     steps = [round(step * len(order) / 10) for step in range(11)]
     return [asked(without(net, order[:step]), aim, questions).value("loss") for step in steps]
@@ -145,7 +145,7 @@ def main() -> None:
         "prefix": lambda: ours(net, aim, questions, heads, most),
         "batched": lambda: ours(net, aim, questions, heads, None),
         "one_by_one": lambda: one_by_one(net, aim, questions),
-        "importance": lambda: slopes_of(net, aim, questions).importance(),
+        "importance": lambda: gate_gradients(net, aim, questions).importance(),
         "whole": lambda: whole(net, aim, questions),
         "curve": lambda: curve(net, aim, questions),
     }

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.heads.conftest import Silent
+from tests.judges.odd import odd_corpus, odd_model, run_here
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.huggingface import HuggingFace
@@ -19,12 +21,15 @@ HEAD = {"stack", "kind", "layer", "head"}
 COLUMNS = {
     ("head-importance", "importance"): {*HEAD, "importance", "importance_normalised", "n"},
     ("head-ablation", "ablation"): {
-        *HEAD, "metric", "base", "ablated", "delta", "lower", "upper", "p_value", "mode",
+        *HEAD, "metric", "base", "ablated", "delta", "lower", "upper", "p_value", "mode", "matters",
     },
     ("head-pruning", "curve"): {
         "method", "seed", "rescored", "heads_removed", "fraction", "metric", "value", "parameters",
         "seconds", "memory",
     },
+    ("head-pruning", "summary"): {"area", "p_value", "better"},
+    ("head-pruning", "kept"): {"against", "delta", "lower", "upper", "p_value", "converged"},
+    ("head-gates", "survival"): {"random", "p_random", "better", "lower", "upper", "converged"},
     ("head-gates", "gates"): {"lambda", "stack", "layer", "head", "p_open", "kept"},
 }  # fmt: skip
 QUICK: dict[str, dict[str, Any]] = {
@@ -42,11 +47,17 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield
 
 
+@cache
 def _run(experiment: str, model: str) -> Result:
-    """In this process, which is what a run does in one of its own."""
+    """In this process, which is what a run does in one of its own; once."""
+    return _result(experiment, model, "primer", {"limit": 40, **QUICK[experiment]})
+
+
+def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) -> Result:
     kind = EXPERIMENTS[experiment]
-    inputs = Inputs((wb.load(f"mini:{model}"),), (wb.read("primer"),), "test", limit=40)
-    return kind.run(inputs, kind.settings(**{"limit": 40, **QUICK[experiment]}), Silent())
+    chosen = kind.settings(**settings)
+    inputs = Inputs((wb.load(f"mini:{model}"),), (wb.read(corpus),), "test", limit=chosen.limit)
+    return kind.run(inputs, chosen, Silent())
 
 
 @pytest.mark.parametrize("experiment", QUICK)
@@ -64,6 +75,44 @@ def test_every_experiment_answers_of_every_kind_of_model(experiment: str, model:
             assert columns <= set(found.tables[name].columns)
     for draw in kind.drawings().values():
         assert draw(found.tables).data
+    assert found.tables["baseline"]["better"].all()  # trained models are
+    assert not any("trivial baseline" in each.text for each in found.caveats)
+    if "converged" in found.tables.get("survival", ()):
+        assert not found.tables["survival"]["converged"].any()  # after 10 steps
+        assert any("--steps" in each.text for each in found.caveats)
+
+
+def test_random_weights_are_not_better_than_their_baseline_and_no_head_matters() -> None:
+    corpus = odd_corpus({"train": 20, "test": 40}, longest=20)
+    model = odd_model(corpus)
+    found = run_here("head-ablation", model, corpus)
+    assert not found.tables["baseline"]["better"].any()
+    assert (found.tables["ablation"]["p_value"] < 0.05).any()  # the loss does change
+    assert not found.tables["ablation"]["matters"].any()
+    (said,) = (each.text for each in found.caveats if "trivial baseline" in each.text)
+    assert "loss" in said and "accuracy" in said
+
+
+def test_a_head_matters_where_the_score_is_surely_worse_without_it() -> None:
+    table = _run("head-ablation", "gpt").tables["ablation"]
+    worse = np.where(table["metric"] == "loss", table["delta"] > 0, table["delta"] < 0)
+    assert (table["matters"] == (worse & (table["p_value"] < 0.05))).all()
+    assert table["matters"].any() and not table["matters"].all()
+
+
+def test_splits_have_sizes_of_their_own() -> None:
+    """`limit` is of each split; `max_train` and its like of one."""
+    settings = {"steps": 1, "texts": 100, "lambdas": [0.1], "budgets": []}
+    inputs = Inputs((), (odd_corpus({"train": 150, "dev": 210, "test": 60}),), "test")
+    kind = EXPERIMENTS["head-gates"].settings
+    for more, sizes in (
+        ({}, (100, 200, 60)),
+        ({"limit": 30}, (30, 30, 30)),
+        ({"limit": 30, "max_train": 50, "max_test": 7}, (50, 30, 7)),
+    ):
+        parts = kind(**settings, **more).parts(inputs, 100)
+        assert (len(parts.train), len(parts.dev), len(parts.test)) == sizes
+    assert len(EXPERIMENTS["head-pruning"].settings(max_dev=5).parts(inputs, 100, 5).dev) == 5
 
 
 def test_heads_and_pairs_agree_with_one_another() -> None:
@@ -82,6 +131,18 @@ def test_heads_and_pairs_agree_with_one_another() -> None:
     assert tables["agreement"]["spearman"].abs().max() <= 1
 
 
+def test_a_classifier_that_is_not_better_than_its_majority_says_so() -> None:
+    """Two steps teach nothing; and they are marked as cut off."""
+    settings = {"task": "sentiment", "fit": 2, "limit": 40, "recover": 0, "steps": 1, "prune": 0.1,
+                "methods": ["importance", "random"], "by": "magnitude"}  # fmt: skip
+    found = _result("head-pruning", "bert", "primer/sentiment", settings)
+    table = found.tables["classifier"].set_index(["share", "metric"])
+    assert not table["converged"].any() and not table["better"].any()
+    said = " ".join(each.text for each in found.caveats)
+    assert "trivial baseline" in said and "fitting (2)" in said
+    assert not found.tables["summary"]["better"].any()
+
+
 SENTIMENT = {"task": "sentiment", "fit": 150, "rate": 5e-4, "recover": 60, "steps": 2, "seeds": 1,
              "choosing": 100, "prune": 0.3, "limit": 300, "methods": ["importance"]}  # fmt: skip
 
@@ -97,6 +158,9 @@ def test_a_classifier_is_fitted_pruned_recovered_saved_and_opened_anew(classifie
     kept = classifier.tables["kept"].set_index(["stage", "metric"])
     whole, last = kept.loc[("whole", "accuracy")], kept.loc[("recovered", "accuracy")]
     assert whole["value"] > 0.9 and last["value"] > 0.9
+    fitted = classifier.tables["classifier"].set_index(["share", "metric"])
+    assert fitted["better"].all() and (fitted["best_step"] <= fitted["steps"]).all()
+    assert fitted.loc[(1.0, "accuracy"), "value"] == pytest.approx(whole["value"])
     as_long = kept.loc[("whole, tuned", "accuracy")]  # what fine-tuning alone brings
     assert as_long["heads"] == 16 and as_long["value"] >= whole["value"]
     assert last["heads"] == 11 and last["size"] < 0.95 * whole["size"]
@@ -147,12 +211,9 @@ def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
     ("experiment", "model", "corpus", "settings", "said"),
     [
         ("head-importance", "mini:elmo", "primer", {}, "attention heads"),
-        ("head-pruning", "mini:bert", "primer", {"task": "sentiment"}, "no text has a class"),
-        ("head-pruning", "mini:t5", "primer/sentiment", {"task": "sentiment"}, "writes text"),
         ("head-pruning", "mini:bert", "primer", {"limit": 40, "prune": 2}, "prune"),
         ("head-pruning", "mini:bert", "primer", {"methods": ["luck"]}, "luck"),
         ("head-gates", "mini:bert", "primer", {"lambdas": [], "budgets": []}, "a price"),
-        ("head-importance", "mini:bert", "primer/sentiment", {"label": "sentiment"}, "own loss"),
         ("head-gates", "mini:bert", "primer", {"lambdas": [-1]}, "lambdas"),
         ("head-gates", "mini:bert", "primer", {"budgets": [0]}, "budgets"),
         ("head-ablation", "mini:bert", "primer", {"mode": "nought"}, "mode"),
@@ -165,11 +226,27 @@ def test_what_cannot_be_asked_is_told(
         wb.run(experiment, model=model, corpus=corpus, **settings)
 
 
+@pytest.mark.parametrize(
+    ("experiment", "model", "corpus", "settings", "said"),
+    [
+        ("head-pruning", "bert", "primer", {"task": "sentiment"}, "no text has a class"),
+        ("head-pruning", "t5", "primer/sentiment", {"task": "sentiment"}, "writes text"),
+        ("head-importance", "bert", "primer/sentiment", {"label": "sentiment"}, "own loss"),
+    ],
+)
+def test_what_is_seen_only_once_all_is_open_is_told(
+    experiment: str, model: str, corpus: str, settings: dict[str, Any], said: str
+) -> None:
+    """Before anything is learnt; in this process, for a run of its own starts in seconds."""
+    with pytest.raises(WorkbenchError, match=said):
+        _result(experiment, model, corpus, {"limit": 40, **settings})
+
+
 @pytest.mark.slow
 def test_a_corpus_whose_classes_the_model_does_not_know_is_told(classifier: Run) -> None:
     with pytest.raises(WorkbenchError, match="tells negative, positive apart"):
         wb.run("head-importance", model=classifier.name, corpus="primer/entailment", limit=20)
-    with pytest.raises(WorkbenchError, match="two texts at least"):
+    with pytest.raises(WorkbenchError, match="cannot be divided"):
         wb.run("head-gates", model="mini:bert", corpus=str(_one_text(classifier.path.parent)))
 
 

@@ -1,20 +1,21 @@
 """Gates that learn: their distribution, their budgets, and the heads that they must keep."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 import torch
 
 from workbench.errors import WorkbenchError
-from workbench.models.learning import Plan, learn
+from workbench.models.learning import CHECK, PATIENCE, Plan, learn, loss_of
 from workbench.models.removal import units, without
 from workbench.pruning.ablation import ablated
 from workbench.pruning.asking import Asking
 from workbench.pruning.gates import Gates, hard_concrete, open_probability, relaxed_subset
 from workbench.pruning.gating import heads_of
 
+RATE = 0.2  # of gates
 Mini = Callable[..., Asking]
 
 
@@ -43,10 +44,21 @@ def test_a_subset_has_its_size_and_becomes_a_choice(size: int) -> None:
     assert float(hard.topk(size).values.min()) > 0.9
 
 
-def _learnt(asked: Asking, size: int | None, price: float) -> list[tuple[int, int]]:
-    all_ = units(asked.model)
-    gates = Gates(asked.model, all_, 0, size)
-    plan = Plan(150, texts=20)
+def _learnt(
+    asked: Asking, size: int | None, price: float, steps: int = 80
+) -> list[tuple[int, int]]:
+    return [
+        head for unit in _gates(asked, size, price, steps).kept() for head in _unit(asked, unit)
+    ]
+
+
+def _unit(asked: Asking, unit: int) -> Sequence[tuple[int, int]]:
+    return units(asked.model)[unit].heads
+
+
+def _gates(asked: Asking, size: int | None, price: float, steps: int = 80) -> Gates:
+    gates = Gates(asked.model, units(asked.model), 0, size)
+    plan = Plan(steps, texts=12)
     learn(
         asked.model,
         asked.aim,
@@ -56,10 +68,10 @@ def _learnt(asked: Asking, size: int | None, price: float) -> list[tuple[int, in
         told=lambda step, loss: gates.cool(step / plan.steps),
         taps=gates.drawn,
         weights=[],
-        more=[{"params": [gates.scores], "lr": 0.1}],
+        more=[{"params": [gates.scores], "lr": RATE}],
         penalty=(lambda: price * open_probability(gates.scores).sum()) if size is None else None,
     )
-    return [head for unit in gates.kept() for head in all_[unit].heads]
+    return gates
 
 
 def _lost(asked: Asking) -> dict[tuple[int, int], float]:
@@ -72,8 +84,10 @@ def _lost(asked: Asking) -> dict[tuple[int, int], float]:
 
 def test_a_head_stays_open_if_it_is_worth_its_price(mini: Mini) -> None:
     """And closes if it is worth much less."""
-    asked = mini("gpt", 60)
-    kept, price = set(_learnt(asked, None, 0.1)), 0.1
+    asked, price = mini("gpt", 60), 0.1
+    gates = _gates(asked, None, price)
+    kept = {head for unit in gates.kept() for head in _unit(asked, unit)}
+    assert gates.converged(RATE) and not gates.converged(0.01)  # too slow to close and open again
     lost = _lost(asked)
     assert {head for head, worth in lost.items() if worth > 1.5 * price} <= kept
     assert not {head for head, worth in lost.items() if worth < price / 4} & kept
@@ -90,7 +104,7 @@ def test_gates_alone_learn_and_weights_stay(mini: Mini) -> None:
     asked = mini("bert")
     before = asked.model.content_hash
     del asked.model.content_hash
-    _learnt(asked, None, 0.01)
+    assert not _gates(asked, None, 0.01, 20).converged(RATE)  # too few steps
     assert asked.model.content_hash == before
     assert all(weight.requires_grad for weight in asked.model.net.parameters())
 
@@ -106,7 +120,27 @@ def test_learning_lowers_the_loss_and_is_the_same_again(mini: Mini) -> None:
                   told=lambda step, loss: told.append(step))
         )  # fmt: skip
     assert runs[0] == runs[1] and told == 2 * [10, 20, 30]
-    assert np.mean(runs[0][-5:]) < np.mean(runs[0][:5]) - 0.2
+    losses = runs[0].losses
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.2
+
+
+def test_learning_stops_where_dev_does_and_takes_the_best_weights(mini: Mini) -> None:
+    """On four texts it learns them by heart: dev gets worse, and the best weights come back."""
+    asked = mini("gpt")
+    model, dev = without(asked.model, []), asked.questions
+    found = learn(model, asked.aim, asked.batch, range(4), Plan(400, 3e-3, texts=4), dev=dev)
+    assert found.converged and len(found.losses) < 400
+    assert found.dev[found.best] == min(found.dev.values()) < max(found.dev.values())
+    assert len(found.losses) == found.best + CHECK * PATIENCE
+    assert loss_of(model, asked.aim, dev) == pytest.approx(found.dev[found.best], abs=1e-6)
+
+
+def test_learning_that_is_cut_off_is_not_converged(mini: Mini) -> None:
+    asked = mini("gpt")
+    model = without(asked.model, [(0, 0), (1, 2), (3, 3)])
+    plan = Plan(2 * CHECK, 1e-4, texts=10)
+    found = learn(model, asked.aim, asked.batch, range(30), plan, dev=asked.questions)
+    assert not found.converged and found.best == 2 * CHECK and list(found.dev) == [0, 10, 20]
 
 
 def test_a_rate_that_is_too_high_is_told(mini: Mini) -> None:

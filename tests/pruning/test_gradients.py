@@ -1,4 +1,4 @@
-"""Importance: slopes of single texts, all in one backward pass."""
+"""Importance: gradients of single texts, all in one backward pass."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,15 +14,17 @@ from workbench.engine.taps import Gate
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.asking import Asking, asking_of
 from workbench.pruning.gating import heads_of, opened
-from workbench.pruning.gradients import Slopes, slopes_of
+from workbench.pruning.gradients import GateGradients, gate_gradients
+from workbench.pruning.texts import Texts
 
 Mini = Callable[..., Asking]
+ONE_EACH = Texts(np.zeros(2), np.zeros(2), np.ones(2))  # two texts of one piece
 QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
 
 
 @pytest.fixture
 def in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mini]:
-    """A built-in model in float64: float32 leaves T5 four digits of a slope."""
+    """A built-in model in float64: float32 leaves T5 four digits of a gradient."""
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     torch.set_default_dtype(torch.float64)
 
@@ -39,23 +41,23 @@ def in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mini]:
 @QUARTET
 def test_all_texts_at_once_are_as_one_by_one(name: str, in_double: Mini) -> None:
     asked = in_double(name)
-    together = slopes_of(asked.model, asked.aim, asked.questions)
+    together = gate_gradients(asked.model, asked.aim, asked.questions)
     alone = []
     for question in asked.questions:
         for row in range(len(question)):
             one = question.take(torch.tensor([row]))
             gates = opened(asked.model, 1).requires_grad_(True)
             nats = asked.aim.answer(asked.model, one, [Gate(gates)]).nats.sum()
-            (slope,) = torch.autograd.grad(nats, gates)
-            alone.append([float(slope[0, site, head]) for site, head in together.heads])
-    assert np.allclose(together.slopes, alone, rtol=0, atol=1e-9)
-    assert np.abs(together.slopes).max() > 0.1
+            (gradient,) = torch.autograd.grad(nats, gates)
+            alone.append([float(gradient[0, site, head]) for site, head in together.heads])
+    assert np.allclose(together.values, alone, rtol=0, atol=1e-9)
+    assert np.abs(together.values).max() > 0.1
 
 
 @QUARTET
-def test_a_slope_is_what_a_little_of_a_gate_changes(name: str, mini: Mini) -> None:
+def test_a_gradient_is_what_a_little_of_a_gate_changes(name: str, mini: Mini) -> None:
     asked = mini(name)
-    found = slopes_of(asked.model, asked.aim, asked.questions)
+    found = gate_gradients(asked.model, asked.aim, asked.questions)
     question, little = asked.questions[0], 2e-3
     for place, (site, head) in list(enumerate(found.heads))[::5]:
         sums = []
@@ -65,21 +67,21 @@ def test_a_slope_is_what_a_little_of_a_gate_changes(name: str, mini: Mini) -> No
             with torch.no_grad():
                 answer = asked.aim.answer(asked.model, question, [Gate(gates)])
             sums.append(answer.nats.double())
-        slope = ((sums[0] - sums[1]) / (2 * little)).numpy()
-        apart = np.abs(found.slopes[: len(question), place] - slope)
+        wanted = ((sums[0] - sums[1]) / (2 * little)).numpy()
+        apart = np.abs(found.values[: len(question), place] - wanted)
         assert np.median(apart) < 0.02 and np.quantile(apart, 0.9) < 0.1  # a relu has corners
 
 
 def test_effects_of_texts_do_not_cancel() -> None:
-    """What helps one text and harms another as much matters: the batch's slope would be nought."""
-    found = Slopes([(0, 0), (0, 1)], np.array([[3.0, 0.1], [-3.0, 0.1]]), np.array([1.0, 1.0]))
+    """What helps one text and harms another as much matters: the batch's gradient would be zero."""
+    found = GateGradients([(0, 0), (0, 1)], np.array([[3.0, 0.1], [-3.0, 0.1]]), ONE_EACH)
     assert found.importance().tolist() == [3.0, 0.1]
-    assert found.slopes.sum(0)[0] == 0
+    assert found.values.sum(0)[0] == 0
 
 
 def test_heads_of_one_gate_add_up_text_by_text() -> None:
-    slopes = Slopes([(0, 0), (1, 0)], np.array([[1.0, -1.0], [2.0, 2.0]]), np.array([1.0, 1.0]))
-    assert slopes.together([[(0, 0), (1, 0)], [(0, 0)]]).tolist() == [2.0, 1.5]
+    found = GateGradients([(0, 0), (1, 0)], np.array([[1.0, -1.0], [2.0, 2.0]]), ONE_EACH)
+    assert found.together([[(0, 0), (1, 0)], [(0, 0)]]).tolist() == [2.0, 1.5]
 
 
 @QUARTET
@@ -94,7 +96,7 @@ def test_a_head_that_writes_nothing_is_of_no_importance(name: str, mini: Mini) -
             part.weight[:] = mini(name).model.net.state_dict()[_name(model, part)]
             part.weight[: part.weight.shape[0] // 4] = 0
     asked = mini(name)
-    found = slopes_of(model, asked.aim, asked.questions)
+    found = gate_gradients(model, asked.aim, asked.questions)
     numbers = dict(zip(found.heads, found.importance(), strict=True))
     assert numbers[0, 0] == 0
     assert numbers[0, 1] > 0
@@ -116,20 +118,20 @@ def test_more_of_a_value_and_less_of_its_output_change_no_importance(mini: Mini)
         module.value.weight.mul_(8)
         module.value.bias.mul_(8)
         output.weight.div_(8)
-    before = slopes_of(asked.model, asked.aim, asked.questions).importance()
-    after = slopes_of(model, asked.aim, asked.questions).importance()
+    before = gate_gradients(asked.model, asked.aim, asked.questions).importance()
+    after = gate_gradients(model, asked.aim, asked.questions).importance()
     assert np.allclose(before, after, rtol=1e-4, atol=1e-6)
 
 
 def test_nothing_is_left_behind(mini: Mini) -> None:
-    """Weights may learn again, and have no slopes of their own; two passes are not added up."""
+    """Weights may learn again, and have no gradients of their own; two passes are not added up."""
     asked = mini("bert")
-    one, other = (slopes_of(asked.model, asked.aim, asked.questions) for _ in range(2))
-    assert np.array_equal(one.slopes, other.slopes)
+    one, other = (gate_gradients(asked.model, asked.aim, asked.questions) for _ in range(2))
+    assert np.array_equal(one.values, other.values)
     assert all(w.requires_grad and w.grad is None for w in asked.model.net.parameters())
 
 
-def test_a_sure_answer_has_no_slope_though_all_depends_on_it() -> None:
+def test_a_sure_answer_has_no_gradient_though_all_depends_on_it() -> None:
     """The head that answers every question: to first order it is worth nothing."""
     from tests.pruning.models import INDUCTION
     from workbench.pruning.ablation import ablated
@@ -137,9 +139,9 @@ def test_a_sure_answer_has_no_slope_though_all_depends_on_it() -> None:
     model = planted()
     asked = asking_of(model, texts(model), "", 0)
     heads = heads_of(model)
-    slopes = dict(
-        zip(heads, slopes_of(model, asked.aim, asked.questions).importance(), strict=True)
+    importance = dict(
+        zip(heads, gate_gradients(model, asked.aim, asked.questions).importance(), strict=True)
     )
     found = ablated(model, asked.aim, asked.questions, [[head] for head in heads])
     lost = dict(zip(heads, found.values("loss") - found.base.value("loss"), strict=True))
-    assert slopes[INDUCTION] < 1e-3 < 1 < lost[INDUCTION]
+    assert importance[INDUCTION] < 1e-3 < 1 < lost[INDUCTION]

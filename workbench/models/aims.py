@@ -136,29 +136,38 @@ class Aim:
         right = (losses.right & losses.scored).sum(1)
         return Answer(losses.nats.sum(1), right, losses.scored.sum(1))
 
-    def guesses(
-        self, model: HuggingFace, question: Question, taps: Iterable[Tap] = ()
-    ) -> tuple[Tensor, Tensor]:
-        """Where something was asked for, and what was thought likeliest, row after row.
+    def gold(self, question: Question) -> tuple[Tensor, Tensor]:
+        """Where something is predicted, and what is right: pieces, or the class of each text.
 
-        [batch, places], and a piece for each that is true; of a classifier one class a text.
+        # [batch, pieces] bool, and the right ones row after row
         """
-        tapped: Any = _Tapped(model, list(taps))
         if self.kind == "classes":
-            logits = tapped.forward(question.text, hidden=False, logits=True).logits
-            one = torch.ones(len(question), 1, dtype=torch.bool, device=model.device)
-            return one, logits.argmax(-1)
-        text, target, asked = question.text, question.target, question.hidden
+            assert question.gold is not None, "a classifier is asked for classes"
+            return torch.ones_like(question.gold, dtype=torch.bool)[:, None], question.gold
         if self.kind == "causal":
-            seen = with_context(text)
-            before = functional.pad(seen[:, 1:], (0, 1))
-            return seen, logits_of(tapped, text, before).argmax(-1)
-        if self.kind == "seq2seq":
-            assert target is not None, "a decoder has something to write"
-            return target.mask, logits_of(tapped, text, target.mask, target).argmax(-1)
-        assert asked is not None, "a masked model has something to find"
-        read = masked(text, asked, mask_of(model.net, model.tokenizer))
-        return asked, logits_of(tapped, read, asked).argmax(-1)
+            places, text = with_context(question.text), question.text
+        elif self.kind == "seq2seq":
+            assert question.target is not None, "a decoder has something to write"
+            places, text = question.target.mask, question.target
+        else:
+            assert question.hidden is not None, "a masked model has something to find"
+            places, text = question.hidden, question.text
+        return places, text.ids[places]
+
+    def guesses(self, model: HuggingFace, question: Question, taps: Iterable[Tap] = ()) -> Tensor:
+        """What the model finds likeliest at each place of `gold`, row after row."""
+        tapped: Any = _Tapped(model, list(taps))
+        places, _ = self.gold(question)
+        text = question.text
+        if self.kind == "classes":
+            found: Tensor = tapped.forward(text, hidden=False, logits=True).logits
+        elif self.kind == "causal":
+            found = logits_of(tapped, text, functional.pad(places[:, 1:], (0, 1)))
+        elif self.kind == "seq2seq":
+            found = logits_of(tapped, text, places, question.target)
+        else:
+            found = logits_of(tapped, masked(text, places, mask_of(model.net, model.tokenizer)), places)
+        return found.argmax(-1)
 
     def _losses(self, tapped: Any, model: HuggingFace, question: Question) -> Losses:
         if self.kind == "causal":

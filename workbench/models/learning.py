@@ -1,12 +1,16 @@
-"""A short fine-tuning: all weights, AdamW, a rate that falls to nothing; by any `Aim`.
+"""A short fine-tuning with AdamW, by the loss of any `Aim`: all weights, or gates alone.
 
-For what has to be mended or fitted, not for training from nothing (`workbench.training`). Batches
-are drawn anew each round from the seed; the weights may be frozen, so that gates alone learn.
-Costs a forward and a backward pass a step.
+For a model that is to be fitted or mended, not for training from the start (`workbench.training`).
+With dev texts, the learning rate stays after its warm-up, learning stops where the dev loss has not
+fallen for `PATIENCE` checks in a row, and the weights are those of the best check: only then is
+`converged` true. Without, every step is taken and the rate falls to zero. No weight decay: early
+stopping is what regularises. Batches are shuffled each epoch by the seed. Costs a forward and a
+backward pass a step, a forward pass over the dev texts every `CHECK` steps, and a copy of the
+weights.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -18,19 +22,34 @@ from workbench.errors import WorkbenchError
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
 
-TELL = 10  # steps
-CLIP = 1.0  # length of a step's slopes, at most
+CHECK = 10  # steps between two checks on dev, or two reports of progress
+PATIENCE = 5  # checks on dev without a lower loss
+WARM_UP = 20  # steps, at most a tenth of all
+CLIP = 1.0  # maximum norm of a step's gradient
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, how fast, and with how many texts at a time."""
+    """How many steps at most, how fast, and with how many texts at a time."""
 
     steps: int
     rate: float = 1e-4
     texts: int = 32
     seed: int = 0
-    warmup: float = 0.1  # of the steps
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """How a fine-tuning went."""
+
+    losses: list[float]  # of each step, in nats
+    dev: dict[int, float] = field(default_factory=dict)  # loss by number of steps taken
+    converged: bool = False  # stopped by dev before the steps ran out
+
+    @property
+    def best(self) -> int:
+        """The number of steps after which the weights were taken."""
+        return min(self.dev, key=self.dev.__getitem__) if self.dev else len(self.losses)
 
 
 def learn(
@@ -40,16 +59,18 @@ def learn(
     documents: Sequence[int],
     plan: Plan,
     *,
+    dev: Sequence[Question] = (),
     told: Callable[[int, float], object] | None = None,
     taps: Callable[[Question], Iterable[Tap]] | None = None,
     weights: Iterable[Tensor] | None = None,
     more: Sequence[dict[str, object]] = (),
     penalty: Callable[[], Tensor] | None = None,
-) -> list[float]:
-    """Fit the model to the documents; the loss of every step, in nats.
+) -> Learnt:
+    """Fit the model to the documents, in place.
 
-    `weights` are those that learn, all of the model's by itself; `more` are further groups with
-    rates of their own, `penalty` is added to every loss, and `taps` hang on every pass.
+    `dev` are questions that tell when to stop. `weights` are those that learn (default: all of the
+    model's); `more` are further parameter groups with learning rates of their own, `penalty` is
+    added to every loss, and `taps` hang on every pass.
     """
     if not documents:
         raise WorkbenchError("there is nothing to learn from.", where=model.name)
@@ -57,17 +78,22 @@ def learn(
     groups: list[dict[str, object]] = [{"params": own, "lr": plan.rate}] if own else []
     groups += more
     if not groups or plan.steps < 1:
-        return []
+        return Learnt([])
     optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
-    warm = max(1, round(plan.warmup * plan.steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser,
-        lambda step: min((step + 1) / warm, (plan.steps - step) / max(1, plan.steps - warm)),
-    )
+    warm = max(1, min(WARM_UP, round(0.1 * plan.steps)))
+
+    def rate(step: int) -> float:
+        falling = 1.0 if dev else (plan.steps - step) / max(1, plan.steps - warm)
+        return min((step + 1) / warm, falling)
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
     moving = [weight for group in groups for weight in group["params"]]  # type: ignore[attr-defined]
     still = [w for w in model.net.parameters() if not any(w is each for each in moving)]
     state = [(weight, weight.requires_grad) for weight in model.net.parameters()]
     losses: list[float] = []
+    checks = {0: loss_of(model, aim, dev)} if dev else {}
+    best = [weight.detach().clone() for weight in moving] if dev else []
+    waited, converged = 0, False
     try:
         for weight in still:
             weight.requires_grad_(False)
@@ -91,25 +117,51 @@ def learn(
                 torch.nn.utils.clip_grad_norm_(moving, CLIP)
                 optimiser.step()
                 schedule.step()
-                if told is not None and (len(losses) % TELL == 0 or len(losses) == plan.steps):
+                if len(losses) % CHECK and len(losses) != plan.steps:
+                    continue
+                if told is not None:
                     told(len(losses), losses[-1])
+                if not dev:
+                    continue
+                found, least = loss_of(model, aim, dev), min(checks.values())
+                checks[len(losses)] = found
+                waited = 0 if found < least else waited + 1
+                if found < least:
+                    best = [weight.detach().clone() for weight in moving]
+                if waited == PATIENCE:
+                    converged = True
+                    break
+        with torch.no_grad():
+            for weight, value in zip(moving, best, strict=False):  # none without dev
+                weight.copy_(value)
     finally:
         for weight, moved in state:
             weight.requires_grad_(moved)
             weight.grad = None
-    return losses
+    return Learnt(losses, checks, converged)
+
+
+def loss_of(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> float:
+    """Mean loss of the questions, in nats a piece or text."""
+    nats = number = 0.0
+    with torch.no_grad():
+        for question in questions:
+            answer = aim.answer(model, question)
+            nats += float(answer.nats.double().sum())
+            number += float(answer.number.sum())
+    return nats / max(number, 1.0)
 
 
 def _batches(
     model: HuggingFace, aim: Aim, batch: Batch, documents: Sequence[int], plan: Plan
 ) -> Iterable[Question]:
-    """As many as there are steps; each round in an order of its own, with other pieces hidden."""
+    """As many as there are steps; each epoch is shuffled, with other pieces hidden."""
     random = np.random.default_rng([plan.seed, 7])
-    made, round_ = 0, 0
+    made, epoch = 0, 0
     while made < plan.steps:
         order = random.permutation(list(documents)).tolist()
-        own = replace(aim, seed=plan.seed + 1000 * round_ + 1)
-        round_ += 1
+        own = replace(aim, seed=plan.seed + 1000 * epoch + 1)
+        epoch += 1
         before = made
         for start in range(0, len(order), plan.texts):
             some = order[start : start + plan.texts]

@@ -1,6 +1,7 @@
-"""What the experiments on heads ask a model: its texts, and the aim that its heads serve.
+"""What the experiments on heads measure: a model on texts, by its own loss or by classes of texts.
 
-Costs reading the corpus.
+Where something is learnt or chosen, it is on train texts, and measured on others
+(`workbench.splits`). Costs reading the corpus.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from workbench.experiment import Caveat, Inputs, Need, Settings, few_sentences
 from workbench.models.aims import Aim, Question, aim_of
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.gating import require_heads
+from workbench.splits import Parts, SplitSizes, parts_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -28,14 +30,40 @@ PREDICTS = Need(
 )
 
 
+DEV_TEXTS = 200  # where no maximum is set: enough to see a loss rise
+
+
 class Aimed(Settings):
     """What heads are measured by."""
 
     label: str = Field(
         "",
-        description="Of a classifier: the label of the corpus that it tells; found by its classes "
-        "if left out. Language models are measured by their own loss.",
+        description="Label of the corpus that a classifier predicts (default: the one that has its "
+        "classes). Language models are measured by their own loss.",
     )
+
+
+class AimedSplits(Aimed):
+    """The same where heads are chosen on one split and measured on another."""
+
+    limit: int | None = Field(
+        None, ge=1, description="Maximum number of sentences of each split (default: all)."
+    )
+    max_train: int | None = Field(
+        None, ge=1, description="Maximum number of sentences to train on (default: limit)."
+    )
+    max_test: int | None = Field(
+        None, ge=1, description="Maximum number of sentences to score (default: limit)."
+    )
+
+    def parts(self, inputs: Inputs, needed: int, dev: int | None = None) -> Parts:
+        """Train, dev and test; no more of train than the steps of learning can use."""
+        train, test = (
+            self.limit if size is None else size for size in (self.max_train, self.max_test)
+        )
+        least = needed if train is None else min(needed, train)
+        sizes = SplitSizes(least, dev or self.limit or DEV_TEXTS, test)
+        return parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
 
 
 @dataclass(frozen=True)
@@ -87,20 +115,20 @@ def _classes(docs: "Iterable[Doc]") -> set[str]:
     return {name for doc in docs for name, value in doc._.labels.items() if isinstance(value, str)}
 
 
-def caveats(asked: Asking, texts: int) -> tuple[Caveat, ...]:
-    """What to know of everything that is measured so."""
-    notes = [*few_sentences(texts)]
+def caveats(asked: Asking, texts: int, notes: Iterable[str] = ()) -> tuple[Caveat, ...]:
+    """What to know of everything that is measured so; `notes` are those of the splits."""
+    found = dict.fromkeys([*notes, *few_sentences(texts)])
     if asked.aim.kind == "masked":
-        notes.append(
-            "15 % of pieces were hidden, the same ones whatever heads there are; nothing is asked "
-            "of the others."
-        )
+        found[
+            "15 % of pieces were masked, the same ones whichever heads are left out; only those "
+            "are scored."
+        ] = None
     if lacking := asked.model.lacking:
-        notes.append(
-            f"{lacking} heads were taken out of this model before, and those left are numbered "
+        found[
+            f"{lacking} heads were removed from this model before, and those left are numbered "
             f"anew: {_numbers(asked.model)}."
-        )
-    return tuple(Caveat(note) for note in notes)
+        ] = None
+    return tuple(Caveat(note) for note in found)
 
 
 def _numbers(model: HuggingFace) -> str:

@@ -5,7 +5,7 @@ model that would be kept. Costs a forward pass over the texts a step and method,
 costs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -18,7 +18,7 @@ from workbench.models.removal import Unit, units, without
 from workbench.pruning.asking import Asking
 from workbench.pruning.gating import HEAD, Head, named
 from workbench.pruning.orders import Method, order_of
-from workbench.pruning.paired import intervals
+from workbench.pruning.paired import SIGNIFICANT, holm, intervals, random_p
 from workbench.pruning.texts import METRICS, Floats, Texts, asked
 
 MEBI = 2**20
@@ -143,8 +143,11 @@ def rows(curves: Sequence[Curve], seed: int) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def summary(curves: Sequence[Curve]) -> pd.DataFrame:
-    """Of each curve its area, and where its score has fallen by 1 % and by 5 %."""
+def summary(curves: Sequence[Curve], known: Mapping[str, bool]) -> pd.DataFrame:
+    """Of each curve its area, where its score has fallen, and whether it beats random orders.
+
+    `known`: whether the whole model is better than its trivial baseline, by metric.
+    """
     found = []
     for each in curves:
         whole = max(1, len(each.steps[-1].gone))
@@ -160,7 +163,20 @@ def summary(curves: Sequence[Curve]) -> pd.DataFrame:
                     **{f"falls_{drop:.0%}": crossing(at, lost, drop) for drop in DROPS},
                 }
             )
-    return pd.DataFrame(found).rename(columns=lambda name: name.replace("%", ""))
+    table = pd.DataFrame(found).rename(columns=lambda name: name.replace("%", ""))
+    return pd.concat(
+        [_beside_random(own, known[str(metric)]) for metric, own in table.groupby("metric")]
+    ).sort_index()
+
+
+def _beside_random(table: pd.DataFrame, known: bool) -> pd.DataFrame:
+    """p_value and better, of the rows of one metric."""
+    sign = 1 if (table["metric"] == "loss").all() else -1
+    chosen = (table["method"] != "random").to_numpy()
+    area = sign * table["area"].to_numpy(float)  # the lower, the better
+    p = np.ones(len(table))
+    p[chosen] = holm(np.array([random_p(value, area[~chosen]) for value in area[chosen]]))
+    return table.assign(p_value=p, better=known & (p < SIGNIFICANT))
 
 
 def _lost(values: Floats, metric: str) -> Floats:

@@ -1,6 +1,6 @@
 """Gates that learn whether to stay open: hard concrete with a penalty, and subsets of a fixed size.
 
-Hard concrete (Louizos et al. 2018; Voita et al. 2019): a gate is drawn anew for every text, is
+Hard concrete (Louizos et al. 2018; Voita et al. 2019): a gate is sampled again for every text, is
 exactly 0 or 1 with some probability, and each pays for its probability of being open.
 Differentiable subset pruning (Li et al. 2021): so many heads are drawn at once, more and more like
 a choice, and nothing is paid. Either way heads that share weights share a gate. Costs what the
@@ -23,6 +23,7 @@ from workbench.pruning.gating import opened
 TEMPERATURE = 0.33
 LOW, HIGH = -0.1, 1.1  # what the concrete is stretched to before it is cut
 START = 2.0  # log a, of gates that are all but open
+CLOSED = TEMPERATURE * math.log(-LOW / HIGH)  # log a, of gates that are open half of the time
 WARM, COLD = 4.0, 0.1  # temperatures that a subset is drawn at, first and last
 
 
@@ -62,6 +63,7 @@ class Gates:
     size: int | None = None  # of a subset; None: hard concrete
     scores: Tensor = field(init=False)  # log a, or what a subset is drawn by
     temperature: float = WARM
+    history: list[Tensor] = field(default_factory=list)  # scores before each step of learning
     _random: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,7 @@ class Gates:
 
     def drawn(self, question: Question) -> list[Gate]:
         """Gates for a step of learning."""
+        self.history.append(self.scores.detach().clone())
         if self.size is None:
             uniform = torch.rand(len(question), len(self.all_), generator=self._random)
             open_ = hard_concrete(self.scores, uniform.clamp(1e-6, 1 - 1e-6).to(self.scores.device))
@@ -106,7 +109,23 @@ class Gates:
 
     def kept(self) -> list[int]:
         """The units that stay."""
-        with torch.no_grad():
-            if self.size is None:
-                return torch.nonzero(self.probabilities() > 0.5).flatten().tolist()
-            return sorted(self.scores.topk(self.size).indices.tolist())
+        return self._kept(self.scores.detach())
+
+    def _kept(self, scores: Tensor) -> list[int]:
+        if self.size is None:
+            return torch.nonzero(open_probability(scores) > 0.5).flatten().tolist()
+        return sorted(scores.topk(self.size).indices.tolist())
+
+    def converged(self, rate: float) -> bool:
+        """Whether other units would not be kept if learning went on.
+
+        Scores are extrapolated at the pace of the last half of learning, for as much learning rate
+        as all of it had; and there must have been rate enough to close a gate and open it again.
+        `rate` is the highest, warmed up and then falling to zero in a straight line.
+        """
+        half = len(self.history) // 2
+        if half < 1 or rate * len(self.history) / 2 < 2 * (START - CLOSED):
+            return False
+        last = self.scores.detach()
+        on = last + (last - self.history[half]) * 4  # a quarter of the rate is in the last half
+        return self._kept(on) == self._kept(last)

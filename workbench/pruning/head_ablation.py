@@ -1,7 +1,9 @@
 """What exactly is lost with each head: the experiment `head-ablation`.
 
-Every head is left out by itself, exactly, and so are pairs of heads where asked for; importance to
-first order stands beside, for the two disagree. See `ablation` for what it costs.
+Every head is left out alone, exactly, and so are pairs of heads if `pairs` says so; importance to
+first order is shown too, for the two disagree. A head is said to matter where the score is
+significantly worse without it, in a model that is better than its trivial baseline: the loss of
+random weights also changes with every head. See `ablation` for what it costs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +20,11 @@ from workbench.experiment import HEADS, Experiment, Inputs, Progress, Result, Ta
 from workbench.models.aims import Question
 from workbench.pruning.ablation import MODES, Ablated, Mode, ablated
 from workbench.pruning.asking import PREDICTS, Aimed, Asking, asking, caveats
+from workbench.pruning.baseline import BASELINE, baseline, better, not_better
 from workbench.pruning.gating import HEAD, Head, heads_of, named
-from workbench.pruning.gradients import slopes_of
+from workbench.pruning.gradients import gate_gradients
 from workbench.pruning.head_importance import IMPORTANCE, table_of
-from workbench.pruning.paired import intervals, p_values
+from workbench.pruning.paired import SIGNIFICANT, intervals, p_values
 from workbench.pruning.replaced import Instead, means, others
 from workbench.pruning.texts import METRICS, Floats, Told
 
@@ -29,25 +32,26 @@ MOST_PAIRS = 20_000
 
 
 class HeadAblation(Aimed):
-    """What heads give way to, and which go together."""
+    """What replaces a head that is left out, and which are left out together."""
 
     mode: Literal["zero", "mean", "resample", "all"] = Field(
         "zero",
-        description="What a head that is left out gives way to: nothing, its mean over the corpus, "
-        "or what it does on another text; or each of the three.",
+        description="What replaces the output of a head: zero, its mean over the corpus, or its "
+        "output on another text; or each of the three.",
     )
     pairs: Literal["none", "layer", "all"] = Field(
         "none",
-        description="Also leave out pairs of heads, of one layer or of all: what two do together "
-        "that neither does alone.",
+        description="Pairs of heads that are also left out, of one layer or of all: what two do "
+        "together that neither does alone.",
     )
 
 
 TABLES = {
     "ablation": Table(
-        "What each head's going adds: delta is ablated less base, with the middle 95 % of drawings "
-        "of texts; p_value: signs of texts' differences turned at random, corrected over all "
-        "heads. Loss in nats a piece (of a classifier, a text).",
+        "The whole model (base) and without one head (ablated). delta: ablated less base, with its "
+        "95 % interval over texts; p_value: sign flips of texts' differences, corrected over all "
+        "heads; matters: p < 0.05, the score is worse without the head, and the whole model is "
+        "better than its trivial baseline. Loss in nats a piece (of a classifier, a text).",
         ("mode", "metric", *HEAD),
     ),
     "pairs": Table(
@@ -56,16 +60,17 @@ TABLES = {
         ("mode", *(f"{name}_{which}" for which in ("a", "b") for name in HEAD)),
     ),
     "agreement": Table(
-        "Rank correlation (Spearman) of importance to first order with what exactly is added to "
+        "Rank correlation (Spearman) of importance to first order with what is exactly added to "
         "the loss, over all heads.",
         ("mode",),
     ),
     "importance": IMPORTANCE,
     "heads": Table(
         "A row a head, of the first mode: importance to first order, what is added to the loss and "
-        "to the accuracy, and whether that is sure (p_value, of the loss).",
+        "to the accuracy without it, and p_value and matters of the loss.",
         HEAD,
     ),
+    "baseline": BASELINE,
 }
 
 
@@ -76,8 +81,9 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     alone = [[head] for head in heads]
     together = _pairs(heads, settings.pairs)
     questions = asked.questions
-    slopes = slopes_of(asked.model, asked.aim, questions)
-    importance = table_of(asked.model, slopes, inputs.seed)
+    gradients = gate_gradients(asked.model, asked.aim, questions)
+    importance = table_of(asked.model, gradients, inputs.seed)
+    whole = baseline(asked, gradients.texts, inputs.seed)
     modes: Sequence[Mode] = MODES if settings.mode == "all" else (settings.mode,)
     parts: list[pd.DataFrame] = []
     pairs: list[pd.DataFrame] = []
@@ -93,20 +99,23 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
             _told(progress, asked, len(alone) + len(together), number, len(modes), mode),
         )
         texts = len(found.base.number)
-        parts += [_rows(asked, found, heads, metric, mode, inputs.seed) for metric in METRICS]
+        for metric in METRICS:
+            known = better(whole, metric)
+            parts.append(_rows(asked, found, heads, metric, mode, known, inputs.seed))
         if together:
             pairs.append(_pair_rows(asked, found, heads, together, mode, inputs.seed))
         exact = found.values("loss")[: len(heads)] - found.base.value("loss")
-        agreement.append((mode, _spearman(slopes.importance(), exact), len(heads)))
+        agreement.append((mode, _spearman(gradients.importance(), exact), len(heads)))
     tables = {
         "ablation": pd.concat(parts, ignore_index=True),
         "agreement": pd.DataFrame(agreement, columns=["mode", "spearman", "heads"]),
         "importance": importance,
         "heads": _a_head(importance, parts[0], parts[1]),
+        "baseline": whole,
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)
-    return Result(tables, caveats=caveats(asked, texts))
+    return Result(tables, caveats=(*caveats(asked, texts), *not_better(whole)))
 
 
 def _pairs(heads: Sequence[Head], which: str) -> list[list[Head]]:
@@ -138,14 +147,22 @@ def _told(progress: Progress, asked: Asking, sets: int, place: int, modes: int, 
 
 
 def _rows(
-    asked: Asking, found: Ablated, heads: Sequence[Head], metric: str, mode: str, seed: int
+    asked: Asking,
+    found: Ablated,
+    heads: Sequence[Head],
+    metric: str,
+    mode: str,
+    known: bool,
+    seed: int,
 ) -> pd.DataFrame:
+    """A row a head; `known`: the whole model is better than its baseline by this metric."""
     sites = {site.index: site for site in asked.model.sites}
     number = len(heads)
     apart = found.differences(metric)[:, :number]
     lower, upper = intervals(apart, found.base.number, seed)
     chance = p_values(apart, seed)
     base, values = found.base.value(metric), found.values(metric)
+    worse = (1 if metric == "loss" else -1) * (values[:number] - base) > 0
     rows = [
         {
             "mode": mode,
@@ -157,6 +174,7 @@ def _rows(
             "lower": lower[row],
             "upper": upper[row],
             "p_value": chance[row],
+            "matters": bool(known and worse[row] and chance[row] < SIGNIFICANT),
             "n": int(found.base.number.sum()),
         }
         for row, (site, head) in enumerate(heads)
@@ -170,6 +188,7 @@ def _a_head(importance: pd.DataFrame, loss: pd.DataFrame, accuracy: pd.DataFrame
         loss_added=loss["delta"].to_numpy(),
         accuracy_added=accuracy["delta"].to_numpy(),
         p_value=loss["p_value"].to_numpy(),
+        matters=loss["matters"].to_numpy(),
     )
 
 
@@ -224,10 +243,11 @@ def _spearman(one: Floats, other: Floats) -> float:
 
 EXPERIMENT = Experiment(
     name="head-ablation",
-    about="What exactly is lost with each head, and with pairs of them, beside their importance.",
+    about="What is exactly lost without each head and without pairs of them; their importance.",
     settings=HeadAblation,
     run=run,
     tables=TABLES,
+    version=2,
     needs=(HEADS, PREDICTS),
     split="held-out",
     figures="workbench.view.pruning:ABLATION",

@@ -1,118 +1,178 @@
 """How many heads can go, and which first: the experiment `head-pruning`.
 
-Curves of every way to choose (`curves`, `orders`), on texts that were not chosen by; each layer
-with one head alone; and the model that is kept (`smaller`). Of a corpus with classes a classifier
-can be fitted first. Costs a pass a step and method, what ordering costs, and the fine-tuning.
+Curves of every way to choose (`curves`, `orders`), on texts that heads were not chosen on; each
+layer with one head alone; and the model that is kept (`smaller`). For a corpus with classes a
+classifier can be fitted first (`fitted`), on all texts and on half of them. Fine-tuning stops where
+the loss on dev stops falling; where its steps run out before, tables and a caveat say so. Costs a
+pass a step and method, what ordering costs, and the fine-tuning.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import pandas as pd
 from pydantic import Field
 
-from workbench.errors import WorkbenchError
-from workbench.experiment import HEADS, Experiment, Inputs, Progress, Result, Table
-from workbench.models.classifier import classifier
+from workbench.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.models.fresh import copied
 from workbench.models.huggingface import HuggingFace
-from workbench.models.learning import Plan, learn
+from workbench.models.learning import Learnt, Plan, learn
 from workbench.models.removal import Unit, units, without
 from workbench.pruning import curves, smaller
 from workbench.pruning.ablation import ablated
-from workbench.pruning.asking import Aimed, Asking, asked_of, asking_of, caveats
+from workbench.pruning.asking import AimedSplits, Asking, asked_of, asking_of, caveats
+from workbench.pruning.baseline import BASELINE, baseline, better, not_better
+from workbench.pruning.fitted import FITTED, Fitted, cut_off, fitted
 from workbench.pruning.gating import HEAD, Head
 from workbench.pruning.orders import ONCE, By, Method, methods, order_of
-from workbench.pruning.parts import parts_of
-from workbench.pruning.texts import Texts, asked
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
+from workbench.pruning.texts import METRICS, Texts, asked
+from workbench.splits import Parts
 
 METHOD = ("method", "rescored", "seed")
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class HeadPruning(Aimed):
-    """Which heads go, how many, and what is done then."""
+class HeadPruning(AimedSplits):
+    """Which heads are removed, how many, and what is learnt before and after."""
 
     methods: tuple[By, ...] = Field(
         ("importance", "ablation", "magnitude", "random"),
         min_length=1,
-        description="How heads are chosen: by the slope of the loss, by what exactly is lost, by "
-        "the size of what they write, or by lot.",
+        description="How heads are chosen: by the gradient of the loss, by what is exactly lost, "
+        "by the norm of their weights, or at random.",
     )
     steps: int = Field(10, ge=1, le=1000, description="Steps from all heads to none.")
-    seeds: int = Field(3, ge=1, le=100, description="How often heads go by lot.")
+    seeds: int = Field(
+        5, ge=1, le=100, description="Number of random orders, which the others are tested against."
+    )
     normalised: bool = Field(
-        True, description="Importance is over the length of its layer's, as in the paper."
+        True, description="Importance divided by the L2 norm of its layer's, as in the paper."
     )
     choosing: int = Field(
         200,
         ge=1,
         le=1_000_000,
-        description="Texts that heads are chosen by, of another part than what is measured.",
+        description="Number of train texts that heads are chosen on (default 200).",
     )
-    prune: Share = Field(0.3, description="The share of heads that goes from the model kept.")
-    by: By = Field("ablation", description="How those are chosen; anew after each step.")
+    prune: Share = Field(0.3, description="Share of heads removed from the model that is kept.")
+    by: By = Field("ablation", description="How those are chosen; scored again after each step.")
     recover: int = Field(
-        100, ge=0, le=100_000, description="Steps of fine-tuning after that; 0: none."
+        100,
+        ge=0,
+        le=100_000,
+        description="Maximum number of steps of fine-tuning after that (default 100; 0: none).",
     )
-    rate: float = Field(1e-4, gt=0, le=1, description="The rate of fine-tuning.")
-    texts: int = Field(32, ge=1, le=4096, description="Texts in a step of fine-tuning.")
+    rate: float = Field(1e-4, gt=0, le=1, description="Learning rate (default 1e-4).")
+    texts: int = Field(32, ge=1, le=4096, description="Texts in a step (default 32).")
     task: str = Field(
         "",
-        description="First fit a classifier for this label of the corpus, such as sentiment.",
+        description="Label of the corpus, such as sentiment, that a classifier is fitted for first "
+        "(default: none).",
     )
-    fit: int = Field(200, ge=1, le=100_000, description="Steps of fitting it.")
+    fit: int = Field(
+        1000, ge=1, le=100_000, description="Maximum number of steps of fitting it (default 1,000)."
+    )
+    max_dev: int | None = Field(
+        None,
+        ge=1,
+        description="Maximum number of sentences for early stopping (default: limit, else 200).",
+    )
 
 
 TABLES = {
     "curve": Table(
-        "What is left after each step, on texts that heads were not chosen by; seconds are of one "
-        "pass over them, memory is MiB of weights (on a GPU the most that was taken).",
+        "What is left after each step, on texts that heads were not chosen on; seconds are of one "
+        "pass over them, memory is MiB of weights (on a GPU the peak).",
         (*METHOD, "heads_removed", "metric"),
     ),
     "summary": Table(
-        "area: the mean over all shares of heads that are gone; falls_1 and falls_5: the share at "
-        "which 1 % and 5 % of the score are lost first (a loss has risen so much), 1 if never.",
+        "area: the mean over all shares of heads removed; falls_1 and falls_5: the share at which "
+        "1 % and 5 % of the score are lost first (a loss has risen so much), 1 if never. p_value: "
+        "that this order's area is no better than those of random orders (t prediction interval, "
+        "Holm over the orders); better: p < 0.05, in a model better than its trivial baseline.",
         (*METHOD, "metric"),
     ),
     "order": Table(
-        "Which head goes when; heads of one place go together.", (*METHOD, *HEAD), ("place",)
+        "The order in which heads are removed; heads of one place go together.",
+        (*METHOD, *HEAD),
+        ("place",),
     ),
     "alone": Table(
         "Each layer with its best head alone, all other layers whole.", (*HEAD, "metric")
     ),
     "kept": Table(
-        "The whole model, without the heads, and after fine-tuning; beside it the whole model "
-        "after as much of it. Size is MiB of weights.",
+        "The whole model, without the heads (pruned), after fine-tuning (recovered), and the whole "
+        "model after as many steps at most. delta: to the stage `against`, on the same texts, with "
+        "its 95 % interval and p_value (sign flips, corrected over stages). converged: the dev "
+        "loss stopped falling before the steps ran out. Size is MiB of weights.",
         ("stage", "metric"),
     ),
     "heads": Table("Every head of the whole model, and whether it was kept.", HEAD),
     "speed": Table(
         "Seconds of a forward pass over so many texts, the median of five; speedup: the whole "
-        "model's over the smaller one's; memory: MiB of weights (on a GPU the most that was "
-        "taken).",
+        "model's over the smaller one's; memory: MiB of weights (on a GPU the peak).",
         ("texts",),
     ),
-    "learning": Table("The loss of each step of fitting and of fine-tuning.", ("stage", "step")),
+    "learning": Table(
+        "The loss of each step of fitting and of fine-tuning (train), and on dev.",
+        ("stage", "split", "step"),
+    ),
+    "classifier": FITTED,
+    "baseline": BASELINE,
 }
+
+
+@dataclass(eq=False)
+class _Tuning:
+    """Fine-tunes models on one set of texts, and keeps how each went."""
+
+    inputs: Inputs
+    settings: HeadPruning
+    parts: Parts
+    label: str
+    progress: Progress
+    learnt: dict[str, Learnt] = field(default_factory=dict)
+
+    def __call__(self, stage: str, model: HuggingFace, steps: int, share: float = 1.0) -> Learnt:
+        """Fine-tune a model in place by what it is measured by, on a share of the train texts."""
+        train = self.parts.train[: max(1, round(share * len(self.parts.train)))]
+        seed, name = self.inputs.seed, self.inputs.corpus.name
+        own, dev = (
+            asked_of(model, docs, self.label, seed, name) for docs in (train, self.parts.dev)
+        )
+        plan = Plan(steps, self.settings.rate, self.settings.texts, seed)
+        self.learnt[stage] = learn(
+            model, own.aim, own.batch, range(len(own.batch)), plan, dev=dev.questions,
+            told=lambda step, loss: self.progress(step, steps, f"{stage}, loss {loss:.3f}"),
+        )  # fmt: skip
+        return self.learnt[stage]
+
+    def table(self) -> pd.DataFrame:
+        """A row a step, and a row a check on dev."""
+        rows = [
+            (stage, split, step, loss)
+            for stage, found in self.learnt.items()
+            for split, losses in (("train", dict(enumerate(found.losses, 1))), ("dev", found.dev))
+            for step, loss in losses.items()
+        ]
+        return pd.DataFrame(rows, columns=["stage", "split", "step", "loss"])
 
 
 def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     """Draw the curves, then make the model that is kept."""
     enough = settings.texts * max(settings.recover, settings.fit if settings.task else 0)
-    train, test = parts_of(
-        inputs.corpus, inputs.split, settings.limit, max(settings.choosing, enough)
-    )
-    learnt: list[tuple[str, int, float]] = []
+    parts = settings.parts(inputs, max(settings.choosing, enough), settings.max_dev)
     model: object = inputs.model
+    tune = _Tuning(inputs, settings, parts, settings.task, progress)
+    classifier: Fitted | None = None
     if settings.task:
-        model, learnt = _fitted(inputs, settings, train, test, progress)
+        classifier = fitted(inputs, parts, settings.task, settings.fit, settings.texts, tune)
+        model = classifier.model
     seed, name = inputs.seed, inputs.corpus.name
-    choosing = asking_of(model, train[: settings.choosing], settings.label, seed, name)
-    measuring = asking_of(model, test, choosing.aim.label, seed, name)
+    choosing = asking_of(model, parts.train[: settings.choosing], settings.label, seed, name)
+    measuring = asking_of(model, parts.test, choosing.aim.label, seed, name)
+    tune.label = choosing.aim.label
     whole, all_ = choosing.model, units(choosing.model)
     steps = curves.fractions(settings.steps, len(all_))
     chosen = methods(settings.methods, settings.seeds)
@@ -128,78 +188,38 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     alone = curves.alone(ruler, all_, _lost(choosing, all_))
     gone = _gone(choosing, settings, all_, told)
     small = without(whole, gone)
-    stages = [smaller.stage("whole", whole, ruler.measured([]).texts)]
-    stages.append(smaller.stage("pruned", small, _texts(measuring, small)))
+    base = ruler.measured([]).texts
+    stages = [smaller.stage("whole", whole, base)]
+    stages.append(smaller.stage("pruned", small, _texts(measuring, small), "whole"))
     if settings.recover and gone:
-        learnt += _learnt(small, train, choosing.aim.label, inputs, settings, progress)
-        stages.append(smaller.stage("recovered", small, _texts(measuring, small)))
+        learnt = tune("recovered", small, settings.recover)
+        pruned = smaller.stage("recovered", small, _texts(measuring, small), "whole, tuned", learnt)
         longer = copied(whole)
-        learnt += _learnt(
-            longer, train, choosing.aim.label, inputs, settings, progress, what="whole, tuned"
-        )
-        stages.append(smaller.stage("whole, tuned", longer, _texts(measuring, longer)))
+        learnt = tune("whole, tuned", longer, settings.recover)
+        tuned = smaller.stage("whole, tuned", longer, _texts(measuring, longer), "whole", learnt)
+        stages += [pruned, tuned]
     size = smaller.saved(small, inputs.keep)
     progress.log(f"the smaller model takes {size:.2f} MiB on disk")
+    beside = baseline(measuring, base, seed)
+    known = {metric: better(beside, metric) for metric in METRICS}
     tables = {
         "curve": curves.rows(found, seed),
-        "summary": curves.summary(found),
+        "summary": curves.summary(found, known),
         "order": curves.orders(found, whole),
         "alone": alone,
-        "kept": smaller.kept(stages),
+        "kept": smaller.kept(stages, seed),
         "heads": smaller.heads(whole, gone),
         "speed": smaller.speed(measuring, whole, small),
+        "baseline": beside,
     }
-    if learnt:
-        tables["learning"] = pd.DataFrame(learnt, columns=["stage", "step", "loss"])
-    return Result(tables, caveats=caveats(measuring, len(test)))
-
-
-def _fitted(
-    inputs: Inputs,
-    settings: HeadPruning,
-    train: "Sequence[Doc]",
-    test: "Sequence[Doc]",
-    progress: Progress,
-) -> tuple[HuggingFace, list[tuple[str, int, float]]]:
-    """A classifier made of the model, for a label of the corpus."""
-    model = inputs.model
-    if not isinstance(model, HuggingFace):
-        raise WorkbenchError(
-            f"{model.name} has no attention heads.", remedy="Choose a model such as mini:bert."
-        )
-    found = [doc._.labels.get(settings.task) for doc in [*train, *test]]
-    names = sorted({name for name in found if isinstance(name, str)})
-    if not names:
-        there = sorted({name for doc in train for name in doc._.labels})
-        raise WorkbenchError(
-            f"no text has a class under the label {settings.task!r}.",
-            where=inputs.corpus.name,
-            remedy=f"Its labels: {', '.join(there) or 'none'}. primer/sentiment has sentiment.",
-        )
-    made = classifier(model, names, inputs.seed)
-    return made, _learnt(made, train, settings.task, inputs, settings, progress, settings.fit)
-
-
-def _learnt(
-    model: HuggingFace,
-    train: "Sequence[Doc]",
-    label: str,
-    inputs: Inputs,
-    settings: HeadPruning,
-    progress: Progress,
-    fit: int = 0,
-    what: str = "recovering",
-) -> list[tuple[str, int, float]]:
-    """Fine-tune a model by what it is measured by: to fit it, or to recover."""
-    own = asked_of(model, train, label, inputs.seed, inputs.corpus.name)
-    plan = Plan(fit or settings.recover, settings.rate, settings.texts, inputs.seed)
-    doing = "fitting" if fit else what
-
-    def told(step: int, loss: float) -> None:
-        progress(step, plan.steps, f"{doing}, loss {loss:.3f}")
-
-    losses = learn(model, own.aim, own.batch, range(len(own.batch)), plan, told=told)
-    return [(doing, step, loss) for step, loss in enumerate(losses)]
+    notes: list[Caveat] = [*caveats(measuring, len(parts.test), parts.notes), *not_better(beside)]
+    if tune.learnt:
+        tables["learning"] = tune.table()
+        notes += cut_off(tune.learnt)
+    if classifier is not None:
+        tables["classifier"] = classifier.table
+        notes += classifier.caveats
+    return Result(tables, caveats=tuple(notes))
 
 
 def _texts(measuring: Asking, model: HuggingFace) -> Texts:
@@ -237,6 +257,7 @@ EXPERIMENT = Experiment(
     run=run,
     tables=TABLES,
     needs=(HEADS,),
+    version=2,
     split="held-out",
     trains=True,
     figures="workbench.view.pruning:PRUNING",

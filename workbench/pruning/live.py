@@ -93,16 +93,12 @@ def _guesses(
 ) -> list[tuple[tuple[Guess, ...], int]]:
     """Of each text the guesses that change, and of how many."""
     aim, model = asking.aim, asking.model
-    places, before = aim.guesses(model, question)
-    after = aim.guesses(smaller, question)[1]
+    places, gold = aim.gold(question)
+    three = (gold, aim.guesses(model, question), aim.guesses(smaller, question))
     if aim.kind == "classes":
-        assert question.gold is not None, "a classifier is asked for classes"
-        gold, names = question.gold, model.classes
-        told = [[names[int(n)] for n in each] for each in (gold, before, after)]
+        told = [[model.classes[int(n)] for n in each] for each in three]
     else:
-        text = question.text if question.target is None else question.target
-        gold = text.ids[places]
-        told = [list(written(model.tokenizer, each.tolist())) for each in (gold, before, after)]
+        told = [list(written(model.tokenizer, each.tolist())) for each in three]
     found, first = [], 0
     for number in places.sum(1).tolist():
         last = first + number

@@ -15,7 +15,7 @@ from workbench.models.removal import Unit, magnitudes
 from workbench.pruning.ablation import ablated
 from workbench.pruning.asking import Asking
 from workbench.pruning.gating import Head
-from workbench.pruning.gradients import slopes_of
+from workbench.pruning.gradients import gate_gradients
 from workbench.pruning.texts import Floats
 
 By = Literal["importance", "ablation", "magnitude", "random"]
@@ -94,12 +94,13 @@ def _scores(
         found = ablated(asked.model, asked.aim, asked.questions, sets, gone=gone)
         exact: Floats = found.values("loss")
         return exact
-    scores = slopes_of(asked.model, asked.aim, asked.questions, gone=gone).together(sets)
+    gradients = gate_gradients(asked.model, asked.aim, asked.questions, gone=gone)
+    scores = gradients.together(sets)
     return _by_layer(scores, [heads[0][0] for heads in sets]) if normalised else scores
 
 
 def _by_layer(scores: Floats, sites: Sequence[int]) -> Floats:
-    """Over the length of each layer's, as the paper has it for BERT."""
+    """Divided by the L2 norm of each layer's, as the paper has it for BERT."""
     of = np.array(sites)
     length = np.array([np.sqrt(np.square(scores[of == site]).sum()) for site in of])
     return np.where(length > 0, scores / np.maximum(length, 1e-30), 0.0)

@@ -1,4 +1,4 @@
-"""The model that is kept: without its least heads, fine-tuned, saved, and timed beside the whole.
+"""The model that is kept: without its least heads, fine-tuned, saved, and timed next to the whole.
 
 Costs the ordering, the fine-tuning, and three forward passes of some batches.
 """
@@ -9,15 +9,18 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import numpy as np
 import pandas as pd
 import torch
 
 from workbench.engine.pieces import Pieces
 from workbench.models import pruned
 from workbench.models.huggingface import HuggingFace
+from workbench.models.learning import Learnt
 from workbench.pruning.asking import Asking
 from workbench.pruning.curves import MEBI, memory, weights
 from workbench.pruning.gating import Head, heads_of, named
+from workbench.pruning.paired import intervals, p_values
 from workbench.pruning.texts import METRICS, Texts
 
 SIZES = (1, 16, 64)  # texts at a time
@@ -33,11 +36,15 @@ class Stage:
     parameters: int
     weights: float  # MiB
     texts: Texts
+    against: str = ""  # the stage that it is compared with
+    learnt: Learnt | None = None  # None: nothing was fine-tuned
 
 
-def stage(name: str, model: HuggingFace, texts: Texts) -> Stage:
+def stage(
+    name: str, model: HuggingFace, texts: Texts, against: str = "", learnt: Learnt | None = None
+) -> Stage:
     heads = sum(site.heads for site in model.sites)
-    return Stage(name, heads, model.parameters, weights(model), texts)
+    return Stage(name, heads, model.parameters, weights(model), texts, against, learnt)
 
 
 def saved(model: HuggingFace, keep: Path | None) -> float:
@@ -48,20 +55,37 @@ def saved(model: HuggingFace, keep: Path | None) -> float:
     return sum(file.stat().st_size for file in keep.glob("*.safetensors")) / MEBI
 
 
-def kept(stages: Sequence[Stage]) -> pd.DataFrame:
-    """A row a stage and metric."""
-    rows = [
-        {
-            "stage": each.name,
-            "metric": metric,
-            "value": each.texts.value(metric),
-            "heads": each.heads,
-            "parameters": each.parameters,
-            "size": each.weights,
-        }
-        for each in stages
-        for metric in METRICS
-    ]
+def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
+    """A row a stage and metric; each stage is compared with another on the same texts."""
+    texts = {each.name: each.texts for each in stages}
+    rows = []
+    for metric in METRICS:
+        apart = np.stack(
+            [s.texts.part(metric) - texts[s.against or s.name].part(metric) for s in stages], 1
+        )  # [texts, stages]
+        number = stages[0].texts.number
+        lower, upper = intervals(apart, number, seed)
+        chance = p_values(apart, seed)
+        for place, each in enumerate(stages):
+            value = each.texts.value(metric)
+            rows.append(
+                {
+                    "stage": each.name,
+                    "metric": metric,
+                    "value": value,
+                    "against": each.against,
+                    "delta": value - texts[each.against or each.name].value(metric),
+                    "lower": lower[place],
+                    "upper": upper[place],
+                    "p_value": chance[place],
+                    "steps": len(each.learnt.losses) if each.learnt else 0,
+                    "best_step": each.learnt.best if each.learnt else 0,
+                    "converged": each.learnt.converged if each.learnt else True,
+                    "heads": each.heads,
+                    "parameters": each.parameters,
+                    "size": each.weights,
+                }
+            )
     return pd.DataFrame(rows)
 
 
