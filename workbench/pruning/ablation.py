@@ -1,8 +1,8 @@
 """What exactly is lost when a head goes: the loss of every text without it.
 
 Blocks below the head are not run again (`prefix`), and several heads stand in one batch, row after
-row. A head goes to zero, to its mean over the corpus, or to what it does on another text
-(`replaced`). Costs about half a forward pass a head, fewer where batches have room for several.
+row. A head's output is replaced by zero, by its mean over the corpus, or by its output on another
+text (`replaced`). Costs about half a forward pass a head, less where batches have room for several.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ class Ablated:
         return found
 
     def differences(self, metric: str) -> Floats:
-        """What is added by the sets' going.  # [texts, sets]"""
+        """What is added without each set.  # [texts, sets]"""
         return self.part(metric) - self.base.part(metric)[:, None]
 
 
@@ -90,7 +90,7 @@ def _taps(
     model: HuggingFace, sets: Sequence[Sequence[Head]], question: Question, instead: Instead | None
 ) -> list[Tap]:
     gates = each_closed(model, sets, len(question) // len(sets))
-    return [Gate(gates)] if instead is None else [Replaced(gates, instead)]
+    return [Gate(gates)] if instead is None else [Replaced(gates, instead, question)]
 
 
 def _by_lowest_site(sets: Sequence[Sequence[Head]]) -> dict[int, list[int]]:

@@ -1,7 +1,8 @@
-"""What a head gives way to, where it does not go to zero: its mean, or what it does elsewhere.
+"""What replaces a head's output, where that is not zero: its mean, or its output on another text.
 
-A mean is over all pieces of a corpus. A text's other text is drawn from the seed and its place
-alone, and each piece takes what the head handed on at the piece as far along in that. Costs a pass
+A mean is over all pieces of a corpus. A text's other text is drawn from the seed and its index
+alone, and each piece takes what the head handed on at the piece as far along in that. In a decoder
+next to an encoder, pieces are those that it has to write, however a batch is padded. Costs a pass
 over the corpus for means; for other texts one over some thousands of pieces, kept in memory.
 """
 
@@ -20,13 +21,19 @@ from workbench.models.huggingface import HuggingFace
 POOL = 4_096  # pieces of other texts that are kept
 
 
+def pieces_at(site: Site, question: Question) -> Pieces:
+    """The pieces whose queries a site has; each predicts one, where a decoder must write them."""
+    writes = site.stack == "decoder" and question.target is not None
+    return question.target if writes and question.target is not None else question.text
+
+
 @dataclass(frozen=True)
 class Means:
     """Each head's mean output."""
 
     of: dict[Site, Tensor]  # [heads, width of a head]
 
-    def at(self, site: Site, text: Pieces) -> Tensor:
+    def at(self, site: Site, question: Question) -> Tensor:
         """[1, 1, heads, width of a head]"""
         return self.of[site][None, None]
 
@@ -39,9 +46,9 @@ class Others:
     texts: dict[Site, list[tuple[int, int, int]]]  # place in the corpus, first and last piece + 1
     seed: int
 
-    def at(self, site: Site, text: Pieces) -> Tensor:
+    def at(self, site: Site, question: Question) -> Tensor:
         """[batch, queries, heads, width of a head]"""
-        pool = self.texts[site]
+        pool, text = self.texts[site], pieces_at(site, question)
         lengths = text.mask.sum(1).tolist()
         index = torch.zeros(text.mask.shape, dtype=torch.long)
         for row, (order, long) in enumerate(zip(text.order.tolist(), lengths, strict=True)):
@@ -62,6 +69,7 @@ class Replaced:
 
     gates: Tensor  # [rows, sites, heads]
     instead: Instead
+    question: Question  # whose rows these are
 
     needs_probabilities = False
 
@@ -70,12 +78,11 @@ class Replaced:
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         """[rows, queries, heads, width of a head]"""
-        assert text is not None, "asked through the engine"
         gates = self.gates[:, site.index, : site.heads]
         if bool((gates == 1).all()):
             return output
         stays = gates[:, None, :, None].to(output.dtype)
-        return output * stays + self.instead.at(site, text).to(output.dtype) * (1 - stays)
+        return output * stays + self.instead.at(site, self.question).to(output.dtype) * (1 - stays)
 
     def close(self, whole: bool) -> None:
         pass
@@ -85,6 +92,7 @@ class Replaced:
 class _Mean:
     """Adds up what heads hand on, over real pieces."""
 
+    question: Question | None = None
     sums: dict[Site, Tensor] = field(default_factory=dict)
     pieces: dict[Site, int] = field(default_factory=dict)
 
@@ -94,10 +102,11 @@ class _Mean:
         return True
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
-        assert text is not None, "asked through the engine"
-        real = output[text.mask].double().sum(0)
+        assert self.question is not None, "a mean is over what is asked"
+        mask = pieces_at(site, self.question).mask  # [batch, pieces]
+        real = output[mask].double().sum(0)
         self.sums[site] = self.sums[site] + real if site in self.sums else real
-        self.pieces[site] = self.pieces.get(site, 0) + int(text.mask.sum())
+        self.pieces[site] = self.pieces.get(site, 0) + int(mask.sum())
         return output
 
     def close(self, whole: bool) -> None:
@@ -108,6 +117,7 @@ class _Mean:
 class _Keep:
     """Keeps what heads hand on, text by text, while there is room."""
 
+    question: Question | None = None
     kept: dict[Site, list[Tensor]] = field(default_factory=dict)
     texts: dict[Site, list[tuple[int, int, int]]] = field(default_factory=dict)
 
@@ -117,7 +127,8 @@ class _Keep:
         return True
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
-        assert text is not None, "asked through the engine"
+        assert self.question is not None, "outputs are kept of what is asked"
+        text = pieces_at(site, self.question)
         own = self.texts.setdefault(site, [])
         for row, order in enumerate(text.order.tolist()):
             start = own[-1][2] if own else 0
@@ -136,6 +147,7 @@ def means(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> Means:
     tap = _Mean()
     with torch.no_grad():
         for question in questions:
+            tap.question = question
             aim.answer(model, question, [tap])
     return Means({site: sum_ / max(tap.pieces[site], 1) for site, sum_ in tap.sums.items()})
 
@@ -145,6 +157,7 @@ def others(model: HuggingFace, aim: Aim, questions: Iterable[Question], seed: in
     tap = _Keep()
     with torch.no_grad():
         for question in questions:
+            tap.question = question
             aim.answer(model, question, [tap])
             if all(texts and texts[-1][2] > POOL - 64 for texts in tap.texts.values()):
                 break

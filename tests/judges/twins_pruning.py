@@ -1,0 +1,155 @@
+"""What the pruning experiments claim about random weights, and how many of the claims are false.
+
+A claim is a verdict column of a table, or a p-value under .05. Each function takes a random twin, a
+corpus with `train`, `dev` and `test` (some hundred sentences) and a seed, and returns the claims
+tried, the false ones, and the level at which the experiment makes them; the gate pools them over
+twins.
+
+What is false? A random model has learnt nothing, but its loss does change a little with every head,
+so "the loss changes without this head" can be true of it. Three kinds of claims are told apart:
+
+- *knowledge* (`matters`, `better`): the head, order or gates matter to what the model has learnt.
+  Of random weights each such claim is false.
+- *replication* (p-values of a difference): the loss of the model changes in this direction. False
+  where the direction is not confirmed on other texts, several times as many. The p-values are
+  corrected over all heads, so a family (one table of one twin) is one try.
+- *calibration*: families in which there is nothing to find: differences of a twin's own heads less
+  their mean over all texts, and random orders tested against other random orders. Any claim is
+  false, and they come at the level if the tests are exact.
+
+`head-importance` makes no claim beyond its baseline. Costs some seconds a twin.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tests.judges.odd import run_here
+from workbench.corpora.corpus import Corpus
+from workbench.pruning.ablation import ablated
+from workbench.pruning.asking import asking_of
+from workbench.pruning.gating import heads_of
+from workbench.pruning.paired import SIGNIFICANT, p_values, random_p
+
+Claims = tuple[int, int, float]
+FEW = 30  # texts that a claim is made on
+DRAWS = 10  # samples of texts for calibration
+ORDERS = 6  # one random order, tested against as many others as there are by default
+
+
+def baseline(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """`head-importance`: the model is better than its trivial baseline."""
+    table = run_here("head-importance", twin, corpus, seed, limit=FEW).tables["baseline"]
+    return len(table), int(table["better"].sum()), 0.025  # one side of a 95 % interval
+
+
+def ablation(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """`head-ablation`: this head matters (knowledge)."""
+    table = run_here("head-ablation", twin, corpus, seed, limit=FEW, mode="all").tables["ablation"]
+    families = table.groupby(["mode", "metric"])["matters"].any()
+    return len(families), int(families.sum()), SIGNIFICANT
+
+
+def ablation_signs(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """`head-ablation`: the loss changes without this head, or these two (replication)."""
+    settings = {"mode": "zero", "pairs": "layer"}
+    few, many = _halves(corpus)
+    one, other = (
+        run_here("head-ablation", twin, half, seed, **settings).tables for half in (few, many)
+    )
+    false = 0
+    for name, value in (("ablation", "delta"), ("pairs", "interaction")):
+        own, again = (
+            table.query("metric == 'loss'") if name == "ablation" else table
+            for table in (one[name], other[name])
+        )
+        sure = (own["p_value"] < SIGNIFICANT).to_numpy()
+        turned = np.sign(own[value].to_numpy()) != np.sign(again[value].to_numpy())
+        false += bool((sure & turned).any())
+    return 2, false, SIGNIFICANT
+
+
+def ablation_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """p-values over all heads where no head changes the loss: any is false (calibration)."""
+    asked = asking_of(twin, list(corpus.docs("train", 4 * FEW)), "", seed)
+    sets = [[head] for head in heads_of(asked.model)]
+    apart = ablated(asked.model, asked.aim, asked.questions, sets).differences("loss")
+    apart = apart - apart.mean(0)
+    random = np.random.default_rng(seed)
+    false = 0
+    for draw in range(DRAWS):
+        some = random.choice(len(apart), FEW, replace=False)
+        false += bool((p_values(apart[some], draw) < SIGNIFICANT).any())
+    return DRAWS, false, SIGNIFICANT
+
+
+def pruning(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """`head-pruning`: this order is better than random ones (knowledge)."""
+    table = _pruned(twin, corpus, seed, recover=0, max_test=FEW).tables["summary"]
+    families = table.groupby("metric")["better"].any()
+    return len(families), int(families.sum()), SIGNIFICANT
+
+
+def pruning_kept(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """`head-pruning`: the model is worse, or better, after pruning and tuning (replication)."""
+    few, many = _halves(corpus)
+    one, other = (
+        _pruned(twin, half, seed, recover=4, methods=["random"], seeds=1).tables["kept"]
+        for half in (few, many)
+    )
+    sure = (one["p_value"] < SIGNIFICANT).to_numpy()
+    turned = np.sign(one["delta"].to_numpy()) != np.sign(other["delta"].to_numpy())
+    families = (sure & turned).reshape(2, -1).any(1)  # a metric each
+    return len(families), int(families.sum()), SIGNIFICANT
+
+
+def pruning_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """One random order tested against the others is better by chance alone (calibration)."""
+    settings = {"methods": ["random"], "seeds": 2 * ORDERS, "recover": 0}
+    found = _pruned(twin, corpus, seed, max_test=FEW, **settings).tables
+    areas = found["summary"].query("metric == 'loss'")["area"].to_numpy()
+    p = [random_p(each[0], each[1:]) for each in np.split(areas, 2)]
+    return 2, sum(value < SIGNIFICANT for value in p), SIGNIFICANT
+
+
+def gates(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """`head-gates`: the heads that stayed are better than random ones (knowledge)."""
+    settings = {"lambdas": [0.003], "budgets": [0.5], "steps": 12, "texts": 8}
+    table = run_here("head-gates", twin, corpus, seed, limit=FEW, **settings).tables["survival"]
+    families = table.groupby("metric")["better"].any()
+    return len(families), int(families.sum()), SIGNIFICANT
+
+
+CLAIMS = (
+    baseline, ablation, ablation_signs, ablation_calibration, pruning, pruning_kept,
+    pruning_calibration, gates,
+)  # fmt: skip
+
+
+def _pruned(twin: Any, corpus: Corpus, seed: int, **settings: Any) -> Any:
+    return run_here(
+        "head-pruning",
+        twin,
+        corpus,
+        seed,
+        **{"steps": 2, "choosing": 15, "texts": 8, "by": "magnitude", **settings},
+    )
+
+
+def _halves(corpus: Corpus) -> tuple[Corpus, Corpus]:
+    """The same train and dev; few test texts, and three times as many others."""
+    docs = list(corpus.docs("test", 4 * FEW))
+    return tuple(  # type: ignore[return-value]
+        Corpus(
+            corpus.name,
+            {
+                **{name: _reader(list(corpus.docs(name, 2 * FEW))) for name in ("train", "dev")},
+                "test": _reader(part),
+            },
+        )
+        for part in (docs[:FEW], docs[FEW:])
+    )
+
+
+def _reader(docs: list[Any]) -> Any:
+    return lambda: iter(docs)
