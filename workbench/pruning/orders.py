@@ -33,11 +33,11 @@ class Method:
 
     @property
     def name(self) -> str:
-        return f"{self.by}, anew" if self.rescored else self.by
+        return f"{self.by}, rescored" if self.rescored else self.by
 
 
 def methods(by: Sequence[By], seeds: int) -> list[Method]:
-    """Each of these, once and anew after every step where that makes a difference."""
+    """Each of these, scored once, and again after every step where that makes a difference."""
     found = []
     for each in by:
         if each == "random":

@@ -24,7 +24,7 @@ NAMES = {
     "importance": "importance",
     "ablation": "exact ablation",
     "magnitude": "magnitude",
-    "random": "by lot",
+    "random": "at random",
 }
 
 
@@ -65,12 +65,12 @@ def grid(
 
 
 def importance(tables: Tables) -> go.Figure:
-    """How much each head matters to first order: the mean size of the loss' slope at its gate."""
+    """Importance to first order: the mean absolute gradient of the loss at each head's gate."""
     return grid(tables["importance"], "importance", "importance")
 
 
 def ablation(tables: Tables) -> go.Figure:
-    """What exactly each head's going adds to the loss."""
+    """What is exactly added to the loss without each head."""
     return grid(lost(tables["ablation"]), "delta", "added", around=True)
 
 
@@ -82,18 +82,18 @@ def lost(table: pd.DataFrame, mode: str = "") -> pd.DataFrame:
 
 
 def agreement(tables: Tables) -> go.Figure:
-    """Importance to first order beside what exactly is lost: heads far from the others disagree."""
+    """Importance to first order and exact ablation: heads far from the others disagree."""
     return beside(tables["importance"], lost(tables["ablation"]))
 
 
 def beside(first: pd.DataFrame, exact: pd.DataFrame) -> go.Figure:
-    """A mark a head."""
+    """A mark a head: full where the loss is significantly higher without it, hollow elsewhere."""
     both = first.merge(exact, on=HEAD)
-    sure = both["p_value"] < 0.05
+    sure = both["matters"].astype(bool) if "matters" in both else both["p_value"] < 0.05
     figure = go.Figure()
     for name, some, mark in (
-        ("lost surely (p < 0.05)", sure, MARKS[0]),
-        ("not", ~sure, "circle-open"),
+        ("matters (p < 0.05)", sure, MARKS[0]),
+        ("does not, or not known", ~sure, "circle-open"),
     ):
         own = both[some]
         figure.add_trace(
@@ -153,12 +153,12 @@ def pairs(tables: Tables) -> go.Figure:
 
 
 def curve(tables: Tables) -> go.Figure:
-    """The loss as heads go, of each way to choose them; of lots the mean and the span."""
+    """The loss as heads are removed, for each way to choose; of random orders the mean and span."""
     return curves(tables["curve"], "loss")
 
 
 def accuracy(tables: Tables) -> go.Figure:
-    """The share that is right as heads go."""
+    """The share that is right as heads are removed."""
     return curves(tables["curve"], "accuracy")
 
 
@@ -187,7 +187,7 @@ def curves(table: pd.DataFrame, metric: str) -> go.Figure:
                 legendgroup=str(place),
             )
         )
-        name = NAMES[str(method)] + (", anew" if rescored else "")
+        name = NAMES[str(method)] + (", rescored" if rescored else "")
         figure.add_trace(
             go.Scatter(
                 x=x,
@@ -197,10 +197,10 @@ def curves(table: pd.DataFrame, metric: str) -> go.Figure:
                 line={"color": colour, "dash": DASHES[1] if rescored else DASHES[0]},
                 marker={"symbol": MARKS[place % len(MARKS)], "size": 7},
                 legendgroup=str(place),
-                hovertemplate=f"{name}: %{{x:.0%}} gone, %{{y:.3f}}<extra></extra>",
+                hovertemplate=f"{name}: %{{x:.0%}} removed, %{{y:.3f}}<extra></extra>",
             )
         )
-    figure.update_xaxes(title="heads gone", tickformat=".0%")
+    figure.update_xaxes(title="heads removed", tickformat=".0%")
     figure.update_yaxes(title=f"{metric}, {PER[metric]}")
     figure.update_layout(height=440)
     return figure
@@ -288,19 +288,31 @@ def trials(table: pd.DataFrame) -> list[str]:
 
 
 def survival(tables: Tables) -> go.Figure:
-    """Heads that stay at each price or budget, and what the loss gains without the others."""
+    """Heads that stay at each price or budget, and what is added to the loss without the others.
+
+    Hatched: gates were cut off by their number of steps. Diamonds: as many heads chosen at random.
+    """
     table = tables["survival"]
     table = table[table["metric"] == "loss"]
     figure = make_subplots(1, 2, horizontal_spacing=0.16)
     names = trials(table)
+    known = table["converged"] if "converged" in table else [True] * len(table)
+    hatched = ["" if done else "/" for done in known]
     for column, (name, values) in enumerate(
         (("heads that stay", table["heads"]), ("added to the loss, nats", table["delta"])), start=1
     ):
         figure.add_trace(
-            go.Bar(x=names, y=values, marker={"color": EITHER}, showlegend=False,
+            go.Bar(x=names, y=values, marker={"color": EITHER, "pattern": {"shape": hatched}},
+                   showlegend=False,
                    hovertemplate="%{x}: %{y:.4g}<extra></extra>"), 1, column,
         )  # fmt: skip
         figure.update_yaxes(title=name, col=column)
+    if "random" in table:
+        figure.add_trace(
+            go.Scatter(x=names, y=table["random"], mode="markers", name="heads at random",
+                       marker={"symbol": "diamond-open", "size": 9, "color": EITHER},
+                       hovertemplate="%{x}, at random: %{y:.4g}<extra></extra>"), 1, 2,
+        )  # fmt: skip
     figure.update_xaxes(type="category")
     figure.update_layout(height=340)
     return figure

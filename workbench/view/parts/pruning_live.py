@@ -37,7 +37,7 @@ def slider(run: "Run") -> None:
     order = tables.of(run, "order")
     ways = order[["method", "rescored", "seed"]].drop_duplicates().to_dict("records")
     names = [
-        drawn.NAMES[way["method"]] + (", anew" if way["rescored"] else "")
+        drawn.NAMES[way["method"]] + (", rescored" if way["rescored"] else "")
         + (f" {way['seed'] + 1}" if way["method"] == "random" else "")
         for way in ways
     ]  # fmt: skip

@@ -49,7 +49,7 @@ def side_by_side(run: "Run") -> None:
     left, right = st.columns(2)
     with left:
         views.draw(run, "importance", drawn.grid(first, "importance", "importance"),
-              "Importance: the mean size of the loss' slope at each head's gate.")  # fmt: skip
+              "Importance: the mean absolute gradient at each head's gate.")  # fmt: skip
     with right:
         views.draw(run, "ablation", drawn.grid(loss, "delta", "added", around=True),
               "Exact: what is added to the loss without each head.")  # fmt: skip
@@ -76,19 +76,22 @@ def curves(run: "Run") -> None:
     summary = tables.of(run, "summary")
     own = summary[summary["metric"] == metric]
     shown = own.assign(
-        method=[drawn.NAMES[name] + (", anew" if anew else "")
-                for name, anew in zip(own["method"], own["rescored"], strict=True)],
+        method=[drawn.NAMES[name] + (", rescored" if again else "")
+                for name, again in zip(own["method"], own["rescored"], strict=True)],
         falls_1=100 * own["falls_1"],
         falls_5=100 * own["falls_5"],
     )  # fmt: skip
     number = st.column_config.NumberColumn
+    columns = ["method", "seed", "area", "falls_1", "falls_5"]
+    columns += ["p_value"] if "p_value" in shown else []  # not in runs of an earlier version
     st.dataframe(
-        shown[["method", "seed", "area", "falls_1", "falls_5"]],
+        shown[columns],
         hide_index=True,
         column_config={
             "area": number("area", format="%.3f", help="The mean over all shares of heads gone."),
             "falls_1": number("1 % lost at", format="%.0f %%", help="Of the heads gone."),
             "falls_5": number("5 % lost at", format="%.0f %%", help="Of the heads gone."),
+            "p_value": number("p", format="%.3f", help="No better than random orders."),
         },
         key=f"summary {run.name}",
     )
