@@ -166,7 +166,8 @@ class Aim:
         elif self.kind == "seq2seq":
             found = logits_of(tapped, text, places, question.target)
         else:
-            found = logits_of(tapped, masked(text, places, mask_of(model.net, model.tokenizer)), places)
+            read = masked(text, places, mask_of(model.net, model.tokenizer))
+            found = logits_of(tapped, read, places)
         return found.argmax(-1)
 
     def _losses(self, tapped: Any, model: HuggingFace, question: Question) -> Losses:
