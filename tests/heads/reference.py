@@ -63,6 +63,16 @@ def best(given: dict[int, float]) -> int | None:
     return ordered[0][0]
 
 
+def argmax(given: dict[int, float]) -> int | None:
+    """The one with the largest weight, however little there is; none for a tie."""
+    ordered = sorted(given.items(), key=lambda each: -each[1])
+    if not ordered:
+        return None
+    if len(ordered) > 1 and ordered[0][1] - ordered[1][1] <= 1e-6 * ordered[0][1]:
+        return None
+    return ordered[0][0]
+
+
 def told(model: Prescribed, docs: Sequence[Doc], frequent: int) -> dict[str, dict]:  # type: ignore[type-arg]
     """Every share that can be said in a few lines, by head; relations by head and question."""
     counts = Counter(token.text for doc in docs for token in doc)
@@ -105,7 +115,15 @@ def _one(text: Text, rows, key: Key, count, rank, frequent: int) -> None:  # typ
                 partners[name, direction, word].add(other)
     for (name, direction, word), right in partners.items():
         among = {other: w for other, w in rows[word][0].items() if other != word}
-        count("relations", (*key, name, direction), best(among) in right)
+        question = (*key, name, direction)
+        count("accuracy_any_dependent", question, argmax(among) in right)
+        for partner in right:
+            count("accuracy", question, argmax(among) == partner)
+            count("accuracy_confident", question, best(among) == partner)
+            count("reliable", question, best(among) is not None)
+            count("baseline_first", question, partner == 0)
+            for offset in range(-8, 9):
+                count("baselines", (*question, offset), partner - word == offset)
     for word, (given, special) in rows.items():
         seen = [p for p in text.specials if not text.causal or p < _last(text, word)]
         whole = list(given.values()) + [special[p] for p in seen]
@@ -122,6 +140,7 @@ def _one(text: Text, rows, key: Key, count, rank, frequent: int) -> None:  # typ
             count("previous", key, given[word - 1])
         count("diagonal", key, sum(w for o, w in given.items() if abs(o - word) <= 1))
         looks = best(given)
+        count("reliable_words", key, looks is not None)
         for offset in range(-8, 9):
             if word + offset in given:
                 count("offsets", (*key, offset), looks == word + offset)

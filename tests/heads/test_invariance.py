@@ -13,7 +13,7 @@ from tests.heads.prescribed import HEADS, Prescribed
 from workbench.corpora import encode
 from workbench.experiment import Result
 from workbench.heads.gold import gold_of
-from workbench.heads.looking import Answers, Asking, look
+from workbench.heads.looking import SUMS, Answers, Asking, look
 
 Ask = Callable[..., Result]
 DOCS = random_docs(1, 30)
@@ -25,7 +25,7 @@ def _answers(model: Any, pieces: int | None = None) -> Answers:
 
 
 def _same(one: Answers, other: Answers) -> None:
-    for name in ("heads", "shared", "hits", "asked", "rare_hits", "rare_asked"):
+    for name in SUMS:
         for key, numbers in getattr(one, name).items():
             found = getattr(other, name)[key]
             assert torch.allclose(numbers, found, atol=1e-3, rtol=1e-5), (name, key)

@@ -94,8 +94,8 @@ def test_words_that_were_cut_off_have_no_place_in_maps() -> None:
     assert sides_of(pieces, pieces, "self").visible.shape[1] <= 64
 
 
-def test_looks_that_cannot_be_believed_are_told(asked: Ask) -> None:
-    said = "can be believed: the others"
+def test_unreliable_maxima_are_reported(asked: Ask) -> None:
+    said = "the maximum is not reliable"
     assert said in _said(asked(Prescribed(), random_docs(0, 40), residual=1.0))
     assert said not in _said(asked(Prescribed(), random_docs(0, 40)))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from spacy.tokens import Doc
 
@@ -113,9 +114,13 @@ def test_every_relation_it_can_see_is_followed_from_the_dependent(
     )
     assert len(found) > 3
     assert (found["accuracy"] > 0.999).all()
-    common = found[(found["n"] >= 10) & (found["baseline_accuracy"] < 0.85)]
+    best = found[["baseline_accuracy", "baseline_first", "baseline_longest"]].max(axis=1)
+    assert np.allclose(found["difference"], 1 - best)
+    common = found[found["n"] * found["difference"] >= 20]  # dependents no simple rule finds
     assert len(common) > 2 and common["syntactic"].all()
     assert (common["p_value"] < 0.01).all() and (common["null_mean"] < 0.4).all()
+    few = found[found["n"] * found["difference"] < 7]  # 2^-7 > 0.01 / 1
+    assert not few["syntactic"].any()
 
 
 def test_even_attention_has_no_role(tables: dict[str, Any]) -> None:

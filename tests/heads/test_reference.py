@@ -10,6 +10,9 @@ from tests.heads.prescribed import Prescribed
 from tests.heads.reference import told
 from workbench.experiment import Result
 
+CONVENTIONS = (
+    "accuracy", "accuracy_confident", "accuracy_any_dependent", "reliable", "baseline_first",
+)  # fmt: skip
 SCORES = (
     "confidence", "entropy", "distance", "special_mass", "separator_mass", "first_mass", "previous",
     "diagonal", "vertical", "rare_share",
@@ -32,8 +35,14 @@ def test_every_score_is_what_the_maps_say(
     offsets = tables["offsets"].set_index(["layer", "head", "offset"])["share"]
     assert offsets.to_dict() == pytest.approx(slow["offsets"], abs=1e-6)
     by = ["layer", "head", "relation", "direction"]
-    relations = tables["relations"].set_index(by)["accuracy"]
-    assert relations.to_dict() == pytest.approx(slow["relations"], abs=1e-6)
+    relations = tables["relations"].set_index(by)
+    for name in CONVENTIONS:
+        assert relations[name].to_dict() == pytest.approx(slow[name], abs=1e-9), name
+    for key, row in relations.iterrows():
+        shares = [slow["baselines"][(*key, offset)] for offset in range(-8, 9)]
+        assert row["baseline_accuracy"] == pytest.approx(max(shares), abs=1e-9)
+        assert shares[row["baseline_offset"] + 8] == max(shares)
+    assert heads["reliable"].to_dict() == pytest.approx(slow["reliable_words"], abs=1e-6)
     assert len(relations) > 20
 
 

@@ -53,10 +53,30 @@ def told(groups: Sequence[Group] = SELF, relation: str = "nsubj") -> dict[str, p
         for direction in ("dependent-to-head", "head-to-dependent"):
             for name, accuracy in ((relation, 0.9 if follows else 0.3), ("obj", 0.1)):
                 sure = follows and name == relation
-                relations.append(
-                    (*key, name, direction, accuracy, accuracy - 0.1, accuracy + 0.05, 50, 2,
-                     0.4, 0.0, 0.05, 0.001 if sure else 1.0, sure)
-                )  # fmt: skip
+                row = {
+                    **dict(zip(("stack", "kind", "layer", "head"), key, strict=True)),
+                    "relation": name,
+                    "direction": direction,
+                    "accuracy": accuracy,
+                    "lower": accuracy - 0.1,
+                    "upper": accuracy + 0.05,
+                    "n": 50,
+                    "accuracy_confident": accuracy - 0.02,
+                    "accuracy_any_dependent": accuracy + 0.02,
+                    "reliable": 0.95,
+                    "baseline_offset": 2,
+                    "baseline_accuracy": 0.4,
+                    "baseline_first": 0.0,
+                    "baseline_longest": 0.1,
+                    "difference": accuracy - 0.42,
+                    "difference_lower": accuracy - 0.5,
+                    "difference_upper": accuracy - 0.35,
+                    "p_value_baseline": 0.001 if sure else 1.0,
+                    "null_mean": 0.05,
+                    "p_value": 0.001 if sure else 1.0,
+                    "syntactic": sure,
+                }
+                relations.append(row)
         offsets += [
             (*key, offset, 0.95 if before and offset == -1 else 0.1, 90) for offset in (-1, 0, 1)
         ]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.engine.statistics import FARTHEST, OFFSETS
+from workbench.engine.statistics import OFFSETS
 from workbench.heads.gold import Gold
 from workbench.heads.sides import Sides
 
@@ -28,8 +28,9 @@ class Arcs:
     word: Tensor  # [arcs]
     partner: Tensor  # [arcs]
     question: Tensor  # [arcs], relation, or relations + relation from heads to dependents
-    group: Tensor  # [arcs], arcs that are one question: a word, a relation, any of its partners
-    groups: int
+    cell: Tensor  # [arcs], the arcs of one sentence and question are a cell
+    cells: Tensor  # [cells], the question of each
+    simple: Tensor  # [cells, rules], arcs that each simple rule hits, see `simple_hits`
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,23 @@ class Asked:
     candidates: Tensor  # [questions, most], words; UNKNOWN beyond their number
     right: Tensor  # [questions, most]
     shuffles: Tensor  # [shuffles, batch, words], where each word goes
-    pieces: Tensor  # [batch, words], how many each word owns
+    longest: Tensor  # [batch, words], the word in sight with most pieces, itself included
     baselines: Tensor  # [batch, numbers], see BASELINES
 
 
+# Simple rules: the first word; the longest in pieces, which is where uniform attention and random
+# weights have their maximum, ties in random order; each fixed offset.
+FIRST, LONGEST, FIXED = 0, 1, 2  # where each stands; fixed offsets from the last on
+RULES = FIXED + len(OFFSETS)
+
+
 def baselines_of(relations: int) -> int:
-    """So many numbers: questions, those a fixed offset or the first word answers, antecedents."""
-    return 2 * relations * (len(OFFSETS) + 2) + 3
+    """Numbers of a document: of each question arcs, words, and the hits of each simple rule; then
+    mentions, and those that the nearest mention and the same head word get right."""
+    return 2 * relations * (2 + RULES) + 3
 
 
-def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor) -> Asked:
+def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, seed: int) -> Asked:
     """The gold of these documents for these maps; `shuffled` [shuffles, batch, words]."""
     device = sides.rows.device
     words = sides.rows.shape[1]
@@ -69,7 +77,14 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor) -
         ranks[row, :size] = gold.ranks[document][:size]
         sentences[row, :size] = gold.sentences[document][:size]
     ranks[~known] = UNKNOWN
-    numbers = _baselines(gold, len(order), arcs, questions)
+    pieces = sides.targets[..., : sides.words].sum(1).cpu().numpy()  # [batch, words]
+    size = pieces + _tie_breaks(gold, order, pieces.shape[1], seed)
+    others = pairs & (np.eye(*pairs.shape[1:]) == 0)
+    by_rule = simple_hits(arcs, _largest(size, others))
+    cells, cell = _cells(arcs, sentences)
+    simple = np.zeros((len(cells), RULES))
+    np.add.at(simple, cell, by_rule)
+    numbers = _baselines(gold, len(order), arcs, by_rule, questions)
     most = max((len(each[2]) for each in questions), default=1)
     laid = np.full((len(questions), most), UNKNOWN, dtype=np.int64)
     right = np.zeros((len(questions), most), dtype=bool)
@@ -87,8 +102,9 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor) -
             on(arcs[:, 1]),
             on(arcs[:, 2]),
             on(arcs[:, 3]),
-            on(arcs[:, 4]),
-            int(arcs[:, 4].max(initial=-1)) + 1,
+            on(cell),
+            on(cells),
+            on(simple, np.float32),
         ),
         on(ranks),
         on(sentences),
@@ -97,7 +113,7 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor) -
         on(laid),
         on(right, np.bool_),
         shuffled.to(device),
-        sides.targets[..., : sides.words].sum(1),
+        on(_largest(size, pairs)),
         on(numbers, np.float64),
     )
 
@@ -118,7 +134,10 @@ def shuffled(sizes: Sequence[np.ndarray], order: Sequence[int], number: int, see
 
 
 def _arcs(gold: Gold, order: Sequence[int], known: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Both directions of the arcs that can be seen, end to end.  # [arcs, 5]"""
+    """Arcs that can be seen, in both directions: document, word, partner, question.
+
+    [arcs, 4]
+    """
     rows = []
     for row, document in enumerate(order):
         arcs = gold.arcs[document]
@@ -131,9 +150,44 @@ def _arcs(gold: Gold, order: Sequence[int], known: np.ndarray, pairs: np.ndarray
         )
         both = np.concatenate([there, back])
         rows.append(both[pairs[row, both[:, 1], both[:, 2]]])
-    found = np.concatenate(rows) if rows else np.zeros((0, 4), dtype=np.int64)
-    _, group = np.unique(found[:, [0, 1, 3]], axis=0, return_inverse=True)
-    return np.concatenate([found, group.reshape(-1, 1)], 1)
+    return np.concatenate(rows) if rows else np.zeros((0, 4), dtype=np.int64)
+
+
+def simple_hits(arcs: np.ndarray, longest: np.ndarray) -> np.ndarray:
+    """Which arcs each simple rule hits; `longest` [batch, words].  # -> [arcs, rules], 1 or 0"""
+    offset = arcs[:, 2] - arcs[:, 1]
+    first = arcs[:, 2] == 0
+    fixed = offset[:, None] == np.array(OFFSETS)
+    long = arcs[:, 2] == longest[arcs[:, 0], arcs[:, 1]]
+    return np.concatenate([first[:, None], long[:, None], fixed], 1).astype(np.float64)
+
+
+def _tie_breaks(gold: Gold, order: Sequence[int], words: int, seed: int) -> np.ndarray:
+    """Less than a piece for each word, at random, from each document's own seed.
+
+    [batch, words]
+    """
+    found = np.zeros((len(order), words))
+    for row, document in enumerate(order):
+        drawn = np.random.default_rng([seed, document, 2]).random(len(gold.ranks[document]))
+        found[row, : len(drawn)] = 0.5 * drawn[:words]
+    return found
+
+
+def _largest(size: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Of each row the largest column that is there.  # [batch, n], [batch, m, n] -> [batch, m]"""
+    found: np.ndarray = np.where(there, size[:, None], -1.0).argmax(-1)
+    return found
+
+
+def _cells(arcs: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sentences and questions that occur together: the question of each, and each arc's.
+
+    -> [cells], [arcs]
+    """
+    keys = np.stack([arcs[:, 0], sentences[arcs[:, 0], arcs[:, 1]], arcs[:, 3]], 1)
+    found, cell = np.unique(keys, axis=0, return_inverse=True)
+    return found[:, 2], cell.reshape(-1)
 
 
 _Question = tuple[int, int, list[int], list[bool], int]  # row, word, candidates, right, guess
@@ -159,18 +213,19 @@ def _questions(gold: Gold, order: Sequence[int], known: np.ndarray) -> list[_Que
 
 
 def _baselines(
-    gold: Gold, batch: int, arcs: np.ndarray, questions: Sequence[_Question]
+    gold: Gold,
+    batch: int,
+    arcs: np.ndarray,
+    by_rule: np.ndarray,
+    questions: Sequence[_Question],
 ) -> np.ndarray:
-    """Of each document; for each question: how many, and how many each simple rule answers."""
-    asked = 2 * len(gold.relations)
-    table = np.zeros((batch, asked, len(OFFSETS) + 2))
-    _, first = np.unique(arcs[:, 4], return_index=True)  # one arc of each question
-    np.add.at(table, (arcs[first, 0], arcs[first, 3], 0), 1)
-    offset = arcs[:, 2] - arcs[:, 1]
-    near = np.abs(offset) <= FARTHEST
-    np.add.at(table, (arcs[near, 0], arcs[near, 3], 2 + FARTHEST + offset[near]), 1)
-    begins = arcs[:, 2] == 0
-    np.add.at(table, (arcs[begins, 0], arcs[begins, 3], 1), 1)
+    """Of each document the numbers that `baselines_of` counts.  # [batch, numbers]"""
+    table = np.zeros((batch, 2 * len(gold.relations), 2 + RULES))
+    document, question = arcs[:, 0], arcs[:, 3]
+    words = np.unique(arcs[:, [0, 1, 3]], axis=0)
+    np.add.at(table[:, :, 0], (document, question), 1)
+    np.add.at(table[:, :, 1], (words[:, 0], words[:, 2]), 1)
+    np.add.at(table[:, :, 2:], (document, question), by_rule)
     chains = np.zeros((batch, 3))
     for row, _, _, right, guess in questions:
         chains[row] += (1, right[0], right[guess])

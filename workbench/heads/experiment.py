@@ -36,7 +36,7 @@ from workbench.heads.roles import Rules
 
 HEAD = tables.HEAD
 ENDS = ("", "_lower", "_upper")
-MOST = 0.5  # of all looks are to be believed, else it is told
+MOST = 0.5  # of all maxima are to be reliable, else a caveat says so
 
 
 class Heads(Settings):
@@ -64,7 +64,8 @@ class Heads(Settings):
         0.05,
         ge=0,
         le=1,
-        description="Attention that must be left among words, for an argmax there to be believed.",
+        description="Attention on words below which their maximum is not reliable: it does not "
+        "count for roles, offsets and accuracy_confident (default 0.05).",
     )
     least: int = Field(
         10,
@@ -99,14 +100,15 @@ class Heads(Settings):
 
 TABLES = {
     "heads": Table(
-        "Every head. role: what it does best; roles: all it does. confidence: mean largest "
-        "weight, separators left out; entropy: over its greatest; distance: mean, in words. "
-        "offset_share: of words that have one there. relation_accuracy: of the best relation, "
-        "beside the best of a fixed offset and the first word. rare_share: words that look at the "
-        "rarest one, beside shuffles (rare_null) and even attention (rare_alike). Masses are means "
-        "over words, normed: weighed by the length of written values. induction and duplicate: on "
-        "random blocks that come twice. `_lower` and `_upper` hold the middle 95 % of drawings of "
-        "documents.",
+        "Every head. role: what it does best; roles: all it does. confidence: mean largest weight, "
+        "separators left out; entropy: over its greatest; distance: mean, in words. offset_share: "
+        "of words that have one there; its p-value against words chosen at random. reliable: words "
+        "whose maximum is reliable. relation_accuracy: accuracy of the best relation, next to the "
+        "best simple rule (relation_baseline). rare_share: words that look at the rarest one, next "
+        "to shuffles (rare_null) and the word of most pieces (rare_longest). Masses are means over "
+        "words, normed: weighted by the length of written values; `_even`: what uniform attention "
+        "gives. induction and duplicate: on random blocks that come twice. `_lower` and `_upper`: "
+        "the middle 95 % of bootstrap samples of documents.",
         HEAD,
         (
             "offset",
@@ -116,17 +118,25 @@ TABLES = {
         ),
     ),
     "relations": Table(
-        "Words whose largest weight among other words is on their partner, of those that can see "
-        "it. baseline_offset: the fixed offset that hits most often; baseline_first: always the "
-        "first word. null_mean: over shuffled trees; p_value: corrected over heads, relations and "
-        "directions.",
+        "accuracy: arcs whose word has its argmax over the other words on its partner, as Clark et "
+        "al. (2019) count: no minimum of attention, each dependent once in both directions; a tie "
+        "is a miss. accuracy_confident: the argmax counts only where it is reliable (words get the "
+        "residual attention, no tie); reliable: the share of those. accuracy_any_dependent: each "
+        "head word once, any of its dependents a hit. Baselines, counted like accuracy: the best "
+        "fixed offset; the first word; the word of most pieces (baseline_longest), where uniform "
+        "attention has its maximum. difference: accuracy_confident less the best of them. "
+        "p_value_baseline: sign test over sentences against every rule; p_value: against shuffled "
+        "trees (null_mean); both corrected over heads, relations and directions. syntactic: "
+        "accuracy_confident beats all of them by the margin, the difference's interval is above 0, "
+        "and both p-values are below alpha.",
         (*HEAD, "relation", "direction"),
         ("baseline_offset",),
     ),
     "best": Table(
-        "Of each relation and direction the head that follows it best, whatever its role.",
+        "Of each relation and direction the head of the highest accuracy, whatever its role; "
+        "gain: above the best baseline. Columns as in `relations`.",
         ("relation", "direction"),
-        ("layer", "head", "baseline_offset"),
+        ("stack", "kind", "layer", "head", "baseline_offset"),
     ),
     "offsets": Table(
         "Words that look at the word so far to the right (left: negative), of those that have one.",
@@ -153,7 +163,7 @@ TABLES = {
         "Of each head the nearest one in the other model.", HEAD, ("kin_layer", "kin_head")
     ),
     "looks": Table(
-        "Which other word each word looks at, in some sentences; -1: none that can be believed.",
+        "Which other word each word looks at, in some sentences; -1: no reliable maximum.",
         (*HEAD, "sentence", "word"),
         ("looks_at",),
     ),
@@ -216,8 +226,8 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
         for other in inputs.models[1:]:
             theirs = few(other, encode(docs[place] for place in some), settings.residual, some)
             found["kin"] = kin.kin(own, theirs, other.name)
-    believed = tables.believed(sums)
-    caveats = _caveats(inputs, gold, answers, copies, settings, believed)
+    reliable = tables.reliable(sums)
+    caveats = _caveats(inputs, gold, answers, copies, settings, reliable)
     return Result(found, caveats=tuple(caveats))
 
 
@@ -240,14 +250,14 @@ def _caveats(
     answers: Answers,
     copies: Mapping[Site, object],
     settings: Heads,
-    believed: float,
+    reliable: float,
 ) -> Iterator[Caveat]:
     report = answers.report
-    if believed < MOST:
+    if reliable < MOST:
         yield Caveat(
-            f"Only {100 * believed:.0f} % of all looks can be believed: the others give words less "
-            f"than {settings.residual:g} together, or several alike. Offsets, relations and rare "
-            "words count what is not believed as not hit."
+            f"For {100 * (1 - reliable):.0f} % of words, of all heads together, the maximum is not "
+            f"reliable (attention on words < {settings.residual:g}, or a tie). They count as "
+            "misses for offsets, roles and accuracy_confident."
         )
     yield from map(Caveat, few_sentences(report.documents))
     if report.cut:
@@ -296,6 +306,7 @@ def _predicted_by(corpus: Corpus) -> str:
 
 EXPERIMENT = Experiment(
     name="heads",
+    version=2,
     about="What every attention head does: positional, syntactic, rare-token and other roles, "
     "with baselines, nulls and intervals.",
     settings=Heads,

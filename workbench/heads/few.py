@@ -82,7 +82,7 @@ class Sample:
         sides = sides_of(queries, keys, view.site.kind)
         maps = sides.merged(view.probabilities[rows].float())
         among, rest = maps[..., : sides.words], maps[..., sides.words :].sum(-1, keepdim=True)
-        looks = looks_of(among, sides.pairs, True, self.residual)
+        looks = looks_of(among, sides.pairs, self.residual)
         other, weight, there = looks.other.cpu(), looks.weight.cpu(), sides.rows.cpu()
         lost = {row for row, _ in queries.unaligned} | {row for row, *_ in queries.cut}
         for row, document in enumerate(queries.order.tolist()):

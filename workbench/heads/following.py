@@ -19,6 +19,6 @@ from workbench.heads.roles import Rules
 def followed(model: Model, docs: Sequence[Doc], least: int = 30) -> pd.DataFrame:
     """Of each relation and direction of so many words at least, the best head of the model."""
     gold = gold_of(docs)
-    answers = look(model, encode(docs), gold, Asking(drawings=1))
+    answers = look(model, encode(docs), gold, Asking())
     found = tables.relations(answers, tables.sums_of(answers, gold), gold, Rules(), least)
     return tables.best(found, least)

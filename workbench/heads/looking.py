@@ -20,7 +20,15 @@ from workbench.engine.taps import Kind, Site, StackName, Tap, View
 from workbench.heads.asked import asked_of, shuffled
 from workbench.heads.gold import Gold
 from workbench.heads.looks import looks_of
-from workbench.heads.measures import Words, head_sums, words_of
+from workbench.heads.measures import (
+    EVEN,
+    HEAD,
+    Words,
+    document_wins,
+    head_sums,
+    sentence_wins,
+    words_of,
+)
 from workbench.heads.nulls import (
     Rarity,
     rarity_of,
@@ -52,7 +60,9 @@ class Asking:
     by_pieces: bool = False
 
 
-SUMS = ("heads", "shared", "hits", "asked", "rare_hits", "rare_asked")
+SUMS = (
+    "heads", "shared", "even", "wins", "chain_wins", "hits", "asked", "rare_hits", "rare_asked",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,9 @@ class Answers:
     sites: tuple[Site, ...]
     heads: Mapping[Site, Tensor]  # [1 + drawings, heads, numbers], see `measures.head_parts`
     shared: Mapping[Group, Tensor]  # [1 + drawings, numbers], see `measures.shared_parts`
+    even: Mapping[Group, Tensor]  # [1 + drawings, numbers], `measures.EVEN`
+    wins: Mapping[Site, Tensor]  # [2, questions, heads, rules], see `measures.sentence_wins`
+    chain_wins: Mapping[Site, Tensor]  # [2, rules, heads], see `measures.document_wins`
     hits: Mapping[Site, Tensor]  # [shuffles, questions, heads]
     asked: Mapping[Group, Tensor]  # [shuffles, questions]
     rare_hits: Mapping[Site, Tensor]  # [shuffles, heads]
@@ -102,11 +115,18 @@ class _Tap:
         ready = self._of(group, view)
         sides = ready.words.sides
         maps = sides.merged(view.probabilities.float())
-        looks = looks_of(maps[..., : sides.words], sides.pairs, True, self.asking.residual)
+        looks = looks_of(maps[..., : sides.words], sides.pairs, self.asking.residual)
         sums = head_sums(maps, looks, ready.words, self._normed(view), self.asking.residual)
         self.tally.add("heads", site, drawn_sums(ready.weights, sums))
+        asked = ready.words.asked
         if self.gold.relations:
-            self.tally.add("hits", site, shuffled_hits(looks.other, ready.words.asked))
+            self.tally.add(
+                "wins", site, sentence_wins(looks.other, asked.arcs, 2 * asked.relations)
+            )
+            self.tally.add("hits", site, shuffled_hits(looks.other, asked))
+        if self.gold.has_questions:
+            chains = sums[..., HEAD.index("coreference")]
+            self.tally.add("chain_wins", site, document_wins(chains, asked.baselines[:, -2:]))
         self.tally.add("rare_hits", site, shuffled_rarity(looks.any, ready.rarity))
 
     def close(self, whole: bool) -> None:
@@ -126,11 +146,16 @@ class _Tap:
         sides = sides_of(queries, keys, group.kind, asking.by_pieces)
         there = sides.both.cpu().numpy()
         shuffles = shuffled([*there], order, asking.shuffles, asking.seed)
-        asked = asked_of(self.gold, order, sides, shuffles)
+        asked = asked_of(self.gold, order, sides, shuffles, asking.seed)
         words = words_of(sides, asked, self.gold.frequent)
         weights = drawings(order, asking.drawings, asking.seed).to(queries.ids.device)
         rarity = rarity_of(asked, sides, self.gold.frequent)
         self.tally.add("shared", group, drawn_sums(weights.double(), words.shared))
+        maps = sides.merged(_uniform(queries, keys, group.kind))
+        looks = looks_of(maps[..., : sides.words], sides.pairs, asking.residual)
+        even = head_sums(maps, looks, words, None, asking.residual)
+        kept = even[:, 0, [HEAD.index(name) for name in EVEN]]  # [batch, numbers]
+        self.tally.add("even", group, drawn_sums(weights, kept))
         if self.gold.relations:
             self.tally.add("asked", group, shuffled_asked(asked, sides))
         self.tally.add("rare_asked", group, rarity.could)
@@ -153,6 +178,15 @@ class _Tap:
         both = torch.stack([long, long * keys.special[:, None]], -1)
         whole, special = (view.probabilities.float() @ both).unbind(-1)
         return torch.where(whole > 0, special / whole.clamp(min=1e-30), 0.0)
+
+
+def _uniform(queries: Pieces, keys: Pieces, kind: Kind) -> Tensor:
+    """Attention that is the same for every piece in sight.  # [batch, 1, queries, keys]"""
+    seen = keys.mask[:, None].expand(-1, queries.ids.shape[1], -1)
+    if kind == "causal":
+        place = torch.arange(keys.ids.shape[1], device=keys.ids.device)
+        seen = seen & (place[None, :] <= place[: queries.ids.shape[1], None])
+    return (seen / seen.sum(-1, keepdim=True).clamp(min=1))[:, None]
 
 
 def look(

@@ -13,20 +13,20 @@ import torch
 from torch import Tensor
 
 from workbench.engine.statistics import FARTHEST, OFFSETS
-from workbench.heads.asked import UNKNOWN, Asked, baselines_of
+from workbench.heads.asked import RULES, UNKNOWN, Arcs, Asked, baselines_of
 from workbench.heads.looks import NOWHERE, TIE, Looks
 from workbench.heads.sides import Sides
 
-# sums for each head; the offsets, and the questions about relations, follow
+# sums for each head; the offsets, and three counts for each relation and direction, follow
 HEAD = (
     "confidence", "entropy", "away", "on_words", "special", "ends", "first", "normed",
     "previous", "diagonal", "vertical", "block", "rare", "two_rarest", "coreference", "order",
-    "looks_first", "looks_last", "looks_special", "believed",
+    "looks_first", "looks_last", "looks_special", "reliable_words",
 )  # fmt: skip
+EVEN = ("ends", "first", "vertical", "diagonal", "block")  # that uniform attention is a baseline of
+RELATION_COUNTS = ("hits", "confident", "reliable")  # of arcs; reliable: whether hit or not
 # and for all heads of a kind
-SHARED = (
-    "words", "entropy", "previous", "block", "rare", "rare_alike", "order", "block_even",
-)  # fmt: skip
+SHARED = ("words", "entropy", "previous", "block", "rare", "rare_longest", "order")
 
 
 def parts_of(names: tuple[str, ...], more: Mapping[str, int]) -> dict[str, slice]:
@@ -37,11 +37,14 @@ def parts_of(names: tuple[str, ...], more: Mapping[str, int]) -> dict[str, slice
 
 
 def head_parts(relations: int) -> dict[str, slice]:
-    return parts_of(HEAD, {"offsets": len(OFFSETS), "relations": 2 * relations})
+    return parts_of(
+        HEAD, {"offsets": len(OFFSETS), **dict.fromkeys(RELATION_COUNTS, 2 * relations)}
+    )
 
 
 def shared_parts(relations: int) -> dict[str, slice]:
-    return parts_of(SHARED, {"offsets": len(OFFSETS), "gold": baselines_of(relations)})
+    more = {"offsets": len(OFFSETS), "by_chance": len(OFFSETS), "gold": baselines_of(relations)}
+    return parts_of(SHARED, more)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
     rare = sides.rows & (rarest >= frequent)
     same = same_sentence(asked, sides) & sides.pairs
     several = several_sentences(asked, sides)
-    shared = _shared(sides, asked, ranks, rarest, rare, same, several)
+    shared = _shared(sides, asked, ranks, rarest, rare, several)
     return Words(sides, asked, rarest, next_rarest, rare, same, several, shared)
 
 
@@ -83,34 +86,26 @@ def two_largest(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _shared(
-    sides: Sides,
-    asked: Asked,
-    ranks: Tensor,
-    rarest: Tensor,
-    rare: Tensor,
-    same: Tensor,
-    several: Tensor,
+    sides: Sides, asked: Asked, ranks: Tensor, rarest: Tensor, rare: Tensor, several: Tensor
 ) -> Tensor:
     rows = sides.rows.double()
     seen = sides.visible.sum(-1)  # [batch, words]
     pairs = sides.pairs
     there = [pairs.diagonal(o, -2, -1).sum(-1).double() for o in OFFSETS]  # [batch] each
-    # even attention gives a word as many shares as it owns pieces
-    sizes = torch.where(pairs, asked.pieces[:, None], 0)
-    alike = sizes.argmax(-1)  # [batch, words]
-    sure = (sizes == sizes.amax(-1, keepdim=True)).sum(-1) == 1
-    rank = ranks.gather(-1, alike[..., None])[..., 0]
-    even = same.sum(-1) / pairs.sum(-1).clamp(min=1)
+    # what a word chosen at random among those in sight would hit
+    alike = pairs / pairs.sum(-1, keepdim=True).clamp(min=1)  # [batch, words, words]
+    by_chance = [alike.diagonal(o, -2, -1).sum(-1).double() for o in OFFSETS]
+    longest = ranks.gather(-1, asked.longest[..., None])[..., 0]  # [batch, words]
     numbers = [
         rows.sum(1),
         (sides.rows & (seen > 1)).sum(1),
         pairs.diagonal(-1, -2, -1).sum(-1),
         (sides.rows & several).sum(1),
         rare.sum(1),
-        (rare & sure & (rank == rarest)).sum(1),
+        (rare & (longest == rarest)).sum(1),
         (rows * (rows.sum(1, keepdim=True) > 2)).sum(1),
-        (even * (sides.rows & several)).sum(1),
         *there,
+        *by_chance,
     ]
     return torch.cat([torch.stack([n.double() for n in numbers], 1), asked.baselines], 1)
 
@@ -183,7 +178,7 @@ def head_sums(
         (looks.any != NOWHERE).sum(-1),
     ]
     found = torch.stack([each.to(torch.float32) for each in sums], -1)
-    return torch.cat([found, _offset_hits(looks.any), relation_hits(looks.other, asked)], -1)
+    return torch.cat([found, _offset_hits(looks.any), *_relation_counts(looks, asked)], -1)
 
 
 def _last_word(sides: Sides) -> Tensor:
@@ -254,12 +249,40 @@ def _offset_hits(looks: Tensor) -> Tensor:
     return found.scatter_add_(2, (offset + FARTHEST).clamp(0, len(OFFSETS) - 1), near.float())
 
 
-def relation_hits(looks: Tensor, asked: Asked) -> Tensor:
-    """Words that look at their partner, by relation and direction.  # [batch, heads, questions]"""
+def _relation_counts(looks: Looks, asked: Asked) -> list[Tensor]:
+    """`RELATION_COUNTS` by relation and direction, each [batch, heads, questions]."""
     arcs = asked.arcs
-    batch, heads = looks.shape[:2]
-    numbers = 2 * asked.relations
-    hits = looks[arcs.document, :, arcs.word] == arcs.partner[:, None]  # [arcs, heads]
-    found = torch.zeros(batch * numbers, heads, device=looks.device)
-    found.index_add_(0, arcs.document * numbers + arcs.question, hits.float())
-    return found.view(batch, numbers, heads).transpose(1, 2)
+    plain = looks.argmax[arcs.document, :, arcs.word]  # [arcs, heads]
+    reliable = looks.other[arcs.document, :, arcs.word]
+    partner = arcs.partner[:, None]
+    of_arcs = torch.cat([plain == partner, reliable == partner, reliable != NOWHERE], 1).float()
+    batch, heads = looks.argmax.shape[:2]
+    questions = 2 * asked.relations
+    found = torch.zeros(batch * questions, of_arcs.shape[1], device=of_arcs.device)
+    found.index_add_(0, arcs.document * questions + arcs.question, of_arcs)
+    found = found.view(batch, questions, len(RELATION_COUNTS), heads)
+    return list(found.permute(2, 0, 3, 1))
+
+
+def sentence_wins(looks: Tensor, arcs: Arcs, questions: int) -> Tensor:
+    """Sentences in which a head hits more arcs of a relation than a simple rule, and fewer.
+
+    [batch, heads, words] -> [2, questions, heads, rules]
+    """
+    heads = looks.shape[1]
+    hits = (looks[arcs.document, :, arcs.word] == arcs.partner[:, None]).float()  # [arcs, heads]
+    own = torch.zeros(len(arcs.cells), heads, device=looks.device).index_add_(0, arcs.cell, hits)
+    apart = own[:, :, None] - arcs.simple[:, None]  # [cells, heads, rules]
+    found = torch.zeros(2, questions, heads, RULES, device=looks.device)
+    found[0].index_add_(0, arcs.cells, (apart > 0).float())
+    found[1].index_add_(0, arcs.cells, (apart < 0).float())
+    return found
+
+
+def document_wins(hits: Tensor, baselines: Tensor) -> Tensor:
+    """Documents in which a head gets more mentions right than each simple rule, and fewer.
+
+    [batch, heads], [batch, rules] -> [2, rules, heads]
+    """
+    apart = hits[:, None] - baselines[..., None].to(hits.dtype)  # [batch, rules, heads]
+    return torch.stack([(apart > 0).sum(0), (apart < 0).sum(0)])

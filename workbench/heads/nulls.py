@@ -1,15 +1,19 @@
-"""What heads would be credited with if trees and rare words lay anywhere: shuffles, counted.
+"""What could pass for a role by chance: shuffled trees, and sign tests against simple rules.
 
 A shuffle moves the words of a document and takes their arcs and their rarity along, so the shapes
-of trees and the habits of heads stay as they are. Significance is corrected over everything that
-was tried at once: a score counts by how far it lies above its own null, and its p-value is the
-share of shuffles in which any head and relation lies as far above. Costs shuffles times arcs times
-heads look-ups a batch and site.
+of trees and the habits of heads stay as they are; the p-value of a score is the share of shuffles
+in which the largest of all scores is as large (`corrected`). Shuffles alone let through whoever
+attends to near words, for arcs are short; so a head must also be ahead of every simple rule in more
+sentences than it is behind (`more_often`). Costs shuffles times arcs times heads look-ups a batch
+and site.
 """
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.stats import binom
 from torch import Tensor
 
 from workbench.heads.asked import UNKNOWN, Asked
@@ -17,6 +21,7 @@ from workbench.heads.looks import NOWHERE
 from workbench.heads.sides import Sides
 
 AT_ONCE = 32  # shuffles
+Floats = NDArray[np.float64]
 
 
 def shuffled_hits(looks: Tensor, asked: Asked) -> Tensor:
@@ -42,21 +47,16 @@ def shuffled_hits(looks: Tensor, asked: Asked) -> Tensor:
 
 
 def shuffled_asked(asked: Asked, sides: Sides) -> Tensor:
-    """How many questions each shuffle asks, those with a partner in sight.
+    """Arcs of each question whose partner is in sight, in each shuffle.
 
     [shuffles, questions]
     """
     arcs, shuffles = asked.arcs, asked.shuffles.long()
-    number = len(shuffles)
     word = shuffles[:, arcs.document, arcs.word]  # [shuffles, arcs]
     partner = shuffles[:, arcs.document, arcs.partner]
     seen = sides.pairs[arcs.document, word, partner].float()
-    by_group = torch.zeros(number, arcs.groups, device=seen.device)
-    by_group.scatter_reduce_(1, arcs.group.expand(number, -1), seen, "amax")
-    question = torch.zeros(arcs.groups, dtype=torch.long, device=seen.device)
-    question[arcs.group] = arcs.question
-    found = torch.zeros(number, 2 * asked.relations, device=seen.device)
-    return found.index_add_(1, question, by_group)
+    found = torch.zeros(len(shuffles), 2 * asked.relations, device=seen.device)
+    return found.index_add_(1, arcs.question, seen)
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,37 @@ def shuffled_rarity(looks: Tensor, rarity: Rarity) -> Tensor:
 def corrected(scores: Tensor, null: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
     """The mean of each score's null, and its p-value among all that was tried.
 
+    The largest score of each shuffle is what a score is held against. Scores are put on one scale
+    by the arcsine of their root, whose spread hardly depends on the mean and is bounded for small
+    counts: a standard score is not, and a few hits of a rare relation would outdo everything.
     scores [n] and null [shuffles, n] are shares, number [n] of how many -> [n], [n]
     """
     mean = null.mean(0)
     if not scores.numel():
         return mean, mean
-    spread = (mean * (1 - mean)).clamp(min=1e-6) / number.clamp(min=1)
-    height = ((null - mean) / spread.sqrt()).amax(1)  # [shuffles], of the highest
-    own = (scores - mean) / spread.sqrt()
-    above = (height[:, None] >= own[None]).sum(0)
+    root = number.clamp(min=1).sqrt()
+
+    def scaled(shares: Tensor) -> Tensor:
+        angle: Tensor = shares.clamp(0, 1).sqrt().asin() - mean.clamp(0, 1).sqrt().asin()
+        return 2 * root * angle
+
+    highest = scaled(null).amax(1)  # [shuffles]
+    above = (highest[:, None] >= scaled(scores)[None]).sum(0)
     return mean, (above + 1) / (len(null) + 1)
+
+
+def more_often(ahead: Floats, behind: Floats) -> Floats:
+    """P-values of being ahead of every simple rule, corrected for everything that was tried.
+
+    Sign tests over pairs (sentences or documents, so that words of one need not be independent),
+    which are exact for any count. A head is as surely ahead of all rules as of the one it is least
+    surely ahead of, so the choice of the best rule needs no correction. What was tried counts where
+    it could have reached the same p-value: with n pairs none is below 2^-n (Tarone 1990), and so
+    the least count follows from how much is tried.
+    ahead and behind [n, rules] -> [n]
+    """
+    pairs = ahead + behind
+    p_values: Floats = binom.sf(ahead - 1, pairs, 0.5).max(1)
+    least = np.sort(0.5 ** pairs.max(1))
+    tried = np.searchsorted(least, p_values * (1 + 1e-9), side="right")
+    return np.minimum(1.0, p_values * tried)

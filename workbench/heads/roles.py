@@ -1,8 +1,10 @@
 """When a head is called what: the rules, their thresholds, and which role names a head.
 
-Roles are not exclusive: `roles` tells all that hold. `role` is the one that a head fills best, by
-how far its score lies between its baseline and 1; roles that only say where attention rests name a
-head where no other does.
+Roles that claim something about words need a baseline that is beaten by a margin and a test that is
+corrected for how many heads (and relations, and offsets) were tried, so that random weights get
+none. Roles are not exclusive: `roles` tells all that hold. `role` is the one that a head fills
+best, by how far its score lies between its baseline and 1; roles that only say where attention
+rests (more than uniform attention would) name a head where no other does.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ ROLES: Mapping[str, str] = {
     "induction": "on blocks that come twice, looks at the piece after the earlier copy",
     "duplicate": "on blocks that come twice, looks at the earlier copy of the same piece",
     "coreference": "looks from a mention at one of its chain, more often than two simple rules",
-    "syntactic": "follows a dependency relation, better than any fixed offset",
+    "syntactic": "follows a dependency relation, significantly better than any simple rule",
     "rare": "looks at the rarest word of the sentence",
     "positional": "looks at one relative offset nearly always",
     "separator": "rests on the special token behind the text",

@@ -12,14 +12,16 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from workbench.engine.statistics import FARTHEST, OFFSETS
 from workbench.engine.taps import Site
+from workbench.heads.asked import FIRST, FIXED, LONGEST, RULES
 from workbench.heads.blocks import Repeats
 from workbench.heads.gold import DIRECTIONS, Gold
 from workbench.heads.looking import Answers, Group
-from workbench.heads.measures import head_parts, shared_parts
-from workbench.heads.nulls import corrected
+from workbench.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
+from workbench.heads.nulls import corrected, more_often
 from workbench.heads.roles import MOSTLY, Rules, beats, gain, named
 
 Floats = NDArray[np.float64]
@@ -58,32 +60,49 @@ def shares(part: Floats, whole: Floats) -> tuple[Floats, Floats, Floats]:
     return values[0], np.minimum(lower, values[0]), np.maximum(upper, values[0])
 
 
+def differences(part: Floats, whole: Floats) -> tuple[Floats, Floats, Floats]:
+    """Differences of shares over one whole, with intervals.  # [1 + drawings, n] -> [n] each"""
+    value, lower, upper = shares(part, whole)
+    return (value, lower, upper) if whole[0] > 0 else (value, lower - 1, upper)
+
+
 @dataclass(frozen=True)
 class Sums:
     """The sums of one site, by name."""
 
     own: Floats  # [1 + drawings, heads, numbers]
+    even: Floats  # [1 + drawings, numbers], `measures.EVEN` of a head of uniform attention
     all: Floats  # [1 + drawings, numbers]
     relations: int
 
     def head(self, name: str, head: int) -> Floats:
         """[1 + drawings], or with the numbers of a part behind"""
         part: Floats = self.own[:, head, head_parts(self.relations)[name]]
-        return part[:, 0] if part.shape[1] == 1 and name not in ("offsets", "relations") else part
+        return part if name in ("offsets", *RELATION_COUNTS) else part[:, 0]
+
+    def uniform(self, name: str) -> Floats:
+        """One of `measures.EVEN`.  # [1 + drawings]"""
+        part: Floats = self.even[:, EVEN.index(name)]
+        return part
+
+    def counts(self, name: str) -> Floats:
+        """One of `RELATION_COUNTS`.  # [1 + drawings, heads, questions]"""
+        part: Floats = self.own[:, :, head_parts(self.relations)[name]]
+        return part
 
     def shared(self, name: str) -> Floats:
         part: Floats = self.all[:, shared_parts(self.relations)[name]]
-        return part[:, 0] if part.shape[1] == 1 and name not in ("offsets", "gold") else part
+        return part if name in ("offsets", "by_chance", "gold") else part[:, 0]
 
     @property
     def questions(self) -> Floats:
-        """[1 + drawings, questions, asked | the first word answers | each offset answers]"""
+        """[1 + drawings, questions, arcs | words | hits of each simple rule]"""
         gold = self.shared("gold")[:, :-3]
-        return gold.reshape(len(gold), 2 * self.relations, len(OFFSETS) + 2)
+        return gold.reshape(len(gold), 2 * self.relations, 2 + RULES)
 
     @property
     def chains(self) -> Floats:
-        """Mentions, and those the nearest mention and the same head word answer."""
+        """Mentions, and those the nearest mention and the same head word get right."""
         return self.shared("gold")[:, -3:]
 
 
@@ -91,6 +110,7 @@ def sums_of(answers: Answers, gold: Gold) -> Mapping[Site, Sums]:
     return {
         site: Sums(
             total.cpu().numpy(),
+            answers.even[Group(site.stack, site.kind)].cpu().numpy(),
             answers.shared[Group(site.stack, site.kind)].cpu().numpy(),
             len(gold.relations),
         )
@@ -98,9 +118,11 @@ def sums_of(answers: Answers, gold: Gold) -> Mapping[Site, Sums]:
     }
 
 
-def believed(sums: Mapping[Site, Sums]) -> float:
-    """The share of words, of all heads together, that look somewhere that can be believed."""
-    looks = sum(float(own.head("believed", h)[0]) for own in sums.values() for h in _heads(own))
+def reliable(sums: Mapping[Site, Sums]) -> float:
+    """The share of words, of all heads together, whose maximum is reliable."""
+    looks = sum(
+        float(own.head("reliable_words", h)[0]) for own in sums.values() for h in _heads(own)
+    )
     words = sum(float(own.shared("words")[0]) * len(_heads(own)) for own in sums.values())
     return looks / words if words else 1.0
 
@@ -111,9 +133,11 @@ def _heads(own: Sums) -> range:
 
 # --- relations ------------------------------------------------------------------------------------
 
+SIMPLE = ["baseline_accuracy", "baseline_first", "baseline_longest"]
 RELATIONS = (
-    *HEAD, "relation", "direction", "accuracy", "lower", "upper", "n", "baseline_offset",
-    "baseline_accuracy", "baseline_first", "null_mean", "p_value", "syntactic",
+    *HEAD, "relation", "direction", "accuracy", "lower", "upper", "n", "accuracy_confident",
+    "accuracy_any_dependent", "reliable", "baseline_offset", *SIMPLE, "difference",
+    "difference_lower", "difference_upper", "p_value_baseline", "null_mean", "p_value", "syntactic",
 )  # fmt: skip
 
 
@@ -123,20 +147,26 @@ def relations(
     """Every head, relation and direction that occurs where the head could see it."""
     columns: defaultdict[str, list[Floats]] = defaultdict(list)
     nulls: list[Floats] = []  # [shuffles, heads] each
+    wins: list[Floats] = []  # [2, heads, rules] each
     for site, own in sums.items():
-        asked = own.questions[:, :, 0]
-        hits = own.own[:, :, head_parts(own.relations)["relations"]]  # [1 + drawings, heads, q]
-        known = np.flatnonzero(asked[0] > 0)
+        arcs = own.questions[:, :, 0]  # [1 + drawings, questions]
+        counts = {name: own.counts(name) for name in RELATION_COUNTS}
+        known = np.flatnonzero(arcs[0] > 0)
         if not len(known):
             continue
         null = answers.hits[site].cpu().numpy()  # [shuffles, questions, heads]
         could = answers.asked[Group(site.stack, site.kind)].cpu().numpy()
+        against = answers.wins[site].cpu().numpy()  # [2, questions, heads, rules]
         for question in known:
-            n = asked[0, question]
-            answered = own.questions[0, question] / n
-            best = int(answered[2:].argmax())
-            accuracy, lower, upper = shares(hits[:, :, question], asked[:, question])
+            n = arcs[0, question]
+            simple = own.questions[:, question, 2:]  # [1 + drawings, rules]
+            best = int(simple[0, FIXED:].argmax())
+            accuracy, lower, upper = shares(counts["hits"][:, :, question], arcs[:, question])
+            # the best rule of each drawing, so that its choice is part of the interval
+            above = counts["confident"][:, :, question] - simple.max(1, keepdims=True)
+            difference, from_, to = differences(above, arcs[:, question])
             nulls.append(null[:, question] / np.maximum(could[:, question], 1)[:, None])
+            wins.append(against[:, question])
             row = {
                 "stack": site.stack,
                 "kind": site.kind,
@@ -148,9 +178,17 @@ def relations(
                 "lower": lower,
                 "upper": upper,
                 "n": int(n),
+                "accuracy_confident": counts["confident"][0, :, question] / n,
+                "accuracy_any_dependent": counts["hits"][0, :, question]
+                / own.questions[0, question, 1],
+                "reliable": counts["reliable"][0, :, question] / n,
                 "baseline_offset": OFFSETS[best],
-                "baseline_accuracy": answered[2 + best],
-                "baseline_first": answered[1],
+                "baseline_accuracy": simple[0, FIXED + best] / n,
+                "baseline_first": simple[0, FIRST] / n,
+                "baseline_longest": simple[0, LONGEST] / n,
+                "difference": difference,
+                "difference_lower": from_,
+                "difference_upper": to,
             }
             for name, values in row.items():
                 columns[name].append(np.broadcast_to(values, site.heads))
@@ -160,14 +198,23 @@ def relations(
     by_chance = np.concatenate(nulls, axis=1)  # [shuffles, rows]
     found["null_mean"] = by_chance.mean(0)
     enough = (found["n"] >= least).to_numpy()
-    p_value = np.ones(len(found))
+    found["p_value"], found["p_value_baseline"] = 1.0, 1.0
     if enough.any():
-        score, number = (torch.tensor(found[name].to_numpy()[enough]) for name in ("accuracy", "n"))
-        p_value[enough] = corrected(score, torch.from_numpy(by_chance[:, enough]), number)[1]
-    found["p_value"] = p_value
-    simple = found[["baseline_accuracy", "baseline_first"]].max(axis=1)
-    wins = [beats(a, b, rules) for a, b in zip(found["accuracy"], simple, strict=True)]
-    found["syntactic"] = enough & (p_value < rules.alpha) & np.array(wins)
+        names = ("accuracy_confident", "n")
+        score, number = (torch.tensor(found[name].to_numpy()[enough]).double() for name in names)
+        shuffled = torch.from_numpy(by_chance[:, enough])
+        rows = found.index[enough]
+        found.loc[rows, "p_value"] = corrected(score, shuffled, number)[1].numpy()
+        ahead, behind = np.concatenate(wins, 1)[:, enough]
+        found.loc[rows, "p_value_baseline"] = more_often(ahead, behind)
+    pairs = zip(found["accuracy_confident"], found[SIMPLE].max(axis=1), strict=True)
+    found["syntactic"] = (
+        enough
+        & np.array([beats(score, simple, rules) for score, simple in pairs])
+        & (found["difference_lower"] > 0)
+        & (found["p_value"] < rules.alpha)
+        & (found["p_value_baseline"] < rules.alpha)
+    )
     places = {(s.stack, s.kind, s.layer): place for place, s in enumerate(sums)}
     keys = zip(found["stack"], found["kind"], found["layer"], strict=True)
     found["place"] = [places[key] for key in keys]
@@ -179,9 +226,8 @@ def best_relations(found: pd.DataFrame, least: int) -> Mapping[tuple[object, ...
     """Of each head the relation that it follows furthest above its baselines."""
     if found.empty:
         return {}
-    known = found[(found["n"] >= least) & (found["accuracy"] > 0)].copy()
-    known["gain"] = known["accuracy"] - known[["baseline_accuracy", "baseline_first"]].max(axis=1)
-    ordered = known.sort_values(["syntactic", "gain"], ascending=False, kind="stable")
+    known = found[(found["n"] >= least) & (found["accuracy_confident"] > 0)]
+    ordered = known.sort_values(["syntactic", "difference"], ascending=False, kind="stable")
     best = ordered.drop_duplicates([*HEAD])
     return {tuple(row[name] for name in HEAD): row for _, row in best.iterrows()}
 
@@ -200,8 +246,10 @@ def heads(
     """Every head with its scores, their intervals, and its roles."""
     best = best_relations(followed, least)
     rarity = _rarity(answers, sums)
+    at_offset_p, chain_p = _offset_p_values(sums), _chain_p_values(answers, sums)
     rows = []
     for site, own in sums.items():
+        even = _even(own)
         for head in range(site.heads):
             key = (site.stack, site.kind, site.layer, head)
             row: dict[str, object] = dict(zip(HEAD, key, strict=True))
@@ -212,45 +260,64 @@ def heads(
             rare_null, rare_p = rarity[site, head]
             repeated = _repeated(copies.get(site), head)
             nearest, same_word = _simple(own.chains)
+            p_values = {
+                "offset": at_offset_p[site, head],
+                "rare": rare_p,
+                "coreference": chain_p[site, head],
+            }
             row |= {
                 "confidence": scores["confidence"].value,
                 "entropy": scores["entropy"].value,
                 "distance": scores["distance"].value,
                 "offset": offset,
                 **at_offset.as_columns("offset_share"),
+                "offset_p_value": p_values["offset"],
+                "reliable": scores["reliable_words"].value,
                 "best_relation": "" if relation is None else relation["relation"],
                 "best_direction": "" if relation is None else relation["direction"],
                 **_followed(relation).as_columns("relation_accuracy"),
-                "relation_baseline": 0.0
-                if relation is None
-                else max(relation["baseline_accuracy"], relation["baseline_first"]),
+                "relation_baseline": 0.0 if relation is None else max(relation[SIMPLE]),
                 **scores["rare"].as_columns("rare_share"),
                 "rare_null": rare_null,
-                "rare_alike": scores["rare_alike"].value,
+                "rare_longest": scores["rare_longest"].value,
                 "rare_p_value": rare_p,
                 "two_rarest_share": scores["two_rarest"].value,
                 **scores["special"].as_columns("special_mass"),
                 **scores["normed"].as_columns("special_mass_normed"),
                 **scores["ends"].as_columns("separator_mass"),
+                "separator_even": even["ends"].value,
                 **scores["first"].as_columns("first_mass"),
+                "first_even": even["first"].value,
                 **scores["coreference"].as_columns("coref_accuracy"),
                 "coref_nearest": nearest,
                 "coref_head_match": same_word,
+                "coref_p_value": p_values["coreference"],
                 "coref_n": int(own.chains[0, 0]),
                 **repeated["induction"].as_columns("induction"),
                 **scores["previous"].as_columns("previous"),
                 **repeated["duplicate"].as_columns("duplicate"),
                 **scores["vertical"].as_columns("vertical"),
+                "vertical_even": even["vertical"].value,
                 **scores["diagonal"].as_columns("diagonal"),
+                "diagonal_even": even["diagonal"].value,
                 **scores["block"].as_columns("block"),
-                "block_even": scores["block_even"].value,
+                "block_even": even["block"].value,
                 "n": int(own.shared("words")[0]),
             }
             row["role"], row["roles"] = named(
                 {
                     role: strength
                     for role, (holds, strength) in _holds(
-                        own, scores, relation, at_offset, repeated, rarity[site, head], rules, least
+                        own,
+                        head,
+                        scores,
+                        relation,
+                        at_offset,
+                        repeated,
+                        rare_null,
+                        p_values,
+                        rules,
+                        least,
                     ).items()
                     if holds
                 }
@@ -261,47 +328,78 @@ def heads(
 
 def _holds(
     own: Sums,
+    head: int,
     scores: Mapping[str, Share],
     relation: pd.Series | None,
     at_offset: Share,
     repeated: Mapping[str, Share],
-    rarity: tuple[float, float],
+    rare_null: float,
+    p_values: Mapping[str, float],
     rules: Rules,
     least: int,
 ) -> dict[str, tuple[bool, float]]:
     """Whether a head has each role, and how well it fills it."""
     enough = own.shared("words")[0] >= least
     simple = max(_simple(own.chains))
-    even = scores["block_even"].value
-    stays = gain(scores["block"].value, even) if own.shared("block")[0] else 0.0
-    rare_null, rare_p = rarity
-    by_chance = max(rare_null, scores["rare_alike"].value)
-    rare, chain = scores["rare"].value, scores["coreference"]
+    even = _even(own)
+    by_chance = max(rare_null, scores["rare_longest"].value)
+    rarer = own.head("rare", head) - own.shared("rare_longest")
+    rare, chain = scores["rare"].value, scores["coreference"].value
     follows = 0.0
     if relation is not None:
-        baseline = max(relation["baseline_accuracy"], relation["baseline_first"])
-        follows = gain(float(relation["accuracy"]), float(baseline))
+        follows = gain(float(relation["accuracy_confident"]), float(max(relation[SIMPLE])))
+
+    def rests(name: str) -> tuple[bool, float]:
+        """Whether so much attention rests there, and more than uniform attention would."""
+        above = own.head(name, head) - own.uniform(name)
+        surely = differences(above[:, None], own.shared(REST_OVER.get(name, "words")))[1][0] > 0
+        value = scores[name].value
+        return enough and value >= MOSTLY and beats(value, even[name].value, rules) and surely, 0.0
+
     return {
         **{name: (found.value >= rules.repeats, found.value) for name, found in repeated.items()},
         "coreference": (
-            own.chains[0, 0] >= least and chain.lower > simple,
-            gain(chain.value, simple),
+            own.chains[0, 0] >= least
+            and p_values["coreference"] < rules.alpha
+            and beats(chain, simple, rules)
+            and _above_simple(own, head).lower > 0,
+            gain(chain, simple),
         ),
         "syntactic": (relation is not None and bool(relation["syntactic"]), follows),
         "rare": (
-            rare_p < rules.alpha
+            p_values["rare"] < rules.alpha
             and own.shared("rare")[0] >= least
             and rare >= rules.rare
-            and beats(rare, by_chance, rules),
+            and beats(rare, by_chance, rules)
+            and differences(rarer[:, None], own.shared("rare"))[1][0] > 0,
             gain(rare, by_chance),
         ),
-        "positional": (enough and at_offset.value >= rules.positional, at_offset.value),
-        "separator": (enough and scores["ends"].value >= MOSTLY, 0.0),
-        "first": (enough and scores["first"].value >= MOSTLY, 0.0),
-        "block": (enough and stays >= MOSTLY, 0.0),
-        "vertical": (enough and scores["vertical"].value >= MOSTLY, 0.0),
-        "diagonal": (enough and scores["diagonal"].value >= MOSTLY, 0.0),
+        "positional": (
+            enough and at_offset.value >= rules.positional and p_values["offset"] < rules.alpha,
+            at_offset.value,
+        ),
+        "separator": rests("ends"),
+        "first": rests("first"),
+        "block": rests("block"),
+        "vertical": rests("vertical"),
+        "diagonal": rests("diagonal"),
     }
+
+
+REST_OVER = {"block": "block"}  # the sum that a mass is a share of, where it is not all words
+
+
+def _even(own: Sums) -> dict[str, Share]:
+    """What uniform attention scores."""
+    return {
+        name: share(own.uniform(name), own.shared(REST_OVER.get(name, "words"))) for name in EVEN
+    }
+
+
+def _above_simple(own: Sums, head: int) -> Share:
+    """Antecedents that a head gets right beyond the better of two simple rules."""
+    above = own.head("coreference", head) - own.chains[:, 1:].max(1)
+    return Share(*(float(each[0]) for each in differences(above[:, None], own.chains[:, 0])))
 
 
 def _scores(own: Sums, head: int) -> dict[str, Share]:
@@ -321,12 +419,42 @@ def _scores(own: Sums, head: int) -> dict[str, Share]:
         "vertical": words,
         "diagonal": words,
         "block": own.shared("block"),
+        "reliable_words": words,
     }
     found = {name: share(own.head(name, head), whole) for name, whole in over.items()}
+    found["rare_longest"] = share(own.shared("rare_longest"), own.shared("rare"))
     found["distance"] = share(own.head("away", head), own.head("on_words", head))
-    found["rare_alike"] = share(own.shared("rare_alike"), own.shared("rare"))
-    found["block_even"] = share(own.shared("block_even"), own.shared("block"))
     return found
+
+
+def _offset_p_values(sums: Mapping[Site, Sums]) -> Mapping[tuple[Site, int], float]:
+    """How probable it is that a word chosen at random in sight lies as often at one offset.
+
+    Of each head's most frequent offset; corrected over all heads and offsets.
+    """
+    keys, p_values = [], []
+    for site, own in sums.items():
+        there, by_chance = own.shared("offsets")[0], own.shared("by_chance")[0]
+        each = by_chance / np.maximum(there, 1)  # [offsets]
+        for head in range(site.heads):
+            offset = OFFSETS.index(_offset(own, head)[0])
+            hits = own.head("offsets", head)[0, offset]
+            keys.append((site, head))
+            p_values.append(float(binom.sf(hits - 1, there[offset], min(1.0, each[offset]))))
+    tried = len(p_values) * len(OFFSETS)
+    return {key: min(1.0, tried * p) for key, p in zip(keys, p_values, strict=True)}
+
+
+def _chain_p_values(
+    answers: Answers, sums: Mapping[Site, Sums]
+) -> Mapping[tuple[Site, int], float]:
+    """Sign tests against both simple rules over documents, corrected over all heads."""
+    keys = [(site, head) for site in sums for head in range(site.heads)]
+    if not answers.chain_wins:
+        return dict.fromkeys(keys, 1.0)
+    wins = np.concatenate([answers.chain_wins[site].cpu().numpy() for site in sums], 2)
+    p_values = more_often(*wins.swapaxes(1, 2))  # [heads]
+    return dict(zip(keys, p_values.tolist(), strict=True))
 
 
 def _offset(own: Sums, head: int) -> tuple[int, Share]:
@@ -438,8 +566,9 @@ def _cross(sums: Mapping[Site, Sums]) -> Iterator[Sequence[object]]:
             )  # fmt: skip
 
 
-BEST = ("relation", "direction", *HEAD, "accuracy", "lower", "upper", "n", "baseline_offset",
-        "baseline_accuracy", "baseline_first", "gain", "syntactic")  # fmt: skip
+BEST = ("relation", "direction", *HEAD, "accuracy", "lower", "upper", "n", "accuracy_confident",
+        "accuracy_any_dependent", "reliable", "baseline_offset", *SIMPLE, "gain",
+        "syntactic")  # fmt: skip
 
 
 def best(followed: pd.DataFrame, least: int) -> pd.DataFrame:
@@ -447,7 +576,5 @@ def best(followed: pd.DataFrame, least: int) -> pd.DataFrame:
     known = followed[followed["n"] >= least]
     chosen = known.sort_values("accuracy", ascending=False, kind="stable")
     chosen = chosen.drop_duplicates(["relation", "direction"])
-    chosen = chosen.assign(
-        gain=chosen["accuracy"] - chosen[["baseline_accuracy", "baseline_first"]].max(axis=1)
-    )
+    chosen = chosen.assign(gain=chosen["accuracy"] - chosen[SIMPLE].max(axis=1))
     return chosen.sort_values(["relation", "direction"]).reset_index(drop=True)[list(BEST)]

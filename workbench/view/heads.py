@@ -71,8 +71,9 @@ def scores(tables: Tables) -> go.Figure:
 
 
 def relations(tables: Tables) -> go.Figure:
-    """Of each relation the head that follows it best, whatever its role, with the middle 95 % of
-    drawings of documents; beside it, the fixed offset that hits most often."""
+    """Of each relation the head of the highest accuracy (Clark et al. 2019: argmax over the other
+    words, each dependent once), whatever its role, with its 95 % interval; next to it simple rules:
+    the best fixed offset, the first word and the longest in pieces."""
     best = tables["best"]
     if best.empty:
         raise KeyError("no relations")
@@ -99,12 +100,12 @@ def relations(tables: Tables) -> go.Figure:
 
 
 def bars(figure: go.Figure, rows: pd.DataFrame, names: list[str], panel: int = 1) -> None:
-    """Accuracies as bars with intervals and, as marks, what simple rules come to."""
+    """Accuracies as bars with intervals and, as marks, the accuracy of simple rules."""
     first = panel == 1
     is_sure = rows["syntactic"].astype(bool).to_numpy()
     for sure, colour, name in (
         (True, EITHER, "beats its baselines, significantly"),
-        (False, PALE, "does not beat them"),
+        (False, PALE, "does not, or not significantly"),
     ):
         there = is_sure == sure
         own = rows[there]
@@ -128,7 +129,7 @@ def bars(figure: go.Figure, rows: pd.DataFrame, names: list[str], panel: int = 1
                 },
                 customdata=own[["lower", "upper", "n"]].to_numpy(),
                 hovertemplate="%{y}: %{x:.1%}, %{customdata[0]:.1%} to "
-                "%{customdata[1]:.1%}, of %{customdata[2]:,} words<extra></extra>",
+                "%{customdata[1]:.1%}, of %{customdata[2]:,} dependents<extra></extra>",
             ),
             panel,
             1,
@@ -136,6 +137,7 @@ def bars(figure: go.Figure, rows: pd.DataFrame, names: list[str], panel: int = 1
     marks = [
         ("fixed offset", "baseline_accuracy", "diamond"),
         ("first word", "baseline_first", "x"),
+        ("longest word", "baseline_longest", "square-open"),
     ]
     for name, column, symbol in [*marks, ("shuffled trees", "null_mean", "circle-open")]:
         if column not in rows:

@@ -68,12 +68,12 @@ SCORES: Mapping[str, Score] = {
     ),
     "best relation above baseline": Score(
         "relation_accuracy",
-        "its best relation, less what a fixed offset or the first word comes to",
+        "its best relation, less the best simple rule: a fixed offset, the first or longest word",
         ("relation_baseline",),
         above=True,
     ),
     "rarest word": Score(
-        "rare_share", "words that look at the rarest word", ("rare_null", "rare_alike")
+        "rare_share", "words that look at the rarest word", ("rare_null", "rare_longest")
     ),
     "two rarest words": Score(
         "two_rarest_share", "words that look at one of the two rarest", of="rare_share"
@@ -82,8 +82,10 @@ SCORES: Mapping[str, Score] = {
     "special pieces by norm": Score(
         "special_mass_normed", "the same, weighed by the length of what is written"
     ),
-    "separator": Score("separator_mass", "attention on the special piece behind the text"),
-    "first": Score("first_mass", "attention on where the text begins"),
+    "separator": Score(
+        "separator_mass", "attention on the special piece behind the text", ("separator_even",)
+    ),
+    "first": Score("first_mass", "attention on where the text begins", ("first_even",)),
     "coreference": Score(
         "coref_accuracy",
         "mentions that look at one of their chain",
@@ -92,8 +94,11 @@ SCORES: Mapping[str, Score] = {
     "induction": Score("induction", "on blocks that come twice: at what followed before"),
     "duplicate": Score("duplicate", "on blocks that come twice: at the same piece before"),
     "previous": Score("previous", "attention on the word before"),
-    "vertical": Score("vertical", "words that look at one and the same"),
-    "diagonal": Score("diagonal", "attention on the word itself and those beside it"),
+    "vertical": Score("vertical", "words that look at one and the same", ("vertical_even",)),
+    "diagonal": Score(
+        "diagonal", "attention on the word itself and those beside it", ("diagonal_even",)
+    ),
+    "reliable": Score("reliable", "words whose maximum is reliable"),
     "own sentence": Score("block", "attention within the sentence", ("block_even",)),
 }
 

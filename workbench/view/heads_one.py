@@ -31,11 +31,10 @@ def offsets(own: pd.DataFrame) -> go.Figure:
 
 
 def relations(own: pd.DataFrame) -> go.Figure:
-    """Its relations, the furthest above a fixed offset and the first word on top."""
+    """Its relations, the furthest above the simple rules on top."""
     if own.empty:
         raise KeyError("no relations")
-    above = own["accuracy"] - own[["baseline_accuracy", "baseline_first"]].max(axis=1)
-    rows = own.assign(above=above).sort_values("above", ascending=False, kind="stable")
+    rows = own.sort_values("difference", ascending=False, kind="stable")
     figure = go.Figure().set_subplots(1, 1)
     bars(figure, rows, [str(name) for name in rows["relation"]])
     figure.update_layout(height=140 + ROW * len(rows), margin={"t": 64})

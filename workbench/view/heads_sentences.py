@@ -13,7 +13,7 @@ TO_HEAD = "dependent-to-head"
 
 @dataclass(frozen=True)
 class Case:
-    """A word that is asked, its gold partners, and the word it looked at (-1: none believed)."""
+    """A word, its gold partners, and the word it looked at (-1: no reliable maximum)."""
 
     sentence: int
     word: int

@@ -81,8 +81,9 @@ def _scores(here: "pd.Series") -> None:
     with st.expander("What the scores are"):
         words.facts((name, score.about) for name, score in names.SCORES.items())
         st.text(
-            "Baselines: a fixed offset or the first word; shuffled trees or even attention; the "
-            "nearest mention or the same word. Intervals: of documents drawn again."
+            "Baselines: a fixed offset, the first or the longest word; shuffled trees or the "
+            "longest word; the nearest mention or the same word; uniform attention. Intervals: "
+            "bootstrap over documents."
         )
 
 
@@ -139,13 +140,20 @@ def _relations(seen: Looked) -> None:
 
 
 def _told(row: "pd.Series", name: str) -> None:
-    sure = "more than its baselines, significantly" if row["syntactic"] else "not enough for a role"
+    sure = "beats its baselines, significantly" if row["syntactic"] else "not enough for a role"
+
+    def at(column: str) -> str:
+        return f"{100 * row[column]:.1f} %"
+
     st.markdown(
-        f"**{plain(name)}**: {100 * row['accuracy']:.1f} % of {row['n']:,} words "
-        f"({100 * row['lower']:.1f} to {100 * row['upper']:.1f}); at the offset "
-        f"{row['baseline_offset']:+d} {100 * row['baseline_accuracy']:.1f} %, at the first word "
-        f"{100 * row['baseline_first']:.1f} %, over shuffled trees {100 * row['null_mean']:.1f} %; "
-        f"p = {row['p_value']:.3g}, corrected. {sure.capitalize()}."
+        f"**{plain(name)}**: {at('accuracy')} of {row['n']:,} dependents "
+        f"({100 * row['lower']:.1f} to {100 * row['upper']:.1f}), reliable maxima alone "
+        f"{at('accuracy_confident')}; at the offset {row['baseline_offset']:+d} "
+        f"{at('baseline_accuracy')}, at the first word {at('baseline_first')}, at the longest "
+        f"{at('baseline_longest')}, over shuffled trees {at('null_mean')}. Above the best of these "
+        f"by {100 * row['difference']:.1f} points ({100 * row['difference_lower']:.1f} to "
+        f"{100 * row['difference_upper']:.1f}), p = {row['p_value_baseline']:.3g}; above shuffled "
+        f"trees p = {row['p_value']:.3g}, both corrected. {sure.capitalize()}."
     )
 
 

@@ -44,7 +44,7 @@ def sentences(seen: "Looked", relation: str, direction: str) -> None:
     wrong = [case for case in found if not case.is_right]
     st.caption(
         f"Of {len(found)} words with {plain(relation)} in the {len(texts)} sentences that were "
-        f"kept, {len(right)} are right. A word that looks nowhere that can be believed is wrong."
+        f"kept, {len(right)} are right. A word without a reliable maximum is wrong."
     )
     places = [st.container(), st.container()] if arcs else st.columns(2)
     for column, name, some in zip(places, ("right", "wrong"), (right, wrong), strict=True):
@@ -90,7 +90,7 @@ def _one(case: Case, sentence: Sentence, kind: Kind, arcs: bool) -> str:
     looked = (
         f"looks at {said[case.looks_at]}, weight {case.weight:.2f}"
         if case.looks_at >= 0
-        else "looks nowhere that can be believed"
+        else "has no reliable maximum"
     )
     gold = " or ".join(said[word] for word in case.gold)
     picture = _arcs(case, sentence, kind) if arcs else ""

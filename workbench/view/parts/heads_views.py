@@ -34,15 +34,17 @@ def relations(seen: Looked) -> None:
         )
         return
     st.caption(
-        "The best head of each relation and direction, whatever its role, beside the fixed offset "
-        "that hits most often (or the first word), as Clark et al. (2019) have it. Tick a row to "
-        "look at its head."
+        "The best head of each relation and direction, whatever its role, next to the fixed offset "
+        "that hits most often, counted as Clark et al. (2019) do: the argmax over the other words, "
+        "each dependent once. Tick a row to look at its head."
     )
     there = {name: row for row, name in enumerate(names.named(seen.heads))}
     heads = names.named(best, seen.several)
     shown = best.assign(head=heads, relation=[shortened(name) for name in best["relation"]])
     shown["direction"] = shown["direction"].map({way: name for name, way in names.WAYS.items()})
-    for name in ("accuracy", "lower", "upper", "baseline_accuracy", "gain"):
+    shares = ("accuracy", "lower", "upper", "accuracy_confident", "accuracy_any_dependent",
+              "reliable", "baseline_accuracy", "gain")  # fmt: skip
+    for name in shares:
         shown[name] = 100 * shown[name]
     shown["interval"] = [
         f"{low:.1f}–{high:.1f}" for low, high in zip(shown["lower"], shown["upper"], strict=True)
@@ -56,8 +58,11 @@ def relations(seen: Looked) -> None:
         "gain": "gain",
         "baseline_offset": "offset",
         "baseline_accuracy": "at it",
-        "n": "words",
+        "n": "dependents",
         "syntactic": "role",
+        "accuracy_confident": "confident",
+        "accuracy_any_dependent": "any dependent",
+        "reliable": "reliable",
     }
     number = st.column_config.NumberColumn
     key = f"best {seen.run.name} {st.query_params.get(HEAD)}"
@@ -67,14 +72,21 @@ def relations(seen: Looked) -> None:
         height=min(len(shown) + 1, FEW) * 35 + 3,
         column_config={
             "accuracy": number(format="%.1f"),
-            "at it": number(format="%.1f", help="What that fixed offset comes to."),
+            "at it": number(format="%.1f", help="Accuracy of that fixed offset."),
             "gain": number(
-                format="%+.1f", help="Above the best of a fixed offset and the first word."
+                format="%+.1f",
+                help="Above the best simple rule: a fixed offset, the first or the longest word.",
             ),
+            "confident": number(format="%.1f", help="Accuracy where unreliable maxima are misses."),
+            "any dependent": number(
+                format="%.1f", help="Accuracy with each head word once, any dependent a hit."
+            ),
+            "reliable": number(format="%.1f", help="Maxima that are reliable, in %."),
             "offset": number(format="%+d", help="The fixed offset that hits most often."),
             "95 %": st.column_config.TextColumn(width=105),
             "role": st.column_config.CheckboxColumn(
-                help="Syntactic: above the baselines by the margin, and significantly."
+                help="Syntactic: confident accuracy above the baselines, by the margin and "
+                "significantly."
             ),
         },
         on_select=lambda: _ticked(seen, key, [there.get(head, -1) for head in heads]),
