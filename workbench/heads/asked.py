@@ -77,7 +77,7 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, s
         ranks[row, :size] = gold.ranks[document][:size]
         sentences[row, :size] = gold.sentences[document][:size]
     ranks[~known] = UNKNOWN
-    pieces = sides.targets[..., : sides.words].sum(1).cpu().numpy()  # [batch, words]
+    pieces = sides.looked_at.count[:, : sides.words].cpu().numpy()  # [batch, words]
     size = pieces + _tie_breaks(gold, order, pieces.shape[1], seed)
     others = pairs & (np.eye(*pairs.shape[1:]) == 0)
     by_rule = simple_hits(arcs, _largest(size, others))

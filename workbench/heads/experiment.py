@@ -85,7 +85,11 @@ class Heads(Settings):
     shuffles: int = Field(200, ge=10, le=5000, description="Shuffled trees behind a p-value.")
     draws: int = Field(200, ge=20, le=5000, description="Drawings behind an interval.")
     examples: int = Field(
-        40, ge=0, le=500, description="Sentences that are shown word by word, and compared."
+        40,
+        ge=0,
+        le=500,
+        description="Sentences shown word by word, and by which heads are compared (default 40; of "
+        "long documents as many as have 4,000 words).",
     )
 
     @model_validator(mode="after")
@@ -192,14 +196,14 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
     asking = Asking(settings.residual, settings.draws, settings.shuffles, inputs.seed, by_pieces)
     model = inputs.model
     some = chosen(gold, settings.examples)
-    sample = Sample(settings.residual, frozenset(some))
+    sample = Sample(settings.residual, len(some), frozenset(some))
     answers = look(
         model,
         batch,
         gold,
         asking,
         lambda now: progress(now.done, now.total, "sentences"),
-        beside=[sample] if some else [],
+        sample=sample if some else None,
     )
     progress(len(docs), len(docs), "blocks that come twice")
     copies = repeats(model, model.encode(batch, [0]), inputs.seed)

@@ -1,12 +1,13 @@
 """Some sentences of a corpus in full: where every word looks, and what every word gives.
 
-What is kept is the evidence behind scores (`shown`), and what heads are compared by (`kin`). Costs
-a forward pass over those sentences, and their maps of words in memory.
+What is kept is the evidence behind scores (`shown`), and what heads are compared by (`kin`): whole
+rows of the maps, all of short documents and evenly spaced ones of long documents. Costs memory for
+`ROWS` numbers and `WORDS` words a head, whatever the length of documents.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
 
 import torch
 from torch import Tensor
@@ -14,12 +15,15 @@ from torch import Tensor
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.passes import run_over
+from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Site, View
 from workbench.heads.gold import Gold
-from workbench.heads.looks import looks_of
-from workbench.heads.sides import sides_of
+from workbench.heads.looks import Looks, looks_of
+from workbench.heads.sides import Sides, sides_of
 
 EACH = 4  # sentences of each relation, where there are so many
+WORDS = 4_000  # of all documents that are kept, but for the first
+ROWS = 1 << 15  # weights of a head, in all rows that are kept
 Key = tuple[Site, int]  # a site, and a document
 
 
@@ -27,8 +31,8 @@ Key = tuple[Site, int]  # a site, and a document
 class Seen:
     """One document at one site."""
 
-    rows: Tensor  # [heads, words, words + 1], what each word gives to each, and to special pieces;
-    # none of a document that was not read to its end
+    rows: Tensor  # [heads, some words, words + 1], what each of them gives to each word, and to
+    # special pieces; none of a document that was not read to its end
     other: Tensor  # [heads, words], the other word that each looks at most
     weight: Tensor  # [heads, words], and what it is given
     there: Tensor  # [words], which were read
@@ -43,7 +47,7 @@ class Few:
     whole: frozenset[int]  # documents of which every word was read
 
     def rows(self, documents: Sequence[int]) -> list[Tensor]:
-        """Of each document, all heads.  # [heads, words, words + 1] each"""
+        """Of each document, all heads.  # [heads, some words, words + 1] each"""
         return [torch.cat([self.seen[site, d].rows for site in self.sites]) for d in documents]
 
     @property
@@ -61,6 +65,7 @@ class Sample:
     """A tap that keeps what heads do with some documents of a corpus; None: with all."""
 
     residual: float
+    number: int  # of documents
     documents: frozenset[int] | None = None
     _seen: dict[Key, Seen] = field(default_factory=dict)
     _lost: set[int] = field(default_factory=set)  # documents that were not read to the end
@@ -81,18 +86,24 @@ class Sample:
         queries, keys = view.queries.take(rows), view.keys.take(rows)
         sides = sides_of(queries, keys, view.site.kind)
         maps = sides.merged(view.probabilities[rows].float())
-        among, rest = maps[..., : sides.words], maps[..., sides.words :].sum(-1, keepdim=True)
-        looks = looks_of(among, sides.pairs, self.residual)
-        other, weight, there = looks.other.cpu(), looks.weight.cpu(), sides.rows.cpu()
+        looks = looks_of(maps[..., : sides.words], sides.pairs, self.residual)
+        self.keep(view.site, queries, sides, maps, looks)
+
+    def keep(self, site: Site, queries: Pieces, sides: Sides, maps: Tensor, looks: Looks) -> None:
+        """Keep what heads do with those of these texts that are wanted."""
         lost = {row for row, _ in queries.unaligned} | {row for row, *_ in queries.cut}
         for row, document in enumerate(queries.order.tolist()):
-            size = min(int(queries.word_counts[row]), there.shape[1])
-            own = torch.cat([among[row, :, :size, :size], rest[row, :, :size]], -1)
-            self._pending[view.site, document] = Seen(
-                own[:, :0].cpu() if row in lost else own.cpu(),
-                other[row, :, :size],
-                weight[row, :, :size],
-                there[row, :size],
+            if self.documents is not None and document not in self.documents:
+                continue
+            size = min(int(queries.word_counts[row]), sides.rows.shape[1])
+            some = [] if row in lost else evenly(size, ROWS // (self.number * (size + 1)))
+            own = maps[row][:, some]  # [heads, some words, columns]
+            rest = own[..., sides.words :].sum(-1, keepdim=True)
+            self._pending[site, document] = Seen(
+                torch.cat([own[..., :size], rest], -1).cpu(),
+                looks.other[row, :, :size].to("cpu", copy=True),  # not the whole batch with it
+                looks.weight[row, :, :size].to("cpu", copy=True),
+                sides.rows[row, :size].to("cpu", copy=True),
             )
             if row in lost or size < int(queries.word_counts[row]):
                 self._lost.add(document)
@@ -113,28 +124,37 @@ def few(model: Model, batch: Batch, residual: float, places: Sequence[int]) -> F
 
     `places` are what they are called: where they stand in their corpus.
     """
-    sample = Sample(residual)
+    sample = Sample(residual, len(places))
     run_over(model, batch, taps=[sample], hidden=False)
     found = sample.found(model)
     seen = {(site, places[document]): each for (site, document), each in found.seen.items()}
     return Few(found.sites, seen, frozenset(places[document] for document in found.whole))
 
 
+def evenly(words: int, most: int) -> list[int]:
+    """Evenly spaced words, all where there are no more than `most`; one at least."""
+    number = min(words, max(1, most))
+    return [(2 * place + 1) * words // (2 * number) for place in range(number)]
+
+
 def chosen(gold: Gold, number: int) -> list[int]:
     """So many documents, the first, but for those that it takes to see each relation in `EACH`.
 
-    Antecedents count as a relation; the rarest relation has its pick first.
+    Antecedents count as a relation; the rarest relation has its pick first. Of long documents as
+    many as have `WORDS` words together.
     """
     holding: dict[int, list[int]] = {}
     for document, (arcs, questions) in enumerate(zip(gold.arcs, gold.questions, strict=True)):
         asked = {*arcs[:, 2].tolist(), *([-1] if questions else [])}
         for relation in asked:
             holding.setdefault(relation, []).append(document)
-    found: set[int] = set()
+    found: dict[int, None] = {}  # in the order of their choice
     for there in sorted(holding.values(), key=len):
-        seen = len(found.intersection(there))
+        seen = len(found.keys() & set(there))
         wanted = [document for document in there if document not in found]
-        found.update(wanted[: max(0, min(EACH - seen, number - len(found)))])
+        found |= dict.fromkeys(wanted[: max(0, min(EACH - seen, number - len(found)))])
     rest = (document for document in range(len(gold)) if document not in found)
-    found.update(islice(rest, number - len(found)))
-    return sorted(found)
+    found |= dict.fromkeys(list(islice(rest, number - len(found))))
+    words = accumulate(len(gold.ranks[document]) for document in found)
+    kept = [document for document, so_far in zip(found, words, strict=True) if so_far <= WORDS]
+    return sorted(kept or list(found)[:1])

@@ -5,7 +5,7 @@ site, and memory does not grow with the corpus. Costs what `measures` and `nulls
 pass, and totals of drawings times heads times numbers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.passes import Progress, Report, run_over
 from workbench.engine.pieces import Pieces
-from workbench.engine.taps import Kind, Site, StackName, Tap, View
+from workbench.engine.taps import Kind, Site, StackName, View
 from workbench.heads.asked import asked_of, shuffled
+from workbench.heads.few import Sample
 from workbench.heads.gold import Gold
 from workbench.heads.looks import looks_of
 from workbench.heads.measures import (
@@ -100,6 +101,7 @@ class _Tap:
     gold: Gold
     asking: Asking
     outputs: Mapping[Site, Tensor]  # [heads, width, width], how each site's values matter
+    sample: Sample | None = None  # keeps some documents in full
     tally: Tally = field(default_factory=Tally)
     normed: set[Site] = field(default_factory=set)
     _ready: dict[Group, _Ready] = field(default_factory=dict)
@@ -118,6 +120,10 @@ class _Tap:
         looks = looks_of(maps[..., : sides.words], sides.pairs, self.asking.residual)
         sums = head_sums(maps, looks, ready.words, self._normed(view), self.asking.residual)
         self.tally.add("heads", site, drawn_sums(ready.weights, sums))
+        if self.sample is not None and self.asking.by_pieces:
+            self.sample.see(view)  # which compares heads by words
+        elif self.sample is not None:
+            self.sample.keep(site, ready.texts[0], sides, maps, looks)
         asked = ready.words.asked
         if self.gold.relations:
             self.tally.add(
@@ -131,6 +137,8 @@ class _Tap:
 
     def close(self, whole: bool) -> None:
         self.tally.close(whole)
+        if self.sample is not None:
+            self.sample.close(whole)
         self._ready.clear()
 
     def _of(self, group: Group, view: View) -> _Ready:
@@ -196,20 +204,18 @@ def look(
     asking: Asking,
     progress: Callable[[Progress], object] | None = None,
     pieces: int | None = None,
-    beside: Sequence[Tap] = (),
+    sample: Sample | None = None,
 ) -> Answers:
     """Send every document through the model once, and add up what each head does.
 
-    `beside` are taps of others that look on.
+    `sample` keeps some of the documents.
     """
     outputs = {}
     if isinstance(model, HuggingFace):
         for site, weight in output_weights(model).items():
             written = weight.float()  # [heads, width of a head, width]
             outputs[site] = written @ written.mT
-    tap = _Tap(gold, asking, outputs)
-    report = run_over(
-        model, batch, taps=[tap, *beside], hidden=False, pieces=pieces, progress=progress
-    )
+    tap = _Tap(gold, asking, outputs, sample)
+    report = run_over(model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress)
     sums = {name: tap.tally.total.get(name, {}) for name in SUMS}
     return Answers(model.sites, **sums, normed=frozenset(tap.normed), report=report)

@@ -25,6 +25,7 @@ class Looks:
     any: Tensor  # [batch, heads, words], reliable maxima, the word itself among the candidates
     other: Tensor  # [batch, heads, words], reliable maxima, the word itself left out
     weight: Tensor  # [batch, heads, words], what `other` is given
+    top: Tensor  # [batch, heads, words], the largest weight among words, the word itself included
     argmax: Tensor  # [batch, heads, words], the word itself left out, whatever words are given;
     # NOWHERE for a tie: numpy's argmax takes the first, which credits a uniform row with being a
     # head that attends to the first word
@@ -40,20 +41,20 @@ def looks_of(maps: Tensor, pairs: Tensor, residual: float) -> Looks:
     open_ = maps.masked_fill(~others_open, -1.0)
     largest, other = open_.max(-1)
     second = open_.scatter_(-1, other[..., None], -1.0).amax(-1)
-    given = torch.einsum("bhqk,bqk->bhq", maps, others_open[:, 0].to(maps.dtype))
-    apart = largest - second
-    argmax = torch.where((largest >= 0) & (apart > ROUNDING * largest), other, NOWHERE)
-    sure = (largest > 0) & (apart > TIE * largest) & (given >= residual)
-    others = torch.where(sure, other, NOWHERE)
     rows = min(maps.shape[-2:])
     itself = maps.new_full(maps.shape[:-1], -1.0)
     itself[..., :rows] = torch.where(
         pairs.diagonal(dim1=-2, dim2=-1)[:, None], maps.diagonal(dim1=-2, dim2=-1), -1.0
     )
+    among = maps.sum(-1)  # words out of sight are given 0
+    given = among - itself.clamp(min=0)
+    apart = largest - second
+    argmax = torch.where((largest >= 0) & (apart > ROUNDING * largest), other, NOWHERE)
+    sure = (largest > 0) & (apart > TIE * largest) & (given >= residual)
+    others = torch.where(sure, other, NOWHERE)
     stays = itself > largest
     top, next_ = torch.where(stays, itself, largest), torch.where(stays, largest, itself)
     next_ = torch.maximum(next_, torch.where(stays, largest, second))
     place = torch.where(stays, torch.arange(maps.shape[-2], device=maps.device), other)
-    given = given + itself.clamp(min=0)
-    sure = (top > 0) & (top - next_ > TIE * top) & (given >= residual)
-    return Looks(torch.where(sure, place, NOWHERE), others, largest, argmax)
+    sure = (top > 0) & (top - next_ > TIE * top) & (among >= residual)
+    return Looks(torch.where(sure, place, NOWHERE), others, largest, top, argmax)

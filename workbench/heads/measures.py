@@ -137,44 +137,49 @@ def head_sums(
     def of(by_row: Tensor) -> Tensor:
         return (by_row * rows).sum(-1)
 
-    def on(columns: Tensor) -> Tensor:
-        return of(torch.einsum("bhqk,bk->bhq", maps, columns.to(maps.dtype)))
-
     seen = sides.visible.sum(-1).to(maps.dtype)  # [batch, words]
-    entropy = torch.special.entr(maps.clamp(min=0)).sum(-1) / seen.clamp(min=2).log()[:, None]
-    apart = _apart(among)
-    pairs = sides.pairs[:, None].to(maps.dtype)
-    previous = _diagonal_sum(among * pairs, -1)
-    near = previous + _diagonal_sum(among * pairs, 0) + _diagonal_sum(among * pairs, 1)
-    upright = (maps * rows[..., None]).sum(2).amax(-1)  # [batch, heads], as if a mean times rows
-    same = words.same[:, None]
-    several = words.several.to(maps.dtype)[:, None]  # [batch, 1, 1]
-    on_words = among.sum(-1)
-    stays = (among * same).sum(-1) / on_words.clamp(min=1e-9)
+    logs = maps.clamp(min=torch.finfo(maps.dtype).tiny).log_()  # torch.special.entr is slower
+    entropy = -logs.mul_(maps).sum(-1) / seen.clamp(min=2).log()[:, None]
+    of_words = torch.arange(maps.shape[-1], device=maps.device) < sides.words  # [columns]
+    place = torch.arange(maps.shape[-1], device=maps.device) * of_words
+    kinds = [sides.special, sides.ends, sides.first, of_words.expand_as(sides.ends)]
+    on = maps @ torch.stack([*kinds, place.expand_as(sides.ends)], -1).to(maps.dtype)[:, None]
+    special, ends, first, on_words, looks_at = on.unbind(-1)  # [batch, heads, words] each
+    largest = torch.maximum(
+        looks.top.clamp(min=0),
+        maps[..., sides.words :].masked_fill(sides.ends[:, None, None, sides.words :], 0).amax(-1)
+        if maps.shape[-1] > sides.words
+        else looks.top.clamp(min=0),
+    )
+    previous, own, following = (
+        (among.diagonal(offset, -2, -1) * sides.pairs.diagonal(offset, -2, -1)[:, None]).sum(-1)
+        for offset in (-1, 0, 1)
+    )
+    upright = maps.sum(2).amax(-1)  # [batch, heads]; rows of words that are not there are 0
     rank = _rank_of(looks.any, asked.ranks)
     rare = words.rare[:, None]
     sums = [
-        of(maps.masked_fill(sides.ends[:, None, None], 0).amax(-1)),
+        of(largest),
         of(entropy * (seen > 1)[:, None]),
-        of((among * apart).sum(-1)),
+        of((among * _apart(among)).sum(-1)),
         of(on_words),
-        on(sides.special),
-        on(sides.ends),
-        on(sides.first),
+        of(special),
+        of(ends),
+        of(first),
         on_words.new_zeros(on_words.shape[:2])
         if normed is None
         else of((sides.sources[:, None] @ normed[..., None])[..., 0]),
         previous,
-        near,
+        previous + own + following,
         upright,
-        of(stays * several),
+        of(_within_sentence(among, on_words, words)),
         (rare & (rank == words.rarest[:, None])).sum(-1),
         (rare & (rank >= words.next_rarest[:, None]) & (rank > UNKNOWN)).sum(-1),
         _coreference(maps, asked, sides.words, residual),
-        _order(among, sides, number),
+        _order(looks_at / on_words.clamp(min=1e-9), rows, number),
         (looks.any == 0).sum(-1),
         (looks.any == _last_word(sides)[:, None, None]).sum(-1),
-        of((maps * sides.special[:, None, None]).sum(-1) > on_words),
+        of(special > on_words),
         (looks.any != NOWHERE).sum(-1),
     ]
     found = torch.stack([each.to(torch.float32) for each in sums], -1)
@@ -195,8 +200,15 @@ def _apart(among: Tensor) -> Tensor:
     return (place[:queries, None] - place[None, :keys]).abs().to(among.dtype)
 
 
-def _diagonal_sum(maps: Tensor, offset: int) -> Tensor:
-    return maps.diagonal(offset, -2, -1).sum(-1)
+def _within_sentence(among: Tensor, on_words: Tensor, words: Words) -> Tensor:
+    """What each word gives to its own sentence, of what it gives to words; 0 in single sentences.
+
+    [batch, heads, words]
+    """
+    if not words.several.any():
+        return torch.zeros_like(on_words)
+    stays = (among * words.same[:, None]).sum(-1) / on_words.clamp(min=1e-9)
+    return stays * words.several[:, None].to(stays.dtype)
 
 
 def _rank_of(looks: Tensor, ranks: Tensor) -> Tensor:
@@ -223,13 +235,10 @@ def _coreference(maps: Tensor, asked: Asked, words: int, residual: float) -> Ten
     return found.index_add_(0, asked.own, right.to(found.dtype))
 
 
-def _order(among: Tensor, sides: Sides, number: Tensor) -> Tensor:
+def _order(looks: Tensor, rows: Tensor, number: Tensor) -> Tensor:
     """How far attention moves on with the words: the correlation of a word's place with where it
-    looks on average, times the words of the document."""
-    place = torch.arange(among.shape[-1], device=among.device, dtype=among.dtype)
-    looks = (among * place).sum(-1) / among.sum(-1).clamp(min=1e-9)
-    rows = sides.rows[:, None].to(among.dtype)
-    own = torch.arange(among.shape[-2], device=among.device, dtype=among.dtype).expand_as(looks)
+    looks on average [batch, heads, words], times the words of the document."""
+    own = torch.arange(looks.shape[-1], device=looks.device, dtype=looks.dtype).expand_as(looks)
 
     def centred(values: Tensor) -> Tensor:
         mean = (values * rows).sum(-1, keepdim=True) / number[..., None].clamp(min=1)

@@ -3,7 +3,8 @@
 Columns are the words of the text attended to, then the pieces that belong to no word: special
 ones, kept apart from one another. A word's row is the mean of its pieces' rows, a word's column the
 sum of its pieces' columns, so rows still sum to one. At the level of pieces every piece of a word
-is a word of its own. Costs two batched matrix products a map.
+is a word of its own. Costs some four passes over a map: pieces are gathered and added, since a
+product with a matrix of owners grows with the cube of a text's length.
 """
 
 from dataclasses import dataclass, replace
@@ -17,12 +18,41 @@ from workbench.engine.taps import Kind
 
 
 @dataclass(frozen=True)
+class Owned:
+    """Which pieces belong to each word or column."""
+
+    first: Tensor  # [batch, n], its first piece; 0 where it has none
+    count: Tensor  # [batch, n]
+    more: Tensor  # [batch, most], further pieces, of all words; 0 where there are no more
+    whose: Tensor  # [batch, most], which word each of them belongs to
+    real: Tensor  # [batch, most], which of them are there
+    is_plain: bool  # every word has exactly one piece
+
+
+def _owned(matrix: Tensor) -> Owned:
+    """From owners, 1 or 0.  # [batch, n, pieces]"""
+    there = matrix > 0
+    count = there.sum(-1)
+    further = there & (there.cumsum(-1) > 1)  # [batch, n, pieces]
+    row, word, piece = torch.nonzero(further, as_tuple=True)
+    each = further.sum((1, 2))  # [batch]
+    most = int(each.max()) if len(each) else 0
+    place = torch.arange(len(row), device=row.device) - (each.cumsum(0) - each)[row]
+    more, whose = (matrix.new_zeros(len(matrix), most, dtype=torch.long) for _ in range(2))
+    more[row, place], whose[row, place] = piece, word
+    real = torch.arange(most, device=row.device) < each[:, None]
+    first = there.int().argmax(-1)
+    return Owned(first, count, more, whose, real, bool((count == 1).all()))
+
+
+@dataclass(frozen=True)
 class Sides:
     """Both sides of the maps of a batch; everything here is the same for all heads."""
 
     kind: Kind
     sources: Tensor  # [batch, words, pieces], what of each piece's row a word's row is
-    targets: Tensor  # [batch, pieces, columns], 1 where a column owns a piece
+    looking: Owned  # the pieces of each word that attends
+    looked_at: Owned  # the pieces of each column
     rows: Tensor  # [batch, words], words that attend
     columns: Tensor  # [batch, columns], words and other pieces that are there
     words: int  # columns that are words; they stand first
@@ -47,9 +77,35 @@ class Sides:
         [batch, heads, queries, keys] -> [batch, heads, words, columns]
         """
         batch, heads, queries, keys = probabilities.shape
-        summed = probabilities.reshape(batch, heads * queries, keys) @ self.targets
-        summed = summed.view(batch, heads, queries, -1)
-        return self.sources[:, None] @ summed
+        device = probabilities.device
+        own, seen = self.looking, self.looked_at
+        words, columns = own.count.shape[1], seen.count.shape[1]
+        maps = torch.arange(batch * heads, device=device)[:, None]
+        flat = probabilities.reshape(batch * heads * queries, keys)
+
+        def of_heads(each: Tensor) -> Tensor:  # [batch, n] -> [batch * heads, n]
+            return each.repeat_interleave(heads, 0)
+
+        rows = flat.index_select(0, (maps * queries + of_heads(own.first)).flatten())
+        if own.more.numel():
+            real = of_heads(own.real)
+            further = (maps * queries + of_heads(own.more))[real]
+            word = (maps * words + of_heads(own.whose))[real]
+            rows.index_add_(0, word, flat.index_select(0, further))
+        if not own.is_plain:
+            share = torch.where(own.count > 0, 1 / own.count.clamp(min=1), 0.0)
+            rows.mul_(of_heads(share).view(-1, 1))
+        rows = rows.view(batch, heads * words, keys)
+        found = rows.gather(2, seen.first[:, None].expand(-1, heads * words, -1))
+        if not seen.is_plain:
+            found.mul_((seen.count > 0)[:, None])
+        if seen.more.numel():
+            index = (
+                each[:, None].expand(-1, heads * words, -1) for each in (seen.more, seen.whose)
+            )
+            further, whose = index
+            found.scatter_add_(2, whose, rows.gather(2, further).mul_(seen.real[:, None]))
+        return found.view(batch, heads, words, columns)
 
 
 def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False) -> Sides:
@@ -79,7 +135,8 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
     return Sides(
         kind,
         averaging(looking),
-        targets.transpose(1, 2).contiguous(),
+        _owned(looking),
+        _owned(targets),
         rows,
         columns,
         words,

@@ -56,8 +56,18 @@ def shares(part: Floats, whole: Floats) -> tuple[Floats, Floats, Floats]:
     if whole[0] <= 0:
         return np.zeros(number), np.zeros(number), np.ones(number)
     values: Floats = part[whole > 0] / whole[whole > 0][:, None]
-    lower, upper = np.percentile(values[1:] if len(values) > 1 else values, MIDDLE, axis=0)
+    lower, upper = _middle(values[1:] if len(values) > 1 else values)
     return values[0], np.minimum(lower, values[0]), np.maximum(upper, values[0])
+
+
+def _middle(values: Floats) -> Floats:
+    """np.percentile(values, MIDDLE, axis=0), in a tenth of its time for so few values."""
+    ordered = np.sort(values, axis=0)
+    place = np.array(MIDDLE) / 100 * (len(ordered) - 1)
+    below = place.astype(int)
+    above = np.minimum(below + 1, len(ordered) - 1)
+    found: Floats = ordered[below] + (place - below)[:, None] * (ordered[above] - ordered[below])
+    return found
 
 
 def differences(part: Floats, whole: Floats) -> tuple[Floats, Floats, Floats]:
