@@ -79,34 +79,50 @@ class Sample:
     @torch.no_grad()
     def see(self, view: View) -> None:
         assert view.queries is not None and view.keys is not None, "asked through the engine"
-        order = view.queries.order.tolist()
-        rows = [row for row, d in enumerate(order) if self.documents is None or d in self.documents]
+        rows = self._wanted(view.queries)
         if not rows:
             return
         queries, keys = view.queries.take(rows), view.keys.take(rows)
         sides = sides_of(queries, keys, view.site.kind)
         maps = sides.merged(view.probabilities[rows].float())
         looks = looks_of(maps[..., : sides.words], sides.pairs, self.residual)
-        self.keep(view.site, queries, sides, maps, looks)
+        self.keep(view.site, queries, sides, self.rows(queries, sides, maps), looks)
 
-    def keep(self, site: Site, queries: Pieces, sides: Sides, maps: Tensor, looks: Looks) -> None:
-        """Keep what heads do with those of these texts that are wanted."""
-        lost = {row for row, _ in queries.unaligned} | {row for row, *_ in queries.cut}
-        for row, document in enumerate(queries.order.tolist()):
-            if self.documents is not None and document not in self.documents:
-                continue
+    def rows(self, queries: Pieces, sides: Sides, maps: Tensor) -> list[Tensor]:
+        """Of each text that is wanted the rows that are kept.
+
+        [batch, heads, words, columns] -> [heads, some words, words + 1] each
+        """
+        lost, found = _lost(queries), []
+        for row in self._wanted(queries):
             size = min(int(queries.word_counts[row]), sides.rows.shape[1])
             some = [] if row in lost else evenly(size, ROWS // (self.number * (size + 1)))
             own = maps[row][:, some]  # [heads, some words, columns]
             rest = own[..., sides.words :].sum(-1, keepdim=True)
+            found.append(torch.cat([own[..., :size], rest], -1).cpu())
+        return found
+
+    def keep(
+        self, site: Site, queries: Pieces, sides: Sides, rows: Sequence[Tensor], looks: Looks
+    ) -> None:
+        """Keep what heads do with those of these texts that are wanted."""
+        lost = _lost(queries)
+        for row, own in zip(self._wanted(queries), rows, strict=True):
+            document, count = int(queries.order[row]), int(queries.word_counts[row])
+            size = min(count, sides.rows.shape[1])
             self._pending[site, document] = Seen(
-                torch.cat([own[..., :size], rest], -1).cpu(),
+                own,
                 looks.other[row, :, :size].to("cpu", copy=True),  # not the whole batch with it
                 looks.weight[row, :, :size].to("cpu", copy=True),
                 sides.rows[row, :size].to("cpu", copy=True),
             )
-            if row in lost or size < int(queries.word_counts[row]):
+            if row in lost or size < count:
                 self._lost.add(document)
+
+    def _wanted(self, queries: Pieces) -> list[int]:
+        """Rows of a batch that are kept."""
+        order = queries.order.tolist()
+        return [row for row, d in enumerate(order) if self.documents is None or d in self.documents]
 
     def close(self, whole: bool) -> None:
         if whole:
@@ -117,6 +133,11 @@ class Sample:
         """What was kept, once the pass is over."""
         documents = {document for _, document in self._seen}
         return Few(model.sites, self._seen, frozenset(documents - self._lost))
+
+
+def _lost(queries: Pieces) -> set[int]:
+    """Rows of a batch that were not read to the end."""
+    return {row for row, _ in queries.unaligned} | {row for row, *_ in queries.cut}
 
 
 def few(model: Model, batch: Batch, residual: float, places: Sequence[int]) -> Few:

@@ -20,7 +20,7 @@ from workbench.engine.taps import Kind, Site, StackName, View
 from workbench.heads.asked import asked_of, shuffled
 from workbench.heads.few import Sample
 from workbench.heads.gold import Gold
-from workbench.heads.looks import looks_of
+from workbench.heads.looks import Looks, joined, looks_of
 from workbench.heads.measures import (
     EVEN,
     HEAD,
@@ -61,6 +61,7 @@ class Asking:
     by_pieces: bool = False
 
 
+AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 28}  # numbers of maps: what a cache, or memory, holds
 SUMS = (
     "heads", "shared", "even", "wins", "chain_wins", "hits", "asked", "rare_hits", "rare_asked",
 )  # fmt: skip
@@ -116,14 +117,26 @@ class _Tap:
         site, group = view.site, Group(view.site.stack, view.site.kind)
         ready = self._of(group, view)
         sides = ready.words.sides
-        maps = sides.merged(view.probabilities.float())
-        looks = looks_of(maps[..., : sides.words], sides.pairs, self.asking.residual)
-        sums = head_sums(maps, looks, ready.words, self._normed(view), self.asking.residual)
+        normed = self._normed(view)
+        keeps = self.sample is not None and not self.asking.by_pieces
+        parts: list[tuple[Tensor, Looks, list[Tensor]]] = []
+        numbers = view.probabilities[:, :1].numel()
+        for some in torch.arange(site.heads).tensor_split(_chunks(site.heads, numbers, view)):
+            heads = slice(int(some[0]), int(some[-1]) + 1)
+            maps = sides.merged(view.probabilities[:, heads].float())
+            looks = looks_of(maps[..., : sides.words], sides.pairs, self.asking.residual)
+            own = None if normed is None else normed[:, heads]
+            sums = head_sums(maps, looks, ready.words, own, self.asking.residual)
+            rows = self.sample.rows(ready.texts[0], sides, maps) if self.sample and keeps else []
+            parts.append((sums, looks, rows))
+        looks = joined([looks for _, looks, _ in parts])
+        sums = torch.cat([sums for sums, _, _ in parts], 1)
         self.tally.add("heads", site, drawn_sums(ready.weights, sums))
-        if self.sample is not None and self.asking.by_pieces:
-            self.sample.see(view)  # which compares heads by words
+        if self.sample is not None and keeps:
+            each = [torch.cat(own) for own in zip(*(rows for *_, rows in parts), strict=True)]
+            self.sample.keep(site, ready.texts[0], sides, each, looks)
         elif self.sample is not None:
-            self.sample.keep(site, ready.texts[0], sides, maps, looks)
+            self.sample.see(view)  # which compares heads by words
         asked = ready.words.asked
         if self.gold.relations:
             self.tally.add(
@@ -186,6 +199,11 @@ class _Tap:
         both = torch.stack([long, long * keys.special[:, None]], -1)
         whole, special = (view.probabilities.float() @ both).unbind(-1)
         return torch.where(whole > 0, special / whole.clamp(min=1e-30), 0.0)
+
+
+def _chunks(heads: int, numbers: int, view: View) -> int:
+    """Into how many parts the heads of a map are split, of so many numbers each."""
+    return max(1, min(heads, heads * numbers // AT_ONCE.get(view.probabilities.device.type, 1)))
 
 
 def _uniform(queries: Pieces, keys: Pieces, kind: Kind) -> Tensor:

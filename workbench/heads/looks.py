@@ -8,7 +8,8 @@ ones alone. Costs some five passes over
 the maps of words.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -29,6 +30,11 @@ class Looks:
     argmax: Tensor  # [batch, heads, words], the word itself left out, whatever words are given;
     # NOWHERE for a tie: numpy's argmax takes the first, which credits a uniform row with being a
     # head that attends to the first word
+
+
+def joined(parts: Sequence[Looks]) -> Looks:
+    """Those of several heads as one."""
+    return Looks(*(torch.cat([getattr(each, f.name) for each in parts], 1) for f in fields(Looks)))
 
 
 def looks_of(maps: Tensor, pairs: Tensor, residual: float) -> Looks:

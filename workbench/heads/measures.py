@@ -56,7 +56,7 @@ class Words:
     rarest: Tensor  # [batch, words], the rank of the rarest word that can be seen
     next_rarest: Tensor  # [batch, words]
     rare: Tensor  # [batch, words], rows whose rarest word is a rare one
-    same: Tensor  # [batch, words, words], words of the row's own sentence that it can see
+    of_sentence: Tensor  # [batch, columns, sentences], 1 where a word is one of that sentence
     several: Tensor  # [batch, 1], texts of more than one sentence
     shared: Tensor  # [batch, numbers]
 
@@ -66,10 +66,11 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
     ranks = _seen_ranks(asked.ranks, sides)  # [batch, rows, words]
     rarest, next_rarest = two_largest(ranks)
     rare = sides.rows & (rarest >= frequent)
-    same = same_sentence(asked, sides) & sides.pairs
     several = several_sentences(asked, sides)
     shared = _shared(sides, asked, ranks, rarest, rare, several)
-    return Words(sides, asked, rarest, next_rarest, rare, same, several, shared)
+    return Words(
+        sides, asked, rarest, next_rarest, rare, _of_sentence(asked, sides), several, shared
+    )
 
 
 def _seen_ranks(ranks: Tensor, sides: Sides) -> Tensor:
@@ -110,11 +111,21 @@ def _shared(
     return torch.cat([torch.stack([n.double() for n in numbers], 1), asked.baselines], 1)
 
 
-def same_sentence(asked: Asked, sides: Sides) -> Tensor:
-    """[batch, words, words]"""
-    ours = asked.sentences
-    theirs = torch.nn.functional.pad(ours, (0, max(0, sides.words - ours.shape[1])), value=-1)
-    return ours[..., None] == theirs[:, None, : sides.words]
+def _of_sentence(asked: Asked, sides: Sides) -> Tensor:
+    """[batch, columns, sentences]"""
+    batch, columns = sides.columns.shape
+    number = int(asked.sentences.max()) + 1 if asked.sentences.numel() else 1
+    found = torch.zeros(batch, columns, number, device=sides.columns.device)
+    words = min(sides.words, asked.sentences.shape[1])
+    there = sides.columns[:, :words, None].float()
+    return found.scatter_(2, _padded(asked.sentences, columns)[..., None], 1.0) * torch.cat(
+        [there, there.new_zeros(batch, columns - words, 1)], 1
+    )
+
+
+def _padded(numbers: Tensor, columns: int) -> Tensor:
+    """[batch, words] -> [batch, columns]"""
+    return torch.nn.functional.pad(numbers, (0, columns - numbers.shape[1]))
 
 
 def several_sentences(asked: Asked, sides: Sides) -> Tensor:
@@ -142,9 +153,15 @@ def head_sums(
     entropy = -logs.mul_(maps).sum(-1) / seen.clamp(min=2).log()[:, None]
     of_words = torch.arange(maps.shape[-1], device=maps.device) < sides.words  # [columns]
     place = torch.arange(maps.shape[-1], device=maps.device) * of_words
-    kinds = [sides.special, sides.ends, sides.first, of_words.expand_as(sides.ends)]
-    on = maps @ torch.stack([*kinds, place.expand_as(sides.ends)], -1).to(maps.dtype)[:, None]
-    special, ends, first, on_words, looks_at = on.unbind(-1)  # [batch, heads, words] each
+    kinds = [sides.special, sides.ends, sides.first]
+    kinds += [of_words.expand_as(sides.ends), place.expand_as(sides.ends)]
+    # one product for all columns that are added up: kinds, then sentences
+    both = torch.cat([torch.stack(kinds, -1).to(maps.dtype), words.of_sentence], -1)
+    on = maps @ both[:, None]
+    special, ends, first, on_words, looks_at = on[..., : len(kinds)].unbind(-1)
+    own_sentence = asked.sentences[:, None, :, None].expand(-1, maps.shape[1], -1, -1)
+    within = on[..., len(kinds) :].gather(-1, own_sentence)[..., 0]  # [batch, heads, words]
+    stays = within / on_words.clamp(min=1e-9) * words.several[:, None].to(maps.dtype)
     largest = torch.maximum(
         looks.top.clamp(min=0),
         maps[..., sides.words :].masked_fill(sides.ends[:, None, None, sides.words :], 0).amax(-1)
@@ -161,7 +178,7 @@ def head_sums(
     sums = [
         of(largest),
         of(entropy * (seen > 1)[:, None]),
-        of((among * _apart(among)).sum(-1)),
+        of(_away(among)),
         of(on_words),
         of(special),
         of(ends),
@@ -172,7 +189,7 @@ def head_sums(
         previous,
         previous + own + following,
         upright,
-        of(_within_sentence(among, on_words, words)),
+        of(stays),
         (rare & (rank == words.rarest[:, None])).sum(-1),
         (rare & (rank >= words.next_rarest[:, None]) & (rank > UNKNOWN)).sum(-1),
         _coreference(maps, asked, sides.words, residual),
@@ -194,21 +211,13 @@ def _last_word(sides: Sides) -> Tensor:
     return torch.where(last >= 0, last, NOWHERE - 1)
 
 
-def _apart(among: Tensor) -> Tensor:
-    queries, keys = among.shape[-2:]
+def _away(among: Tensor) -> Tensor:
+    """Distances of the words looked at, weighted.  # [batch, heads, words]"""
+    batch, heads, queries, keys = among.shape
     place = torch.arange(max(queries, keys), device=among.device)
-    return (place[:queries, None] - place[None, :keys]).abs().to(among.dtype)
-
-
-def _within_sentence(among: Tensor, on_words: Tensor, words: Words) -> Tensor:
-    """What each word gives to its own sentence, of what it gives to words; 0 in single sentences.
-
-    [batch, heads, words]
-    """
-    if not words.several.any():
-        return torch.zeros_like(on_words)
-    stays = (among * words.same[:, None]).sum(-1) / on_words.clamp(min=1e-9)
-    return stays * words.several[:, None].to(stays.dtype)
+    apart = (place[:queries, None] - place[None, :keys]).abs().to(among.dtype)
+    by_row = among.reshape(batch * heads, queries, keys).transpose(0, 1)
+    return torch.bmm(by_row, apart[..., None]).view(queries, batch, heads).permute(1, 2, 0)
 
 
 def _rank_of(looks: Tensor, ranks: Tensor) -> Tensor:
