@@ -1,11 +1,13 @@
 """How much of syntax the attention of all heads tells together (Clark et al. 2019).
 
-A word's head is told from how much it gives to every other word and gets from it, head by head,
-with a weight for each: for the heads of each layer, and for those of all. Beside them stand the
-best fixed offset, the same model with random weights, words without attention, and a control task
-that only a memory for words can learn. Layers are chosen on dev; scores are of the held-out split.
-Costs a pass of the model and of its random twin, then what `probes.attachment` says: 1,000
-sentences and four layers of four heads take half a minute on one core with three seeds.
+A word's head is predicted from how much it gives to every other word and gets from it, head by
+head, with a weight for each: for the heads of each layer, and for those of all. Next to them stand
+the best fixed offset, the same model with random weights, words without attention, and a control
+task that only a memory for words can learn. The probes are convex: each is trained to its optimum,
+with the weight decay that is best on dev, and again on half of the sentences. Layers are chosen on
+dev; scores are of the held-out split. Costs a pass of the model and of its random twin, then what
+`probes.attachment` says: 1,000 sentences and four layers of four heads take a minute on one core
+with three control tasks.
 """
 
 from collections import Counter
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from probes import attachment
 from probes.attachment import Cases, Maps, Numbers, Sentence
+from probes.learning import DECAYS
 from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, static
 from probes.trees import Floats, Truths, share
@@ -45,46 +48,61 @@ ATTENTION, BOTH, WORDS = "attention", "attention and words", "words"
 ALL = NO_LAYER  # the layer of a probe that sees every head
 WIDTH = 64  # of static vectors
 TASK, METRIC = "attachment", "uas"
+ENOUGH = 0.02  # that half of the sentences may cost
+NAMED = 4  # probes in a caveat
 
 
 class AttentionProbe(SplitSettings):
     """What is learnt, and from how much."""
 
-    seeds: Seeds = Field((0, 1, 2), min_length=1, description="Each trains every probe anew.")
+    seeds: Seeds = Field(
+        (0, 1, 2),
+        min_length=1,
+        description="Seeds of the control tasks (default 0 1 2); probes have one optimum for all.",
+    )
+    halves: bool = Field(
+        True,
+        description="Also train on half of the sentences, to see whether more would help "
+        "(default: on).",
+    )
 
 
 TABLES = {
     "scores": Table(
         "Share of words attached to their gold head on the held-out split, roots and punctuation "
-        "left out: every probe and its control. Layer -1 sees the heads of all layers, or none. "
-        "The probe `words` sees static vectors of both words and how far they are apart, as the "
-        "paper's own baseline does; no attention.",
+        "left out: every probe, and its control task of every seed. Layer -1 sees the heads of all "
+        "layers, or none. The probe `words` sees static vectors of both words and how far they are "
+        "apart, as the paper's own baseline does; no attention. weight_decay is the one that is "
+        "best on dev; converged: the probe reached the optimum.",
         ("probe", "encoder", "stack", "layer", "seed", "split", "control"),
     ),
     "summary": Table(
         "Probes that see every head, and the layer that is best by itself on dev. baseline_offset "
         "attaches every word at best_offset (right: positive), chosen on train; baseline_random is "
-        "the same probe of the same model with random weights; selectivity is over the control.",
+        "the same probe of the same model with random weights; selectivity is over the control. "
+        "uas_half is of the same probe trained on half of the sentences.",
         ("stack", "probe"),
     ),
     "means": Table(
-        "Means over seeds with 95 % intervals over sentences and seeds.",
+        "Means with 95 % intervals over sentences, and for controls over seeds. baseline is the "
+        "best offset, control the same probe's control task. learnt: the probe scores over both. "
+        "converged: it reached the optimum. half: the same probe trained on half of the sentences.",
         ("probe", "encoder", "stack", "layer", "control"),
     ),
     "weights": Table(
         "Of the probe that sees every head: the weight of what a word gives to its head, and of "
-        "what the head gives to the word. Means over seeds.",
+        "what the head gives to the word.",
         ("stack", "layer", "head"),
     ),
     "by_relation": Table(
-        "The same probe by relation, beside the offset that is best for that relation on train.",
+        "The same probe by relation, next to the offset that is best for that relation on train.",
         ("stack", "probe", "relation"),
     ),
 }
 
 
 class Key(NamedTuple):
-    """A probe, whatever its seed."""
+    """A probe; of controls, whatever their seed."""
 
     probe: str
     encoder: str
@@ -93,67 +111,87 @@ class Key(NamedTuple):
     control: bool
 
 
+@dataclass(frozen=True)
+class Probed:
+    """One probe, trained: where it attaches words, and how its training ended."""
+
+    weights: Tensor
+    answers: Mapping[str, Mapping[int, Numbers]]  # of dev and test: where each word is attached
+    decay: float
+    converged: bool
+
+
 @dataclass
 class Found:
-    """What every probe answers, on dev and on the held-out split."""
+    """Every probe that was trained."""
 
     sentences: Mapping[str, Sequence[Sentence]]  # of each part
     seeds: tuple[int, ...]
     heads: Mapping[str, tuple[tuple[int, int], ...]]  # of each stack: (layer, head)
-    answers: dict[tuple[str, Key], list[dict[int, Numbers]]] = field(default_factory=dict)
-    weights: dict[Key, list[Tensor]] = field(default_factory=dict)  # of each seed
+    probes: dict[Key, list[Probed]] = field(default_factory=dict)  # one; of controls one a seed
+    halves: dict[Key, Probed] = field(default_factory=dict)  # trained on half of the sentences
     of_heads: dict[str, Tensor] = field(default_factory=dict)  # of each stack: [2, heads]
     missing: int = 0  # words that the model did not read
 
     @property
     def keys(self) -> list[Key]:
-        return list(self.weights)
+        return list(self.probes)
 
 
 def run(inputs: Inputs, settings: AttentionProbe, progress: Progress) -> Result:
-    """Both encoders' attention in one pass each, then every probe of every seed."""
+    """Both encoders' attention in one pass each, then every probe to its optimum."""
     parts = parts_of(inputs.corpus, inputs.split, settings.split_sizes, inputs.seed)
     found = learn(inputs, settings, progress, parts)
-    return Result(_tables(found, parts, inputs.seed), caveats=tuple(_caveats(found, parts)))
+    tables = _tables(found, parts, inputs.seed)
+    return Result(tables, caveats=tuple(_caveats(found, parts, tables["means"])))
 
 
 def learn(inputs: Inputs, settings: AttentionProbe, progress: Progress, parts: Parts) -> Found:
-    """Train on train, stop by dev, answer on dev and on the held-out split."""
+    """Train on train, choose weight decay on dev, answer on dev and on the held-out split."""
     model, batch = inputs.model, encode(parts.docs)
-    maps, missing = attachment.attention(model, batch, _told(progress, "looking"))
+    maps, missing = attachment.attention(model, batch, _passing(progress, "encoding"))
     twin = fresh(model, inputs.seed)
-    others, _ = attachment.attention(twin, batch, _told(progress, "looking, random weights"))
+    others, _ = attachment.attention(twin, batch, _passing(progress, "encoding, random weights"))
     sentences = _sentences(parts, batch, missing, inputs.corpus.name)
     rows = np.concatenate([one.first + np.arange(len(one)) for one in sentences[TRAIN]])
     vectors = _scaled(static(batch, range(len(parts.train)), WIDTH, inputs.seed).states, rows)
-    seeds = settings.seeds
-    jobs: list[tuple[str, str, str, Maps]] = [
-        (probe, encoder, stack, own)
+    found = Found(sentences, settings.seeds, {stack: own.heads for stack, own in maps.items()})
+    found.missing = int(missing.sum())
+    encoders: list[tuple[str, str, Maps]] = [
+        (encoder, stack, own)
         for encoder, each in ((MODEL, maps), (RANDOM, others))
         for stack, own in each.items()
-        for probe in (ATTENTION, BOTH)
     ]
-    jobs.insert(0, (WORDS, STATIC, STATIC, jobs[0][3]))
-    found = Found(sentences, seeds, {stack: own.heads for stack, own in maps.items()})
-    found.missing = int(missing.sum())
-    for number, (probe, encoder, stack, own) in enumerate(jobs):
+    jobs = [(WORDS, STATIC, STATIC, ALL)] + [
+        (probe, encoder, stack, layer)
+        for encoder, stack, own in encoders
+        for probe in (ATTENTION, BOTH)
+        for layer in (ALL, *sorted({layer for layer, _ in own.heads}))
+    ]
+    done = 0
+    for encoder, stack, own in encoders:
         sizes = attachment.sizes_of(own, sentences[TRAIN])
-        for place, seed in enumerate(seeds):
-            done = number * len(seeds) + place
-            progress(done, len(jobs) * len(seeds), f"training: {probe}, {encoder}")
-            laid = {
-                part: attachment.cases(sentences[part], own, sizes, vectors, seed, model.device)
-                for part in PARTS
-            }
-            _learn(found, probe, encoder, stack, own, laid, seed)
-        if (probe, encoder) == (ATTENTION, MODEL):
-            key = Key(ATTENTION, MODEL, stack, ALL, False)
-            found.of_heads[stack] = torch.stack(found.weights[key]).mean(0) / sizes
-    progress(len(jobs) * len(seeds), len(jobs) * len(seeds), "training")
+
+        def laid(chosen: Sequence[Sentence], own: Maps = own, sizes: Tensor = sizes) -> list[Cases]:
+            return attachment.cases(chosen, own, sizes, vectors, settings.seeds, model.device)
+
+        whole = {part: laid(each) for part, each in sentences.items()}
+        half = laid(sentences[TRAIN][::2]) if settings.halves and encoder == MODEL else []
+        first = not done  # words alone need no attention, but some cases
+        for job in jobs:
+            if job[1:3] != (encoder, stack) and not (first and job[0] == WORDS):
+                continue
+            progress(done, len(jobs), f"training: {job[0]}, {job[1]}")
+            _learn(found, job, own, whole, half)
+            done += 1
+        if encoder == MODEL:
+            (probe,) = found.probes[Key(ATTENTION, MODEL, stack, ALL, False)]
+            found.of_heads[stack] = probe.weights / sizes
+    progress(len(jobs), len(jobs), "training")
     return found
 
 
-def _told(progress: Progress, doing: str) -> Callable[[Passing], object]:
+def _passing(progress: Progress, doing: str) -> Callable[[Passing], object]:
     return lambda now: progress(now.done, now.total, doing)
 
 
@@ -184,54 +222,76 @@ def _scaled(vectors: Tensor, rows: Numbers) -> Tensor:
 
 def _learn(
     found: Found,
-    probe: str,
-    encoder: str,
-    stack: str,
+    job: tuple[str, str, str, int],
     maps: Maps,
-    laid: Mapping[str, Sequence[Cases]],
-    seed: int,
+    whole: Mapping[str, Sequence[Cases]],
+    half: Sequence[Cases],
 ) -> None:
-    """Every layer and all, the task and its control, in one stack of probes."""
-    layers = [ALL] if probe == WORDS else [ALL, *sorted({layer for layer, _ in maps.heads})]
-    keys = [Key(probe, encoder, stack, layer, c) for layer in layers for c in (False, True)]
-    device, width = laid[TRAIN][0].vectors.device, laid[TRAIN][0].vectors.shape[-1]
-    masks = torch.tensor(
-        [[float(key.layer in (ALL, layer)) for layer, _ in maps.heads] for key in keys],
-        device=device,
-    )
-    is_control = torch.tensor([key.control for key in keys], device=device)
-    rate = attachment.RATE_WORDS
+    """One probe for the task and one for the control task of each seed, in one stack."""
+    key, control = Key(*job, False), Key(*job, True)
+    device, width = whole[TRAIN][0].vectors.device, whole[TRAIN][0].vectors.shape[-1]
+    own = [place for place, (layer, _) in enumerate(maps.heads) if key.layer in (ALL, layer)]
+    heads = slice(own[0], own[-1] + 1)
+
+    def trained(
+        train: Sequence[Cases], variants: Tensor, decays: Sequence[float] = DECAYS
+    ) -> list[Probed]:
+        weights, score = _initial(key.probe, len(variants), heads, width, device)
+        end = attachment.learnt(weights, score, variants, train, whole[DEV], decays=decays)
+        answers = {
+            part: attachment.attached(end.weights, score, variants, whole[part])
+            for part in (DEV, TEST)
+        }
+        return [
+            Probed(
+                end.weights[0][row].cpu(),
+                {
+                    part: {place: answer[row] for place, answer in each.items()}
+                    for part, each in answers.items()
+                },
+                float(end.decays[row]),
+                bool(end.converged[row]),
+            )
+            for row in range(len(variants))
+        ]
+
+    every = trained(whole[TRAIN], torch.arange(1 + len(found.seeds), device=device))
+    found.probes[key], found.probes[control] = every[:1], every[1:]
+    if half:
+        # half of the words, so twice the weight decay on the mean of their losses
+        task = torch.zeros(1, dtype=torch.long, device=device)
+        (found.halves[key],) = trained(half, task, [2 * every[0].decay])
+
+
+def _initial(
+    probe: str, number: int, heads: slice, width: int, device: torch.device
+) -> tuple[list[Tensor], attachment.Score]:
     if probe == ATTENTION:
-        (weights, score), rate = attachment.by_attention(masks), attachment.RATE
-    elif probe == BOTH:
-        weights, score = attachment.by_attention_and_words(masks, width)
-    else:
-        weights, score = attachment.by_words_alone(len(keys), width, device)
-    fitted = attachment.learnt(
-        weights, score, is_control, laid[TRAIN], laid[DEV], rate, seed
-    ).weights
-    for part in (DEV, TEST):
-        answers = attachment.attached(fitted, score, is_control, laid[part])
-        for row, key in enumerate(keys):
-            own = {place: answer[row] for place, answer in answers.items()}
-            found.answers.setdefault((part, key), []).append(own)
-    for row, key in enumerate(keys):
-        found.weights.setdefault(key, []).append(fitted[0][row].cpu())
+        return attachment.by_attention(number, heads, device)
+    if probe == BOTH:
+        return attachment.by_attention_and_words(number, heads, width, device)
+    return attachment.by_words_alone(number, width, device)
 
 
 # --- scores ---------------------------------------------------------------------------------------
 
 
-def _counts(found: Found, part: str, key: Key) -> Floats:
-    """Right of those asked, by seed and sentence.  # [seeds, sentences, 2]"""
+def _right(found: Found, part: str, key: Key, probed: Probed, seed: int) -> Floats:
+    """Right of those asked, by sentence.  # [sentences, 2]"""
     sentences = found.sentences[part]
-    counts = np.zeros((len(found.seeds), len(sentences), 2))
-    for row, (seed, answers) in enumerate(zip(found.seeds, found.answers[part, key], strict=True)):
-        for place, one in enumerate(sentences):
-            gold = attachment.control_heads(one, seed) if key.control else one.heads
-            right = (answers[place][: len(one)] == gold) & one.asked
-            counts[row, place] = right.sum(), one.asked.sum()
+    counts = np.zeros((len(sentences), 2))
+    for place, one in enumerate(sentences):
+        gold = attachment.control_heads(one, seed) if key.control else one.heads
+        right = (probed.answers[part][place][: len(one)] == gold) & one.asked
+        counts[place] = right.sum(), one.asked.sum()
     return counts
+
+
+def _counts(found: Found, part: str, key: Key) -> Floats:
+    """The same by seed; the task's probe is one for all seeds.  # [seeds, sentences, 2]"""
+    each = zip(found.probes[key], found.seeds, strict=False)
+    counts = np.stack([_right(found, part, key, probed, seed) for probed, seed in each])
+    return np.broadcast_to(counts, (len(found.seeds), *counts.shape[1:]))
 
 
 @dataclass(frozen=True)
@@ -244,12 +304,17 @@ class _Scored:
     lower: Floats  # [keys]
     upper: Floats  # [keys]
     n: int
+    offset: int  # that is best on train
+    baseline: float  # what it scores
+    halves: Mapping[Key, float]  # of probes trained on half of the sentences
 
     @classmethod
     def of(cls, found: Found, seed: int) -> "_Scored":
         counts = np.stack([_counts(found, TEST, key) for key in found.keys])
         dev = np.stack([_counts(found, DEV, key) for key in found.keys])
         lower, upper = interval(resampled(counts, share, seed))
+        offset = attachment.best_offset(found.sentences[TRAIN])
+        right, asked = attachment.offset_counts(found.sentences[TEST], offset)
         return cls(
             {key: row for row, key in enumerate(found.keys)},
             share(dev.sum(2)).mean(1),
@@ -257,6 +322,12 @@ class _Scored:
             lower,
             upper,
             int(counts[0, 0, :, 1].sum()),
+            offset,
+            right / max(asked, 1),
+            {
+                key: float(share(_right(found, TEST, key, probed, 0).sum(0)))
+                for key, probed in found.halves.items()
+            },
         )
 
     def mean(self, key: Key) -> float:
@@ -265,11 +336,17 @@ class _Scored:
 
 # --- tables ---------------------------------------------------------------------------------------
 
-_SCORES = "task probe encoder mode stack layer seed split metric value n control".split()
-_MEANS = "probe encoder stack layer control value lower upper n".split()
+_SCORES = (
+    "task probe encoder mode stack layer seed split metric value n control weight_decay "
+    "converged".split()
+)
+_MEANS = (
+    "probe encoder stack layer control value lower upper n baseline control_value learnt "
+    "converged half".split()
+)
 _SUMMARY = (
     "stack probe uas lower upper best_layer best_layer_uas baseline_offset best_offset "
-    "baseline_random control selectivity n".split()
+    "baseline_random control selectivity n uas_half".split()
 )
 _WEIGHTS = "stack layer head weight_to_head weight_from_head".split()
 _RELATIONS = "stack probe relation uas n baseline offset".split()
@@ -280,7 +357,7 @@ def _tables(found: Found, parts: Parts, seed: int) -> dict[str, pd.DataFrame]:
     rows = {
         "summary": (_SUMMARY, _summary_rows(found, scored)),
         "scores": (_SCORES, _score_rows(found, scored, parts.scored)),
-        "means": (_MEANS, _mean_rows(scored)),
+        "means": (_MEANS, _mean_rows(found, scored)),
         "weights": (_WEIGHTS, _weight_rows(found)),
         "by_relation": (_RELATIONS, _relation_rows(found)),
     }
@@ -288,22 +365,26 @@ def _tables(found: Found, parts: Parts, seed: int) -> dict[str, pd.DataFrame]:
 
 
 def _score_rows(found: Found, scored: _Scored, split: str) -> Iterator[tuple[object, ...]]:
+    """One row for the task, one a seed for its control."""
     for key, row in scored.place.items():
         mode = "all" if key.layer == ALL else "layer"
-        for seed, value in zip(found.seeds, scored.values[row], strict=True):
+        each = zip(found.seeds, scored.values[row], found.probes[key], strict=False)
+        for seed, value, probed in each:
             yield (TASK, key.probe, key.encoder, mode, key.stack, key.layer, seed, split, METRIC,
-                   float(value), scored.n, key.control)  # fmt: skip
+                   float(value), scored.n, key.control, probed.decay, probed.converged)  # fmt: skip
 
 
-def _mean_rows(scored: _Scored) -> Iterator[tuple[object, ...]]:
+def _mean_rows(found: Found, scored: _Scored) -> Iterator[tuple[object, ...]]:
     for key, row in scored.place.items():
-        yield (key.probe, key.encoder, key.stack, key.layer, key.control, scored.mean(key),
-               float(scored.lower[row]), float(scored.upper[row]), scored.n)  # fmt: skip
+        value, control = scored.mean(key), scored.mean(key._replace(control=True))
+        learnt = key.control or value > max(scored.baseline, control)
+        converged = all(probed.converged for probed in found.probes[key])
+        yield (key.probe, key.encoder, key.stack, key.layer, key.control, value,
+               float(scored.lower[row]), float(scored.upper[row]), scored.n, scored.baseline,
+               control, learnt, converged, scored.halves.get(key, np.nan))  # fmt: skip
 
 
 def _summary_rows(found: Found, scored: _Scored) -> Iterator[tuple[object, ...]]:
-    offset = attachment.best_offset(found.sentences[TRAIN])
-    baseline = attachment.offset_counts(found.sentences[TEST], offset)
     for key, row in scored.place.items():
         if key.layer != ALL or key.control or key.encoder == RANDOM:
             continue
@@ -321,12 +402,13 @@ def _summary_rows(found: Found, scored: _Scored) -> Iterator[tuple[object, ...]]
             float(scored.upper[row]),
             NO_LAYER if best is None else best.layer,
             np.nan if best is None else scored.mean(best),
-            baseline[0] / max(baseline[1], 1),
-            offset,
+            scored.baseline,
+            scored.offset,
             scored.mean(random) if random in scored.place else np.nan,
             control,
             scored.mean(key) - control,
             scored.n,
+            scored.halves.get(key, np.nan),
         )
 
 
@@ -350,18 +432,46 @@ def _relation_rows(found: Found) -> Iterator[tuple[object, ...]]:
         if key.layer != ALL or key.control or key.encoder == RANDOM:
             continue
         right: Counter[str] = Counter()
-        for answers in found.answers[TEST, key]:
-            for place, one in enumerate(test):
-                hits = (answers[place][: len(one)] == one.heads) & one.asked
-                right.update(one.relations[word] for word in np.flatnonzero(hits))
+        answers = found.probes[key][0].answers[TEST]
+        for place, one in enumerate(test):
+            hits = (answers[place][: len(one)] == one.heads) & one.asked
+            right.update(one.relations[word] for word in np.flatnonzero(hits))
         for relation, n in numbers.most_common():
-            uas = right[relation] / (n * len(found.seeds))
             baseline = fixed[relation] / n
-            yield key.stack, key.probe, relation, uas, n, baseline, offsets[relation]
+            yield (key.stack, key.probe, relation, right[relation] / n, n, baseline,
+                   offsets[relation])  # fmt: skip
 
 
-def _caveats(found: Found, parts: Parts) -> Iterator[Caveat]:
+def _caveats(found: Found, parts: Parts, means: pd.DataFrame) -> Iterator[Caveat]:
     yield from (Caveat(note) for note in parts.notes)
+    own = means[(means["encoder"] != RANDOM) & ~means["control"]]
+    cut_off = means[~means["converged"]]
+    if len(cut_off):
+        yield Caveat(
+            f"{len(cut_off)} of {len(means)} probes were cut off before their optimum: "
+            f"{_named(cut_off)}. Their scores are too low, or too high."
+        )
+    below = own[own["value"] <= own["baseline"]]
+    if len(below):
+        yield Caveat(
+            f"{len(below)} of {len(own)} probes score no more than the best offset "
+            f"({own['baseline'].iloc[0]:.3f}), so they found nothing of syntax that position does "
+            f"not tell: {_named(below)}."
+        )
+    under = own[own["value"] <= own["control_value"]]
+    if len(under):
+        yield Caveat(
+            f"{len(under)} of {len(own)} probes score no more than on their control task, so a "
+            f"memory for words explains them: {_named(under)}."
+        )
+    starved = own[own["value"] - own["half"] > ENOUGH]
+    if len(starved):
+        most = (starved["value"] - starved["half"]).max()
+        yield Caveat(
+            f"Trained on half of the sentences, {len(starved)} of {len(own)} probes lose more than "
+            f"{100 * ENOUGH:.0f} points (up to {100 * most:.1f}): {_named(starved)}. "
+            "More sentences would raise the curve."
+        )
     if found.missing:
         yield Caveat(
             f"{found.missing:,} words were cut off or not read by the model: neither they nor "
@@ -375,9 +485,19 @@ def _caveats(found: Found, parts: Parts) -> Iterator[Caveat]:
         )
     if any(heads for stack, heads in found.heads.items() if stack == "decoder"):
         yield Caveat(
-            "In a decoder a word sees only those before it: a head that comes later is told by its "
-            "own look back."
+            "In a decoder a word sees only those before it: a head that comes later is found by "
+            "its own look back."
         )
+
+
+def _named(rows: pd.DataFrame) -> str:
+    """Probes by name, each with its layers: the first few."""
+    found = []
+    for (probe, encoder, stack), own in rows.groupby(["probe", "encoder", "stack"], sort=False):
+        layers = ", ".join("all" if layer == ALL else str(layer) for layer in own["layer"].unique())
+        weights = ", random weights" if encoder == RANDOM else ""
+        found.append(probe if probe == WORDS else f"{probe}{weights} ({stack}, layer {layers})")
+    return "; ".join(map(str, found[:NAMED])) + (" and others" if len(found) > NAMED else "")
 
 
 EXPERIMENT = Experiment(
@@ -390,4 +510,5 @@ EXPERIMENT = Experiment(
     layers=("dependencies",),
     split="held-out",
     figures="workbench.view.attachment:FIGURES",
+    version=2,
 )

@@ -1,11 +1,16 @@
-"""Adam for many probes at once: each at its own rate, until it gains no more.
+"""Optimisers for many probes at once: Adam with early stopping, and L-BFGS to the optimum.
 
-The probes lie in stacked tensors, a row each. A rate halves after an epoch without gain; a probe
-that has gone without for long enough leaves the stack and costs nothing more; what is kept of each
-is a copy of its best epoch. `stack` trains by batches of targets and stops by a score; `fitted`, of
-whole sentences, stops by the loss. Costs four numbers in memory for each of the probes' own.
+The probes lie in stacked tensors, one row per probe. With Adam, a probe's learning rate is halved
+after an epoch without gain; a probe that has stopped leaves the stack and costs nothing more; what
+is kept of each is a copy of its best epoch. `stack` trains on batches of targets and stops by a
+score; `fitted` trains on whole sentences and stops by the dev loss, and says which probes still
+gained when their epochs ran out. `optimal` is for convex probes: it takes each to the optimum of
+its penalised loss, with the weight decay that is best on dev. Costs: Adam four numbers in memory
+for each of the probes' own, and a pass over train and dev per epoch; L-BFGS 2 x 10 numbers for each
+of theirs, and 50 to 200 passes over train in all.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -15,9 +20,15 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 Parameters = dict[str, Tensor]  # [probes, ...] each
-EPOCHS = 40  # at most, of `fitted`
-PATIENCE = 3  # epochs without gain, after which a probe is done
+EPOCHS = 40  # maximum, of `fitted`
+PATIENCE = 3  # epochs without gain, after which a probe stops
 GAIN = 3e-3  # what counts as one, as a share of the loss
+DECAYS = (1.0, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4)  # weight decays tried, per mean loss
+ROUGH, EXACT = 1e-2, 1e-3  # largest gradient when weight decays are compared, and at the optimum
+STEPS = 500  # maximum, of L-BFGS
+HISTORY = 10  # steps that L-BFGS remembers
+ARMIJO, SHORTENINGS = 1e-4, 12  # of its line search: the gain a step must have, and tries
+ROUNDING = 1e-7  # of losses in single precision
 NONE: Mapping[str, float] = {}
 BETAS, TINY = (0.9, 0.999), 1e-8
 
@@ -143,20 +154,21 @@ def _dense(tensor: Tensor) -> Tensor:
     return tensor.contiguous()
 
 
-# --- by the loss alone ----------------------------------------------------------------------------
+# --- whole sentences, by the loss -----------------------------------------------------------------
 
 B = TypeVar("B")
 Weights = Sequence[Tensor]  # [probes, ...] each
 Loss = Callable[[Weights, Tensor, B], tuple[Tensor, int]]
-Told = Callable[[int, int], object]  # epochs done, and at most
+OnProgress = Callable[[int, int], object]  # done, of a maximum of
 
 
 class Fitted(NamedTuple):
-    """Each probe as it was when dev was best."""
+    """Each probe at its best epoch on dev."""
 
     weights: list[Tensor]  # [probes, ...] each
     losses: Tensor  # [probes], on dev
-    epochs: Tensor  # [probes], how many it took
+    epochs: Tensor  # [probes], the best epoch
+    converged: Tensor  # [probes], bool: stopped because dev gained no more, not by the last epoch
 
 
 def fitted(
@@ -165,30 +177,176 @@ def fitted(
     train: Callable[[int], Iterable[B]],
     dev: Sequence[B],
     rate: float,
-    told: Told = lambda done, most: None,
+    on_progress: OnProgress = lambda done, most: None,
     epochs: int = EPOCHS,
 ) -> Fitted:
-    """Train every probe of a stack until it stops gaining on dev.
+    """Train every probe of a stack with Adam until it gains no more on dev.
 
-    `loss` is given the weights of the probes that still run, which ones they are, and a batch; it
-    returns each one's sum over the batch, [probes], and how many were summed. `train` makes the
-    batches of an epoch.
+    `loss` gets the weights of the probes that still run, their rows, and a batch; it returns each
+    one's sum over the batch, [probes], and how many were summed. `train` makes the batches of an
+    epoch.
     """
     now = Learning.of({str(place): part for place, part in enumerate(weights)}, rate)
     for epoch in range(1, epochs + 1):
         for batch in train(epoch):
             leaves = now.leaves()
             sums, number = loss([*leaves.values()], now.places, batch)
-            slopes = torch.autograd.grad(sums.sum() / max(number, 1), [*leaves.values()])
-            now.step(dict(zip(leaves, slopes, strict=True)))
+            gradients = torch.autograd.grad(sums.sum() / max(number, 1), [*leaves.values()])
+            now.step(dict(zip(leaves, gradients, strict=True)))
         with torch.no_grad():
             found = [loss([*now.own.values()], now.places, batch) for batch in dev]
             total = torch.stack([sums for sums, _ in found]).sum(0)
             losses = total / max(sum(number for _, number in found), 1)
-        worth = losses < now.best.loss[now.places] * (1 - GAIN)
-        now.judged(-losses.double(), losses, worth, PATIENCE, epoch)
-        told(epoch, epochs)
+        gained = losses < now.best.loss[now.places] * (1 - GAIN)
+        now.judged(-losses.double(), losses, gained, PATIENCE, epoch)
+        on_progress(epoch, epochs)
         if not len(now):
             break
-    told(epochs, epochs)
-    return Fitted([*now.best.own.values()], now.best.loss, now.best.epoch)
+    on_progress(epochs, epochs)
+    converged = torch.ones_like(now.best.epoch, dtype=torch.bool)
+    converged[now.places] = False
+    return Fitted([*now.best.own.values()], now.best.loss, now.best.epoch, converged)
+
+
+# --- convex probes, to the optimum ----------------------------------------------------------------
+
+
+class Optimum(NamedTuple):
+    """Each probe at the optimum of its loss, with the weight decay that is best on dev."""
+
+    weights: list[Tensor]  # [probes, ...] each
+    losses: Tensor  # [probes], on dev
+    decays: Tensor  # [probes]
+    converged: Tensor  # [probes], bool: no gradient over EXACT is left
+
+
+def optimal(
+    weights: Weights,
+    loss: "Loss[B]",
+    train: Sequence[B],
+    dev: Sequence[B],
+    on_progress: OnProgress = lambda done, most: None,
+    steps: int = STEPS,
+    choices: Sequence[float] = DECAYS,
+) -> Optimum:
+    """Take every probe of a stack to the optimum of its mean loss plus decay / 2 · |weights|².
+
+    The weight decays of `choices` are tried from the strongest down, each from the weights of the
+    one before, as long as dev gains; then each probe is trained to the optimum at its own. `loss`
+    is as for `fitted`, and must be convex in the weights.
+    """
+    shapes = [part.shape[1:] for part in weights]
+    sizes = [shape.numel() for shape in shapes]
+    flat = torch.cat([part.detach().flatten(1) for part in weights], dim=1)  # [probes, numbers]
+
+    def parts(rows: Tensor) -> list[Tensor]:
+        own = zip(torch.split(rows, sizes, dim=1), shapes, strict=True)
+        return [part.reshape(len(rows), *shape) for part, shape in own]
+
+    def objective(rows: Tensor, which: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:
+        """Penalised mean loss and its gradient.  # [rows], [rows, numbers]"""
+        total, number = torch.zeros(len(rows), dtype=torch.double, device=rows.device), 0
+        gradient = torch.zeros_like(rows)
+        for batch in train:
+            leaf = rows.detach().requires_grad_()
+            sums, several = loss(parts(leaf), which, batch)
+            gradient += torch.autograd.grad(sums.sum(), leaf)[0]
+            total, number = total + sums.detach().double(), number + several
+        penalty = decay.double() / 2 * rows.double().square().sum(1)
+        return total / max(number, 1) + penalty, gradient / max(number, 1) + decay[:, None] * rows
+
+    @torch.no_grad()
+    def dev_loss(rows: Tensor, which: Tensor) -> Tensor:
+        found = [loss(parts(rows), which, batch) for batch in dev]
+        total = torch.stack([sums for sums, _ in found]).sum(0)
+        return total / max(sum(number for _, number in found), 1)
+
+    def trained(rows: Tensor, which: Tensor, decay: Tensor, tolerance: float) -> "_Minimum":
+        at = lambda own: objective(own, which, decay)  # noqa: E731
+        return minimised(at, rows, tolerance, steps, on_progress)
+
+    best, losses = flat.clone(), torch.full((len(flat),), torch.inf, device=flat.device)
+    decays = torch.full_like(losses, choices[0])
+    which, now = torch.arange(len(flat), device=flat.device), flat
+    for decay in choices:
+        now = trained(now, which, torch.full_like(losses[which], decay), ROUGH).weights
+        found = dev_loss(now, which)
+        gained = found < losses[which]
+        which, now = which[gained], now[gained]
+        best[which], losses[which], decays[which] = now, found[gained], decay
+        if not len(which):
+            break
+    every = torch.arange(len(flat), device=flat.device)
+    end = trained(best, every, decays, EXACT)
+    return Optimum(parts(end.weights), dev_loss(end.weights, every), decays, end.converged)
+
+
+class _Minimum(NamedTuple):
+    weights: Tensor  # [probes, numbers]
+    converged: Tensor  # [probes], bool
+
+
+def minimised(
+    objective: Callable[[Tensor], tuple[Tensor, Tensor]],
+    start: Tensor,
+    tolerance: float = EXACT,
+    steps: int = STEPS,
+    on_progress: OnProgress = lambda done, most: None,
+) -> _Minimum:
+    """L-BFGS for many independent convex functions at once, each with its own step length.
+
+    `objective` gives the value of each, [probes], and its gradient, [probes, numbers]. A function
+    is at its minimum when no part of its gradient exceeds the tolerance.
+    """
+    at = start.detach().clone()
+    value, gradient = objective(at)
+    # what was moved, how the gradient changed, and 1 over the product of both: latest last
+    moves: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=HISTORY)
+    scale = 1 / gradient.norm(dim=1).clamp(min=1.0)  # [probes], of the first guess at 1 / curvature
+    for step in range(steps):
+        done = gradient.abs().amax(1) <= tolerance
+        on_progress(step, steps)
+        if bool(done.all()):
+            break
+        direction = -_newton(gradient, moves, scale)
+        descent = (gradient * direction).sum(1)
+        direction = torch.where((descent < 0)[:, None], direction, -gradient)
+        descent = torch.where(descent < 0, descent, -gradient.square().sum(1))
+        before, slope, length = at, gradient, torch.ones_like(descent)
+        settled = done.clone()
+        for _ in range(SHORTENINGS):
+            tried = torch.where(settled[:, None], at, before + length[:, None] * direction)
+            new, steepness = objective(tried)
+            enough = value + ARMIJO * (length * descent).double() + ROUNDING * value.abs()
+            better = ~settled & (new <= enough)
+            at = torch.where(better[:, None], tried, at)
+            gradient = torch.where(better[:, None], steepness, gradient)
+            value = torch.where(better, new, value)
+            settled |= better
+            if bool(settled.all()):
+                break
+            length = torch.where(settled, length, length / 3)
+        moved, turned = at - before, gradient - slope
+        product = (moved * turned).sum(1)
+        curved = product > torch.finfo(product.dtype).tiny
+        inverse = torch.where(curved, 1 / product, 0.0)  # where nothing moved it changes nothing
+        moves.append((moved, turned, inverse))
+        scale = torch.where(curved, product / turned.square().sum(1), scale)
+        if not bool((settled & ~done).any()):
+            break  # no step lowers any of them: this is as low as single precision goes
+    return _Minimum(at, gradient.abs().amax(1) <= tolerance)
+
+
+def _newton(
+    gradient: Tensor, moves: "deque[tuple[Tensor, Tensor, Tensor]]", scale: Tensor
+) -> Tensor:
+    """The inverse Hessian, as far as the moves tell it, times the gradient.  # [probes, numbers]"""
+    found, shares = gradient, []
+    for moved, turned, inverse in reversed(moves):
+        share = inverse * (moved * found).sum(1)
+        found = found - share[:, None] * turned
+        shares.append(share)
+    found = scale[:, None] * found
+    for (moved, turned, inverse), share in zip(moves, reversed(shares), strict=True):
+        found = found + (share - inverse * (turned * found).sum(1))[:, None] * moved
+    return found

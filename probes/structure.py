@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes.learning import EPOCHS, Told, Weights, fitted
+from probes.learning import EPOCHS, OnProgress, Weights, fitted
 from probes.trees import Tree
 
 Task = Literal["distance", "depth"]
@@ -152,7 +152,7 @@ def trained(
     dev: Sequence[Tree],
     probes: Sequence[Probe],
     rank: int,
-    told: Told = lambda done, most: None,
+    on_progress: OnProgress = lambda done, most: None,
     epochs: int = EPOCHS,
 ) -> Tensor:
     """The matrix of each probe.  # [probes, width, rank]"""
@@ -181,7 +181,7 @@ def trained(
         lambda epoch: known.batches(seeds, epoch, device),
         same,
         RATE,
-        told,
+        on_progress,
         epochs,
     ).weights[0]
 
