@@ -1,10 +1,11 @@
 """Whether a tree can be read off the geometry of a layer (Hewitt & Manning 2019).
 
 A linear map is learnt under which squared distances of words are distances in the tree, and squared
-lengths depths. Beside every layer stand words in a chain, the embeddings (layer 0), the same model
+lengths depths. Next to every layer stand words in a chain, the embeddings (layer 0), the same model
 with random weights, and static vectors. Layers are chosen on dev; scores are of the held-out split.
-Costs a pass of the model and of its random twin, then what `probes.structure` says: 1,000 sentences
-through four layers of 128 take half a minute on one core with three seeds.
+The first seed's probes are also trained on half of the sentences. Costs a pass of the model and of
+its random twin, then what `probes.structure` says: 1,000 sentences through four layers of 128 take
+half a minute on one core with three seeds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,11 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from pydantic import Field
 from torch import Tensor
 
 from probes import trees as gold
 from probes.inputs import kept_in
+from probes.learning import EPOCHS
 from probes.seeds import Seeds
 from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, Source, encoded, randomised, static
 from probes.structure import Probe, States, Task, predicted, trained
@@ -35,7 +38,9 @@ METRICS: Mapping[Task, tuple[str, str]] = {
     "distance": ("uuas", "dspr"),
     "depth": ("root", "nspr"),
 }
-SHOWN = 10  # sentences whose trees are told
+SHOWN = 10  # sentences whose trees are shown
+ENOUGH = 0.02  # that half of the sentences may cost
+NAMED = 4  # scores in a caveat
 PAIRS = 1_000_000  # of words and probes, scored at a time
 
 
@@ -48,7 +53,16 @@ class StructuralProbe(SplitSettings):
         description="Dimensions that the map leaves, never more than the model's width; empty for "
         "the width. The paper gains nothing beyond 64.",
     )
-    seeds: Seeds = Field((0, 1, 2), min_length=1, description="Each trains every probe anew.")
+    seeds: Seeds = Field(
+        (0, 1, 2),
+        min_length=1,
+        description="Seeds, each of which trains every probe (default 0 1 2).",
+    )
+    halves: bool = Field(
+        True,
+        description="Also train on half of the sentences, to see whether more would help "
+        "(default: on).",
+    )
     parts: tuple[Task, ...] = Field(
         ("distance", "depth"), min_length=1, description="What is to be read off: one or both."
     )
@@ -60,17 +74,20 @@ TABLES = {
         "Every probe on the held-out split. uuas: gold edges in the spanning tree of the predicted "
         "distances, punctuation left out; root: sentences whose root is shallowest; dspr and nspr: "
         "rank correlation of distances and depths, averaged over lengths of 5 to 50 words. `n` is "
-        "edges for uuas, else sentences.",
+        "edges for uuas, else sentences. converged: the probe stopped because dev gained no more.",
         ("task", "encoder", "stack", "layer", "seed", "split", "metric"),
     ),
     "summary": Table(
-        "The layer that is best on dev, its score on the held-out split, and what it stands "
-        "beside; baseline_random is the layer of the random twin that is best on dev.",
+        "The layer that is best on dev, its score on the held-out split, and its baselines; "
+        "baseline_random is the layer of the random twin that is best on dev.",
         ("task", "metric", "stack"),
     ),
     "means": Table(
         "Means over seeds with 95 % intervals over sentences and seeds, and the gain over the "
-        "layer below with its p-value.",
+        "layer below with its p-value. learnt: the score is over the chain's, and a layer's of the "
+        "model over the same layer's with random weights. converged: every seed's probe stopped "
+        "because dev gained no more. half: the first seed's probe trained on half of the "
+        "sentences; half_loss: what that costs it.",
         LAYER,
     ),
     "trees": Table(
@@ -89,6 +106,9 @@ class Key(NamedTuple):
     layer: int
 
 
+CHAIN_KEY = Key(CHAIN, CHAIN, NO_LAYER)
+
+
 @dataclass(frozen=True)
 class Learnt:
     """Probes that were trained, and all that is needed to score them."""
@@ -99,6 +119,8 @@ class Learnt:
     states: States
     probes: tuple[Probe, ...]  # by task, then source, then seed
     matrices: Tensor  # [probes, width, rank]
+    converged: tuple[bool, ...]  # [probes]
+    halves: Mapping[Probe, Tensor]  # trained on half of the sentences: [width, rank]
     seeds: tuple[int, ...]
     missing: int  # words that the model did not read
     loose: int  # words that hang on nothing, and nothing on them
@@ -108,13 +130,21 @@ class Learnt:
         rows = [row for row, probe in enumerate(self.probes) if probe.task == task]
         return [self.probes[row] for row in rows], self.matrices[rows]
 
+    def stopped(self, task: Task) -> dict[Key, list[bool]]:
+        """Of each layer and seed, whether its probe converged; the chain learns nothing."""
+        found: dict[Key, list[bool]] = {CHAIN_KEY: [True] * len(self.seeds)}
+        for probe, converged in zip(self.probes, self.converged, strict=True):
+            if probe.task == task:
+                found.setdefault(_key(self.sources[probe.source]), []).append(converged)
+        return found
+
 
 def run(inputs: Inputs, settings: StructuralProbe, progress: Progress) -> Result:
     """Train every probe at once, then score them all on the same sentences."""
     with kept_in(inputs.scratch) as home:
         learnt = learn(inputs, settings, progress, home)
         tables = _tables(learnt, inputs.seed, progress)
-    return Result(tables, caveats=tuple(_caveats(learnt)))
+    return Result(tables, caveats=tuple(_caveats(learnt, tables["means"])))
 
 
 def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: Path) -> Learnt:
@@ -151,7 +181,7 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
         for seed in seeds
     )
     rank = min(settings.rank or model.width, model.width)
-    matrices = trained(
+    fitted = trained(
         states,
         trees[TRAIN],
         trees["dev"],
@@ -159,10 +189,39 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
         rank,
         lambda done, most: progress(done, most, f"training {len(probes)} probes"),
     )
+    again = [
+        probe
+        for probe in probes
+        if settings.halves and probe.seed == seeds[0] and sources[probe.source].encoder != RANDOM
+    ]
+    halves: dict[Probe, Tensor] = {}
+    half = trees[TRAIN][::2]
+    if again:
+        halved = trained(
+            states,
+            half,
+            trees["dev"],
+            again,
+            rank,
+            lambda done, most: progress(done, most, f"training {len(again)} on half"),
+        )
+        halves = dict(zip(again, halved.weights[0], strict=True))
     read = sum(len(tree) for found in trees.values() for tree in found)
     lost = int(missing.sum())
     loose = len(batch.words) - lost - read
-    return Learnt(parts, trees, sources, states, probes, matrices, seeds, lost, loose)
+    return Learnt(
+        parts,
+        trees,
+        sources,
+        states,
+        probes,
+        fitted.weights[0],
+        tuple(fitted.converged.tolist()),
+        halves,
+        seeds,
+        lost,
+        loose,
+    )
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -178,6 +237,7 @@ class _Counts:
     numbers: Floats  # [keys, seeds, trees, numbers]
     measure: gold.Measure
     n: int
+    halves: Mapping[Key, float]  # of the first seed's probes, trained on half of the sentences
 
     @property
     def values(self) -> Floats:
@@ -189,26 +249,36 @@ def _counted(learnt: Learnt, part: str, task: Task) -> Iterator[_Counts]:
     """Both metrics of a task, for every source and for the chain; one that is of nothing is not."""
     trees = learnt.trees[part]
     probes, matrices = learnt.of(task)
-    right = np.zeros((len(probes) + 1, len(trees), 2))
-    ranks = np.zeros((len(probes) + 1, len(trees)))
+    again = [probe for probe in learnt.halves if probe.task == task and part == "test"]
+    right = np.zeros((len(probes) + len(again) + 1, len(trees), 2))
+    ranks = np.zeros((len(probes) + len(again) + 1, len(trees)))
     count = gold.count_distances if task == "distance" else gold.count_depths
     chain = gold.chain_distances if task == "distance" else gold.chain_depths
-    for places, chosen in gold.grouped(trees, PAIRS // len(probes)):
-        found = predicted(matrices, learnt.states, probes, chosen)
+    every = [*probes, *again]
+    matrices = torch.cat([matrices, *(learnt.halves[probe][None] for probe in again)])
+    for places, chosen in gold.grouped(trees, PAIRS // len(every)):
+        found = predicted(matrices, learnt.states, every, chosen)
         right[:-1, places], ranks[:-1, places] = count(found, chosen)
         guess = np.stack([chain(len(chosen[0]))] * len(chosen))[None]
         right[-1:, places], ranks[-1:, places] = count(guess, chosen)
     lengths = np.array([len(tree) for tree in trees], dtype=np.int64)
-    keys = (*(_key(source) for source in learnt.sources), Key(CHAIN, CHAIN, NO_LAYER))
+    keys = (*(_key(source) for source in learnt.sources), CHAIN_KEY)
+    halved = [_key(learnt.sources[probe.source]) for probe in again]
+    whole = [*range(len(probes)), len(every)]
+
+    def counts(metric: str, each: Floats, measure: gold.Measure, n: int) -> _Counts:
+        halves = measure(each[len(probes) : -1].sum(1))  # [again]
+        by_key = {key: float(value) for key, value in zip(halved, halves, strict=True)}
+        return _Counts(task, metric, keys, _by_seed(each[whole], learnt), measure, n, by_key)
+
     share, rank = METRICS[task]
     asked = int(right[-1, :, 1].sum())
     if asked:
-        yield _Counts(task, share, keys, _by_seed(right, learnt), gold.share, asked)
+        yield counts(share, right, gold.share, asked)
     among = np.isin(lengths, gold.averaged_lengths(lengths))
     if among.any():
         laid = gold.by_length(ranks, lengths)
-        number = int(among.sum())
-        yield _Counts(task, rank, keys, _by_seed(laid, learnt), gold.mean_of_lengths, number)
+        yield counts(rank, laid, gold.mean_of_lengths, int(among.sum()))
 
 
 def _by_seed(counts: Floats, learnt: Learnt) -> Floats:
@@ -225,8 +295,12 @@ def _key(source: Source) -> Key:
 
 # --- tables ---------------------------------------------------------------------------------------
 
-_SCORES = "task probe encoder mode stack layer seed split metric value n control".split()
-_MEANS = [*LAYER, *"value lower upper n delta delta_lower delta_upper p_value".split()]
+_SCORES = "task probe encoder mode stack layer seed split metric value n control converged".split()
+_MEANS = [
+    *LAYER,
+    *"value lower upper n delta delta_lower delta_upper p_value".split(),
+    *"learnt converged half half_loss".split(),
+]
 _SUMMARY = (
     "task metric stack best_layer best_score lower upper baseline_chain baseline_random "
     "baseline_lexical baseline_static".split()
@@ -247,7 +321,7 @@ def _tables(learnt: Learnt, seed: int, progress: Progress) -> dict[str, pd.DataF
             judge = on_dev.get(counts.metric) or next(iter(on_dev.values()), None)
             draws = resampled(counts.numbers, counts.measure, seed)  # [keys, draws]
             scores += _score_rows(counts, learnt)
-            means += _mean_rows(counts, draws)
+            means += _mean_rows(counts, draws, learnt)
             for row in _summary_rows(counts, judge, draws):
                 summary.append(row)
                 if counts.metric == "uuas":
@@ -261,20 +335,25 @@ def _tables(learnt: Learnt, seed: int, progress: Progress) -> dict[str, pd.DataF
 
 
 def _score_rows(counts: _Counts, learnt: Learnt) -> Iterator[tuple[object, ...]]:
-    split = learnt.parts.scored
+    split, stopped = learnt.parts.scored, learnt.stopped(counts.task)
     for key, values in zip(counts.keys, counts.values, strict=True):
         mode = "layer" if key.encoder == MODEL else "baseline"
         seeds = learnt.seeds[:1] if key.encoder == CHAIN else learnt.seeds
-        for seed, value in zip(seeds, values, strict=False):
+        for seed, value, converged in zip(seeds, values, stopped[key], strict=False):
             yield (counts.task, PROBE, key.encoder, mode, key.stack, key.layer, seed, split,
-                   counts.metric, float(value), counts.n, False)  # fmt: skip
+                   counts.metric, float(value), counts.n, False, converged)  # fmt: skip
 
 
-def _mean_rows(counts: _Counts, draws: Floats) -> Iterator[tuple[object, ...]]:
+def _mean_rows(counts: _Counts, draws: Floats, learnt: Learnt) -> Iterator[tuple[object, ...]]:
     place = {key: row for row, key in enumerate(counts.keys)}
+    stopped = learnt.stopped(counts.task)
     values = counts.values.mean(1)
     lower, upper = interval(draws)
     for row, key in enumerate(counts.keys):
+        twin = place.get(key._replace(encoder=RANDOM)) if key.encoder == MODEL else None
+        under = [values[each] for each in (place[CHAIN_KEY], twin) if each is not None]
+        knows = key == CHAIN_KEY or values[row] > max(under)
+        half = counts.halves.get(key, np.nan)
         beneath = place.get(key._replace(layer=key.layer - 1)) if key.layer > 0 else None
         gain: tuple[float, ...] = (np.nan,) * 4
         if beneath is not None:
@@ -287,7 +366,8 @@ def _mean_rows(counts: _Counts, draws: Floats) -> Iterator[tuple[object, ...]]:
                 float(p_value(differences)),
             )
         yield (counts.task, *key, counts.metric, float(values[row]), float(lower[row]),
-               float(upper[row]), counts.n, *gain)  # fmt: skip
+               float(upper[row]), counts.n, *gain, bool(knows), all(stopped[key]), half,
+               float(counts.values[row, 0] - half))  # fmt: skip
 
 
 def _summary_rows(
@@ -313,7 +393,7 @@ def _summary_rows(
             float(values[best]),
             float(lower[best]),
             float(upper[best]),
-            float(values[place[Key(CHAIN, CHAIN, NO_LAYER)]]),
+            float(values[place[CHAIN_KEY]]),
             float(values[chosen(RANDOM, stack)]),
             float(values[place[Key(MODEL, stack, 0)]]),
             float(values[place[Key(STATIC, STATIC, NO_LAYER)]]),
@@ -336,8 +416,30 @@ def _tree_rows(learnt: Learnt, best: Mapping[str, int]) -> Iterator[tuple[object
                        int(neighbours[index]), bool(tree.punctuation[index]))  # fmt: skip
 
 
-def _caveats(learnt: Learnt) -> Iterator[Caveat]:
+def _caveats(learnt: Learnt, means: pd.DataFrame) -> Iterator[Caveat]:
     yield from (Caveat(note) for note in learnt.parts.notes)
+    cut_off = learnt.converged.count(False)
+    if cut_off:
+        rows = means[~means["converged"]]
+        yield Caveat(
+            f"{cut_off} of {len(learnt.converged)} probes still gained on dev after {EPOCHS} "
+            f"epochs and were cut off: {_named(rows)}. Their scores are too low."
+        )
+    own = means[means["encoder"].isin([MODEL, STATIC])]
+    idle = own[~own["learnt"]]
+    if len(idle):
+        yield Caveat(
+            f"{len(idle)} of {len(own)} scores are no better than words in a chain or, of the "
+            f"model, than the same layer with random weights: {_named(idle)}. Nothing of syntax "
+            "was found there."
+        )
+    starved = own[own["half_loss"] > ENOUGH]
+    if len(starved):
+        yield Caveat(
+            f"Trained on half of the sentences, {len(starved)} of {len(own)} scores are more than "
+            f"{100 * ENOUGH:.0f} points lower (up to {100 * starved['half_loss'].max():.1f}): "
+            f"{_named(starved)}. More sentences would raise the curves."
+        )
     if learnt.missing:
         yield Caveat(
             f"{learnt.missing:,} words were cut off or not read by the model: they are left out "
@@ -357,6 +459,17 @@ def _caveats(learnt: Learnt) -> Iterator[Caveat]:
         )
 
 
+def _named(rows: pd.DataFrame) -> str:
+    """Scores by metric, each with its layers: the first few."""
+    found = []
+    for (metric, encoder, stack), own in rows.groupby(["metric", "encoder", "stack"], sort=False):
+        layers = ", ".join(str(layer) for layer in own["layer"])
+        weights = ", random weights" if encoder == RANDOM else ""
+        where = STATIC if encoder == STATIC else f"{stack}{weights}, layer {layers}"
+        found.append(f"{metric} ({where})")
+    return "; ".join(found[:NAMED]) + (" and others" if len(found) > NAMED else "")
+
+
 EXPERIMENT = Experiment(
     name="structural-probe",
     about="Whether trees can be read off distances and lengths in each layer, by a linear map.",
@@ -366,4 +479,5 @@ EXPERIMENT = Experiment(
     layers=("dependencies",),
     split="held-out",
     figures="workbench.view.structural:FIGURES",
+    version=2,
 )

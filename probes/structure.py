@@ -1,8 +1,14 @@
 """The structural probe of Hewitt and Manning: a matrix a probe, all layers and seeds at once.
 
-`|B(h_i - h_j)|^2` is to be the distance of two words in the tree, `|B h_i|^2` the depth of one.
+`|B(h_i - h_j)|^2` is to be the distance of two words in the tree, `|B h_i + b|^2` the depth of one.
 Every probe is a row of one tensor of matrices, so that an epoch is a few large products; `learning`
 has how each is trained and stopped.
+
+B could undo any linear map of the states, so what it can learn does not depend on their scaling;
+what Adam learns does. States are therefore centred, standardised and partly whitened on train: a
+layer wins by what it holds, not by outlier features, by an offset, or by few directions that are
+larger than the others. Centring would take from depths what the mean of the states gave them,
+a constant under B, so the probe gets a constant feature of its own (b).
 
 Costs, an epoch and a probe, three products of words by width by rank: 1,000 sentences of 9 words, a
 width of 128, a rank of 64 and 22 probes take a third of a second on one core.
@@ -17,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes.learning import EPOCHS, OnProgress, Weights, fitted
+from probes.learning import EPOCHS, Fitted, OnProgress, Weights, fitted
 from probes.trees import Tree
 
 Task = Literal["distance", "depth"]
@@ -26,7 +32,11 @@ DISTANCE: Task = "distance"
 RATE = 7e-3
 SENTENCES = 32  # in a batch
 PAIRS = 40_000  # of words in a batch, at most
-FIRST_SIZE = 3.0  # what distances and depths are about, before anything is learnt
+FIRST_SIZE = 3.0  # what distances and depths of states of size 1 are about at the start
+RIDGE = 1.0  # added to the variances of standardised states before they are whitened
+SIZE = 0.3  # of the states: distances that start small generalise better
+CONSTANT = 1.0  # the constant feature
+ROWS = 8192  # words whitened at once
 
 
 class Probe(NamedTuple):
@@ -39,37 +49,54 @@ class Probe(NamedTuple):
 
 @dataclass(frozen=True)
 class States:
-    """Tables of states of every word, each dimension by its size on train, which B could undo."""
+    """Tables of states of every word, centred and partly whitened, and a constant feature."""
 
-    tables: Sequence[Tensor]  # [words, width] each, on the device where they fit
-    sizes: Tensor  # [sources, width]
-
-    @property
-    def device(self) -> torch.device:
-        return self.sizes.device
+    tables: Sequence[Tensor]  # [words, width] each, half precision, on the device where they fit
+    device: torch.device
 
     @classmethod
     def of(
         cls, tables: Sequence[Tensor], rows: NDArray[np.int64], device: torch.device
     ) -> "States":
-        """Sizes are root mean squares over `rows`, which are those of train."""
-        chosen = torch.from_numpy(rows)
-        found = []
-        for table in tables:
-            square = table[chosen].float().square().mean(0)
-            found.append(torch.where(square > 0, square.sqrt(), 1.0))
-        sizes = torch.stack(found).to(device)
+        """Means, variances and correlations are over `rows`, which are those of train."""
+        found = [whitened(table, torch.from_numpy(rows)) for table in tables]
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
-            if sum(table.numel() * table.element_size() for table in tables) < free // 2:
-                tables = [table.to(device) for table in tables]
-        return cls(tables, sizes)
+            if sum(table.numel() * table.element_size() for table in found) < free // 2:
+                found = [table.to(device) for table in found]
+        return cls(found, device)
+
+    @property
+    def width(self) -> int:
+        """Of what the probes read."""
+        return self.tables[0].shape[1] + 1
 
     def at(self, source: int, rows: Tensor) -> Tensor:
         """States of these words.  # [...] -> [..., width]"""
         table = self.tables[source]
-        found = table[rows.to(table.device)]
-        return found.to(self.device).float() / self.sizes[source]
+        found = table[rows.to(table.device)].to(self.device).float()
+        return torch.nn.functional.pad(found, (0, 1), value=CONSTANT)
+
+
+def whitened(table: Tensor, train: Tensor) -> Tensor:
+    """The table standardised by its train rows and partly whitened.  # [words, width], half
+
+    A direction of the standardised states with variance v is divided by sqrt(v + RIDGE): large ones
+    become alike, and those with next to no variance stay small.
+    """
+    chosen = table[train].double()
+    mean, spread = chosen.mean(0), chosen.std(0, correction=0)
+    spread = torch.where(spread > 0, spread, 1.0)
+    standard = (chosen - mean) / spread
+    variances, directions = torch.linalg.eigh(standard.T @ standard / len(standard))
+    variances = variances.clamp(min=0)
+    size = (variances / (variances + RIDGE)).mean().sqrt().clamp(min=1e-6)
+    turned = (
+        directions / (variances + RIDGE).sqrt() @ directions.T * (SIZE / size)
+    )  # [width, width]
+    away = (turned / spread[:, None]).float()
+    rows = [((part.double() - mean).float() @ away).half() for part in torch.split(table, ROWS)]
+    return torch.cat(rows)
 
 
 class _Batch(NamedTuple):
@@ -154,8 +181,8 @@ def trained(
     rank: int,
     on_progress: OnProgress = lambda done, most: None,
     epochs: int = EPOCHS,
-) -> Tensor:
-    """The matrix of each probe.  # [probes, width, rank]"""
+) -> Fitted:
+    """The matrix of each probe.  # weights [[probes, width, rank]]"""
     seeds = sorted({probe.seed for probe in probes})
     place = {seed: number for number, seed in enumerate(seeds)}
     pairs = sorted({(probe.source, place[probe.seed]) for probe in probes})
@@ -169,12 +196,14 @@ def trained(
         used, at = torch.unique(pair[running], return_inverse=True)
         states_of = [states.at(pairs[p][0], batch.rows[pairs[p][1]]) for p in used.tolist()]
         found = torch.stack(states_of)[at]  # [probes, sentences, words, width]
+        # the constant cancels in distances: what is left of it is rounding, which Adam would blow up
+        found[..., -1] *= ~is_distance[running][:, None, None]
         sums = losses(weights[0], found, is_distance[running], batch, seed[running])
         return sums, batch.rows.shape[1]
 
     known, judges = _Sentences.of(train), _Sentences.of(dev)
     same = [*judges.batches(seeds, 0, device)]
-    matrices = first_matrices(probes, states.sizes.shape[1], rank).to(device)
+    matrices = first_matrices(probes, states.width, rank).to(device)
     return fitted(
         [matrices],
         loss,
@@ -183,7 +212,7 @@ def trained(
         RATE,
         on_progress,
         epochs,
-    ).weights[0]
+    )
 
 
 def first_matrices(probes: Sequence[Probe], width: int, rank: int) -> Tensor:

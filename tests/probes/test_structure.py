@@ -58,9 +58,12 @@ def test_an_exact_tree_metric_is_recovered() -> None:
     train, dev, test = every[:280], every[280:320], every[320:]
     states = states_of([exact(every)], train)
     probes = [Probe("distance", 0, 0), Probe("depth", 0, 0)]
-    matrices = trained(states, train, dev, probes, WIDTH, epochs=80)
-    assert scored(matrices[:1], states, probes[0], test) == (1.0, pytest.approx(1, abs=0.05))
-    assert scored(matrices[1:], states, probes[1], test) == (1.0, pytest.approx(1, abs=0.05))
+    found = trained(states, train, dev, probes, WIDTH, epochs=80)
+    assert (found.losses < 0.01).all()
+    (matrices,) = found.weights
+    # words of one depth or distance tie in the gold and not in the prediction: below 1 at the best
+    assert scored(matrices[:1], states, probes[0], test) == (1.0, pytest.approx(1, abs=0.06))
+    assert scored(matrices[1:], states, probes[1], test) == (1.0, pytest.approx(1, abs=0.06))
 
 
 def test_of_states_that_know_nothing_no_tree_is_read() -> None:
@@ -69,7 +72,7 @@ def test_of_states_that_know_nothing_no_tree_is_read() -> None:
     noise = torch.randn(sum(map(len, every)), WIDTH, generator=torch.Generator().manual_seed(0))
     states = states_of([noise], train)
     probe = Probe("distance", 0, 0)
-    found, _ = scored(trained(states, train, dev, [probe], WIDTH), states, probe, test)
+    found, _ = scored(trained(states, train, dev, [probe], WIDTH).weights[0], states, probe, test)
     chance = np.mean([2 / len(tree) for tree in test])
     assert found < chance + 0.1
 
@@ -80,9 +83,9 @@ def test_a_probe_learns_the_same_alone_and_in_a_stack() -> None:
     tables = [exact(every), exact(every).flip(0)]
     states = states_of(tables, train)
     probes = [Probe(task, source, 0) for task in ("distance", "depth") for source in (0, 1)]
-    together = trained(states, train, dev, probes, 4)
+    together = trained(states, train, dev, probes, 4).weights[0]
     for row, probe in enumerate(probes):
-        alone = trained(states, train, dev, [probe], 4)
+        alone = trained(states, train, dev, [probe], 4).weights[0]
         assert torch.allclose(together[row], alone[0], atol=1e-4)
 
 
@@ -91,7 +94,8 @@ def test_a_seed_gives_the_same_matrices_again_and_another_gives_others() -> None
     states = states_of([exact(every)], every[:20])
 
     def learnt(seed: int) -> Tensor:
-        return trained(states, every[:20], every[20:], [Probe("distance", 0, seed)], 4, epochs=3)
+        probes = [Probe("distance", 0, seed)]
+        return trained(states, every[:20], every[20:], probes, 4, epochs=3).weights[0]
 
     assert torch.equal(learnt(0), learnt(0))
     assert not torch.allclose(learnt(0), learnt(1))
