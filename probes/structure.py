@@ -196,7 +196,7 @@ def trained(
         used, at = torch.unique(pair[running], return_inverse=True)
         states_of = [states.at(pairs[p][0], batch.rows[pairs[p][1]]) for p in used.tolist()]
         found = torch.stack(states_of)[at]  # [probes, sentences, words, width]
-        # the constant cancels in distances: what is left of it is rounding, which Adam would blow up
+        # the constant cancels in distances but for rounding, which Adam would blow up
         found[..., -1] *= ~is_distance[running][:, None, None]
         sums = losses(weights[0], found, is_distance[running], batch, seed[running])
         return sums, batch.rows.shape[1]

@@ -1,4 +1,4 @@
-"""Figures of the attention probe: layers beside baselines, weights of heads, and relations.
+"""Figures of the attention probe: layers next to baselines, weights of heads, and relations.
 
 Pure functions of the tables of `attention-probe`; they cost milliseconds.
 """
@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.view.harmless import escaped
-from workbench.view.theme import DASHES, MARKS
+from workbench.view.theme import DASHES, MARKS, marked
 
 Tables = Mapping[str, pd.DataFrame]
 DIRECTIONS = {"weight_to_head": "what a word gives its head", "weight_from_head": "what it gets"}
@@ -18,8 +18,9 @@ MOST = 20  # relations shown
 
 
 def layers(tables: Tables) -> go.Figure:
-    """Words attached to their head by the heads of one layer, and of all, with 95 % intervals;
-    beside them random weights, words without attention, and the best fixed offset."""
+    """Words attached to their head by the heads of one layer, and of all, with 95 % intervals; next
+    to them random weights, words without attention, and the best fixed offset. Faded markers: no
+    better than that offset or the control task. Hollow markers: cut off before the optimum."""
     means, summary = tables["means"], tables["summary"]
     means = means[~means["control"].astype(bool)]
     figure = go.Figure()
@@ -39,7 +40,7 @@ def layers(tables: Tables) -> go.Figure:
                 name=name,
                 mode="lines+markers",
                 line={"dash": DASHES[place % len(DASHES)]},
-                marker={"symbol": MARKS[place % len(MARKS)]},
+                marker=marked(rows["learnt"], rows["converged"], MARKS[place % len(MARKS)]),
                 error_y={
                     "type": "data",
                     "symmetric": False,
@@ -104,7 +105,7 @@ def weights(tables: Tables) -> go.Figure:
 
 
 def relations(tables: Tables) -> go.Figure:
-    """Words attached to their head by relation, beside that relation's best fixed offset."""
+    """Words attached to their head by relation, next to that relation's best fixed offset."""
     table = tables["by_relation"]
     kept = list(dict.fromkeys(table["relation"]))[:MOST]
     table = table[table["relation"].isin(kept)]

@@ -1,4 +1,4 @@
-"""Figures of the structural probe: layers beside baselines, and trees predicted beside gold ones.
+"""Figures of the structural probe: layers and their baselines, and predicted trees and gold ones.
 
 Pure functions of the tables of `structural-probe`; they cost milliseconds.
 """
@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.view.harmless import escaped
-from workbench.view.theme import COLOURS, DASHES, EITHER, MARKS
+from workbench.view.theme import COLOURS, DASHES, EITHER, MARKS, marked
 
 Tables = Mapping[str, pd.DataFrame]
 STEPS = 16  # of an arc
@@ -26,8 +26,9 @@ NAMES = {
 
 
 def layers(tables: Tables) -> go.Figure:
-    """Every measure by layer with 95 % intervals, beside words in a chain, static vectors and the
-    same model with random weights. Layer 0 is the embeddings."""
+    """Every measure by layer with 95 % intervals, words in a chain, static vectors and the same
+    model with random weights. Layer 0 is the embeddings. Faded markers: no better than the chain or
+    random weights. Hollow markers: cut off while dev still gained."""
     table = tables["means"]
     metrics = list(dict.fromkeys(table["metric"]))
     titles = [NAMES.get(str(metric), escaped(str(metric))) for metric in metrics]
@@ -60,7 +61,7 @@ def _curve(rows: pd.DataFrame, name: str, place: int, named: bool) -> go.Scatter
         showlegend=named,
         mode="lines+markers",
         line={"dash": DASHES[place % len(DASHES)], "color": colour},
-        marker={"symbol": MARKS[place % len(MARKS)]},
+        marker=marked(rows["learnt"], rows["converged"], MARKS[place % len(MARKS)]),
         error_y={
             "type": "data",
             "symmetric": False,
