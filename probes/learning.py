@@ -264,9 +264,11 @@ def optimal(
         total = torch.stack([sums for sums, _ in found]).sum(0)
         return total / max(sum(number for _, number in found), 1)
 
-    def trained(rows: Tensor, which: Tensor, decay: Tensor, tolerance: float) -> "_Minimum":
-        at = lambda own: objective(own, which, decay)  # noqa: E731
-        return minimised(at, rows, tolerance, steps, on_progress)
+    def trained(rows: Tensor, which: Tensor, decay: Tensor, tolerance: float) -> "Minimum":
+        def of_rows(own: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
+            return objective(own, which[running], decay[running])
+
+        return minimised(of_rows, rows, tolerance, steps, on_progress)
 
     best, losses = flat.clone(), torch.full((len(flat),), torch.inf, device=flat.device)
     decays = torch.full_like(losses, choices[0])
@@ -284,60 +286,78 @@ def optimal(
     return Optimum(parts(end.weights), dev_loss(end.weights, every), decays, end.converged)
 
 
-class _Minimum(NamedTuple):
+class Minimum(NamedTuple):
     weights: Tensor  # [probes, numbers]
     converged: Tensor  # [probes], bool
+    steps: int  # of the function that took most
 
 
 def minimised(
-    objective: Callable[[Tensor], tuple[Tensor, Tensor]],
+    objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
     start: Tensor,
     tolerance: float = EXACT,
     steps: int = STEPS,
     on_progress: OnProgress = lambda done, most: None,
-) -> _Minimum:
+) -> Minimum:
     """L-BFGS for many independent convex functions at once, each with its own step length.
 
-    `objective` gives the value of each, [probes], and its gradient, [probes, numbers]. A function
-    is at its minimum when no part of its gradient exceeds the tolerance.
+    `objective` gets the weights of some functions, [some, numbers], and their rows, [some]; it
+    returns their values and gradients. A function is at its minimum when no part of its gradient
+    exceeds the tolerance; it then costs nothing more.
     """
-    at = start.detach().clone()
-    value, gradient = objective(at)
+    kept = start.detach().clone()
+    converged = torch.zeros(len(kept), dtype=torch.bool, device=kept.device)
+    running = torch.arange(len(kept), device=kept.device)
+    at = kept.clone()
+    value, gradient = objective(at, running)
     # what was moved, how the gradient changed, and 1 over the product of both: latest last
     moves: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=HISTORY)
-    scale = 1 / gradient.norm(dim=1).clamp(min=1.0)  # [probes], of the first guess at 1 / curvature
+    scale = 1 / gradient.norm(dim=1).clamp(min=1.0)  # [running], the first guess at 1 / curvature
+    step = 0
     for step in range(steps):
-        done = gradient.abs().amax(1) <= tolerance
         on_progress(step, steps)
-        if bool(done.all()):
-            break
+        done = gradient.abs().amax(1) <= tolerance
+        if bool(done.any()):
+            kept[running[done]], converged[running[done]] = at[done], True
+            stay = ~done
+            running, at, scale = running[stay], at[stay], scale[stay]
+            value, gradient = value[stay], gradient[stay]
+            rest = [tuple(part[stay] for part in move) for move in moves]
+            moves = deque(((a, b, c) for a, b, c in rest), maxlen=HISTORY)
+            if not len(running):
+                break
         direction = -_newton(gradient, moves, scale)
         descent = (gradient * direction).sum(1)
         direction = torch.where((descent < 0)[:, None], direction, -gradient)
         descent = torch.where(descent < 0, descent, -gradient.square().sum(1))
-        before, slope, length = at, gradient, torch.ones_like(descent)
-        settled = done.clone()
+        before, slope, length = at, gradient.clone(), torch.ones_like(descent)
+        at, open_ = at.clone(), torch.arange(len(at), device=at.device)  # open: not moved yet
         for _ in range(SHORTENINGS):
-            tried = torch.where(settled[:, None], at, before + length[:, None] * direction)
-            new, steepness = objective(tried)
-            enough = value + ARMIJO * (length * descent).double() + ROUNDING * value.abs()
-            better = ~settled & (new <= enough)
-            at = torch.where(better[:, None], tried, at)
-            gradient = torch.where(better[:, None], steepness, gradient)
-            value = torch.where(better, new, value)
-            settled |= better
-            if bool(settled.all()):
+            tried = before[open_] + length[open_, None] * direction[open_]
+            new, steepness = objective(tried, running[open_])
+            enough = ARMIJO * (length * descent).double() + ROUNDING * value.abs()
+            better = new <= value[open_] + enough[open_]
+            chosen = open_[better]
+            at[chosen], gradient[chosen], value[chosen] = (
+                tried[better],
+                steepness[better],
+                new[better],
+            )
+            open_ = open_[~better]
+            if not len(open_):
                 break
-            length = torch.where(settled, length, length / 3)
+            length[open_] /= 3
+        if len(open_) == len(running):
+            break  # no step lowers any of them: this is as low as single precision goes
         moved, turned = at - before, gradient - slope
         product = (moved * turned).sum(1)
         curved = product > torch.finfo(product.dtype).tiny
         inverse = torch.where(curved, 1 / product, 0.0)  # where nothing moved it changes nothing
         moves.append((moved, turned, inverse))
         scale = torch.where(curved, product / turned.square().sum(1), scale)
-        if not bool((settled & ~done).any()):
-            break  # no step lowers any of them: this is as low as single precision goes
-    return _Minimum(at, gradient.abs().amax(1) <= tolerance)
+    kept[running] = at
+    converged[running] = gradient.abs().amax(1) <= tolerance
+    return Minimum(kept, converged, step)
 
 
 def _newton(

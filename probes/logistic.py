@@ -13,7 +13,8 @@ eigendecomposition of features by features.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,15 +22,13 @@ from torch.nn import functional
 
 from probes.bank import Bank
 from probes.kinds import Shape, averaged, wide
+from probes.learning import minimised
 from probes.stack import Data, Probe, Trained, counted, f1, nats_of, reads_of
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of scikit-learn: 1 / (targets · ridge)
 STEPS = 200
-HISTORY = 8  # steps that L-BFGS remembers
-ROUGH, TOLERANCE = 1e-3, 1e-5  # nats a target that a step may still promise: to choose, to end
+ROUGH, TOLERANCE = 3e-3, 3e-4  # largest preconditioned gradient: to choose a ridge, at the optimum
 CURVATURE = 0.1  # of a target's loss by a logit, about: the preconditioner's guess
-SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
-HALVINGS = 12
 FLAT = 1e-7  # of the largest principal axis; what varies less is left out
 CHUNK = 4_096
 
@@ -99,16 +98,16 @@ def _of_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _Layer:
     problem = _Problem(features, train.labels.to(bank.device), size, train.softmax)
     rough = problem.minimised(of_problem, ridge, ROUGH)
 
-    def on_states(found: _Minimum) -> tuple[Tensor, Tensor]:
+    def on_states(found: _Optimum) -> tuple[Tensor, Tensor]:
         """Weights and bias for the bank's states, back from standardised principal axes."""
-        weights = torch.einsum("fk,kpl->pfl", axes, found.weights[1:]) * scale[:, None]
-        return weights, found.weights[0] - torch.einsum("f,pfl->pl", mean, weights)
+        weights = (axes @ found.weights[:, 1:]) * scale[:, None]  # [problems, features, labels]
+        return weights, found.weights[:, 0] - torch.einsum("f,pfl->pl", mean, weights)
 
     score, loss = _scored(bank, *on_states(rough), of_problem, dev)
     score, loss = score.view(probes, -1), loss.view(probes, -1)
     best = torch.where(score == score.amax(1, keepdim=True), loss, torch.inf).argmin(1)
     rows = best + len(STRENGTHS) * torch.arange(probes, device=bank.device)
-    found = problem.minimised(control, ridge[rows], TOLERANCE, rough.weights[:, rows])
+    found = problem.minimised(control, ridge[rows], TOLERANCE, rough.weights[rows])
     weights, bias = on_states(found)
     return _Layer(weights, bias, found.converged, rough.steps + found.steps)
 
@@ -140,66 +139,6 @@ def _scored(
     return f1(counts), loss / len(dev)
 
 
-# --- L-BFGS for many problems over the same features ----------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Minimum:
-    weights: Tensor  # [1 + features, problems, labels], the bias first
-    converged: Tensor  # [problems]
-    steps: int
-
-
-@dataclass
-class _Memory:
-    """The last steps of L-BFGS and how the gradient changed along them."""
-
-    steps: list[Tensor] = field(default_factory=list)  # [1 + features, problems, labels] each
-    changes: list[Tensor] = field(default_factory=list)
-    rho: list[Tensor] = field(default_factory=list)  # [problems] each; 0 where the step is no use
-
-    def direction(self, gradient: Tensor, diagonal: Tensor) -> Tensor:
-        """Minus the inverse Hessian times the gradient, as far as it is known."""
-        found = gradient.clone()
-        alphas = []
-        for step, change, rho in zip(
-            reversed(self.steps), reversed(self.changes), reversed(self.rho), strict=True
-        ):
-            alpha = rho * _dot(step, found)
-            found -= alpha[:, None] * change
-            alphas.append(alpha)
-        if self.steps:
-            step, change = self.steps[-1], self.changes[-1]
-            curved = _dot(change, diagonal * change)
-            known = (self.rho[-1] > 0) & (curved > 0)
-            diagonal = diagonal * torch.where(known, _dot(step, change) / curved, 1.0)[:, None]
-        found *= diagonal
-        for step, change, rho, alpha in zip(
-            self.steps, self.changes, self.rho, reversed(alphas), strict=True
-        ):
-            found += (alpha - rho * _dot(change, found))[:, None] * step
-        return -found
-
-    def add(self, step: Tensor, change: Tensor) -> None:
-        product = _dot(step, change)
-        usable = product > 1e-10 * _dot(change, change)
-        self.steps.append(step)
-        self.changes.append(change)
-        self.rho.append(torch.where(usable, 1 / product.clamp(min=1e-30), 0.0))
-        for each in (self.steps, self.changes, self.rho):
-            del each[:-HISTORY]
-
-    def take(self, problems: Tensor) -> None:
-        self.steps = [step[:, problems] for step in self.steps]
-        self.changes = [change[:, problems] for change in self.changes]
-        self.rho = [rho[problems] for rho in self.rho]
-
-
-def _dot(one: Tensor, other: Tensor) -> Tensor:
-    """Of each problem.  # [features, problems, labels] each -> [problems]"""
-    return (one * other).sum((0, 2))
-
-
 class _Problem:
     """Mean loss + ridge / 2 · |weights|², the bias free, of many probes over the same features."""
 
@@ -211,51 +150,33 @@ class _Problem:
 
     def minimised(
         self, control: Tensor, ridge: Tensor, tolerance: float, start: Tensor | None = None
-    ) -> _Minimum:
-        """The minimum of each problem by L-BFGS.
+    ) -> "_Optimum":
+        """The optimum of each probe; control, ridge [problems], start [problems, 1 + f, labels].
 
-        control, ridge [problems]; start [1 + features, problems, labels]
+        L-BFGS sees the weights divided by `root`, so that curvature is nearly 1 along each of them.
         """
-        problems = len(ridge)
-        now = self.inputs.new_zeros(self.inputs.shape[1], problems, self.labels.shape[2])
-        now = now if start is None else start
-        kept = now.clone()
-        converged = torch.zeros(problems, dtype=torch.bool, device=now.device)
-        alive = torch.arange(problems, device=now.device)
-        memory, diagonal = _Memory(), self._diagonal(ridge)
-        value, gradient = self._valued(now, control, ridge)
-        steps = 0
-        while steps < STEPS:
-            steps += 1
-            direction = memory.direction(gradient, diagonal)
-            slope = _dot(gradient, direction)  # [problems], negative: twice what the step promises
-            done = -slope < 2 * tolerance
-            if bool(done.any()):
-                kept[:, alive[done]], converged[alive[done]] = now[:, done], True
-                going = ~done
-                alive, value, slope = alive[going], value[going], slope[going]
-                now, gradient, direction = now[:, going], gradient[:, going], direction[:, going]
-                diagonal = diagonal[:, going]
-                memory.take(going)
-                if not len(alive):
-                    break
-            length = torch.ones_like(value)
-            for _ in range(HALVINGS):
-                ahead = now + length[:, None] * direction
-                new_value, new_gradient = self._valued(ahead, control[alive], ridge[alive])
-                enough = new_value <= value + SUFFICIENT * length * slope + 1e-7 * value.abs()
-                if bool(enough.all()):
-                    break
-                length = torch.where(enough, length, length / 2)
-            memory.add(ahead - now, new_gradient - gradient)
-            now, value, gradient = ahead, new_value, new_gradient
-        kept[:, alive] = now
-        return _Minimum(kept, converged, steps)
+        labels = self.labels.shape[2]
+        curved = CURVATURE * torch.cat([torch.ones_like(self.size[:1]), self.size])
+        decay = (
+            torch.cat([torch.zeros_like(ridge[:1]), torch.ones_like(self.size)]) * ridge[:, None]
+        )
+        root = (curved + decay).rsqrt()[..., None]  # [problems, 1 + features, 1]
+        shape = (len(ridge), len(curved), labels)
+        first = root.new_zeros(shape) if start is None else start / root
+
+        def objective(rows: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+            weights = rows.view(-1, *shape[1:]) * root[which]
+            value, gradient = self._valued(weights, control[which], ridge[which])
+            return value, (gradient * root[which]).flatten(1)
+
+        found = minimised(objective, first.flatten(1), tolerance, STEPS)
+        return _Optimum(found.weights.view(shape) * root, found.converged, found.steps)
 
     def _valued(self, at: Tensor, control: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
-        """Objective and gradient.  # [1 + features, problems, labels] -> [problems], likewise"""
+        """Objective and gradient.  # [problems, 1 + features, labels] -> [problems], likewise"""
         number, labels = len(self.inputs), self.labels.shape[2]
-        logits = (self.inputs @ at.flatten(1)).view(number, -1, labels)  # [n, problems, labels]
+        weights = at.transpose(0, 1).flatten(1)  # [1 + features, problems * labels]
+        logits = (self.inputs @ weights).view(number, -1, labels)  # [n, problems, labels]
         if self.softmax:
             gold = self.gold[control].T[..., None]  # [n, problems, 1]
             log = logits.log_softmax(2)
@@ -266,14 +187,14 @@ class _Problem:
             each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
             loss = each.sum(2).mean(0)
             residual = logits.sigmoid_().sub_(truth)
-        gradient = (self.inputs.T @ residual.flatten(1)).view_as(at) / number
-        decay = ridge[:, None] * at[1:]
-        gradient[1:] += decay
-        return loss + 0.5 * (decay * at[1:]).sum((0, 2)), gradient
+        gradient = (self.inputs.T @ residual.flatten(1)).view(-1, *residual.shape[1:]) / number
+        gradient = gradient.transpose(0, 1).contiguous()  # [problems, 1 + features, labels]
+        decay = ridge[:, None, None] * at[:, 1:]
+        gradient[:, 1:] += decay
+        return loss.double() + 0.5 * (decay * at[:, 1:]).sum((1, 2)).double(), gradient
 
-    def _diagonal(self, ridge: Tensor) -> Tensor:
-        """The inverse of the Hessian's diagonal, about.  # [1 + features, problems, 1]"""
-        curved = CURVATURE * torch.cat([torch.ones_like(self.size[:1]), self.size])[:, None]
-        own = ridge.expand(len(curved), -1).clone()
-        own[0] = 0
-        return (1 / (curved + own))[..., None]
+
+class _Optimum(NamedTuple):
+    weights: Tensor  # [problems, 1 + features, labels], the bias first
+    converged: Tensor  # [problems]
+    steps: int

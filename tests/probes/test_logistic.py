@@ -153,7 +153,7 @@ def test_the_optimum_is_that_of_a_plain_optimiser(softmax: bool) -> None:
 
         plain.step(closure)
         own = objective(
-            (axes @ found.weights[1:, place]).double(), found.weights[0, place].double()
+            (axes @ found.weights[place, 1:]).double(), found.weights[place, 0].double()
         )
         best = float(objective(weights, bias).detach())
         assert float(own) == pytest.approx(best, abs=1e-4)
