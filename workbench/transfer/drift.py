@@ -278,8 +278,10 @@ def _counts(answer: Answer) -> dict[tuple[str, str, int], Floats]:
     found: dict[tuple[str, str, int], Floats] = {}
     for mode in ("lexical", "layer"):  # layer 0 is both
         some = scores[own & (scores["mode"] == mode)]
-        for (task, stack, layer), rows in some.groupby(["task", "stack", "layer"]):
-            found.setdefault((task, stack, layer), np.asarray(counts)[rows.index].astype(float))
+        for key, rows in some.groupby(["task", "stack", "layer"]):
+            task, stack, layer = key
+            own_counts = np.asarray(counts)[rows.index].astype(float)
+            found.setdefault((str(task), str(stack), int(str(layer))), own_counts)
     return found
 
 

@@ -143,10 +143,6 @@ def fit_linear(
     """
     head.eval()
     layers = head.linear
-    with torch.no_grad():
-        for layer in layers:
-            layer.weight.zero_()
-            layer.bias.zero_()
     moving = [head.mix.scores, *(w for layer in layers for w in (layer.weight, layer.bias))]
     shrunk = [head.mix.scores, *(layer.weight for layer in layers)]  # the mix to the plain mean
     parts = _held(head, train)

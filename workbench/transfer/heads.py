@@ -72,6 +72,10 @@ class Head(nn.Module):
         self.inner = nn.Linear(inputs, HIDDEN) if lstm else None
         self.outer = nn.Linear(HIDDEN if lstm else inputs, task.outputs)
         self.none = nn.Linear(2 * seen, 1) if task.kind == "answers" else None
+        if not lstm:  # a random linear head would first teach a body its own noise
+            for layer in self.linear:
+                nn.init.zeros_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, read: Read) -> Tensor:
         """[batch, outputs] of texts, [batch, words, tags] of words; of answers [batch, 2, words+1].
