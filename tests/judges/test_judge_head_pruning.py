@@ -34,7 +34,7 @@ def scores(
     """What is lost with each head that is left."""
     if by == "magnitude":
         parts = [plain.slice_of(*head) for head in left]
-        return [float(weight[part].norm()) for weight, part in parts]
+        return [float(weight[part].detach().norm()) for weight, part in parts]
     if by == "ablation":
         return [values(plain, examples, [*gone, head])[0] for head in left]
     with plain.zeroed(gone):
@@ -118,7 +118,7 @@ def judge_summary(curve: pd.DataFrame, summary: pd.DataFrame) -> None:
         for key, area in areas.items():
             if key[0] != "random":
                 spread = random.std(ddof=1) * np.sqrt(1 + 1 / len(random))
-                below = (random.mean() - sign * area) / spread
+                below = (random.mean() - sign * area) / spread if spread > 1e-12 else -np.inf
                 tests[key] = 1 - stats.t.cdf(below, len(random) - 1)
         least = 0.0
         for place, key in enumerate(sorted(tests, key=lambda each: tests[each])):
@@ -144,7 +144,7 @@ def judge_kept(plain: Plain, measuring: list[Example], tables: Any) -> None:
 
 
 def test_curves_are_those_of_zeroed_output_maps() -> None:
-    assert judged(wb.load("mini:gpt"), wb.read("primer"), 6, 4, steps=2) < 1e-4
+    assert judged(wb.load("mini:gpt"), wb.read("primer"), 4, 3, steps=2) < 1e-4
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_curves_of_the_built_in_models(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", [False, True])
 def test_curves_of_an_odd_model_and_its_twin(twin: bool) -> None:
-    corpus = odd_corpus({"train": 20, "test": 30}, longest=30)
+    corpus = odd_corpus({"train": 20, "dev": 5, "test": 30}, longest=30)
     model = odd_model(corpus)
     with torch.random.fork_rng(devices=[]):
         assert judged(odd_twin(model) if twin else model, corpus, 30, 10, steps=3) < 1e-3

@@ -131,7 +131,7 @@ def test_learning_stops_where_dev_does_and_takes_the_best_weights(mini: Mini) ->
     found = learn(model, asked.aim, asked.batch, range(4), Plan(400, 3e-3, texts=4), dev=dev)
     assert found.converged and len(found.losses) < 400
     assert found.dev[found.best] == min(found.dev.values()) < max(found.dev.values())
-    assert len(found.losses) == found.best + CHECK * PATIENCE
+    assert found.best <= len(found.losses) <= found.best + CHECK * PATIENCE
     assert loss_of(model, asked.aim, dev) == pytest.approx(found.dev[found.best], abs=1e-6)
 
 

@@ -2,11 +2,11 @@
 
 For a model that is to be fitted or mended, not for training from the start (`workbench.training`).
 With dev texts, the learning rate stays after its warm-up, learning stops where the dev loss has not
-fallen for `PATIENCE` checks in a row, and the weights are those of the best check: only then is
-`converged` true. Without, every step is taken and the rate falls to zero. No weight decay: early
-stopping is what regularises. Batches are shuffled each epoch by the seed. Costs a forward and a
-backward pass a step, a forward pass over the dev texts every `CHECK` steps, and a copy of the
-weights.
+fallen by a thousandth of its first value over `PATIENCE` checks, and the weights are those of the
+best check: only then is `converged` true. (Where classes are separable the loss falls for ever.)
+Without, every step is taken and the rate falls to zero. No weight decay: early stopping is what
+regularises. Batches are shuffled each epoch by the seed. Costs a forward and a backward pass a
+step, a forward pass over the dev texts every `CHECK` steps, and a copy of the weights.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,8 @@ from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
 
 CHECK = 10  # steps between two checks on dev, or two reports of progress
-PATIENCE = 5  # checks on dev without a lower loss
+PATIENCE = 5  # checks on dev without a gain
+GAIN = 1e-3  # of the first dev loss
 WARM_UP = 20  # steps, at most a tenth of all
 CLIP = 1.0  # maximum norm of a step's gradient
 
@@ -93,7 +94,7 @@ def learn(
     losses: list[float] = []
     checks = {0: loss_of(model, aim, dev)} if dev else {}
     best = [weight.detach().clone() for weight in moving] if dev else []
-    waited, converged = 0, False
+    waited, converged, reference = 0, False, checks.get(0, 0.0)
     try:
         for weight in still:
             weight.requires_grad_(False)
@@ -125,7 +126,9 @@ def learn(
                     continue
                 found, least = loss_of(model, aim, dev), min(checks.values())
                 checks[len(losses)] = found
-                waited = 0 if found < least else waited + 1
+                waited += 1
+                if found < reference - GAIN * checks[0]:
+                    waited, reference = 0, found
                 if found < least:
                     best = [weight.detach().clone() for weight in moving]
                 if waited == PATIENCE:
