@@ -3,6 +3,7 @@
     python -m tests.benchmarks.heads                          on the CPU, 600 primer sentences
     python -m tests.benchmarks.heads --write BATCH            encode them into one file, to carry
     python -m tests.benchmarks.heads --batch BATCH --device cuda --precision bf16
+    python -m tests.benchmarks.heads --documents 32 128 512 1024   growth with the length of a text
 
 A random BERT (`--layers` and `--width`; BERT-base's, or those of the smaller published ones) and
 the same sentences in every arm, in turn: a plain eager forward; a fused one; ours, the whole
@@ -11,6 +12,10 @@ merged in numpy and relations counted in loops, head by head, relation by relati
 sentence, as the well-known scripts do, first without a null, as they have none, then with as many
 shuffled trees as ours; (b) all maps captured to the host. Ratios are medians over rounds with their
 spread; peak memory is that of a process of its own for each arm, at two lengths of the corpus.
+
+With `--documents`, texts of so many words (primer sentences put together, 8,192 words in all) and
+a random BERT of 6 layers of 12 heads, 384 wide: processor time and peak memory of the whole
+experiment over those of a plain eager forward, by length.
 """
 
 import argparse
@@ -20,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -259,6 +265,75 @@ def peak(given: argparse.Namespace, name: str, sentences: int) -> float:
     return float(done.stdout)
 
 
+GROWTH_WORDS = 8_192
+
+
+def long_documents(words: int, total: int = GROWTH_WORDS) -> list[Any]:
+    """Primer sentences put together into documents of at most so many words."""
+    from spacy.tokens import Doc
+
+    from workbench.corpora import read
+
+    found: list[Any] = []
+    open_: list[Any] = []
+    for doc in read("primer").docs("train"):
+        if sum(map(len, open_)) + len(doc) > words:
+            found.append(Doc.from_docs(open_))
+            open_ = []
+            if sum(map(len, found)) + words > total:
+                break
+        open_.append(doc)
+    return found
+
+
+def small_model(docs: Sequence[Any]) -> HuggingFace:
+    """Six layers of twelve heads, 384 wide, that read 1,024 words and every word whole."""
+    from transformers import BertConfig, BertModel
+
+    words = sorted({token.text for doc in docs for token in doc})
+    config = BertConfig(vocab_size=len(words) + 200, hidden_size=384, num_hidden_layers=6,
+                        num_attention_heads=12, intermediate_size=1536,
+                        max_position_embeddings=1_100)  # fmt: skip
+    torch.manual_seed(0)
+    return HuggingFace(BertModel(config).eval(), engine._tokenizer(words), "long")
+
+
+def growth(lengths: Sequence[int], rounds: int) -> None:
+    """Time and memory by the length of documents, in this process; medians over rounds."""
+    from workbench.corpora import encode
+
+    warnings.filterwarnings("ignore", message=".*W101")
+    found = {}
+    for words in lengths:
+        docs = long_documents(words)
+        model, batch = small_model(docs), encode(docs)
+        for name in ("eager", "ours"):  # imports and buffers
+            DOES[name](model, encode(docs[:1]), docs[:1])
+        seconds: dict[str, list[float]] = {"eager": [], "ours": []}
+        peaks: dict[str, float] = {}
+        for _ in range(rounds):
+            for name, own in seconds.items():
+                Path("/proc/self/clear_refs").write_text("5")
+                before, started = engine.memory("VmRSS"), time.process_time()
+                DOES[name](model, batch, docs)
+                own.append(time.process_time() - started)
+                peaks[name] = max(peaks.get(name, 0), (engine.memory("VmHWM") - before) / 1024)
+        ratios = [b / a for a, b in zip(seconds["eager"], seconds["ours"], strict=True)]
+        found[words] = {
+            "documents": len(docs),
+            "words": sum(map(len, docs)),
+            "seconds": {name: round(statistics.median(own), 2) for name, own in seconds.items()},
+            "to_eager": [
+                round(x, 2) for x in (statistics.median(ratios), min(ratios), max(ratios))
+            ],
+            "peak_mib": {name: round(value) for name, value in peaks.items()},
+        }
+        print(words, json.dumps(found[words]), flush=True)
+    (RESULTS / "heads-documents.json").write_text(
+        json.dumps(found, indent=1) + "\n", encoding="utf-8"
+    )
+
+
 def main() -> None:
     logging.set_verbosity_error()
     parser = argparse.ArgumentParser(description=__doc__)
@@ -271,7 +346,11 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     parser.add_argument("--batch", type=Path)
     parser.add_argument("--only", choices=ARMS)
+    parser.add_argument("--documents", type=int, nargs="+", metavar="WORDS")
     given = parser.parse_args()
+    if given.documents:
+        growth(given.documents, given.rounds)
+        return
     if given.write:
         batches.save(primer(given.sentences)[1], given.write)
         return

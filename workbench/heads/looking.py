@@ -106,6 +106,7 @@ class _Tap:
     tally: Tally = field(default_factory=Tally)
     normed: set[Site] = field(default_factory=set)
     _ready: dict[Group, _Ready] = field(default_factory=dict)
+    _looks: dict[Group, list[tuple[Site, Tensor]]] = field(default_factory=dict)  # of a batch
 
     needs_probabilities = True
 
@@ -142,13 +143,22 @@ class _Tap:
             self.tally.add(
                 "wins", site, sentence_wins(looks.other, asked.arcs, 2 * asked.relations)
             )
-            self.tally.add("hits", site, shuffled_hits(looks.other, asked))
+            self._looks.setdefault(group, []).append((site, looks.other))
         if self.gold.has_questions:
             chains = sums[..., HEAD.index("coreference")]
             self.tally.add("chain_wins", site, document_wins(chains, asked.baselines[:, -2:]))
         self.tally.add("rare_hits", site, shuffled_rarity(looks.any, ready.rarity))
 
     def close(self, whole: bool) -> None:
+        for group, looks in self._looks.items() if whole else ():
+            # the heads of all sites at once: a look-up costs as much for one head as for all
+            hits = shuffled_hits(
+                torch.cat([o for _, o in looks], 1), self._ready[group].words.asked
+            )
+            sizes = [other.shape[1] for _, other in looks]
+            for (site, _), own in zip(looks, torch.split(hits, sizes, -1), strict=True):
+                self.tally.add("hits", site, own)
+        self._looks.clear()
         self.tally.close(whole)
         if self.sample is not None:
             self.sample.close(whole)

@@ -20,7 +20,7 @@ from workbench.heads.asked import UNKNOWN, Asked
 from workbench.heads.looks import NOWHERE
 from workbench.heads.sides import Sides
 
-AT_ONCE = 32  # shuffles
+AT_ONCE = 16  # shuffles
 Floats = NDArray[np.float64]
 
 
@@ -31,19 +31,21 @@ def shuffled_hits(looks: Tensor, asked: Asked) -> Tensor:
     """
     arcs, shuffles = asked.arcs, asked.shuffles
     number, batch, words = shuffles.shape
-    heads = looks.shape[1]
-    found = torch.zeros(number, 2 * asked.relations, heads, device=looks.device)
+    heads, questions = looks.shape[1], 2 * asked.relations
     by_word = looks.transpose(1, 2).reshape(batch * looks.shape[2], heads).to(torch.int16)
     row = arcs.document * words
     flat = shuffles.reshape(number, -1)
-    for start in range(0, number, AT_ONCE):
-        part = flat[start : start + AT_ONCE]
+    found = []
+    for part in torch.split(flat, AT_ONCE):
         word = part.index_select(1, row + arcs.word).long()  # [some, arcs]
         partner = part.index_select(1, row + arcs.partner)
         there = (arcs.document * looks.shape[2] + word).flatten()
         hits = by_word.index_select(0, there).view(*word.shape, heads) == partner[..., None]
-        found[start : start + AT_ONCE].index_add_(1, arcs.question, hits.float())
-    return found
+        shuffle, arc, head = hits.nonzero(as_tuple=True)  # few: shuffled trees are rarely hit
+        cell = (shuffle * questions + arcs.question[arc]) * heads + head
+        counts = torch.bincount(cell, minlength=len(part) * questions * heads)
+        found.append(counts.view(len(part), questions, heads))
+    return torch.cat(found).float()
 
 
 def shuffled_asked(asked: Asked, sides: Sides) -> Tensor:

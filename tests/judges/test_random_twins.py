@@ -1,0 +1,144 @@
+"""Random weights must not be given findings: the claims of every experiment on random twins.
+
+Each entry of `CLAIMS` runs one experiment on a twin (the same architecture with random weights) and
+returns how many claims it tried, how many it made, all of them false, and the level at which it
+tests. A family of claims that is corrected as a whole (say: some head is syntactic) is one claim.
+Claims are pooled over seeds, models and corpora; more false ones than chance allows at that level,
+at 99 %, is a failure. One small twin runs in the normal suite; all of them take minutes.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import binom
+from tokenizers import BertWordPieceTokenizer
+from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+import workbench as wb
+from tests.judges.odd import run_here
+from workbench.corpora.corpus import Corpus
+from workbench.heads.roles import ROLES
+from workbench.models.fresh import fresh
+from workbench.models.huggingface import HuggingFace
+
+SEEDS = range(20)
+SENTENCES = 300
+SURE = 0.99
+Tried = tuple[int, int, float]  # claims tried, claims made, level
+
+
+def binomial_bound(trials: int, level: float, sure: float = SURE) -> int:
+    """The most false claims that chance explains: a larger number has a probability under 1 - sure.
+
+    >>> binomial_bound(20, 0.01), binomial_bound(20, 0.05), binomial_bound(0, 0.05)
+    (2, 4, 0)
+    """
+    return int(binom.ppf(sure, trials, level)) if trials else 0
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def heads(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Tried]:
+    """Every role is a family, corrected over heads (and relations, and offsets)."""
+    found = run_here("heads", twin, corpus, seed, limit=SENTENCES, examples=0).tables["heads"]
+    called = {role for roles in found["roles"] for role in str(roles).split(", ")}
+    return {f"heads: {role}": (1, int(role in called), 0.01) for role in ROLES}
+
+
+# By experiment. `attention-averages` has no entry: it describes and claims nothing.
+CLAIMS: Mapping[str, Callable[[Any, Corpus, int], Mapping[str, Tried]]] = {"heads": heads}
+
+
+def pooled(
+    experiment: str, twins: Iterable[tuple[Any, Corpus, int]]
+) -> Mapping[str, tuple[int, int, float]]:
+    """Claims tried and made over all twins, by kind of claim."""
+    tried: Counter[str] = Counter()
+    made: Counter[str] = Counter()
+    levels: dict[str, float] = {}
+    for twin, corpus, seed in twins:
+        for name, (number, false, level) in CLAIMS[experiment](twin, corpus, seed).items():
+            tried[name] += number
+            made[name] += false
+            levels[name] = level
+    return {name: (tried[name], made[name], levels[name]) for name in levels}
+
+
+def too_many(found: Mapping[str, Tried]) -> dict[str, str]:
+    """Claims that were made more often than chance explains."""
+    return {
+        name: f"{false} of {tried}, {binomial_bound(tried, level)} are allowed"
+        for name, (tried, false, level) in found.items()
+        if false > binomial_bound(tried, level)
+    }
+
+
+# --- twins ----------------------------------------------------------------------------------------
+
+
+@cache
+def pieces(words: int = 4000) -> BertTokenizer:
+    """A tokenizer of so many pieces that cuts rare words: random weights attend to what is long."""
+    trained = BertWordPieceTokenizer(lowercase=True)
+    texts = [doc.text for doc in wb.read("primer").docs("train", 2000)]
+    trained.train_from_iterator(texts, vocab_size=words, min_frequency=20, show_progress=False)
+    return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=True)
+
+
+def six_by_twelve(seed: int, spread: float = 0.02) -> HuggingFace:
+    """A random BERT of 6 layers of 12 heads; `spread` of its weights: how uneven attention is."""
+    shape = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 12}
+    config = BertConfig(
+        vocab_size=len(pieces()), intermediate_size=384, initializer_range=spread, **shape
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = BertForMaskedLM(config)
+    net.eval()
+    return HuggingFace(net, pieces(), f"six-by-twelve-{seed}")
+
+
+def _corpora() -> dict[str, Corpus]:
+    found = {"primer": wb.read("primer")}
+    ewt = Path(os.environ.get("WORKBENCH_DATA", "")) / "ewt" / "dev.conllu"
+    return found | ({"ewt": wb.read(ewt)} if ewt.is_file() else {})
+
+
+def _twins(architecture: str) -> Iterable[tuple[Any, Corpus, int]]:
+    trained = wb.load(architecture, device="cpu") if architecture.startswith("mini:") else None
+    for seed in SEEDS:
+        spread = 0.1 if architecture.endswith("uneven") else 0.02
+        twin = six_by_twelve(seed, spread) if trained is None else fresh(trained, seed)
+        for corpus in _corpora().values():
+            yield twin, corpus, seed
+
+
+ARCHITECTURES = ("mini:bert", "mini:gpt", "mini:t5", "six-by-twelve", "six-by-twelve-uneven")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("experiment", CLAIMS)
+def test_random_twins_are_given_no_more_than_chance(experiment: str, architecture: str) -> None:
+    found = pooled(experiment, _twins(architecture))
+    print(architecture, found)
+    assert not too_many(found)
+
+
+def test_a_random_twin_whose_words_are_of_many_pieces_has_no_roles() -> None:
+    """Its maxima lie on the longest words, as those of uniform attention do."""
+    found = pooled("heads", [(six_by_twelve(0), wb.read("primer"), 0)])
+    assert not too_many(found), found
+    assert len(found) == len(ROLES)
+
+
+def test_more_false_claims_than_chance_are_too_many() -> None:
+    assert binomial_bound(20, 0.01) == 2 and binomial_bound(2000, 0.05) == 123
+    assert too_many({"x": (20, 3, 0.01), "y": (20, 2, 0.01)}).keys() == {"x"}
