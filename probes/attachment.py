@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from torch import Tensor
 
-from probes.learning import DECAYS, OnProgress, Optimum, Weights, optimal
+from probes.learning import DECAYS, STEPS, OnProgress, Optimum, Weights, optimal
 from probes.trees import Truths, is_punctuation
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, Output
@@ -332,6 +332,7 @@ def learnt(
     dev: Sequence[Cases],
     on_progress: OnProgress = lambda done, most: None,
     decays: Sequence[float] = DECAYS,
+    steps: int = STEPS,
 ) -> Optimum:
     """The probes at their optimum; `variants` are rows of `Cases.heads`, one per probe."""
 
@@ -341,7 +342,7 @@ def learnt(
         right = log_p.gather(-1, seen.heads[variant][..., None])[..., 0]
         return -torch.where(seen.asked, right, 0).sum((1, 2)), int(seen.asked.sum())
 
-    return optimal(weights, loss, train, dev, on_progress, choices=decays)
+    return optimal(weights, loss, train, dev, on_progress, steps, decays)
 
 
 def _log_probabilities(weights: Weights, score: Score, variant: Tensor, seen: Cases) -> Tensor:

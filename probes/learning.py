@@ -133,14 +133,24 @@ class Learning:
             rate = quicker.get(name, 1.0) * self.rate
             self.own[name].addcmul_(move, rate.view(-1, *[1] * (move.ndim - 1)))
 
-    def judged(self, score: Tensor, loss: Tensor, worth: Tensor, patience: int, at: int) -> None:
+    def judged(
+        self,
+        score: Tensor,
+        loss: Tensor,
+        worth: Tensor,
+        patience: int,
+        at: int,
+        slower: Tensor | None = None,
+    ) -> None:
         """End an epoch: keep the best, slow down who did not gain, let go who has stopped.
 
-        `worth` says who gained enough to go on as before.  # [alive] each
+        `worth` says who gained enough to go on as before; `slower` whose rate is halved, by default
+        all others.  # [alive] each
         """
         self.best.see(self.places, self.own, score, loss, at)
         self.since = torch.where(worth, 0, self.since + 1)
-        self.rate = torch.where(worth, self.rate, self.rate / 2)
+        slower = ~worth if slower is None else slower
+        self.rate = torch.where(slower, self.rate / 2, self.rate)
         alive = self.since < patience
         if bool(alive.all()):
             return
@@ -201,7 +211,8 @@ def fitted(
             losses = total / max(sum(number for _, number in found), 1)
         gained = losses < mark[now.places] * (1 - GAIN)
         mark[now.places[gained]] = losses[gained]
-        now.judged(-losses.double(), losses, gained, PATIENCE, epoch)
+        worse = losses >= now.best.loss[now.places]  # a small gain at a lower rate is none at all
+        now.judged(-losses.double(), losses, gained, PATIENCE, epoch, worse)
         on_progress(epoch, epochs)
         if not len(now):
             break

@@ -93,12 +93,13 @@ def uas(sentences: list[Sentence], maps: Maps, control: bool = False) -> float:
     cut = [sentences[:half], sentences[half:rest], sentences[rest:]]
     sizes = attachment.sizes_of(maps, cut[0])
     train, dev, test = (
-        attachment.cases(part, maps, sizes, torch.zeros(words, 2), 0, CPU) for part in cut
+        attachment.cases(part, maps, sizes, torch.zeros(words, 2), (0,), CPU) for part in cut
     )
-    weights, score = attachment.by_attention(torch.ones(1, maps.flat.shape[1]))
-    flag = torch.tensor([control])
-    fitted = attachment.learnt(weights, score, flag, train, dev, attachment.RATE, 0).weights
-    answers = attachment.attached(fitted, score, flag, test)
+    weights, score = attachment.by_attention(1, slice(0, maps.flat.shape[1]), CPU)
+    variant = torch.tensor([int(control)])
+    fitted = attachment.learnt(weights, score, variant, train, dev)
+    assert bool(fitted.converged.all())
+    answers = attachment.attached(fitted.weights, score, variant, test)
     right = asked = 0
     for place, one in enumerate(cut[2]):
         gold = attachment.control_heads(one, 0) if control else one.heads
@@ -148,6 +149,19 @@ def test_the_best_offset_by_hand() -> None:
     assert attachment.best_offset([one]) == -1
     assert attachment.offset_counts([one], -1) == (2, 3)
     assert attachment.offset_counts([one], 4) == (0, 3)
+
+
+def test_a_probe_cut_off_is_marked_and_one_at_its_optimum_is_not() -> None:
+    every = sentences_of(60, 3)
+    maps = maps_of(every, lambda one: [uniform(one), towards(one) / 2])
+    sizes = attachment.sizes_of(maps, every)
+    (seen,) = attachment.cases(every, maps, sizes, torch.zeros(600, 2), (0,), CPU)
+    weights, score = attachment.by_attention(2, slice(0, 2), CPU)
+    variants = torch.tensor([0, 1])
+    whole = attachment.learnt(weights, score, variants, [seen], [seen])
+    short = attachment.learnt(weights, score, variants, [seen], [seen], steps=1)
+    assert whole.converged.tolist() == [True, True]
+    assert not short.converged[0]
 
 
 # --- on models ------------------------------------------------------------------------------------
@@ -216,6 +230,27 @@ def test_the_same_seed_gives_the_same_tables(opened: Opened) -> None:
         pd.testing.assert_frame_equal(table, again[name])
     controls = first["scores"].query("control and layer == -1 and encoder == 'model'")
     assert controls.groupby("probe")["value"].nunique().max() == 2  # each seed draws its own
+    assert len(first["scores"].query("not control and layer == -1 and encoder == 'model'")) == 2
+
+
+def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
+    opened: Opened,
+) -> None:
+    result = probed(opened("bert"), seeds=(0,))
+    means, said = result.tables["means"], " ".join(caveat.text for caveat in result.caveats)
+    own = means[~means["control"]]
+    expected = (own["value"] > own["baseline"]) & (own["value"] > own["control_value"])
+    assert list(own["learnt"]) == list(expected)
+    assert not own["learnt"].all() and "no more than the best offset" in said
+    model = own[own["encoder"] == "model"]
+    assert model["half"].between(0, 1).all()
+    assert ((model["value"] - model["half"]) > 0.02).any() == ("half of the sentences" in said)
+    assert means["converged"].all() and "cut off before" not in said
+    figure = FIGURES["layers"](result.tables)
+    faded = [dot for trace in figure.data for dot in trace.marker.opacity or ()]
+    assert min(faded) < 1
+    alone = probed(opened("bert"), seeds=(0,), halves=False).tables["means"]
+    assert alone["half"].isna().all()
 
 
 def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
@@ -227,7 +262,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
         inputs = Inputs((opened("bert"),), (corpus,))
         parts = parts_of(corpus, None, SplitSizes(), 0)
         found = learn(inputs, AttentionProbe(**SMALL), Quiet(), parts)
-        return [weight for key in found.keys for weight in found.weights[key]]
+        return [probed.weights for key in found.keys for probed in found.probes[key]]
 
     clean, poisoned = learnt(test), learnt([turned(doc) for doc in test])
     assert all(torch.equal(a, b) for a, b in zip(clean, poisoned, strict=True))

@@ -1,10 +1,33 @@
-"""Many probes, each at its own rate, stopped in its own time, and kept as it was at its best."""
+"""Many probes, each at its own rate, stopped in its own time, and kept as it was at its best.
 
+And each as if it were alone, however its tensors lie in memory: torch's fused kernel on the CPU
+reads memory flat and says nothing where a gradient is a strided view.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from probes.learning import Best, Learning, fitted
+from probes import attachment, stack, variational
+from probes.bank import Bank, banked
+from probes.learning import BETAS, NONE, TINY, Best, Learning, fitted, minimised, optimal
+from probes.sources import MODEL, Source
+from probes.stack import Data, Probe, Schedule
+from probes.structure import Probe as TreeProbe
+from probes.structure import States, trained
+from tests.probes.test_attention_probe import maps_of, sentences_of, towards, uniform
+from tests.probes.test_structure import exact, forest
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+    ),
+]
 
 
 def test_steps_are_those_of_adam_at_each_probes_own_rate() -> None:
@@ -71,3 +94,203 @@ def test_equal_scores_are_told_apart_by_the_loss() -> None:
         own["own"].fill_(value)
         best.see(torch.arange(1), own, torch.tensor([0.9]), torch.tensor([loss]), at)
     assert best.own["own"].tolist() == [[2.0]] and best.epoch.tolist() == [1]
+
+
+# --- however tensors lie in memory ----------------------------------------------------------------
+
+
+def strided(tensor: Tensor) -> Tensor:
+    """The same values with the first dimension innermost, as the gradient of an einsum often is."""
+    return tensor.movedim(0, -1).contiguous().movedim(-1, 0)
+
+
+@pytest.fixture
+def plain_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """Every gradient of a training is handed over strided, and every step of the stack is compared
+    with each probe's own, in plain arithmetic; what it was off by."""
+    gradients, step = torch.autograd.grad, Learning.step
+    off: list[float] = []
+
+    def handed(*args: Any, **more: Any) -> tuple[Tensor | None, ...]:
+        return tuple(each if each is None else strided(each) for each in gradients(*args, **more))
+
+    def compared(
+        self: Learning, slopes: Mapping[str, Tensor], quicker: Mapping[str, float] = NONE
+    ) -> None:
+        expected = {}
+        for name, slope in slopes.items():
+            for place in range(len(slope)):
+                number = int(self.steps[name]) + 1
+                one = slope[place].clone()
+                mean = BETAS[0] * self.mean[name][place] + (1 - BETAS[0]) * one
+                square = BETAS[1] * self.square[name][place] + (1 - BETAS[1]) * one**2
+                size = (square / (1 - BETAS[1] ** number)).sqrt() + TINY
+                rate = float(self.rate[place]) * quicker.get(name, 1.0)
+                move = rate * mean / (1 - BETAS[0] ** number) / size
+                expected[name, place] = self.own[name][place] - move
+        step(self, slopes, quicker)
+        for (name, place), value in expected.items():
+            off.append(float((self.own[name][place] - value).abs().max()))
+
+    monkeypatch.setattr(torch.autograd, "grad", handed)
+    monkeypatch.setattr(Learning, "step", compared)
+    yield off
+    assert all(each < 1e-6 for each in off)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_strided_gradients_give_the_steps_of_adam(device: str) -> None:
+    torch.manual_seed(0)
+    start = torch.randn(3, 2, 72, device=device)
+    now = Learning.of({"own": strided(start)}, 0.05)
+    plain = [each.clone().requires_grad_() for each in start]
+    optimisers = [torch.optim.Adam([one], 0.05, foreach=False) for one in plain]
+    for _ in range(5):
+        gradients = torch.randn(3, 2, 72, device=device)
+        now.step({"own": strided(gradients)})
+        for one, gradient, optimiser in zip(plain, gradients, optimisers, strict=True):
+            one.grad = gradient.clone()
+            optimiser.step()
+    for one, expected in zip(now.own["own"], plain, strict=True):
+        assert torch.allclose(one, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
+def test_a_probe_of_spans_learns_the_same_alone_from_strided_states(
+    kind: str,
+    device: str,
+    data: Callable[..., Data],
+    plain_steps: list[float],
+) -> None:
+    torch.manual_seed(3)
+    tables = [strided(torch.randn(90, 8)) for _ in range(2)]
+    made = _bank(tables, device)
+    whole = data(torch.randint(0, 3, (90,)), 3)
+    known, dev = whole.take(torch.arange(60)), whole.take(torch.arange(60, 90))
+    quick = Schedule(rate=1e-2, batch=32, epochs=2)
+    probes = [Probe((0,)), Probe((1,)), Probe((0,), control=True)]
+    together = stack.train(kind, 8, made, probes, known, dev, quick, 0)  # type: ignore[arg-type]
+    assert plain_steps
+    for row, probe in enumerate(together.probes):
+        alone = stack.train(kind, 8, made, [probe], known, dev, quick, 0)  # type: ignore[arg-type]
+        for name, value in alone.own.items():
+            assert torch.allclose(together.own[name][row], value[0], atol=1e-6), name
+
+
+def _bank(tables: list[Tensor], device: str) -> Bank:
+    sources = [Source(MODEL, "encoder", layer, table) for layer, table in enumerate(tables)]
+    return banked(sources, torch.device(device), torch.arange(len(tables[0])))[0]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_tree_probe_learns_the_same_alone_from_strided_states(
+    device: str, plain_steps: list[float]
+) -> None:
+    every = forest(24, 5)
+    train, dev = every[:16], every[16:]
+    rows = np.concatenate([tree.rows for tree in train])
+    tables = [strided(exact(every)), strided(exact(every).flip(0))]
+    states = States.of(tables, rows, torch.device(device))
+    probes = [TreeProbe(task, source, 0) for task in ("distance", "depth") for source in (0, 1)]
+    together = trained(states, train, dev, probes, 4, epochs=2).weights[0]
+    assert plain_steps
+    for row, probe in enumerate(probes):
+        alone = trained(states, train, dev, [probe], 4, epochs=2).weights[0]
+        assert torch.allclose(together[row], alone[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["attention", "attention and words", "words"])
+def test_an_attention_probe_reaches_the_optimum_of_plain_adam(
+    kind: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Task and control in one stack, from strided gradients: each optimum is Adam's own."""
+    every = sentences_of(30, 6)
+    maps = maps_of(every, lambda one: [uniform(one), towards(one) / 2, towards(one).T / 3])
+    words = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+    sizes = attachment.sizes_of(maps, every)
+    where = torch.device(device)
+    seen = attachment.cases(every, maps, sizes, words, (0,), where)
+    heads = slice(0, 3)
+
+    def made(number: int) -> tuple[list[Tensor], attachment.Score]:
+        if kind == "attention":
+            return attachment.by_attention(number, heads, where)
+        if kind == "words":
+            return attachment.by_words_alone(number, 5, where)
+        return attachment.by_attention_and_words(number, heads, 5, where)
+
+    weights, score = made(2)
+    variants = torch.tensor([0, 1], device=where)
+    gradients = torch.autograd.grad
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            torch.autograd,
+            "grad",
+            lambda *args, **more: tuple(strided(each) for each in gradients(*args, **more)),
+        )
+        found = attachment.learnt(weights, score, variants, seen, seen, decays=[0.1])
+    assert found.converged.all()
+    for row in range(2):
+        own = [part.requires_grad_() for part in made(1)[0]]
+        optimiser = torch.optim.Adam(own, 0.02, foreach=False)
+        for _ in range(600):
+            optimiser.zero_grad()
+            log_p = [attachment._log_probabilities(own, score, variants[[row]], c) for c in seen]
+            gold = [
+                p[0].gather(-1, c.heads[row][..., None])[..., 0][c.asked].sum()
+                for p, c in zip(log_p, seen, strict=True)
+            ]
+            loss = -sum(gold) / sum(int(c.asked.sum()) for c in seen)
+            (loss + 0.05 * sum(part.square().sum() for part in own)).backward()
+            optimiser.step()
+        for ours, plain in zip(found.weights, own, strict=True):
+            assert torch.allclose(ours[row], plain[0], atol=1e-2)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_bayesian_probe_learns_the_same_alone_from_strided_states(
+    device: str, data: Callable[..., Data]
+) -> None:
+    torch.manual_seed(4)
+    made = _bank([strided(torch.randn(60, 6)), strided(torch.randn(60, 6))], device)
+    known = data(torch.randint(0, 3, (60,)), 3)
+    probes = [Probe((0,)), Probe((1,)), Probe((1,), control=True)]
+    together = variational.learnt(4, made, probes, known, 5, 0)
+    for row, probe in enumerate(probes):
+        alone = variational.learnt(4, made, [probe], known, 5, 0)
+        for ours, own in zip(together.layers, alone.layers, strict=True):
+            for name, value in own.items():
+                assert torch.allclose(ours[name][row], value[0], atol=1e-6), name
+
+
+# --- to the optimum -------------------------------------------------------------------------------
+
+
+def test_the_minimum_of_many_quadratics_is_found_whatever_their_scale() -> None:
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(3, 6, 6, generator=generator)
+    curves = root @ root.mT + 0.1 * torch.eye(6)
+    curves = curves * torch.tensor([1.0, 100.0, 0.1])[:, None, None]
+    goal = torch.randn(3, 6, generator=generator)
+
+    def objective(at: Tensor) -> tuple[Tensor, Tensor]:
+        turned = torch.einsum("pij,pj->pi", curves, at - goal)
+        return ((at - goal) * turned).sum(1).double() / 2, turned
+
+    found = minimised(objective, torch.zeros(3, 6), 1e-4)
+    assert found.converged.all() and torch.allclose(found.weights, goal, atol=1e-2)
+    assert not minimised(objective, torch.zeros(3, 6), 1e-4, steps=2).converged.any()
+
+
+def test_weight_decay_is_chosen_on_dev_for_each_probe() -> None:
+    """Of two means, dev agrees with one probe's train and not with the other's."""
+    near, far = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 0.0])
+
+    def loss(weights: list[Tensor], which: Tensor, batch: Tensor) -> tuple[Tensor, int]:
+        return (weights[0][:, 0] - batch[which]).square() / 2, 1
+
+    found = optimal([torch.zeros(2, 1)], loss, [near], [far])
+    assert found.decays[0] <= 0.01 and found.decays[1] == 1.0
+    assert found.converged.all()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -117,6 +118,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: P
 
     clean, other = learnt(test), learnt(poisoned)
     assert torch.equal(clean.matrices, other.matrices)
+    assert all(torch.equal(clean.halves[probe], other.halves[probe]) for probe in clean.halves)
     first, second = clean.trees["test"][0].distances, other.trees["test"][0].distances
     assert (first != second).any()
     found = [
@@ -170,3 +172,25 @@ def test_words_beyond_the_models_length_are_told_and_left_out(opened: Opened) ->
     assert any("sentences are scored" in each.text for each in result.caveats)
     chain = result.tables["means"].query("encoder == 'chain' and metric == 'uuas'")
     assert 2 < chain["n"].iloc[0] < 2 + 149
+
+
+def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = probed(opened("bert"))
+    means = result.tables["means"].set_index(list(LAYER))
+    for (task, encoder, stack, layer, metric), row in means.iterrows():
+        under = [means.loc[(task, "chain", "chain", -1, metric), "value"]]
+        if encoder == "model":
+            under.append(means.loc[(task, "random", stack, layer, metric), "value"])
+        assert row["learnt"] == (encoder == "chain" or row["value"] > max(under))
+        assert np.isnan(row["half"]) == (encoder in ("random", "chain"))
+    said = " ".join(caveat.text for caveat in result.caveats)
+    assert ("no better than words in a chain" in said) == (not means["learnt"].all())
+    monkeypatch.setattr("probes.structure.EPOCHS", 2)
+    monkeypatch.setattr("probes.structure.trained.__defaults__", (lambda *_: None, 2))
+    short = probed(opened("bert"), seeds=(0,))
+    assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
+    assert any("were cut off" in caveat.text for caveat in short.caveats)
+    figure = FIGURES["layers"](short.tables)
+    assert all("open" in symbol for symbol in figure.data[0].marker.symbol)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from probes import trees
+from probes.learning import GAIN, Weights, fitted
 from probes.structure import Probe, States, predicted, trained
 from probes.trees import Tree, ancestors, trees_of
 from tests.probes.test_trees import doc_of, nothing_missing, random_heads
@@ -99,3 +100,31 @@ def test_a_seed_gives_the_same_matrices_again_and_another_gives_others() -> None
 
     assert torch.equal(learnt(0), learnt(0))
     assert not torch.allclose(learnt(0), learnt(1))
+
+
+def test_scaling_offsets_and_outliers_change_little_of_what_is_learnt() -> None:
+    every = forest(150, 4)
+    train, dev = every[:110], every[110:]
+    plain = exact(every) + 0.3 * torch.randn(
+        sum(map(len, every)), WIDTH, generator=torch.Generator().manual_seed(1)
+    )
+    outlier = plain.clone()
+    outlier[:, 3] *= 100
+    signs = torch.randn(WIDTH, generator=torch.Generator().manual_seed(2)).sign()
+    tables = [plain, outlier, plain + 50 * plain.std(0) * signs]
+    states = states_of(tables, train)
+    probes = [Probe(task, source, 0) for task in ("distance", "depth") for source in range(3)]
+    losses = trained(states, train, dev, probes, WIDTH).losses.view(2, 3)
+    assert (losses / losses[:, :1] - 1).abs().max() < 0.03
+
+
+def test_slow_learning_is_not_taken_for_its_end() -> None:
+    """A loss that falls by half of what counts as a gain, every epoch."""
+
+    def loss(weights: Weights, running: Tensor, batch: str) -> tuple[Tensor, int]:
+        if batch == "train":
+            return weights[0][:, 0], 1
+        return (1 - GAIN / 2) ** ((1 - weights[0][:, 0]) / 0.1), 1
+
+    found = fitted([torch.ones(1, 1)], loss, lambda epoch: ["train"], ["dev"], 0.1, epochs=12)
+    assert found.epochs.tolist() == [12] and found.converged.tolist() == [False]
