@@ -19,7 +19,7 @@ from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
 from workbench.experiment import EXPERIMENTS, Asked, Inputs
 
-DRAWS = 4000
+DRAWS = 2000
 TEXTS = 60
 
 
@@ -77,7 +77,7 @@ def gain(one: np.ndarray, other: np.ndarray, random: np.random.Generator) -> np.
     return np.array(found)
 
 
-@pytest.mark.parametrize("pretrainings", [(0,), (0, 1, 2)])
+@pytest.mark.parametrize("pretrainings", [(0, 1, 2), pytest.param((0,), marks=pytest.mark.slow)])
 def test_tables_are_recomputed_from_their_cells(
     pretrainings: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,14 +198,21 @@ def test_a_training_that_is_cut_off_is_marked() -> None:
     """One epoch of fine-tuning, after which dev is best: it is hollow, and said once."""
     from workbench.view.transfer_scores import by_seed
 
-    found = finetuned(wb.load("mini:bert"), parted(of_words, 40, 20), seeds=[0], epochs=1)
+    how: dict[str, Any] = {"seeds": [0], "epochs": 1, "rates": [1e-5]}
+    found = finetuned(wb.load("mini:bert"), parted(of_words, 40, 20), **how)
     assert not found.tables["scores"]["converged"].any()
     assert not found.tables["epochs"]["converged"].any()
     assert sum("Not converged" in each.text for each in found.caveats) == 1
     assert all(mark.endswith("-open") for mark in by_seed(found.tables).data[0].marker.symbol)
 
 
-@pytest.mark.parametrize("task", ["sentiment", "relatedness", "questions", "entailment"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "sentiment",
+        *(pytest.param(t, marks=SLOW) for t in ("relatedness", "questions", "entailment")),
+    ],
+)
 def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
     how: dict[str, Any] = {"head": "text", "seeds": [0], "rates": [3e-3], "epochs": 3}
     found = finetuned(wb.load("mini:t5"), wb.read(f"primer/{task}"), **how)
