@@ -96,7 +96,7 @@ class Sums:
         return part
 
     def counts(self, name: str) -> Floats:
-        """One of `RELATION_COUNTS`.  # [1 + drawings, heads, questions]"""
+        """Of all heads.  # [1 + drawings, heads, numbers of the part]"""
         part: Floats = self.own[:, :, head_parts(self.relations)[name]]
         return part
 
@@ -259,12 +259,12 @@ def heads(
     at_offset_p, chain_p = _offset_p_values(sums), _chain_p_values(answers, sums)
     rows = []
     for site, own in sums.items():
-        even = _even(own)
+        even, of_heads = _even(own), _scores(own)
         for head in range(site.heads):
             key = (site.stack, site.kind, site.layer, head)
             row: dict[str, object] = dict(zip(HEAD, key, strict=True))
             row |= {"role": "", "roles": ""}
-            scores = _scores(own, head)
+            scores = of_heads[head]
             offset, at_offset = _offset(own, head)
             relation = best.get(key)
             rare_null, rare_p = rarity[site, head]
@@ -320,6 +320,7 @@ def heads(
                     for role, (holds, strength) in _holds(
                         own,
                         head,
+                        even,
                         scores,
                         relation,
                         at_offset,
@@ -339,6 +340,7 @@ def heads(
 def _holds(
     own: Sums,
     head: int,
+    even: Mapping[str, Share],
     scores: Mapping[str, Share],
     relation: pd.Series | None,
     at_offset: Share,
@@ -351,7 +353,6 @@ def _holds(
     """Whether a head has each role, and how well it fills it."""
     enough = own.shared("words")[0] >= least
     simple = max(_simple(own.chains))
-    even = _even(own)
     by_chance = max(rare_null, scores["rare_longest"].value)
     rarer = own.head("rare", head) - own.shared("rare_longest")
     rare, chain = scores["rare"].value, scores["coreference"].value
@@ -412,8 +413,8 @@ def _above_simple(own: Sums, head: int) -> Share:
     return Share(*(float(each[0]) for each in differences(above[:, None], own.chains[:, 0])))
 
 
-def _scores(own: Sums, head: int) -> dict[str, Share]:
-    """What is a sum over a sum; which over which."""
+def _scores(own: Sums) -> list[dict[str, Share]]:
+    """Of each head what is a sum over a sum; which over which."""
     words = own.shared("words")
     over = {
         "confidence": words,
@@ -431,10 +432,16 @@ def _scores(own: Sums, head: int) -> dict[str, Share]:
         "block": own.shared("block"),
         "reliable_words": words,
     }
-    found = {name: share(own.head(name, head), whole) for name, whole in over.items()}
-    found["rare_longest"] = share(own.shared("rare_longest"), own.shared("rare"))
-    found["distance"] = share(own.head("away", head), own.head("on_words", head))
-    return found
+    found = {name: shares(own.counts(name)[..., 0], whole) for name, whole in over.items()}
+    scores = [
+        {name: Share(*(float(each[head]) for each in ends)) for name, ends in found.items()}
+        for head in _heads(own)
+    ]
+    longest = share(own.shared("rare_longest"), own.shared("rare"))
+    for head, each in enumerate(scores):
+        each["rare_longest"] = longest
+        each["distance"] = share(own.head("away", head), own.head("on_words", head))
+    return scores
 
 
 def _offset_p_values(sums: Mapping[Site, Sums]) -> Mapping[tuple[Site, int], float]:
