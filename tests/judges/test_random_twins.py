@@ -62,7 +62,7 @@ def one(name: str, claim: Callable[[Any, Corpus, int], Tried]) -> Claim:
 
 
 # `attention-averages`, `describe`, `profile`, `similarity` and `train` describe and claim nothing;
-# `head-importance` claims what its baseline does, and `pretraining` what `frozen-vs-finetuned` does.
+# `head-importance` claims what its baseline does, `pretraining` what `frozen-vs-finetuned` does.
 CLAIMS: Mapping[str, Claim] = {
     "heads": heads,
     **{
