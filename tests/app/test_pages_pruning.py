@@ -29,10 +29,10 @@ QUICK: dict[str, dict[str, Any]] = {
     "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 4},
 }
 SEEN = {
-    "Importance": "mean size of the loss' slope",
+    "Importance": "mean absolute gradient of the loss",
     "Side by side": "Rank correlation of the two over 16 heads",
     "Pairs": "pairs of heads that do most together",
-    "Curves": "of lots the mean and the span",
+    "Curves": "of random orders the mean and span",
     "Live": "Heads gone",
     "The model kept": "1 stayed, 0 went",
     "Gates": "How likely each head's gate is open",

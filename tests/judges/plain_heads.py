@@ -35,7 +35,7 @@ class Example:
     inputs: dict[str, Tensor]
     places: list[int]  # of the logits that predict
     gold: Tensor
-    source: int  # pieces that the encoder reads, or the only stack
+    source: int  # pieces of the text, before any is masked
     target: int  # pieces that the decoder reads
 
 
@@ -144,7 +144,7 @@ class Plain:
         start = torch.tensor([self.net.config.decoder_start_token_id])
         before = torch.cat([start, gold[:-1]])[None] if len(gold) else gold[None]
         inputs = {"input_ids": read.ids, "decoder_input_ids": before}
-        return Example(inputs, list(range(len(gold))), gold, read.ids.shape[1], len(gold))
+        return Example(inputs, list(range(len(gold))), gold, text.ids.shape[1], len(gold))
 
 
 def _outputs(net: Any) -> dict[Key, Any]:
