@@ -275,9 +275,9 @@ def test_the_minimum_of_many_quadratics_is_found_whatever_their_scale() -> None:
     curves = curves * torch.tensor([1.0, 100.0, 0.1])[:, None, None]
     goal = torch.randn(3, 6, generator=generator)
 
-    def objective(at: Tensor) -> tuple[Tensor, Tensor]:
-        turned = torch.einsum("pij,pj->pi", curves, at - goal)
-        return ((at - goal) * turned).sum(1).double() / 2, turned
+    def objective(at: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+        turned = torch.einsum("pij,pj->pi", curves[which], at - goal[which])
+        return ((at - goal[which]) * turned).sum(1).double() / 2, turned
 
     found = minimised(objective, torch.zeros(3, 6), 1e-4)
     assert found.converged.all() and torch.allclose(found.weights, goal, atol=1e-2)
