@@ -39,7 +39,7 @@ def told(tasks: dict[str, str] | None = None) -> dict[str, pd.DataFrame]:
                      "upper": value + 0.1}
                 )  # fmt: skip
                 for seed, rate in ((0, 1e-3), (0, 1e-2), (1, 1e-3)):
-                    own = {**key, "seed": seed, "learning_rate": rate}
+                    own = {**key, "seed": seed, "learning_rate": rate, "ridge": 0.0}
                     paid = {"trainable": 1000, "peak_memory": 9.0, "seconds": 1.0, "size": 0.1}
                     splits = [("dev", metric), ("test", metric), ("test", "other")]
                     rows["scores"] += [
