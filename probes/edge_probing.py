@@ -126,8 +126,8 @@ def _reliability(tables: Mapping[str, pd.DataFrame], settings: EdgeProbing) -> I
     cut = whole[~whole["converged"]]
     if len(cut):
         yield Caveat(
-            f"{len(cut)} of {len(whole)} probes were still improving after "
-            f"{settings.effort.epochs} epochs ({_named(cut)}). Their scores are too low: raise "
+            f"{len(cut)} of {len(whole)} probes were still improving at the maximum number of "
+            f"epochs, {settings.effort.epochs} ({_named(cut)}). Their scores are too low: raise "
             "epochs, or use preset=full.",
             ("means", "scores", "curves"),
         )

@@ -219,7 +219,7 @@ def test_a_probe_that_was_cut_off_is_marked_and_one_that_was_not_is_not(read: Co
     cut = probe(read, **few, epochs=2)
     means = cut.tables["means"]
     assert not means.loc[means["encoder"] == "model", "converged"].any()
-    assert told(cut, "still improving after 2 epochs")
+    assert told(cut, "still improving at the maximum number of epochs, 2")
     whole = probe(read, **few, epochs=60, patience=2)
     assert whole.tables["means"]["converged"].all() and whole.tables["scores"]["converged"].all()
     assert not told(whole, "still improving")
