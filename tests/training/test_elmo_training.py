@@ -13,7 +13,7 @@ from torch.nn import functional
 from tests.training.lessons import Told, keep_models, lesson, settings
 from workbench.corpora import read
 from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs, Settings
+from workbench.experiment import EXPERIMENTS, Inputs
 from workbench.facts.profile import Profile
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo
@@ -173,7 +173,9 @@ def test_the_workbench_measures_it(trained: Any, tmp_path: Path) -> None:
     assert losses["bidirectional_accuracy"] > 0.2
     columns = {"text": ["sentence_good", "sentence_bad"]}
     pairs = EXPERIMENTS["minimal-pairs"].run(
-        Inputs((model,), (read(tmp_path / "pairs.jsonl", **columns),)), Settings(), Told()
+        Inputs((model,), (read(tmp_path / "pairs.jsonl", **columns),)),
+        EXPERIMENTS["minimal-pairs"].settings(),
+        Told(),
     )
     assert pairs.tables["pairs"]["accuracy"].iloc[0] > 0.9
 
