@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from torch import Tensor
+from torch.nn.functional import pad
 
 from probes.learning import DECAYS, STEPS, OnProgress, Optimum, Weights, optimal
 from probes.trees import Truths, is_punctuation
@@ -47,7 +48,11 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Maps:
-    """Attention of words in one stack; text d has rows `starts[d]:starts[d] + n * n`."""
+    """Attention of words in one stack, less the 1 / n that each word would get of an equal share.
+
+    In one text that moves no softmax, and half precision then keeps what tells words apart: heads
+    of random weights attend almost evenly. Text d has rows `starts[d]:starts[d] + n * n`.
+    """
 
     heads: tuple[tuple[int, int], ...]  # (layer, head) of each number
     flat: Tensor  # [pairs of words: one that looks, one looked at; heads], half precision
@@ -76,7 +81,7 @@ class _ToWords:
     def see(self, view: View) -> None:
         assert view.queries is not None and view.keys is not None, "asked through the engine"
         words = by_words(view.probabilities, owners(view.queries), owners(view.keys))
-        self._pending[view.site] = words.half()  # [batch, heads, words, words]
+        self._pending[view.site] = words  # [batch, heads, words, words]
 
     def close(self, whole: bool) -> None:
         self.ready = dict(self._pending) if whole else {}
@@ -101,10 +106,10 @@ def attention(
     def take(text: Pieces, output: Output) -> None:
         for stack, kept in maps.items():
             found = torch.cat([tap.ready[site] for site in _sites(model, stack)], dim=1)
-            found = found.permute(0, 2, 3, 1).cpu()  # [batch, words, words, heads]
+            found = found.permute(0, 2, 3, 1).float().cpu()  # [batch, words, words, heads]
             for row, document in enumerate(text.order.tolist()):
                 size = int(sizes[document])
-                kept.of(document)[:] = found[row, :size, :size]
+                kept.of(document)[:] = found[row, :size, :size] - 1 / max(size, 1)
         there = owners(text).sum(-1).cpu().numpy() > 0  # [batch, words]
         for row, document in enumerate(text.order.tolist()):
             first = int(batch.word_offsets[document])
@@ -116,7 +121,7 @@ def attention(
 
 
 def sizes_of(maps: Maps, sentences: Sequence["Sentence"]) -> Tensor:
-    """How much each head's attention varies over these sentences, which are those of train.
+    """How far each head's attention is from uniform in these sentences, which are those of train.
 
     Divided by it, heads that hardly tell words apart are learnt from as fast as sharp ones; what a
     weight can do stays the same.  # [heads]
@@ -287,11 +292,12 @@ def by_attention_and_words(
 ) -> tuple[list[Tensor], Score]:
     """Each head's number is a linear function of both words, in both directions.
 
-    Weights are [probes, word that looks or is looked at, direction, width, heads].
+    One more head gives every word the same: its weights are what a word is worth by itself. Weights
+    are [probes, word that looks or is looked at, direction, width, heads + 1].
     """
 
     def score(weights: Weights, seen: Cases) -> Tensor:
-        looks = seen.attention[..., heads].float()
+        looks = pad(seen.attention[..., heads].float(), (0, 1), value=1.0)
         number, words, _, several = looks.shape
         vectors = seen.vectors.flatten(0, 1)  # [sentences * words, width]
 
@@ -309,7 +315,7 @@ def by_attention_and_words(
         both = looking + seen_by.transpose(1, 2)
         return (both[..., 0, :] + both[..., 1, :].transpose(1, 2)).permute(3, 0, 1, 2)
 
-    several = heads.stop - heads.start
+    several = heads.stop - heads.start + 1
     return [torch.zeros(probes, 2, 2, width, several, device=device)], score
 
 

@@ -510,5 +510,5 @@ EXPERIMENT = Experiment(
     layers=("dependencies",),
     split="held-out",
     figures="workbench.view.attachment:FIGURES",
-    version=2,
+    version=3,
 )

@@ -22,8 +22,10 @@ from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from workbench.corpora import Corpus
 
 Floats = NDArray[np.float64]
-DECAYS = (1.0, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4)
-SPREAD = 1e-4  # a head that varies less is left as it is
+DECAYS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
+SPREAD = 1e-4  # a head that is closer to uniform attention is left as it is
+HALF = 2**-11  # relative rounding of half precision
+NEAR = 1e-3  # of dev losses, under which either weight decay may be chosen
 POINT = 0.01
 Maps = dict[int, Floats]  # of each text: [words that look, words looked at, heads]
 
@@ -68,9 +70,12 @@ def cases_of(docs: Sequence[Doc], maps: Mapping[int, Floats], first: int) -> lis
     return found
 
 
-def fitted(train: list[Case], dev: list[Case]) -> Floats:
-    """The weights that are best on dev, of those that are optimal for each weight decay."""
-    kept, best = np.zeros(0), np.inf
+def fitted(train: list[Case], dev: list[Case]) -> list[Floats]:
+    """Optimal weights for each weight decay, the strongest first, as long as dev gains.
+
+    Those that are best on dev, and those whose dev loss is so near that either may be chosen.
+    """
+    found: list[tuple[float, Floats]] = []
     start = np.zeros(train[0][0].shape[1])
     flat, owner, gold = _flat(train)
 
@@ -86,9 +91,11 @@ def fitted(train: list[Case], dev: list[Case]) -> Floats:
         )  # fmt: skip
         start = end.x
         loss = _loss(end.x, *_flat(dev))[0]
-        if loss < best:
-            kept, best = end.x, loss
-    return kept
+        found.append((loss, end.x))
+        best = min(loss for loss, _ in found)
+        if loss > best + NEAR:
+            break
+    return [weights for loss, weights in found if loss <= best + NEAR]
 
 
 def _flat(cases: list[Case]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
@@ -116,15 +123,19 @@ def _loss(
 
 def judged(
     parts: Mapping[str, Sequence[Doc]], maps: Maps, heads: Sequence[int]
-) -> dict[int, float]:
-    """UAS of the heads of each layer, and of all (-1)."""
+) -> dict[int, tuple[float, float]]:
+    """UAS of the heads of each layer, and of all (-1): words found for sure, and with all ties.
+
+    Sharp heads give nothing at all to many candidates, which then tie; the probes read attention
+    in half precision, so candidates that are closer than that tell apart are tied too.
+    """
     starts = np.cumsum([0, *(len(docs) for docs in parts.values())])
     firsts = dict(zip(parts, starts[:-1].tolist(), strict=True))
     first, last = firsts["train"], firsts["train"] + len(parts["train"])
-    pairs = np.concatenate([maps[at].reshape(-1, len(heads)) for at in range(first, last)])
-    spread = pairs.std(0)
-    spread = np.where(spread > SPREAD, spread, 1.0)
-    scaled = {place: own / spread for place, own in maps.items()}
+    uneven = {place: own - 1 / len(own) for place, own in maps.items()}
+    pairs = np.concatenate([uneven[at].reshape(-1, len(heads)) for at in range(first, last)])
+    spread = np.where(pairs.std(0) > SPREAD, pairs.std(0), 1.0)
+    scaled = {place: own / spread for place, own in uneven.items()}
     every = {part: cases_of(docs, scaled, firsts[part]) for part, docs in parts.items()}
     found = {}
     for layer in (-1, *sorted(set(heads))):
@@ -134,10 +145,25 @@ def judged(
             [(rows[:, columns], gold) for rows, gold in every[part]]
             for part in ("train", "dev", "test")
         )
-        weights = fitted(train, dev)
-        right = [int((rows @ weights).argmax()) == gold for rows, gold in test]
-        found[layer] = float(np.mean(right))
+        bounds = [counted(test, weights) for weights in fitted(train, dev)]
+        found[layer] = min(sure for sure, _ in bounds), max(tied for _, tied in bounds)
     return found
+
+
+def counted(test: list[Case], weights: Floats) -> tuple[float, float]:
+    """Share of words whose head is found for sure, and with all ties."""
+    sure = tied = 0
+    for rows, gold in test:
+        scores = rows @ weights
+        slack = HALF * float((np.abs(rows) @ np.abs(weights)).max())
+        sure += int(scores[gold] > np.delete(scores, gold).max(initial=-np.inf) + slack)
+        tied += int(scores[gold] >= scores.max() - slack)
+    return sure / len(test), tied / len(test)
+
+
+def gap(ours: float, plain: tuple[float, float]) -> float:
+    """How far outside of what ties allow."""
+    return max(plain[0] - ours, ours - plain[1], 0.0)
 
 
 def measured(result: Any, encoder: str = "model", stack: str | None = None) -> dict[int, float]:
@@ -161,8 +187,8 @@ def compared(model: Any, corpus: Corpus, **sizes: int) -> float:
     plain = judged(parts, maps, heads)
     assert set(plain) == set(ours)
     for layer, value in plain.items():
-        print(f"layer {layer}: plain {value:.3f}, ours {ours[layer]:.3f}")
-    return max(abs(plain[layer] - ours[layer]) for layer in plain)
+        print(f"layer {layer}: plain {value[0]:.3f} to {value[1]:.3f}, ours {ours[layer]:.3f}")
+    return max(gap(ours[layer], value) for layer, value in plain.items())
 
 
 @pytest.mark.slow
@@ -208,7 +234,8 @@ def test_one_head_of_72_knows_the_heads_of_words(
 
     def given(model: Any, batch: Any, progress: Any = None) -> Any:
         own = both.pop(0)
-        flat = [torch.from_numpy(own[place]).flatten(0, 1) for place in range(len(docs))]
+        uneven = [own[place] - 1 / len(own[place]) for place in range(len(docs))]
+        flat = [torch.from_numpy(each).flatten(0, 1) for each in uneven]
         starts = np.cumsum(lengths**2) - lengths**2
         maps = attachment.Maps(heads, torch.cat(flat).half(), starts, lengths)
         return {"encoder": maps}, np.zeros(int(lengths.sum()), dtype=np.bool_)
@@ -218,9 +245,9 @@ def test_one_head_of_72_knows_the_heads_of_words(
     result = run_here("attention-probe", odd_model(corpus), corpus, seeds=(0,), halves=False)
     ours, plain = measured(result), judged(parts, maps, [layer for layer, _ in heads])
     print(plain, ours)
-    assert plain[3] > 0.95 and plain[-1] > 0.9
+    assert plain[3][0] > 0.95 and plain[-1][0] > 0.9
     for layer, value in plain.items():
-        assert abs(ours[layer] - value) <= POINT, layer
+        assert gap(ours[layer], value) <= POINT, layer
     own = result.tables["means"].query("probe == 'attention' and encoder == 'model' and ~control")
     assert own.set_index("layer")["learnt"][[-1, 3]].all()
 
