@@ -388,6 +388,12 @@ def offset_counts(
     return found[offset], found.total()
 
 
+def even_guess(sentences: Sequence[Sentence]) -> float:
+    """What guessing evenly among all other words that were read would find, as a share."""
+    right = sum(one.asked.sum() / (one.read.sum() - 1) for one in sentences)
+    return float(right / max(sum(int(one.asked.sum()) for one in sentences), 1))
+
+
 def _offsets(sentences: Sequence[Sentence], relation: str | None) -> Counter[int]:
     found = Counter({1: 0, -1: 0})
     for sentence in sentences:

@@ -85,7 +85,8 @@ TABLES = {
     ),
     "means": Table(
         "Means with 95 % intervals over sentences, and for controls over seeds. baseline is the "
-        "best offset, control the same probe's control task. learnt: the probe scores over both. "
+        "best offset, or an even guess among all words where that is better; control_value the "
+        "same probe's control task. learnt: the probe scores over both. "
         "converged: it reached the optimum. half: the same probe trained on half of the sentences.",
         ("probe", "encoder", "stack", "layer", "control"),
     ),
@@ -305,7 +306,8 @@ class _Scored:
     upper: Floats  # [keys]
     n: int
     offset: int  # that is best on train
-    baseline: float  # what it scores
+    baseline_offset: float  # what it scores
+    baseline: float  # the same, or an even guess where that scores more
     halves: Mapping[Key, float]  # of probes trained on half of the sentences
 
     @classmethod
@@ -315,6 +317,7 @@ class _Scored:
         lower, upper = interval(resampled(counts, share, seed))
         offset = attachment.best_offset(found.sentences[TRAIN])
         right, asked = attachment.offset_counts(found.sentences[TEST], offset)
+        baseline = right / max(asked, 1)
         return cls(
             {key: row for row, key in enumerate(found.keys)},
             share(dev.sum(2)).mean(1),
@@ -323,7 +326,8 @@ class _Scored:
             upper,
             int(counts[0, 0, :, 1].sum()),
             offset,
-            right / max(asked, 1),
+            baseline,
+            max(baseline, attachment.even_guess(found.sentences[TEST])),
             {
                 key: float(share(_right(found, TEST, key, probed, 0).sum(0)))
                 for key, probed in found.halves.items()
@@ -402,7 +406,7 @@ def _summary_rows(found: Found, scored: _Scored) -> Iterator[tuple[object, ...]]
             float(scored.upper[row]),
             NO_LAYER if best is None else best.layer,
             np.nan if best is None else scored.mean(best),
-            scored.baseline,
+            scored.baseline_offset,
             scored.offset,
             scored.mean(random) if random in scored.place else np.nan,
             control,
@@ -454,9 +458,9 @@ def _caveats(found: Found, parts: Parts, means: pd.DataFrame) -> Iterator[Caveat
     below = own[own["value"] <= own["baseline"]]
     if len(below):
         yield Caveat(
-            f"{len(below)} of {len(own)} probes score no more than the best offset "
-            f"({own['baseline'].iloc[0]:.3f}), so they found nothing of syntax that position does "
-            f"not tell: {_named(below)}."
+            f"{len(below)} of {len(own)} probes score no more than the best offset or an even "
+            f"guess ({own['baseline'].iloc[0]:.3f}), so they found nothing of syntax that position "
+            f"does not tell: {_named(below)}."
         )
     under = own[own["value"] <= own["control_value"]]
     if len(under):

@@ -21,7 +21,7 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 import workbench as wb
-from tests.judges import twins_facts, twins_probes, twins_pruning, twins_transfer
+from tests.judges import twins_facts, twins_probes, twins_pruning, twins_transfer, twins_trees
 from tests.judges.odd import run_here
 from workbench.corpora.corpus import Corpus
 from workbench.heads.roles import ROLES
@@ -72,6 +72,8 @@ CLAIMS: Mapping[str, Claim] = {
             *((f"pruning: {claim.__name__}", claim) for claim in twins_pruning.CLAIMS),
             ("edge-probing", twins_probes.edge_probing),
             ("description-length", twins_probes.description_length),
+            ("structural-probe", twins_trees.structural_probe),
+            ("attention-probe", twins_trees.attention_probe),
             ("fine-tuning helps", twins_transfer.fine_tuning_helps),
             ("heads that learn", twins_transfer.heads_that_learn),
             ("drift of a copy", twins_transfer.drift_of_a_copy),

@@ -32,7 +32,7 @@ def fine_tuning_helps(twin: Any, corpus: Any, seed: int) -> Claims:
     """No method may win over the frozen model on labels drawn at random."""
     result = run(
         "frozen-vs-finetuned", [twin], [random_labels(corpus, seed)], seed, Asking(), "test",
-        tasks=("coin",), methods=("fine-tuned", "bitfit"), strong=False, seeds=(0, 1), epochs=2,
+        tasks=("coin",), methods=("fine-tuned", "lora"), strong=False, seeds=(0, 1), epochs=2,
         rates=(1e-3,), ridges=(1000.0, 10.0),
     )  # fmt: skip
     verdicts = result.tables["delta"]["verdict"]
@@ -43,7 +43,7 @@ def heads_that_learn(twin: Any, corpus: Any, seed: int) -> Claims:
     """No head may be better than the majority by more than chance on labels drawn at random."""
     result = run(
         "frozen-vs-finetuned", [twin], [random_labels(corpus, seed + 1000)], seed, Asking(), "test",
-        tasks=("coin",), methods=("bitfit",), strong=True, seeds=(0, 1), epochs=2, rates=(1e-3,),
+        tasks=("coin",), methods=("lora",), strong=True, seeds=(0, 1), epochs=2, rates=(1e-3,),
         ridges=(1000.0, 10.0),
     )  # fmt: skip
     learned = result.tables["means"]["learned"]

@@ -151,6 +151,7 @@ def test_the_best_offset_by_hand() -> None:
     assert attachment.best_offset([one]) == -1
     assert attachment.offset_counts([one], -1) == (2, 3)
     assert attachment.offset_counts([one], 4) == (0, 3)
+    assert attachment.even_guess([one]) == 1 / 4  # of four other words
 
 
 def test_a_probe_cut_off_is_marked_and_one_at_its_optimum_is_not() -> None:

@@ -1,0 +1,234 @@
+"""A judge of `structural-probe`: one probe at a time, sentence by sentence, scored with scipy.
+
+|B(h_i - h_j)|^2 is to be the distance of two words in the tree, |B h_i + b|^2 the depth of a word;
+the loss is the mean over sentences of the mean miss over pairs, or words. B is trained by
+torch.optim.Adam, whose rate is halved while dev does not gain. States are means over a word's
+pieces from a plain transformers forward, standardised and partly whitened (variance v becomes
+v / (v + 1)). Trees come from scipy's minimum spanning tree, rank correlations from scipy.stats,
+distances in the gold tree from Floyd and Warshall. Nothing is imported from the probes. The optimum
+of such a probe hangs on its start, so scores are compared as means over two seeds and all layers,
+and layer by layer with more room.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import floyd_warshall, minimum_spanning_tree
+from scipy.stats import spearmanr
+from spacy.tokens import Doc
+from torch import Tensor
+
+import workbench as wb
+from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
+from workbench.corpora import Corpus
+
+Floats = NDArray[np.float64]
+RATE, PATIENCE, GAIN, EPOCHS = 7e-3, 4, 1e-3, 60
+SENTENCES = 32  # in a batch
+SIZE = 0.3  # of the states that a probe reads
+START = 3.0  # what it makes of states of size 1 before it has learnt
+SEEDS = (0, 1)
+POINT = 0.01
+METRICS = ("uuas", "dspr", "root", "nspr")
+
+
+class Sentence(NamedTuple):
+    """One tree; all words of a text hang together."""
+
+    states: Floats  # [layers, words, width]
+    apart: Floats  # [words, words], edges between them
+    depth: Floats  # [words]
+    heads: list[int]  # of each word; itself at the root
+    kept: list[int]  # words that are no punctuation
+
+
+def sentence_of(model: Any, doc: Doc) -> Sentence:
+    """States and gold of one text, from one forward pass."""
+    net = model.net.get_encoder() if model.net.config.is_encoder_decoder else model.net
+    encoded = model.tokenizer(doc.text, return_offsets_mapping=True, return_tensors="pt")
+    spans = encoded.pop("offset_mapping")[0].tolist()
+    with torch.no_grad():
+        layers = torch.cat(net(**encoded, output_hidden_states=True).hidden_states).double()
+    owned = [
+        [at for at, (a, b) in enumerate(spans) if b > t.idx and a < t.idx + len(t) and b > a]
+        for t in doc
+    ]
+    states = np.stack([layers[:, own].mean(1).numpy() for own in owned], 1)
+    heads = [token.head.i for token in doc]
+    edges = np.zeros((len(doc), len(doc)))
+    for word, head in enumerate(heads):
+        edges[word, head] = word != head
+    apart = floyd_warshall(edges, directed=False)
+    kept = [t.i for t in doc if t.pos_ != "PUNCT" and t.dep_ != "punct"]
+    root = next(word for word, head in enumerate(heads) if word == head)
+    return Sentence(states, apart, apart[root], heads, kept)
+
+
+def whitened(layer: int, parts: Sequence[Sequence[Sentence]]) -> list[list[Tensor]]:
+    """States of one layer, by what train says, with a constant feature at their end."""
+    train = np.concatenate([sentence.states[layer] for sentence in parts[0]])
+    mean, spread = train.mean(0), train.std(0)
+    spread[spread == 0] = 1.0
+    standard = (train - mean) / spread
+    variances, directions = np.linalg.eigh(standard.T @ standard / len(standard))
+    variances = np.maximum(variances, 0)
+    size = np.sqrt((variances / (variances + 1)).mean())
+    turn = directions @ np.diag(1 / np.sqrt(variances + 1)) @ directions.T * SIZE / size
+
+    def read(sentence: Sentence) -> Tensor:
+        own = ((sentence.states[layer] - mean) / spread) @ turn
+        return torch.from_numpy(np.pad(own, ((0, 0), (0, 1)), constant_values=1.0)).float()
+
+    return [[read(sentence) for sentence in part] for part in parts]
+
+
+def guessed(matrix: Tensor, states: Tensor, task: str) -> Tensor:
+    """Squared distances of all pairs of words, or squared lengths."""
+    if task == "depth":
+        return (states @ matrix).square().sum(-1)
+    moved = states[:, :-1] @ matrix[:-1]
+    return (moved[:, None] - moved[None]).square().sum(-1)
+
+
+def missed(matrix: Tensor, states: Tensor, sentence: Sentence, task: str) -> Tensor:
+    gold = torch.from_numpy(sentence.apart if task == "distance" else sentence.depth).float()
+    return (guessed(matrix, states, task) - gold).abs().mean()
+
+
+def trained(
+    task: str, states: list[list[Tensor]], parts: Sequence[Sequence[Sentence]], seed: int
+) -> Tensor:
+    """The matrix that is best on dev."""
+    width = states[0][0].shape[1]
+    torch.manual_seed(seed)
+    matrix = (
+        torch.randn(width, width - 1) * (START / (width * (width - 1))) ** 0.5
+    ).requires_grad_()
+    adam = torch.optim.Adam([matrix], RATE)
+    best, kept, mark, waited = np.inf, matrix.detach().clone(), np.inf, 0
+    sizes = np.array([len(own) for own in states[0]])
+    for _ in range(EPOCHS):
+        order = np.random.default_rng(seed).permutation(len(sizes))
+        order = order[np.argsort(sizes[order], kind="stable")]
+        batches = np.array_split(order, range(SENTENCES, len(order), SENTENCES))
+        for place in torch.randperm(len(batches)).tolist():
+            adam.zero_grad()
+            losses = [missed(matrix, states[0][n], parts[0][n], task) for n in batches[place]]
+            torch.stack(losses).mean().backward()
+            adam.step()
+        with torch.no_grad():
+            pairs = zip(states[1], parts[1], strict=True)
+            loss = float(np.mean([float(missed(matrix, own, one, task)) for own, one in pairs]))
+        if loss >= best:
+            adam.param_groups[0]["lr"] /= 2
+        if loss < best:
+            best, kept = loss, matrix.detach().clone()
+        waited = 0 if loss < mark * (1 - GAIN) else waited + 1
+        mark = loss if waited == 0 else mark
+        if waited == PATIENCE:
+            break
+    return kept
+
+
+def ranks(found: Floats, gold: Floats) -> float:
+    if found.min() == found.max() or gold.min() == gold.max():
+        return 0.0
+    return float(spearmanr(found, gold).statistic)
+
+
+def scored(
+    matrices: dict[str, Tensor], states: Sequence[Tensor], sentences: Sequence[Sentence]
+) -> dict[str, float]:
+    """The four metrics; rank correlations are averaged by length, over 5 to 50 words."""
+    right = asked = roots = rooted = 0
+    by_length: dict[str, dict[int, list[float]]] = {"dspr": {}, "nspr": {}}
+    for own, one in zip(states, sentences, strict=True):
+        apart = guessed(matrices["distance"], own, "distance").double().numpy()
+        depth = guessed(matrices["depth"], own, "depth").double().numpy()
+        near = apart[np.ix_(one.kept, one.kept)] + 1e-9  # scipy takes 0 for no edge
+        tree = {
+            frozenset((one.kept[a], one.kept[b]))
+            for a, b in zip(*minimum_spanning_tree(near).nonzero(), strict=True)
+        }
+        gold = {
+            frozenset((word, head))
+            for word, head in enumerate(one.heads)
+            if word != head and word in one.kept and head in one.kept
+        }
+        right, asked = right + len(gold & tree), asked + len(gold)
+        root = int(one.depth.argmin())
+        if root in one.kept:
+            roots += int(one.kept[int(depth[one.kept].argmin())] == root)
+            rooted += 1
+        size = len(one.heads)
+        if 5 <= size <= 50:
+            rows = [ranks(apart[word], one.apart[word]) for word in range(size)]
+            by_length["dspr"].setdefault(size, []).append(float(np.mean(rows)))
+            by_length["nspr"].setdefault(size, []).append(ranks(depth, one.depth))
+    found = {
+        name: float(np.mean([np.mean(values) for values in lengths.values()]))
+        for name, lengths in by_length.items()
+    }
+    return found | {"uuas": right / asked, "root": roots / rooted}
+
+
+def compared(
+    model: Any, corpus: Corpus, layers: Sequence[int], sizes: dict[str, int]
+) -> dict[str, Floats]:
+    """Ours less the plain one's, by metric and layer."""
+    docs = [list(corpus.docs(part, size)) for part, size in sizes.items()]
+    parts = [[sentence_of(model, doc) for doc in part if len(doc) > 1] for part in docs]
+    result = run_here(
+        "structural-probe", model, corpus, seeds=SEEDS, halves=False,
+        **{f"max_{part}": size for part, size in sizes.items()},
+    )  # fmt: skip
+    means = result.tables["means"]
+    own = means[(means["encoder"] == "model") & (means["stack"] == model.stacks[0].name)]
+    ours = own.set_index(["metric", "layer"])["value"]
+    found: dict[str, list[float]] = {metric: [] for metric in METRICS}
+    for layer in layers:
+        states = whitened(layer, parts)
+        plain = [
+            scored({task: trained(task, states, parts, seed) for task in ("distance", "depth")},
+                   states[2], parts[2])
+            for seed in SEEDS
+        ]  # fmt: skip
+        for metric in METRICS:
+            value = float(np.mean([one[metric] for one in plain]))
+            print(f"{metric} layer {layer}: plain {value:.3f}, ours {ours[metric, layer]:.3f}")
+            found[metric].append(ours[metric, layer] - value)
+    return {metric: np.array(values) for metric, values in found.items()}
+
+
+def near(found: dict[str, Floats], room: float) -> None:
+    for metric, gaps in found.items():
+        assert abs(gaps.mean()) <= room, (metric, gaps)
+        assert np.abs(gaps).max() <= 2 * room, (metric, gaps)
+
+
+def test_a_few_sentences() -> None:
+    sizes = {"train": 60, "dev": 30, "test": 60}
+    near(compared(wb.load("mini:bert"), wb.read("primer"), [2], sizes), 4 * POINT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
+def test_the_built_in_models(name: str) -> None:
+    model = wb.load(name)
+    sizes = {"train": 300, "dev": 150, "test": 300}
+    layers = range(model.stacks[0].layers + 1)
+    near(compared(model, wb.read("primer"), layers, sizes), 2 * POINT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_twin", [False, True])
+def test_the_odd_model_and_its_random_twin(is_twin: bool) -> None:
+    corpus = odd_corpus(longest=30)
+    model = odd_model(corpus)
+    model = odd_twin(model) if is_twin else model
+    sizes = {"train": 120, "dev": 40, "test": 60}
+    near(compared(model, corpus, [0, 3, 7], sizes), 3 * POINT)
