@@ -22,12 +22,13 @@ class Effort:
     targets: int | None  # of a task, to train on at most; None for all
     seeds: tuple[int, ...]
     epochs: int  # maximum
+    patience: int  # epochs without gain before a probe stops
 
 
 PRESETS: dict[PresetName, Effort] = {
-    "quick": Effort(300, (0,), 15),
-    "standard": Effort(1500, (0, 1), 60),
-    "full": Effort(None, (0, 1, 2), 200),
+    "quick": Effort(300, (0,), 15, 3),
+    "standard": Effort(1500, (0, 1), 60, 4),
+    "full": Effort(None, (0, 1, 2), 200, 8),
 }
 
 
@@ -36,9 +37,9 @@ class EdgeProbing(SplitSettings):
 
     preset: PresetName = Field(
         "standard",
-        description="Targets, seeds and epochs together. quick: 300 targets, one seed, 15 epochs, "
-        "marked as rough; standard: 1,500 targets, two seeds, 60 epochs; full: every target, three "
-        "seeds, 200 epochs. The run logs its estimated time before it trains.",
+        description="Targets, seeds, epochs and patience together. quick: 300 targets, one seed, "
+        "15 epochs, marked as rough; standard: 1,500 targets, two seeds, 60 epochs; full: every "
+        "target, three seeds, 200 epochs. The run logs its estimated time before it trains.",
     )
     tasks: tuple[str, ...] = Field(
         (), description="Tasks, by name or by the corpus' layer (default: all the corpus has)."
@@ -79,13 +80,25 @@ class EdgeProbing(SplitSettings):
     )
     hidden: int = Field(256, ge=1, le=8192, description="Width of the edge probe and of the MLP.")
     rate: float = Field(
-        3e-3, gt=0, le=1, description="Learning rate, halved after an epoch without gain."
+        3e-3,
+        gt=0,
+        le=1,
+        description="Learning rate, halved when half of the patience has brought no gain.",
     )
-    batch: int = Field(512, ge=1, le=65_536, description="Targets in a step.")
+    batch: int = Field(
+        512,
+        ge=1,
+        le=65_536,
+        description="Maximum number of targets in a step; fewer where there are few.",
+    )
     epochs: int | None = Field(
         None, ge=1, le=1000, description="Maximum number of epochs (default: the preset's)."
     )
-    patience: int = Field(3, ge=1, description="Epochs without gain before a probe stops.")
+    patience: int | None = Field(
+        None,
+        ge=1,
+        description="Epochs without gain before a probe stops (default: the preset's).",
+    )
     random: bool = Field(True, description="Also probe the model with random weights.")
     vectors: str = Field(
         "", description="File of static vectors for a baseline (default: counted from train)."
@@ -106,6 +119,7 @@ class EdgeProbing(SplitSettings):
             preset.targets if self.targets is None else self.targets,
             self.seeds or preset.seeds,
             preset.epochs if self.epochs is None else self.epochs,
+            preset.patience if self.patience is None else self.patience,
         )
 
     @field_validator("shares")

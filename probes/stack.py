@@ -36,6 +36,7 @@ from probes.learning import Learning, Parameters
 from workbench.errors import WorkbenchError
 
 MIXING = 10.0  # times the rate, for scores of layers: else few steps leave every mix a mean
+SMALLEST, AN_EPOCH = 16, 48  # targets in a batch at least, and steps in an epoch, about
 # numbers in the largest tensor, the batch or the probes' own: what a CPU's cache holds, about
 AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}
 Told = Callable[[int, int], object]  # probes done, of so many
@@ -56,7 +57,7 @@ class Schedule:
     rate: float = 3e-3
     batch: int = 512  # targets; fewer where there are few
     epochs: int = 20
-    patience: int = 3  # epochs without gain before a probe stops; after each its rate is halved
+    patience: int = 4  # epochs without gain before a probe stops; after half of them, a lower rate
     gain: float = 1e-3  # of the score, or a share of the loss; less is none
     by_loss: bool = False  # dev's loss judges an epoch, not its score
 
@@ -313,7 +314,8 @@ def _train(
         unit = before.abs().nan_to_num(posinf=0.0) if schedule.by_loss else 1.0
         worth = score > before + schedule.gain * unit
         mark[now.places[worth]] = score[worth]
-        now.judged(score, loss, worth, schedule.patience, epoch)
+        slower = ~worth & ((now.since + 1) % max(1, schedule.patience // 2) == 0)
+        now.judged(score, loss, worth, schedule.patience, epoch, slower)
         told(len(asked) - len(now))
         if not len(now):
             break
@@ -345,7 +347,7 @@ def _judged(
 
 def batch_size(number: int, schedule: Schedule) -> int:
     """Targets a step: fewer where there are few, so that there are steps enough."""
-    return max(1, min(schedule.batch, max(16, number // 16)))
+    return max(1, min(schedule.batch, max(SMALLEST, number // AN_EPOCH)))
 
 
 def reads_of(probes: Sequence[Probe], sources: int, device: torch.device) -> Reads:

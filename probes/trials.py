@@ -193,7 +193,8 @@ def _trained(
         return dict.fromkeys(stack.seeds, ridge(bank, stack.probes, task.train, task.dev))
     kind, hidden = stack.kind, settings.hidden
     learnt = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
-    schedule = Schedule(settings.rate, settings.batch, settings.effort.epochs, settings.patience)
+    effort = settings.effort
+    schedule = Schedule(settings.rate, settings.batch, effort.epochs, effort.patience)
     if kind != "linear":
         return train_seeds(kind, hidden, bank, stack.probes, learnt, task.dev, schedule, told)
     alone = [probe for probe in stack.probes if len(probe.sources) == 1]

@@ -197,7 +197,7 @@ def test_linear_probes_are_at_most_a_point_under_scikit_learn(name: str, large: 
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "odd", "odd@random"])
 def test_edge_probes_are_as_good_as_plain_ones(name: str) -> None:
     model, corpus = cases(name, True)
-    found = ours(model, corpus, ("pos", "dependencies"), LARGE, probes=("edge",), seeds=(0, 1, 2))
+    found = ours(model, corpus, ("pos", "dependencies"), LARGE, probes=("edge",), preset="full")
     for task, sides in (("pos", 1), ("dependencies", 2)):
         targets = Targets(model, corpus, task, LARGE)
         layers = range(len(targets.inputs["train"]))
