@@ -213,15 +213,29 @@ def test_dev_and_test_stay_when_the_corpus_grows() -> None:
 
 
 def test_generation_is_quick() -> None:
-    """Processor time, best of five: other work on the machine is not the generator's doing."""
-    corpus = read("primer:size=4000")
-    rates = []
+    """Against building the same Docs from what is known already, which takes a fifth of the time.
+
+    Processor time, best of five each: other work on the machine is not the generator's doing.
+    """
+    corpus = read("primer:size=2000")
+    known = list(corpus.docs("train"))
+    generated, built = [], []
     for _ in range(5):
         start = time.process_time()
-        told = sum(1 for _ in corpus.docs("train"))
-        rates.append(told / (time.process_time() - start))
-    print(f"\n{max(rates):,.0f} sentences a second, as Docs with all layers")
-    assert max(rates) >= 5000
+        assert sum(1 for _ in corpus.docs("train")) == len(known)
+        generated.append(time.process_time() - start)
+        start = time.process_time()
+        for doc in known:
+            Doc(
+                doc.vocab,
+                words=[token.text for token in doc],
+                heads=[token.head.i for token in doc],
+                deps=[token.dep_ for token in doc],
+                pos=[token.pos_ for token in doc],
+            )
+        built.append(time.process_time() - start)
+    print(f"\n{len(known) / min(generated):,.0f} sentences a second, as Docs with all layers")
+    assert min(generated) < 7 * min(built)
 
 
 def test_sentences_of_a_story_know_their_place() -> None:

@@ -103,7 +103,7 @@ def counted(model: Any, corpus: Corpus, limit: int, is_causal: bool) -> Counts:
                         for offset in OFFSETS:
                             counts.add(("rule", *question, offset), partner - word == offset)
                 for word, given in rows.items():
-                    ends = max(special[word])
+                    ends = max(special[word], default=0)  # a causal model's may come later
                     seen = {p: w for p, w in special[word].items()
                             if not is_causal or p <= last[word]}  # fmt: skip
                     before = [w for p, w in special[word].items() if p < last[word]]

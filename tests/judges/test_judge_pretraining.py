@@ -19,7 +19,8 @@ from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
 from workbench.experiment import EXPERIMENTS, Asked, Inputs
 
-DRAWS = 2000
+DRAWS = 4000
+ROOM = 0.02  # of the level of a percentile: of 1,000 draws, the 2.5th one is the 1st to 4.5th
 TEXTS = 60
 
 
@@ -99,6 +100,12 @@ NAMES = {"mlm": ("bert-masked", "plain"), "ltr": ("gpt-causal", "plain"),
          "ltr+lstm": ("gpt-causal", "lstm")}  # fmt: skip
 
 
+def is_percentile(value: float, draws: np.ndarray, percent: float) -> bool:
+    """Whether as many draws lie under it; few units make few distinct draws, so by their ranks."""
+    under, up_to = (draws < value - 1e-9).mean(), (draws <= value + 1e-9).mean()
+    return bool(under <= percent / 100 + ROOM and up_to >= percent / 100 - ROOM)
+
+
 def judge(tables: Any, right: dict[str, np.ndarray], pretrainings: tuple[int, ...]) -> None:
     random = np.random.default_rng(3)
 
@@ -108,19 +115,18 @@ def judge(tables: Any, right: dict[str, np.ndarray], pretrainings: tuple[int, ..
         return every if len(pretrainings) > 1 else every.swapaxes(0, 1)  # [units, inner, texts]
 
     def same(row: Any, change: np.ndarray, names: Sequence[str]) -> None:
-        lower, upper = np.percentile(change, [2.5, 97.5])
+        lower, upper, p_value = (row[name] for name in names)
+        assert is_percentile(lower, change, 2.5), (lower, row["arm"], row["size"])
+        assert is_percentile(upper, change, 97.5), (upper, row["arm"], row["size"])
         p = min(1.0, 2 * min((change <= 0).mean(), (change >= 0).mean()))
-        wanted = (lower, upper, p)
-        for name, value, near in zip(names, wanted, (0.03, 0.03, 0.06), strict=True):
-            assert row[name] == pytest.approx(value, abs=near), (name, row["arm"], row["size"])
+        assert p_value == pytest.approx(p, abs=0.06), (row["arm"], row["size"])
 
     won = ("delta_lower", "delta_upper", "p_value")
     for _, row in tables["table"].iterrows():
         own = of(row["arm"], row["size"])
         assert row["value"] == pytest.approx(own.mean(), abs=1e-12)
-        lower, upper = np.percentile(gain(own, np.zeros_like(own), random), [2.5, 97.5])
-        assert row["lower"] == pytest.approx(lower, abs=0.03)
-        assert row["upper"] == pytest.approx(upper, abs=0.03)
+        means = gain(own, np.zeros_like(own), random)
+        assert is_percentile(row["lower"], means, 2.5) and is_percentile(row["upper"], means, 97.5)
         if row["arm"] == "mlm":
             assert np.isnan(row["delta"])
             continue

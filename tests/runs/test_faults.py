@@ -330,19 +330,26 @@ def test_a_clock_that_jumps_back(asking: Asking, monkeypatch: pytest.MonkeyPatch
     assert len(all_runs()) == 1 and [e["kind"] for e in launch.follow(run)][-1] == "state"
 
 
-def test_ten_thousand_runs_are_listed_within_a_second(place: Path) -> None:
+def test_ten_thousand_runs_are_listed_in_little_more_than_it_takes_to_read_them(
+    place: Path,
+) -> None:
     text = json.dumps(status.asdict(status.Status("done", "steps", created="2026-01-01")))
     for number in range(10_000):
         folder = place / f"steps-{number:016}"
         folder.mkdir(parents=True)
         (folder / status.FILE).write_text(text.replace("2026", f"{number:05}"))
-    took = []
+    listed, read = [], []
     for _ in range(3):
         clock = time.perf_counter()
         found = all_runs()
-        took.append(time.perf_counter() - clock)
-    assert len(found) == 10_000 and found[0][0].name.endswith("9999")
-    assert min(took) < 1
+        listed.append(time.perf_counter() - clock)
+        clock = time.perf_counter()
+        plain = [
+            json.loads((folder / status.FILE).read_text()) for folder in sorted(place.iterdir())
+        ]
+        read.append(time.perf_counter() - clock)
+    assert len(found) == len(plain) == 10_000 and found[0][0].name.endswith("9999")
+    assert min(listed) < 2 * min(read)
 
 
 # --- the experiment -------------------------------------------------------------------------------
