@@ -95,7 +95,7 @@ def _scores(
     causal: bool,
 ) -> Tensor:
     """What goes into the softmax.  # [batch, heads, queries, keys]"""
-    scores = query @ _repeated(key, query).transpose(-1, -2) * scale
+    scores = (query * scale) @ _repeated(key, query).transpose(-1, -2)
     if position_bias is not None:
         scores = scores + position_bias
     lowest = torch.finfo(scores.dtype).min
@@ -103,4 +103,4 @@ def _scores(
         mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
     if mask is None:
         return scores
-    return scores.masked_fill(~mask, lowest) if mask.dtype == torch.bool else scores + mask
+    return scores.masked_fill_(~mask, lowest) if mask.dtype == torch.bool else scores + mask
