@@ -514,5 +514,5 @@ EXPERIMENT = Experiment(
     layers=("dependencies",),
     split="held-out",
     figures="workbench.view.attachment:FIGURES",
-    version=3,
+    version=2,
 )

@@ -58,7 +58,7 @@ class Schedule:
     batch: int = 512  # targets; fewer where there are few
     epochs: int = 20
     patience: int = 4  # epochs without gain before a probe stops; after half of them, a lower rate
-    gain: float = 1e-3  # of the score, or a share of the loss; less is none
+    gain: float = 2e-3  # of the score, or a share of the loss; less is none
     by_loss: bool = False  # dev's loss judges an epoch, not its score
 
 
