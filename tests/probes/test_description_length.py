@@ -147,7 +147,7 @@ def by_hand(bank: Bank, layer: int, learnt: Data, dev: Data, ends: Sequence[int]
         used = [own[name] for name in ("first", "first_bias", "out", "out_bias")]
         adam = torch.optim.Adam(used, lr=FEW.rate)
         order = torch.Generator().manual_seed(5)
-        least, best, mark = math.inf, own, math.inf
+        least, best, mark, waited = math.inf, own, math.inf, 0
         for _ in range(FEW.epochs):
             for places in torch.split(torch.randperm(first, generator=order), 16):
                 adam.zero_grad()
@@ -158,9 +158,11 @@ def by_hand(bank: Bank, layer: int, learnt: Data, dev: Data, ends: Sequence[int]
                 least = loss
                 best = {name: value.detach().clone() for name, value in own.items()}
             if loss < mark * (1 - FEW.gain):
-                mark = loss
+                mark, waited = loss, 0
             else:
-                adam.param_groups[0]["lr"] /= 2
+                waited += 1
+                if waited % (FEW.patience // 2) == 0:
+                    adam.param_groups[0]["lr"] /= 2
         block = learnt.take(torch.arange(first, last))
         found[first:last] = nats(best, block).detach()
     return found
