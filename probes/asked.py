@@ -39,7 +39,8 @@ class EdgeProbing(SplitSettings):
         "standard",
         description="Targets, seeds, epochs and patience together. quick: 300 targets, one seed, "
         "15 epochs, marked as rough; standard: 1,500 targets, one seed, 60 epochs, so intervals "
-        "are over sentences; full: every target, three seeds, 200 epochs. The run logs its estimated time before it trains.",
+        "are over sentences; full: every target, three seeds, 200 epochs. The run logs its "
+        "estimated time before it trains.",
     )
     tasks: tuple[str, ...] = Field(
         (), description="Tasks, by name or by the corpus' layer (default: all the corpus has)."
