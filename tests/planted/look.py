@@ -33,21 +33,35 @@ def run(planted: Planted, pieces: Sequence[Sequence[str]], side: str = "right") 
 
 def weights(planted: Planted, pieces: Sequence[Sequence[str]], head: str) -> list[Tensor]:
     """The attention of one head on each text, padding cut off.  # [pieces, pieces] each"""
-    layer, place = planted.heads[head]
-    batches = [pieces[at : at + 50] for at in range(0, len(pieces), 50)]
-    maps = [found for batch in batches for found in run(planted, batch).attentions[layer][:, place]]
-    return [
-        found[: len(text), : len(text)].float() for found, text in zip(maps, pieces, strict=True)
-    ]
+    return [seen[head] for seen in maps(planted, pieces)]
 
 
-def least(planted: Planted, pieces: Sequence[Sequence[str]], head: str) -> float:
-    """The smallest weight that any piece of any text has on the place it should look at."""
+def maps(planted: Planted, pieces: Sequence[Sequence[str]]) -> list[dict[str, Tensor]]:
+    """The attention of every planted head on each text, padding cut off; one pass for all."""
     found = []
-    for text, seen in zip(pieces, weights(planted, pieces, head), strict=True):
-        for at, target in enumerate(planted.expected(head, text)):
-            found.append(float(seen[at, target]))
-    return min(found)
+    for at in range(0, len(pieces), 50):
+        batch = pieces[at : at + 50]
+        attentions = run(planted, batch).attentions
+        for row, text in enumerate(batch):
+            own = {
+                head: attentions[layer][row, place, : len(text), : len(text)].float()
+                for head, (layer, place) in planted.heads.items()
+            }
+            found.append(own)
+    return found
+
+
+def least(planted: Planted, pieces: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Of each planted head, the smallest weight of any piece on the place it should look at."""
+    seen = maps(planted, pieces)
+    found = {}
+    for head in planted.rules:
+        each = [
+            own[head][range(len(text)), planted.expected(head, text)].min()
+            for text, own in zip(pieces, seen, strict=True)
+        ]
+        found[head] = float(min(each))
+    return found
 
 
 def random_pieces(planted: Planted, length: int, seed: int) -> list[str]:

@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 
 from tests.planted import bert, gpt2, scores
 from tests.planted.answers import between_words
-from tests.planted.look import BUILDERS, eager, weights
+from tests.planted.look import BUILDERS, eager, maps
 from tests.planted.model import Planted
 from tests.planted.words import Lexicon, lexicon, obeys, planted_docs
 from workbench.corpora import read
@@ -44,8 +44,9 @@ def test_answers_for_whole_words_are_what_the_weights_add_up_to(name: str) -> No
     for doc in docs:
         pieces = planted.pieces(doc)
         owners = planted.tokenizer(doc.text).word_ids()
+        (of_heads,) = maps(planted, [pieces])
         for head in planted.rules:
-            (seen,) = weights(planted, [pieces], head)
+            seen = of_heads[head]
             shares = between_words(planted.expected(head, pieces), owners)
             halves += sum(0.5 in share.values() for share in shares)
             for word, share in enumerate(shares):

@@ -78,11 +78,7 @@ class Lexicon:
 @cache
 def lexicon(split: bool = False) -> Lexicon:
     """The primer's words; with `split`, plural nouns in -(e)s are their lemma and an ending."""
-    seen: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for doc in read("primer").docs("train"):
-        for token in doc:
-            if _is_one_piece(token.text):
-                seen[token.text][token.pos_, token.lemma_] += 1
+    seen = _seen()
     counts = {word: tags.total() for word, tags in seen.items()}
     mostly = {word: tags.most_common(1)[0][0] for word, tags in seen.items()}
     kinds = {word: kind for word, (kind, _) in mostly.items()}
@@ -92,6 +88,17 @@ def lexicon(split: bool = False) -> Lexicon:
         if split and nouns and (ending := word.removeprefix(lemma)) in {"s", "es"}:
             splits[word] = (lemma, ending)
     return Lexicon(kinds, counts, splits)
+
+
+@cache
+def _seen() -> Mapping[str, Counter[tuple[str, str]]]:
+    """How often each word of the primer comes as each part of speech and lemma."""
+    seen: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for doc in read("primer").docs("train"):
+        for token in doc:
+            if _is_one_piece(token.text):
+                seen[token.text][token.pos_, token.lemma_] += 1
+    return seen
 
 
 def _is_one_piece(word: str) -> bool:
