@@ -30,7 +30,17 @@ from workbench.experiment import (
 from workbench.files import written_whole
 
 Mood = Literal[
-    "well", "raises", "segfaults", "exits", "leaves", "prints", "no memory", "warns", "deaf", "numb"
+    "well",
+    "raises",
+    "segfaults",
+    "exits",
+    "leaves",
+    "prints",
+    "no memory",
+    "warns",
+    "deaf",
+    "numb",
+    "broken off",
 ]
 
 
@@ -120,6 +130,14 @@ def _numb(progress: Progress) -> None:
     time.sleep(600)
 
 
+def _broken_off(progress: Progress) -> None:
+    """An import that the signal ends halfway says that it failed, not why."""
+    try:
+        _numb(progress)
+    except BaseException:
+        raise ImportError("halfway") from None
+
+
 MOODS = {
     "well": lambda progress: None,
     "raises": _raises,
@@ -131,6 +149,7 @@ MOODS = {
     "warns": _warns,
     "deaf": _deaf,
     "numb": _numb,
+    "broken off": _broken_off,
 }
 EXPERIMENT = Experiment(
     name="steps",

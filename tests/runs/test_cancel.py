@@ -34,8 +34,9 @@ def asleep(asked: Spec) -> Run:
     return run
 
 
-def test_a_running_run_ends_at_once_and_says_so(asking: Asking) -> None:
-    run = asleep(asking(mood="numb"))
+@pytest.mark.parametrize("mood", ["numb", "broken off"])
+def test_a_running_run_ends_at_once_and_says_so(mood: str, asking: Asking) -> None:
+    run = asleep(asking(mood=mood))
     clock = time.monotonic()
     assert cancel(run).state == "cancelled" == run.status.state
     assert time.monotonic() - clock < 3 and not locks.is_held(run.path / status.LOCK)

@@ -68,6 +68,9 @@ def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -
         lines = tuple(traceback.format_exc().rstrip().splitlines())
         for line in lines:
             told.log(line)
+        if (told.folder / status.CANCEL).exists():  # the signal broke an import off halfway
+            _unfinished(told, "cancelled")
+            return status.CODES["cancelled"]
         failure = Failure(
             f"{type(error).__name__}: {error}".rstrip(": ") + ".",
             remedy="This is a bug in the experiment or in Workbench; its log has the details.",
