@@ -37,7 +37,7 @@ def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> Hugging
         torch.manual_seed(seed)
         try:
             kind: Any = AutoModelForSequenceClassification
-            net: Any = kind.from_config(config)
+            net: Any = kind.from_config(config, trust_remote_code=False)
         except ValueError:
             raise WorkbenchError(
                 f"transformers has no classifier of the family {model.family}.",

@@ -3,24 +3,25 @@
 A folder is read from disk and nothing is fetched; a hub id is looked for in the cache, then on the
 hub. `REF@random` is the same architecture with fresh weights. Weights come from safetensors;
 pickled ones only where asked for, with a warning, and then without running any code in them. Code
-that comes with a model is never run.
+that comes with a model is never run, and its config is checked before anything is built
+(`checkpoint`).
 """
 
 import os
 import re
 import warnings
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedModel
+from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError, did_you_mean
-from workbench.models import pruned
+from workbench.models import checkpoint, pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import CLASSIFIER
 from workbench.models.references import RANDOM, located
@@ -35,7 +36,6 @@ from workbench.models.words import (
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
-T = TypeVar("T")
 _alone = RLock()  # transformers makes models on a device that it sets for all threads
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HEADS = (
@@ -79,13 +79,13 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     source = str(Path(source).expanduser()) if local else source
     if local:
         _require_tokenizer(Path(source))
-    config = _fetched(
-        lambda: AutoConfig.from_pretrained(source, local_files_only=local), source, local
-    )
+    config = checkpoint.read_config(source, local)
     told = pruned.manifest(Path(source)) if local else None
-    tokenizer = _fetched(
-        lambda: AutoTokenizer.from_pretrained(source, local_files_only=local), source, local
-    )
+    if not fresh and local:
+        _require_weights(source, pickled)
+    compared = Path(source) if local and not fresh and told is None else None
+    checkpoint.check_size(_built, config, source, compared)
+    tokenizer = checkpoint.read_tokenizer(source, local)
     if told is not None:
 
         def build(whole: PretrainedConfig) -> PreTrainedModel:
@@ -171,30 +171,46 @@ def _architecture(config: PretrainedConfig) -> Any:
 def _fresh(config: PretrainedConfig, seed: int) -> PreTrainedModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        kind = _architecture(config)
-        build: Any = AutoModel.from_config if kind is AutoModel else kind
-        net: PreTrainedModel = build(config)
-        return net
+        return _built(config)
+
+
+def _built(config: PretrainedConfig) -> PreTrainedModel:
+    kind = _architecture(config)
+    if kind is AutoModel:
+        kind = partial(AutoModel.from_config, trust_remote_code=False)
+    net: PreTrainedModel = kind(config)
+    return net
+
+
+def _require_weights(source: str, pickled: bool) -> None:
+    if not pickled and not list(Path(source).glob("*.safetensors")):
+        raise _no_safetensors(source)
 
 
 def _weights(source: str, config: PretrainedConfig, local: bool, pickled: bool) -> PreTrainedModel:
-    if local and not pickled and not list(Path(source).glob("*.safetensors")):
-        raise _no_safetensors(source)
     if pickled:
         warnings.warn(
             f"{source}: reading pickled weights; only their tensors are read.", stacklevel=3
         )
+    kind = _architecture(config)
+    own = {"trust_remote_code": False} if kind is AutoModel else {}
 
     def read() -> PreTrainedModel:
-        return _architecture(config).from_pretrained(  # type: ignore[no-any-return]
+        return kind.from_pretrained(  # type: ignore[no-any-return]
             source,
             config=config,
             local_files_only=local,
             use_safetensors=not pickled,
             weights_only=True,
+            **own,
         )
 
-    return _fetched(read, source, local)
+    try:
+        return checkpoint.opened(read, source, local)
+    except WorkbenchError as error:
+        if "safetensors" in error.what and not local:
+            raise _no_safetensors(source) from None
+        raise
 
 
 def _no_safetensors(source: str) -> WorkbenchError:
@@ -211,24 +227,3 @@ def _no_safetensors(source: str) -> WorkbenchError:
         remedy="Convert them with save_pretrained, or, if you trust them, ask for them with "
         "pickled=True (--pickled).",
     )
-
-
-def _fetched(read: Callable[[], T], source: str, local: bool) -> T:
-    """Run one of transformers' readers; whatever goes wrong is said in one way."""
-    try:
-        return read()
-    except WorkbenchError:
-        raise
-    except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if "safetensors" in first and not local:
-            raise _no_safetensors(source) from None
-        if local:
-            remedy = "The folder needs config.json, model.safetensors and the tokenizer's files."
-        else:
-            remedy = (
-                "Is the name right, and the network there? Offline, copy the model's files into a "
-                "folder and name that, or put them into the cache with: "
-                f"huggingface-cli download {source}"
-            )
-        raise WorkbenchError(f"cannot be loaded: {first}", where=source, remedy=remedy) from None

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 import transformers as hf
 from torch import nn
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError, listed
 from workbench.models.bilm import BiLM, load_trained
+from workbench.models.checkpoint import read_config
 from workbench.models.elmo_options import ElmoOptions
 from workbench.models.vectors import read_vectors
 from workbench.models.vocabulary_files import Words
@@ -80,7 +81,9 @@ def _gone_on(name: str, objective: str, folder: Path, progress: Progress) -> nn.
     with quietly():
         if objective == "replaced":
             return open_electra(folder)
-        net, told = auto.from_pretrained(folder, local_files_only=True, output_loading_info=True)
+        net, told = auto.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
+        )
     if told["missing_keys"]:
         lacking = listed(sorted(told["missing_keys"]))
         progress.warn(f"{folder} lacks {lacking}: drawn anew, to be learnt.")
@@ -128,7 +131,9 @@ def with_teacher(student: nn.Module, teacher: Path) -> Distilled:
 
 def _teacher(folder: Path) -> PreTrainedModel:
     with quietly():
-        net: Any = hf.AutoModelForMaskedLM.from_pretrained(folder, local_files_only=True)
+        net: Any = hf.AutoModelForMaskedLM.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
     found: PreTrainedModel = net.float()
     return found
 
@@ -171,11 +176,10 @@ def elmo_of(folder: Path | None, words: Words, size: Size, seed: int) -> BiLM:
 
 def _config(folder: Path) -> Any:
     try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
+        return read_config(str(folder), True)
+    except WorkbenchError as error:
         raise WorkbenchError(
-            f"there is no model to go on with: {first}",
-            where=str(folder),
+            f"there is no model to go on with: {error.what}",
+            where=error.where,
             remedy="Name a folder with config.json, model.safetensors and a tokenizer's files.",
         ) from None

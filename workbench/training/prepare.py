@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
+from workbench.models.checkpoint import read_tokenizer
 from workbench.models.vocabulary_files import Words, read_words, save_words
 from workbench.training.architectures import Size
 from workbench.training.distributed import Place
@@ -94,17 +95,13 @@ def text_hash(text: Text) -> str:
 def open_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """A tokenizer's folder, and nothing from a network."""
     try:
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True
-        )
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
+        return read_tokenizer(str(folder), True)
+    except WorkbenchError as error:
         raise WorkbenchError(
-            f"there is no tokenizer: {first}",
-            where=str(folder),
+            f"there is no tokenizer: {error.what}",
+            where=error.where,
             remedy="Name a folder that tokenizer.save_pretrained wrote.",
         ) from None
-    return found
 
 
 def _trained(

@@ -1,0 +1,179 @@
+"""What a checkpoint's files may do: nothing. Its code never runs, its numbers are checked first."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from workbench.errors import WorkbenchError
+from workbench.models.checkpoint import MODULES, check_size, read_config
+from workbench.models.loading import load
+from workbench.runs.apart import look
+from workbench.training.opening import own_objective
+from workbench.training.prepare import open_tokenizer
+from workbench.uploads.archives import unpack
+
+Folder = Callable[[str], Path]
+CODE = """
+from pathlib import Path
+Path({marker!r}).write_text("ran")
+from transformers import BertConfig, BertModel, BertTokenizerFast
+class Config(BertConfig):
+    model_type = "own-thing"
+class Model(BertModel):
+    config_class = Config
+class Tokenizer(BertTokenizerFast):
+    pass
+"""
+
+
+@pytest.fixture
+def copied(zoo_folder: Folder, tmp_path: Path) -> Path:
+    """A checkpoint that a test may spoil."""
+    return Path(shutil.copytree(zoo_folder("bert"), tmp_path / "checkpoint"))
+
+
+@pytest.fixture
+def hostile(copied: Path, tmp_path: Path) -> Path:
+    """A checkpoint whose own code writes the file `ran`."""
+    changed(copied, "config.json", model_type="own-thing", architectures=["Model"], auto_map={
+        "AutoConfig": "code.Config", "AutoModel": "code.Model",
+    })  # fmt: skip
+    changed(copied, "tokenizer_config.json", tokenizer_class="Tokenizer", auto_map={
+        "AutoTokenizer": ["code.Tokenizer", "code.Tokenizer"],
+    })  # fmt: skip
+    (copied / "code.py").write_text(CODE.format(marker=str(tmp_path / "ran")))
+    return copied
+
+
+def changed(folder: Path, name: str, **values: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+# --- its code -------------------------------------------------------------------------------------
+
+
+def test_the_code_would_run_if_it_were_trusted(hostile: Path, tmp_path: Path) -> None:
+    from transformers import AutoConfig
+
+    AutoConfig.from_pretrained(hostile, trust_remote_code=True)
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda folder: load(folder, "cpu"),
+        lambda folder: load(f"{folder}@random", "cpu"),
+        lambda folder: wb.run("profile", model=str(folder), corpus="primer:size=20"),
+        lambda folder: look(str(folder), "facts"),
+        lambda folder: own_objective("bert", folder),
+        open_tokenizer,
+    ],
+    ids=["load", "random", "run", "app", "train", "tokenizer"],
+)
+def test_its_code_is_never_run(
+    ask: Callable[[Path], object], hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda text="": "yes")
+    with pytest.raises(WorkbenchError, match="never runs a checkpoint's code"):
+        ask(hostile)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("suffix", ["", "@random"])
+def test_nor_from_the_command_line_where_everything_is_answered_yes(
+    suffix: str, hostile: Path, tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "workbench.cli", "models", "show", f"{hostile}{suffix}"],
+        input="yes\n" * 20,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "WORKBENCH_HOME": str(tmp_path / "home")},
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "never runs a checkpoint's code" in ended.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nor_from_an_uploaded_zip(hostile: Path, tmp_path: Path) -> None:
+    """Python files are refused; a config that names code of a hub id is too, when it is opened."""
+    packed, folder = tmp_path / "model.zip", tmp_path / "unpacked"
+    folder.mkdir()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in hostile.iterdir():
+            archive.write(path, path.name)
+    with packed.open("rb") as file, pytest.raises(WorkbenchError, match="no kind of file"):
+        unpack(file, folder)
+    (hostile / "code.py").unlink()
+    changed(hostile, "config.json", auto_map={"AutoConfig": "somebody/else--code.Config"})
+    with pytest.raises(WorkbenchError, match="never runs a checkpoint's code"):
+        load(hostile, "cpu")
+
+
+# --- its numbers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["", "@random"])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("num_hidden_layers", 10**9, f"between 1 and {MODULES:,}"),
+        ("num_hidden_layers", 0, f"between 1 and {MODULES:,}"),
+        ("num_attention_heads", -1, "between 1 and"),
+        ("vocab_size", 2**31 - 1, "(parameters, and the weight files|GiB of memory)"),
+        ("hidden_size", 2**31, "between 1 and"),
+        ("hidden_dropout_prob", float("nan"), "a finite number"),
+        ("attention_probs_dropout_prob", 1e308, "between 0 and 1"),
+        ("layer_norm_eps", float("inf"), "a finite number"),
+        ("architectures", [5], "a list of names"),
+        ("hidden_size", "large", "expected int, got str"),
+        ("id2label", 5, "cannot be loaded"),
+    ],
+)
+def test_numbers_that_are_no_models_are_refused_before_anything_is_built(
+    name: str, value: object, said: str, suffix: str, copied: Path
+) -> None:
+    changed(copied, "config.json", **{name: value})
+    with pytest.raises(WorkbenchError, match=said) as error:
+        load(f"{copied}{suffix}", "cpu")
+    assert error.value.remedy
+
+
+def test_a_config_of_another_model_than_the_weights_is_refused(copied: Path) -> None:
+    changed(copied, "config.json", vocab_size=900_000)
+    with pytest.raises(WorkbenchError, match=r"parameters, and the weight files hold"):
+        load(copied, "cpu")
+
+
+def test_what_no_memory_holds_is_not_begun(copied: Path) -> None:
+    changed(copied, "config.json", vocab_size=2**31 - 1, hidden_size=2**16, num_attention_heads=2)
+    config = read_config(str(copied), True)
+    from transformers import BertModel
+
+    with pytest.raises(WorkbenchError, match="GiB of memory"):
+        check_size(BertModel, config, str(copied), None)
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(copied: Path) -> None:
+    os.mkfifo(copied / "special_tokens_map.json")
+    with pytest.raises(WorkbenchError, match="pipe, socket or device"):
+        load(copied, "cpu")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_json_nested_without_end_is_an_error(name: str, copied: Path) -> None:
+    (copied / name).write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    with pytest.raises(WorkbenchError):
+        load(copied, "cpu")
