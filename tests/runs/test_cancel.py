@@ -13,18 +13,15 @@ from tests.runs.conftest import (
     contents,
     done,
     finished,
+    logged,
     process_of,
     wait_until,
 )
 from workbench.errors import WorkbenchError
-from workbench.runs import events, launch, locks, status
+from workbench.runs import launch, locks, status
 from workbench.runs.launch import cancel, remove, start
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
-
-
-def logged(run: Run) -> list[str]:
-    return [str(e["text"]) for e in events.read(run.path)[0] if e["kind"] == "log"]
 
 
 def asleep(asked: Spec) -> Run:

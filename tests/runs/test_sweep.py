@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.conftest import contents, finished, wait_until
+from tests.runs.conftest import contents, finished, logged, wait_until
 from workbench.errors import WorkbenchError
 from workbench.runs import events, launch, status
 from workbench.runs.api import begun_sweep
@@ -61,7 +61,7 @@ def test_cancelling_a_sweep_ends_its_parts_and_no_other_run() -> None:
     own = launch.start(part, share=True)  # asked for by itself, before the sweep
     run = swept({"mood": "numb"}, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
-    wait_until(lambda: all(part.status.state == "running" for part in parts))
+    wait_until(lambda: all("asleep" in logged(part) for part in parts))
     assert cancel(run).state == "cancelled"
     assert [part.status.state for part in parts] == ["running", "cancelled"]
     cancel(own)
