@@ -81,7 +81,7 @@ class EdgeProbing(SplitSettings):
     )
     hidden: int = Field(256, ge=1, le=8192, description="Width of the edge probe and of the MLP.")
     rate: float = Field(
-        3e-3,
+        4e-3,
         gt=0,
         le=1,
         description="Learning rate, halved when half of the patience has brought no gain.",

@@ -201,6 +201,9 @@ def _attended(weights: Tensor, attend: Tensor, reads: Reads, bank: Bank, spans: 
     for _, rows, real in groups:
         states = bank.rows(rows)[:, None]
         read = _read(weights, reads, bank, states)  # [probes, some, longest, width]
+        if rows.shape[1] == 1:  # nothing to choose between
+            found.append(read[:, :, 0])
+            continue
         scores = torch.einsum("pntd,pd->pnt", read, attend)
         shares = scores.masked_fill(~real.to(bank.device), -torch.inf).softmax(dim=2)
         found.append((shares[:, :, None] @ read)[:, :, 0])

@@ -17,7 +17,8 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat
 from workbench.splits import DEV, TEST, TRAIN
 
-DEV_MOST = 2_000  # dev targets looked at after each epoch
+# Dev targets scored after each epoch: half as many as there are to train on, within these bounds.
+DEV_LEAST, DEV_MOST = 500, 2_000
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ def ready_tasks(
             continue
         control = control_labels(examples, words, seed)
         data = data_of(examples, control, examples.softmax(loss))
-        if len(dev) > DEV_MOST:
+        most = min(DEV_MOST, max(DEV_LEAST, len(learnt) // 2))
+        if len(dev) > most:
             chosen = torch.randperm(len(dev), generator=torch.Generator().manual_seed(seed))
-            dev = dev[chosen[:DEV_MOST].sort().values]
+            dev = dev[chosen[:most].sort().values]
         tested = examples.take(test)
         ready[task.name] = Ready(
             examples, data.take(learnt), data.take(dev), data.take(test), tested

@@ -36,7 +36,7 @@ from probes.learning import Learning, Parameters
 from workbench.errors import WorkbenchError
 
 MIXING = 10.0  # times the rate, for scores of layers: else few steps leave every mix a mean
-SMALLEST, AN_EPOCH = 16, 48  # targets in a batch at least, and steps in an epoch, about
+SMALLEST, AN_EPOCH = 16, 32  # targets in a batch at least, and steps in an epoch, about
 # numbers in the largest tensor, the batch or the probes' own: what a CPU's cache holds, about
 AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}
 Told = Callable[[int, int], object]  # probes done, of so many
@@ -140,9 +140,9 @@ def train_seeds(
     asked = sorted(
         ((seed, probe) for seed in learnt for probe in ordered), key=lambda a: _mixes(a[1])
     )
-    chunks = list(_chunks(shape, asked, batch_size(len(first), schedule), bank.device))
+    stacks = list(chunks(shape, asked, batch_size(len(first), schedule), bank.device))
     together = _joined(learnt, bank.device)
-    stopped = [0] * len(chunks)
+    stopped = [0] * len(stacks)
     lock, ended = Lock(), Event()
 
     def learn(place: int) -> _Learnt:
@@ -153,10 +153,10 @@ def train_seeds(
                 stopped[place] = number
                 told(sum(stopped), len(asked))
 
-        return _train(shape, bank, chunks[place], together, dev, schedule, of_all)
+        return _train(shape, bank, stacks[place], together, dev, schedule, of_all)
 
-    with _side_by_side(bank.device, len(chunks), ended) as each:
-        parts = list(each(learn, range(len(chunks))))
+    with _side_by_side(bank.device, len(stacks), ended) as each:
+        parts = list(each(learn, range(len(stacks))))
     epochs = torch.cat([part.epochs for part in parts])
     converged = torch.cat([part.converged for part in parts])
     reads = reads_of(ordered, shape.sources, bank.device)
@@ -212,7 +212,7 @@ def _side_by_side(
         torch.set_num_threads(threads)
 
 
-_Asked = Sequence[tuple[int, Probe]]  # (seed, probe)
+Asked = Sequence[tuple[int, Probe]]  # (seed, probe)
 
 
 class _Learnt(NamedTuple):
@@ -224,7 +224,7 @@ class _Learnt(NamedTuple):
     updates: int
 
 
-def _chunks(shape: Shape, asked: _Asked, batch: int, device: torch.device) -> Iterator[_Asked]:
+def chunks(shape: Shape, asked: Asked, batch: int, device: torch.device) -> Iterator[Asked]:
     """As many probes at once as fit; those that mix stand apart, for only they ask for more back.
 
     `asked` has those that read one source first.
@@ -271,7 +271,7 @@ class _Alive:
     control: Tensor  # [alive]
 
 
-def _alive(asked: _Asked, shape: Shape, device: torch.device) -> _Alive:
+def _alive(asked: Asked, shape: Shape, device: torch.device) -> _Alive:
     counts = Counter(seed for seed, _ in asked)
     probes = [probe for _, probe in asked]
     reads = reads_of(probes, shape.sources, device)
@@ -282,7 +282,7 @@ def _alive(asked: _Asked, shape: Shape, device: torch.device) -> _Alive:
 def _train(
     shape: Shape,
     bank: Bank,
-    asked: _Asked,
+    asked: Asked,
     learnt: _Together,
     dev: Data,
     schedule: Schedule,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from probes.asked import EdgeProbing
 from probes.bank import Bank
 from probes.inputs import Opened
-from probes.kinds import KindName, mixing
+from probes.kinds import KindName, Shape, mixing
 from probes.logistic import STRENGTHS, logistic
 from probes.measure import Measured, measured
 from probes.plan import Mode, planned
@@ -26,7 +26,17 @@ from probes.ready import Ready
 from probes.results import HALF
 from probes.ridge import ridge
 from probes.sources import MODEL
-from probes.stack import Data, Probe, Schedule, Told, Trained, joined, train_seeds
+from probes.stack import (
+    Data,
+    Probe,
+    Schedule,
+    Told,
+    Trained,
+    batch_size,
+    chunks,
+    joined,
+    train_seeds,
+)
 from workbench.experiment import Progress
 from workbench.files import written_whole
 
@@ -133,6 +143,7 @@ def _planned(
 
 USUAL_EPOCHS, USUAL_STEPS = 16, 45  # until dev stops a probe; until L-BFGS is at its optimum
 OVERHEAD = 2.5  # of a step, over its matrix products alone
+STEP = 1e-2  # seconds that a step takes besides them
 
 
 def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: EdgeProbing) -> str:
@@ -140,7 +151,7 @@ def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: 
 
     Times a matrix product on the device, and multiplies: right within a factor of two or so.
     """
-    operations, number = 0.0, 0
+    operations, number, steps = 0.0, 0, 0.0
     for stack in _planned(ready, banks, settings):
         task, bank = ready[stack.task], banks[stack.bank]
         targets = stack.share * len(task.train)
@@ -149,6 +160,8 @@ def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: 
         seeds, probes = len(stack.seeds), len(stack.probes)
         alone = sum(len(probe.sources) == 1 for probe in stack.probes)
         number += probes * seeds
+        if stack.kind != RIDGE:
+            steps += epochs * _steps(stack, task, bank, settings)
         if stack.kind == RIDGE:
             operations += len(bank.sources) * width**2 * (targets + width)
         elif stack.kind == "linear":
@@ -157,10 +170,27 @@ def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: 
             operations += 6 * targets * width * labels * epochs * (probes - alone) * seeds
         else:
             operations += 6 * targets * width * settings.hidden * epochs * probes * seeds
-    seconds = OVERHEAD * operations / _speed(banks[0].device)
+    threads = torch.get_num_threads() if banks[0].device.type == "cpu" else 1
+    seconds = OVERHEAD * operations / _speed(banks[0].device) + STEP * steps / threads
     about = f"{max(1, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
     name = "preview" if settings.preview else f"preset {settings.preset}"
     return f"Training {number:,} probes ({name}): about {about}."
+
+
+def _steps(stack: _Stack, task: Ready, bank: Bank, settings: EdgeProbing) -> float:
+    """Steps an epoch of the probes that Adam trains, of all their chunks together."""
+    probes = [p for p in stack.probes if stack.kind != "linear" or len(p.sources) > 1]
+    assert stack.kind != RIDGE
+    hidden = 0 if stack.kind == "linear" else settings.hidden
+    labels, sides = task.train.labels.shape[2], len(task.train.spans)
+    shape = Shape(stack.kind, bank.width, sides, labels, hidden, len(bank.sources))
+    targets = max(1, round(stack.share * len(task.train)))
+    size = batch_size(targets, Schedule(batch=settings.batch))
+    asked = sorted(
+        ((seed, probe) for seed in stack.seeds for probe in probes),
+        key=lambda each: len(each[1].sources) > 1,
+    )
+    return len(list(chunks(shape, asked, size, bank.device))) * targets / size
 
 
 def _speed(device: torch.device) -> float:
