@@ -16,6 +16,9 @@ import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
+from tests import warm
+from workbench.runs import launch
+
 CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 # The same examples each time, and no deadline: a check must not fail for a busy machine.
@@ -44,3 +47,11 @@ def browser() -> Iterator[Browser]:
         opened = playwright.chromium.launch(executable_path=path, args=CHROMIUM)
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def warm_workers() -> Iterator[None]:
+    """Fork the processes of runs from one that has imported what they need."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "_spawn", warm.spawn)
+        yield

@@ -49,6 +49,7 @@ def keep(page: Page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"probing-{name}.png", full_page=True)
 
 
+@pytest.mark.slow  # each view without a browser is in test_pages_probing, the page in test_pages
 def test_a_question_is_asked_and_its_answer_looked_at_from_every_side(
     page: Page, app_url: str
 ) -> None:

@@ -31,6 +31,7 @@ def frozen(runs: Callable[..., Run]) -> Run:
     return wb.run("finetune", model="mini:bert", corpus="primer/sentiment", **settings)
 
 
+@pytest.mark.slow  # each view without a browser is in test_pages_transfer, the page in test_pages
 def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page: Page, app_url: str, frozen: Run
 ) -> None:

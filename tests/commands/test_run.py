@@ -12,6 +12,8 @@ from tests.commands.conftest import Command
 from workbench.commands.options import spread
 from workbench.runs.run import is_whole
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 RUN = ("run", "describe", "--corpus", "dog.conllu")
 SLOW = partial(pytest.param, marks=pytest.mark.slow)
 

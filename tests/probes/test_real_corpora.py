@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.usefixtures("warm_workers")]
 CASES = {
     "ewt": ("ewt", ("pos", "dependencies"), 0.2),
     "gum": ("gum", ("entities", "coreference"), 0.05),

@@ -17,6 +17,8 @@ from workbench.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.huggingface import HuggingFace
 from workbench.runs.run import Run
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 HEAD = {"stack", "kind", "layer", "head"}
 COLUMNS = {
     ("head-importance", "importance"): {*HEAD, "importance", "importance_normalised", "n"},

@@ -20,6 +20,8 @@ from workbench.runs.run import Run, is_whole, open_run
 from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, run, text_of
 from workbench.training.families import FAMILIES
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 SMALL: dict[str, Any] = {"size": "tiny", "length": 32, "vocabulary": 360, "batch": 16}
 ALLOWED = "the text allows a vocabulary of 152 tokens, not 360: there is nothing left to merge."
 

@@ -13,6 +13,7 @@ from workbench.errors import WorkbenchError
 from workbench.runs.launch import remove
 from workbench.runs.run import all_runs
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 QUICK: dict[str, Any] = {
     "max_train": 40, "max_dev": 20, "max_test": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
     "tasks": ["sentiment", "relatedness"],

@@ -20,6 +20,7 @@ from workbench.transfer.pretraining import ARMS, EXPERIMENT, has_documents
 from workbench.view.harmless import harmless
 from workbench.view.transfer_pretraining import FIGURES
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 CORPUS = "primer:size=300"
 SMALL: dict[str, Any] = {
     "steps": 4, "batch": 4, "vocabulary": 300, "tasks": ["sentiment"], "max_train": 60,

@@ -1,5 +1,7 @@
 """Layers of any two models are compared word by word, and a model with itself is 1 on its diagonal.
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 The reference runs each text alone, means a word's pieces in a loop, and makes whole maps of words.
 """
 
