@@ -39,6 +39,7 @@ def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | Non
 def _worker(folder: str, lock: Any, share: bool, around: Mapping[str, str]) -> None:
     from workbench.runs import worker
 
+    launch._spawn = spawn  # for the runs that this one asks for
     os.setsid()
     os.environ.clear()
     os.environ.update(around)

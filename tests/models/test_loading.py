@@ -179,19 +179,6 @@ def test_code_in_a_pickle_does_not_run(
     assert not (tmp_path / "boom").exists()
 
 
-def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path, zoo_folder: Folder) -> None:
-    config = json.loads((zoo_folder("bert") / "config.json").read_text())
-    config |= {
-        "model_type": "own-thing",
-        "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"},
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "tokenizer.json").write_bytes((zoo_folder("bert") / "tokenizer.json").read_bytes())
-    (tmp_path / "evil.py").write_text("raise SystemExit('ran')")
-    with pytest.raises(WorkbenchError, match="cannot be loaded"):
-        load(tmp_path, "cpu")
-
-
 @pytest.mark.parametrize("damage", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_damaged_folder_is_one_clear_error(
     damage: str, zoo_folder: Folder, tmp_path: Path

@@ -187,7 +187,7 @@ def _stored(path: Path) -> int:
     except (OSError, ValueError, struct.error, LookupError, TypeError, AttributeError,
             RecursionError) as error:  # fmt: skip
         raise WorkbenchError(
-            f"no safetensors file: {str(error) or type(error).__name__}.",
+            f"cannot be loaded: it is no safetensors file ({type(error).__name__}).",
             where=str(path),
             remedy="Copy the file again from where the checkpoint came from.",
         ) from None

@@ -8,7 +8,6 @@ that comes with a model is never run, and its config is checked before anything 
 """
 
 import os
-import re
 import warnings
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from workbench.errors import WorkbenchError, did_you_mean
 from workbench.models import checkpoint, pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import CLASSIFIER
-from workbench.models.references import RANDOM, located
+from workbench.models.references import RANDOM, is_folder, located, require_model
 from workbench.models.words import (
     ELMO,
     VECTORS,
@@ -37,7 +36,6 @@ from workbench.models.words import (
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
 _alone = RLock()  # transformers makes models on a device that it sets for all threads
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HEADS = (
     "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
     CLASSIFIER,
@@ -69,16 +67,13 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     place = chosen_device(device)
     source, fresh = name.removesuffix(RANDOM), name.endswith(RANDOM)
-    local = bool(source) and os.path.isdir(os.path.expanduser(source))  # noqa: PTH111, PTH112
+    local = is_folder(source)
     if opener := _of_words(name, Path(source).expanduser() if local else None):
         own = torch.float32 if precision == "auto" else _dtype(precision, place)
         return opener(name, place, own, seed)
     dtype = _dtype(precision, place)
-    if not local:
-        _check_hub_id(source)
+    require_model(name)
     source = str(Path(source).expanduser()) if local else source
-    if local:
-        _require_tokenizer(Path(source))
     config = checkpoint.read_config(source, local)
     told = pruned.manifest(Path(source)) if local else None
     if not fresh and local:
@@ -107,20 +102,6 @@ def _of_words(name: str, folder: Path | None) -> Opener | None:
     return word_folder(folder) if folder is not None else None
 
 
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
-
-
-def _require_tokenizer(folder: Path) -> None:
-    """Without its files transformers makes a tokenizer that knows no word, and says nothing."""
-    config = (folder / "config.json").is_file()
-    if config and not any(list(folder.glob(name)) for name in _TOKENIZER_FILES):
-        raise WorkbenchError(
-            "the folder has a model, but no tokenizer.",
-            where=str(folder),
-            remedy="Put the tokenizer's files beside it, with tokenizer.save_pretrained(folder).",
-        )
-
-
 def chosen_device(asked: str | None) -> torch.device:
     """The device of this name; by itself a GPU where there is one."""
     try:
@@ -147,17 +128,6 @@ def _dtype(precision: str, device: torch.device) -> torch.dtype:
             remedy=did_you_mean(precision, [*PRECISIONS, "auto"]),
         )
     return PRECISIONS[precision]
-
-
-def _check_hub_id(name: str) -> None:
-    if not _HUB_ID.fullmatch(name) or name.endswith((".safetensors", ".bin", ".pt", ".json")):
-        raise WorkbenchError(
-            "this is neither a folder nor a hub id.",
-            where=name or "model",
-            remedy="Name a folder with config.json, model.safetensors and the tokenizer's files, a "
-            "run that trained a model, mini:bert, a hub id such as bert-base-uncased, "
-            "elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
-        )
 
 
 def _architecture(config: PretrainedConfig) -> Any:

@@ -16,6 +16,8 @@ MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # where a run keeps what it trained
 RANDOM = "@random"
 MAKERS = ("train", "head-pruning", "finetune")  # experiments whose runs keep a model
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _RUN = re.compile(rf"(?:{'|'.join(MAKERS)})-\w*")
 
 
@@ -28,6 +30,44 @@ def located(ref: str) -> str:
     if not _RUN.fullmatch(source):
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
+
+
+def require_model(ref: str) -> None:
+    """An error where a reference can name no model, or its folder lacks a tokenizer."""
+    source = located(ref).removesuffix(RANDOM)
+    if source.startswith(("elmo:", "vectors:")):
+        return
+    if not is_folder(source):
+        _require_hub_id(source)
+        return
+    folder = Path(source).expanduser()
+    known = any(next(folder.glob(name), None) for name in _TOKENIZER_FILES)
+    if (folder / "config.json").is_file() and not known:
+        # transformers would make a tokenizer that knows no word, and say nothing
+        raise WorkbenchError(
+            "the folder has a model, but no tokenizer.",
+            where=source,
+            remedy="Put the tokenizer's files beside it, with tokenizer.save_pretrained(folder).",
+        )
+
+
+def is_folder(source: str) -> bool:
+    """Whether a reference names a folder; what can be no path names none."""
+    try:
+        return bool(source) and Path(source).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _require_hub_id(name: str) -> None:
+    if not _HUB_ID.fullmatch(name) or name.endswith((".safetensors", ".bin", ".pt", ".json")):
+        raise WorkbenchError(
+            "this is neither a folder nor a hub id.",
+            where=name or "model",
+            remedy="Name a folder with config.json, model.safetensors and the tokenizer's files, a "
+            "run that trained a model, mini:bert, a hub id such as bert-base-uncased, "
+            "elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
+        )
 
 
 def trained_by(folder: Path) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from workbench import places
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
+from workbench.models.references import require_model
 from workbench.runs.known import known
 
 Question = Literal["facts", "parts"]
@@ -33,6 +34,7 @@ _ELMO = (
 
 def look(ref: str, question: Question, fetch: bool = False) -> dict[str, Any]:
     """Facts of a model, or its parameters by part; with `fetch` the hub may be asked."""
+    require_model(ref)  # here: a mistyped name should not take seconds
     offline = {} if fetch else {"HF_HUB_OFFLINE": "1"}
     asked = json.dumps([ref, question])
     try:

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import EXPERIMENTS, Experiment, Settings, misfits, require_number
 from workbench.files import user_path
-from workbench.models.references import RANDOM, located, trained_by
-from workbench.runs.known import is_folder, known
+from workbench.models.references import RANDOM, is_folder, located, trained_by
+from workbench.runs.known import known
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
 
 if TYPE_CHECKING:

@@ -48,14 +48,6 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     return Known(told["content_hash"], told)
 
 
-def is_folder(source: str) -> bool:
-    """Whether a reference names a folder; what can be no path names none."""
-    try:
-        return bool(source) and Path(source).expanduser().is_dir()
-    except (OSError, ValueError, RuntimeError):
-        return False
-
-
 def _kept(path: Path) -> Known | None:
     """What was found out before, if it is as it was written."""
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
