@@ -23,12 +23,13 @@ class Effort:
     seeds: tuple[int, ...]
     epochs: int  # maximum
     patience: int  # epochs without gain before a probe stops
+    steps: int  # an epoch, about, where targets are few
 
 
 PRESETS: dict[PresetName, Effort] = {
-    "quick": Effort(300, (0,), 15, 3),
-    "standard": Effort(1500, (0,), 60, 4),
-    "full": Effort(None, (0, 1, 2), 200, 8),
+    "quick": Effort(300, (0,), 15, 3, 32),
+    "standard": Effort(1500, (0,), 60, 4, 32),
+    "full": Effort(None, (0, 1, 2), 200, 8, 48),
 }
 
 
@@ -121,6 +122,7 @@ class EdgeProbing(SplitSettings):
             self.seeds or preset.seeds,
             preset.epochs if self.epochs is None else self.epochs,
             preset.patience if self.patience is None else self.patience,
+            preset.steps,
         )
 
     @field_validator("shares")

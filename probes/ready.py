@@ -17,7 +17,7 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat
 from workbench.splits import DEV, TEST, TRAIN
 
-# Dev targets scored after each epoch: half as many as there are to train on, within these bounds.
+# Dev targets scored after each epoch: half as many as may be trained on, within these bounds.
 DEV_LEAST, DEV_MOST = 500, 2_000
 
 
@@ -50,7 +50,7 @@ def ready_tasks(
             continue
         control = control_labels(examples, words, seed)
         data = data_of(examples, control, examples.softmax(loss))
-        most = min(DEV_MOST, max(DEV_LEAST, len(learnt) // 2))
+        most = DEV_MOST if targets is None else min(DEV_MOST, max(DEV_LEAST, targets // 2))
         if len(dev) > most:
             chosen = torch.randperm(len(dev), generator=torch.Generator().manual_seed(seed))
             dev = dev[chosen[:most].sort().values]

@@ -36,7 +36,7 @@ from probes.learning import Learning, Parameters
 from workbench.errors import WorkbenchError
 
 MIXING = 10.0  # times the rate, for scores of layers: else few steps leave every mix a mean
-SMALLEST, AN_EPOCH = 16, 32  # targets in a batch at least, and steps in an epoch, about
+SMALLEST = 16  # targets in a batch, at least
 # numbers in the largest tensor, the batch or the probes' own: what a CPU's cache holds, about
 AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}
 Told = Callable[[int, int], object]  # probes done, of so many
@@ -50,7 +50,7 @@ class Probe:
     control: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How long is learnt, and how fast."""
 
@@ -60,6 +60,7 @@ class Schedule:
     patience: int = 4  # epochs without gain before a probe stops; after half of them, a lower rate
     gain: float = 2e-3  # of the score, or a share of the loss; less is none
     by_loss: bool = False  # dev's loss judges an epoch, not its score
+    steps: int = 48  # an epoch, about, where targets are few
 
 
 @dataclass(frozen=True)
@@ -347,7 +348,7 @@ def _judged(
 
 def batch_size(number: int, schedule: Schedule) -> int:
     """Targets a step: fewer where there are few, so that there are steps enough."""
-    return max(1, min(schedule.batch, max(SMALLEST, number // AN_EPOCH)))
+    return max(1, min(schedule.batch, max(SMALLEST, number // schedule.steps)))
 
 
 def reads_of(probes: Sequence[Probe], sources: int, device: torch.device) -> Reads:

@@ -185,7 +185,7 @@ def _steps(stack: _Stack, task: Ready, bank: Bank, settings: EdgeProbing) -> flo
     labels, sides = task.train.labels.shape[2], len(task.train.spans)
     shape = Shape(stack.kind, bank.width, sides, labels, hidden, len(bank.sources))
     targets = max(1, round(stack.share * len(task.train)))
-    size = batch_size(targets, Schedule(batch=settings.batch))
+    size = batch_size(targets, Schedule(batch=settings.batch, steps=settings.effort.steps))
     asked = sorted(
         ((seed, probe) for seed in stack.seeds for probe in probes),
         key=lambda each: len(each[1].sources) > 1,
@@ -224,7 +224,13 @@ def _trained(
     kind, hidden = stack.kind, settings.hidden
     learnt = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
     effort = settings.effort
-    schedule = Schedule(settings.rate, settings.batch, effort.epochs, effort.patience)
+    schedule = Schedule(
+        rate=settings.rate,
+        batch=settings.batch,
+        epochs=effort.epochs,
+        patience=effort.patience,
+        steps=effort.steps,
+    )
     if kind != "linear":
         return train_seeds(kind, hidden, bank, stack.probes, learnt, task.dev, schedule, told)
     alone = [probe for probe in stack.probes if len(probe.sources) == 1]

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ def trained_by(
 ) -> list[Trained]:
     if setting.kind == "linear":
         return [logistic(bank, probes, learnt, dev)]
-    schedule = Schedule(RATE, BATCH, EPOCHS, PATIENCE, GAIN)
+    schedule = Schedule(rate=RATE, batch=BATCH, epochs=EPOCHS, patience=PATIENCE, gain=GAIN)
     every = dict.fromkeys(range(setting.seeds), learnt)
     return list(train_seeds("edge", 256, bank, probes, every, dev, schedule).values())
 
@@ -226,7 +226,7 @@ def learnt_alone(
 ) -> tuple[tuple[float, float], int]:
     """One probe until dev gains no more: its best accuracy on dev, that on test, its updates."""
     optimiser = torch.optim.Adam(net.parameters(), RATE, weight_decay=decay)
-    size = batch_size(len(parts[0]), Schedule(RATE, BATCH))
+    size = batch_size(len(parts[0]), Schedule(rate=RATE, batch=BATCH))
     best, mark, waited, updates = (-1.0, 0.0), -1.0, 0, 0
     for _ in range(EPOCHS):
         net.train()
@@ -265,7 +265,7 @@ def neurox(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any
     started, scores, updates = time.perf_counter(), [], 0
     for examples, control in targets(batch, part_of, setting):
         learnt, test = examples.of(TRAIN), examples.of(TEST)
-        size = batch_size(len(learnt), Schedule(RATE, BATCH))
+        size = batch_size(len(learnt), Schedule(rate=RATE, batch=BATCH))
         for seed in range(setting.seeds):
             row = []
             for layer in range(setting.layers + 1):
@@ -398,13 +398,15 @@ def main() -> None:
         arm = {"ours": ours, "loop": loop, "neurox": neurox, "sklearn": sklearn}[given.arm]
         print(json.dumps(arm(batch, part_of, setting)))
         return
-    found = {
-        "linear": rounds(setting, ARMS, given.rounds),
-        "edge": rounds(Setting(kind="edge"), ARMS[:2], 1),
-        "growing": [rounds(each, ARMS[:2], 1) for each in GROWING],
-        "torch": torch.__version__,
+    parts: dict[str, Callable[[], Any]] = {
+        "linear": lambda: rounds(setting, ARMS, given.rounds),
+        "growing": lambda: [rounds(each, ARMS[:2], 1) for each in GROWING],
+        "edge": lambda: rounds(Setting(kind="edge"), ARMS[:2], 1),
     }
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found: dict[str, Any] = {"torch": torch.__version__}
+    for name, measured in parts.items():  # each is kept when it is there: the last takes longest
+        found[name] = measured()
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 
