@@ -33,6 +33,7 @@ from workbench.engine.batch import Batch
 from workbench.experiment import Caveat, Inputs, Progress
 from workbench.models.vectors import read_vectors
 from workbench.models.words import words_of
+from workbench.places import require_allowed
 from workbench.splits import Parts, SplitSizes, parts_of
 
 WINDOW = "cnn{}"  # a convolution over so many words on either side of layer 0
@@ -114,7 +115,9 @@ def opened(
     beside += without_positions(model, batch)
     train = range(len(parts.train))
     if vectors:
-        beside.append(looked_up(read_vectors(Path(vectors).expanduser()), sentences))
+        beside.append(
+            looked_up(read_vectors(require_allowed(Path(vectors).expanduser())), sentences)
+        )
     else:
         beside.append(static(batch, train, model.width, inputs.seed))
     lexical = found.of(MODEL)[0]

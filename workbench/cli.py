@@ -5,6 +5,7 @@ imported inside the command that needs it, so that `workbench --help` is quick.
 """
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -89,14 +90,25 @@ def open_app(
         int, typer.Option(help="Where on localhost to serve.", min=1, max=65535)
     ] = 8501,
     headless: Annotated[bool, typer.Option(help="Do not open a browser.")] = False,
+    address: Annotated[
+        str, typer.Option(help="Where to listen; 0.0.0.0 lets other machines in.")
+    ] = "localhost",
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A name the app is reached by, besides localhost.", metavar="NAME …"),
+    ] = None,
+    allow: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A folder that may be read when others are let in; on localhost all may.",
+            metavar="FOLDER …",
+        ),
+    ] = None,
 ) -> None:
     """The app, on localhost."""
-    from streamlit.web import cli as streamlit
+    from workbench.view.serving import serve
 
-    from workbench.places import app_file
-
-    options = ["--server.port", str(port), "--server.headless", str(headless).lower()]
-    streamlit.main(["run", str(app_file()), *options], prog_name="streamlit")
+    serve(port, headless, address, host_name or (), allow or ())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from workbench.errors import WorkbenchError
 
+ALLOWED = "WORKBENCH_ALLOWED"  # folders, where only some may be read; set by an app that is shared
+
 
 def home() -> Path:
     """Where what is fetched lies, and may be deleted: `WORKBENCH_HOME`, else the user's cache."""
@@ -19,6 +21,27 @@ def runs() -> Path:
     if named := os.environ.get("WORKBENCH_RUNS"):
         return Path(named).expanduser().absolute()
     return Path.cwd() / "runs"
+
+
+def require_allowed(path: Path) -> Path:
+    """The path, unless only some folders may be read here and it lies in none of them.
+
+    An app that listens beyond its own machine limits what is typed to the folders it was started
+    with, and to its own: runs, what it has fetched or been sent, and what comes with Workbench.
+    """
+    named = os.environ.get(ALLOWED)
+    if named is None:
+        return path
+    folders = [Path(folder) for folder in named.split(os.pathsep) if folder]
+    folders += [home(), runs(), Path(__file__).resolve().parent]
+    real = path.expanduser().resolve()
+    if not any(real.is_relative_to(folder.resolve()) for folder in folders):
+        raise WorkbenchError(
+            "this app may not read here.",
+            where=str(path),
+            remedy="Upload the file, or start the app with --allow FOLDER.",
+        )
+    return path
 
 
 def app_file() -> Path:

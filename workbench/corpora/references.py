@@ -13,6 +13,7 @@ from pathlib import Path
 
 from workbench.errors import WorkbenchError, did_you_mean, listed
 from workbench.lines import COMPRESSED, unreadable
+from workbench.places import require_allowed
 
 FORMATS: Mapping[str, str] = {
     ".conllu": "workbench.corpora.conllu",
@@ -64,7 +65,7 @@ class _File:
 def resolve(path: Path) -> Source:
     """Find the files a path stands for."""
     try:
-        path = path.expanduser()
+        path = require_allowed(path.expanduser())
         if path.is_dir():
             return _folder(path)
         if path.is_file():

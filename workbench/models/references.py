@@ -28,6 +28,8 @@ def located(ref: str) -> str:
     if source.startswith("mini:"):
         return f"{_mini(source)}{suffix}"
     if not _RUN.fullmatch(source):
+        if is_folder(source):
+            places.require_allowed(Path(source).expanduser())
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
 

@@ -28,6 +28,7 @@ from workbench.models.elmo_files import OPTIONS, WEIGHTS
 from workbench.models.elmo_options import read_options
 from workbench.models.vectors import TABLE, Vectors, read_vectors
 from workbench.models.vectors import WORDS as VECTORS_WORDS
+from workbench.places import require_allowed
 
 RANDOM = "@random"
 ELMO, VECTORS = "elmo:", "vectors:"
@@ -184,11 +185,11 @@ def open_elmo(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> 
             "two files make an ELMo.", where=ref, remedy="Say elmo:OPTIONS.json,WEIGHTS.hdf5"
         )
     _only_fp32(dtype, ref)
-    place = Path(options).expanduser()
+    place = require_allowed(Path(options).expanduser())
     elmo = (
         Elmo.random(read_options(place), seed)
         if fresh
-        else Elmo.from_original(place, Path(weights).expanduser())
+        else Elmo.from_original(place, require_allowed(Path(weights).expanduser()))
     )
     return _elmo_model(ref, elmo.to(device))
 
@@ -268,7 +269,7 @@ def _random(ref: str) -> str:
 
 
 def _folder(ref: str) -> Path:
-    return Path(ref.removesuffix(RANDOM)).expanduser()
+    return require_allowed(Path(ref.removesuffix(RANDOM)).expanduser())
 
 
 def _only_fp32(dtype: torch.dtype, ref: str) -> None:

@@ -1,0 +1,92 @@
+"""Who may talk to the app: known hosts and its own origin, on every route."""
+
+import http.client
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import workbench as wb
+from workbench.errors import WorkbenchError
+from workbench.places import ALLOWED, require_allowed
+
+ROUTES = ("/", "/_stcore/health", "/_stcore/stream", "/media/x", "/component/x/y")
+
+
+def answer(url: str, path: str, **headers: str) -> int:
+    """The status of a request with these headers; of the handshake where it is a WebSocket's."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection("localhost", place.port, timeout=20)
+    connection.putrequest("GET", path, skip_host=True)
+    headers = {"Host": place.netloc, **headers}
+    if path.endswith("stream"):
+        headers |= {
+            "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        }  # fmt: skip
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.parametrize("path", ROUTES)
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "localhost.evil.example"])
+def test_a_foreign_host_is_refused_on_every_route(app_url: str, path: str, host: str) -> None:
+    named = host.format(port=urlsplit(app_url).port)
+    assert answer(app_url, path, Host=named) == 403
+
+
+@pytest.mark.parametrize("path", ROUTES)
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:1", "null"])
+def test_a_foreign_origin_is_refused_on_every_route(app_url: str, path: str, origin: str) -> None:
+    assert answer(app_url, path, Origin=origin) == 403
+
+
+def test_its_own_names_are_served(app_url: str) -> None:
+    port = urlsplit(app_url).port
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        own = f"{host}:{port}"
+        assert answer(app_url, "/_stcore/health", Host=own, Origin=f"http://{own}") == 200
+        assert answer(app_url, "/_stcore/stream", Host=own, Origin=f"http://{own}") == 101
+
+
+def test_where_others_are_let_in_only_allowed_folders_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "out").symlink_to("/etc")
+    assert require_allowed(Path("/etc/passwd")), "on localhost paths are free"
+    monkeypatch.setenv(ALLOWED, os.pathsep.join([str(tmp_path / "in")]))
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    for fine in ("in/a", "home/b", "runs/c"):
+        assert require_allowed(tmp_path / fine)
+    for path in ("/etc/passwd", tmp_path / "in/../x", tmp_path / "in/out/passwd", "~/x"):
+        with pytest.raises(WorkbenchError, match="may not read here"):
+            require_allowed(Path(path))
+
+
+def test_models_and_corpora_outside_them_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "text.txt").write_text("A dog ran.")
+    monkeypatch.setenv(ALLOWED, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    folder = tmp_path / "model"
+    for model in (
+        f"{folder}",
+        f"{folder}@random",
+        f"elmo:{folder}/a,{folder}/b",
+        f"vectors:{folder}",
+    ):
+        with pytest.raises(WorkbenchError, match="may not read here"):
+            wb.load(model, device="cpu")
+    with pytest.raises(WorkbenchError, match="may not read here"):
+        wb.read(tmp_path / "text.txt")
+    assert wb.load("mini:bert", device="cpu")

@@ -1,0 +1,87 @@
+"""The app's server: who may talk to it, and what it may read.
+
+A page of another site can make a browser send requests to this machine, under a host name of its
+own (DNS rebinding) or as a foreign origin. So every request, of WebSockets, uploads and media too,
+must name a host that the app was started for; an origin, where it names one, must be that very host.
+Streamlit by itself checks hosts on WebSockets only, and looks up the machine's external address to
+judge a foreign origin; it is never asked here. Costs microseconds a request.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from workbench import places
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+POLICY_VIOLATION = 1008  # why a WebSocket is closed
+
+
+class KnownHosts:
+    """Passes on what names a known host and no foreign origin; answers 403 to all else."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self.app, self.hosts = app, frozenset(host.lower().rstrip(".") for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or self._is_known(scope):
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+        else:
+            refusal = PlainTextResponse(
+                "This host or origin is not known. Start the app with --host-name NAME.\n", 403
+            )
+            await refusal(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        headers = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        named = [value for name, value in headers if name == b"host"]
+        origins = [value for name, value in headers if name == b"origin"]
+        if len(named) != 1 or _host(f"//{named[0]}") not in self.hosts:
+            return False
+        return all(urlsplit(origin).netloc.lower() == named[0].lower() for origin in origins)
+
+
+def serve(
+    port: int,
+    headless: bool,
+    address: str = LOCAL[0],
+    host_names: Sequence[str] = (),
+    allowed: Sequence[Path] = (),
+) -> None:
+    """Serve the app until it is stopped.
+
+    Where it listens beyond this machine, or under another name, paths are limited to `allowed`.
+    """
+    from streamlit.web.server.starlette.starlette_app import App
+
+    hosts = (*LOCAL, *host_names)
+    if address not in LOCAL or host_names:
+        os.environ[places.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
+    script = places.app_file()
+    sys.argv = [str(script)]  # Streamlit looks for its configuration beside it
+    config: dict[str, Any] = {
+        "server.port": port,
+        "server.headless": headless,
+        "server.address": address,
+        "server.allowedHosts": list(hosts),
+    }
+    App(script, middleware=[Middleware(KnownHosts, hosts=hosts)]).run(config=config)
+
+
+def _host(url: str) -> str | None:
+    try:
+        found = urlsplit(url)
+        _ = found.port  # raises where it is no number
+    except ValueError:
+        return None
+    return found.hostname.rstrip(".") if found.hostname and not found.username else None
