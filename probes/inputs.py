@@ -115,9 +115,8 @@ def opened(
     beside += without_positions(model, batch)
     train = range(len(parts.train))
     if vectors:
-        beside.append(
-            looked_up(read_vectors(require_allowed(Path(vectors).expanduser())), sentences)
-        )
+        path = require_allowed(Path(vectors).expanduser())
+        beside.append(looked_up(read_vectors(path), sentences))
     else:
         beside.append(static(batch, train, model.width, inputs.seed))
     lexical = found.of(MODEL)[0]

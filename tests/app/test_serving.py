@@ -79,12 +79,8 @@ def test_models_and_corpora_outside_them_are_refused(
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     folder = tmp_path / "model"
-    for model in (
-        f"{folder}",
-        f"{folder}@random",
-        f"elmo:{folder}/a,{folder}/b",
-        f"vectors:{folder}",
-    ):
+    elmo, vectors = f"elmo:{folder}/a,{folder}/b", f"vectors:{folder}"
+    for model in (f"{folder}", f"{folder}@random", elmo, vectors):
         with pytest.raises(WorkbenchError, match="may not read here"):
             wb.load(model, device="cpu")
     with pytest.raises(WorkbenchError, match="may not read here"):

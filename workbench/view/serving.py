@@ -2,7 +2,7 @@
 
 A page of another site can make a browser send requests to this machine, under a host name of its
 own (DNS rebinding) or as a foreign origin. So every request, of WebSockets, uploads and media too,
-must name a host that the app was started for; an origin, where it names one, must be that very host.
+must name a host that the app was started for; an origin, where one is named, must be that host.
 Streamlit by itself checks hosts on WebSockets only, and looks up the machine's external address to
 judge a foreign origin; it is never asked here. Costs microseconds a request.
 """
