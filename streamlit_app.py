@@ -4,10 +4,14 @@ Run it with `workbench app`, or with `streamlit run streamlit_app.py`. The model
 chosen here, beside every page, and so kept from page to page and in the address.
 """
 
+import os
+
 import streamlit as st
 
+from workbench import places
 from workbench.view.parts import chosen
 from workbench.view.parts.problems import guarded
+from workbench.view.serving import LOCAL, limit_paths
 
 PAGES = (
     ("start", "Start"),
@@ -23,6 +27,8 @@ PAGES = (
     ("doctor", "Doctor"),
 )
 
+if st.get_option("server.address") not in LOCAL and places.ALLOWED not in os.environ:
+    limit_paths()  # started by `streamlit run`, for others to reach
 st.set_page_config(page_title="Workbench", layout="wide")
 pages = [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in PAGES]
 page = st.navigation(pages, position="top")

@@ -53,8 +53,9 @@ CODE = """if not st.user.is_logged_in:
     st.stop()
 """
 SERVE = """
-5. Start it so that your proxy reaches it. An address other than localhost opens the door to
-   everyone who can reach the machine; the login is then the only lock.
+5. Start it so that your proxy reaches it, with the name it is reached by. An address other than
+   localhost opens the door to everyone who can reach the machine; the login is then the only lock.
+   Models and corpora are then read from the folders of `--allow`, uploads and runs only.
 """
 
 
@@ -117,4 +118,8 @@ with st.expander("With a login, for a group"):
     st.markdown(GATE)
     st.code(CODE, language="python")
     st.markdown(SERVE)
-    st.code("STREAMLIT_SERVER_ADDRESS=0.0.0.0 workbench app --headless", language="bash")
+    st.code(
+        "workbench app --headless --address 0.0.0.0 --host-name workbench.example.org "
+        "--allow /data/corpora",
+        language="bash",
+    )

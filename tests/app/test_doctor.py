@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from workbench import places
 from workbench.view import theme
+from workbench.view.serving import LOCAL
 
 CONFIG = tomllib.loads((places.app_file().parent / ".streamlit" / "config.toml").read_text())
 
@@ -31,6 +32,7 @@ def test_the_doctor_tells_the_machine_the_folders_and_how_to_share(
 def test_the_app_is_closed_and_shows_no_traceback() -> None:
     server, client = CONFIG["server"], CONFIG["client"]
     assert server["address"] == "localhost" and not CONFIG["browser"]["gatherUsageStats"]
+    assert server["allowedHosts"] == list(LOCAL)
     assert server["enableXsrfProtection"] and server["enableCORS"]
     assert server["maxUploadSize"] <= 200
     assert client["showErrorDetails"] == "none" and client["showErrorLinks"] is False

@@ -51,6 +51,11 @@ class KnownHosts:
         return all(urlsplit(origin).netloc.lower() == named[0].lower() for origin in origins)
 
 
+def limit_paths(allowed: Sequence[Path] = ()) -> None:
+    """From now on, read models and corpora in these folders and in Workbench's own only."""
+    os.environ[places.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
+
+
 def serve(
     port: int,
     headless: bool,
@@ -66,7 +71,7 @@ def serve(
 
     hosts = (*LOCAL, *host_names)
     if address not in LOCAL or host_names:
-        os.environ[places.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
+        limit_paths(allowed)
     script = places.app_file()
     sys.argv = [str(script)]  # Streamlit looks for its configuration beside it
     config: dict[str, Any] = {
