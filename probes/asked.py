@@ -27,9 +27,9 @@ class Effort:
 
 
 PRESETS: dict[PresetName, Effort] = {
-    "quick": Effort(300, (0,), 15, 3, 32),
-    "standard": Effort(1500, (0,), 60, 4, 32),
-    "full": Effort(None, (0, 1, 2), 200, 8, 48),
+    "quick": Effort(targets=300, seeds=(0,), epochs=15, patience=3, steps=32),
+    "standard": Effort(targets=1500, seeds=(0,), epochs=60, patience=4, steps=32),
+    "full": Effort(targets=None, seeds=(0, 1, 2), epochs=200, patience=8, steps=48),
 }
 
 

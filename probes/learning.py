@@ -140,16 +140,15 @@ class Learning:
         worth: Tensor,
         patience: int,
         at: int,
-        slower: Tensor | None = None,
+        slower: Tensor,
     ) -> None:
         """End an epoch: keep the best, slow down who did not gain, let go who has stopped.
 
-        `worth` says who gained enough to go on as before; `slower` whose rate is halved, by default
-        all others.  # [alive] each
+        `worth` says who gained enough to go on as before; `slower` whose rate is halved.
+        [alive] each
         """
         self.best.see(self.places, self.own, score, loss, at)
         self.since = torch.where(worth, 0, self.since + 1)
-        slower = ~worth if slower is None else slower
         self.rate = torch.where(slower, self.rate / 2, self.rate)
         alive = self.since < patience
         if bool(alive.all()):

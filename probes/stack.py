@@ -7,6 +7,7 @@ value; what has stopped is taken out of the stack and costs nothing. Costs, a st
 says for each probe that still learns; four numbers in memory for each of their parameters.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -135,13 +136,7 @@ def train_seeds(
     if not len(first):
         raise WorkbenchError("there is no target to learn from.", remedy="Give more sentences.")
     ordered = tuple(sorted(probes, key=_mixes))
-    shape = Shape(
-        kind, bank.width, len(first.spans), first.labels.shape[2], hidden, len(bank.sources)
-    )
-    asked = sorted(
-        ((seed, probe) for seed in learnt for probe in ordered), key=lambda a: _mixes(a[1])
-    )
-    stacks = list(chunks(shape, asked, batch_size(len(first), schedule), bank.device))
+    shape, asked, stacks = _stacked(kind, hidden, bank, ordered, tuple(learnt), first, schedule)
     together = _joined(learnt, bank.device)
     stopped = [0] * len(stacks)
     lock, ended = Lock(), Event()
@@ -169,6 +164,20 @@ def train_seeds(
         updates = max(part.updates for part in parts)
         found[seed] = Trained(shape, ordered, reads, values, epochs[own], updates, converged[own])
     return found
+
+
+def steps_an_epoch(
+    kind: KindName,
+    hidden: int,
+    bank: Bank,
+    probes: Sequence[Probe],
+    seeds: Sequence[int],
+    learnt: Data,
+    schedule: Schedule,
+) -> int:
+    """How many steps `train_seeds` takes over these targets once, in all its stacks together."""
+    stacks = _stacked(kind, hidden, bank, probes, seeds, learnt, schedule)[2]
+    return len(stacks) * math.ceil(len(learnt) / batch_size(len(learnt), schedule))
 
 
 def joined(alone: Trained, mixed: Trained) -> Trained:
@@ -213,7 +222,26 @@ def _side_by_side(
         torch.set_num_threads(threads)
 
 
-Asked = Sequence[tuple[int, Probe]]  # (seed, probe)
+_Asked = Sequence[tuple[int, Probe]]  # (seed, probe)
+
+
+def _stacked(
+    kind: KindName,
+    hidden: int,
+    bank: Bank,
+    probes: Sequence[Probe],
+    seeds: Sequence[int],
+    learnt: Data,
+    schedule: Schedule,
+) -> tuple[Shape, _Asked, list[_Asked]]:
+    """The shape of all probes, the probes of all seeds, and the same cut into stacks."""
+    shape = Shape(
+        kind, bank.width, len(learnt.spans), learnt.labels.shape[2], hidden, len(bank.sources)
+    )
+    asked = sorted(
+        ((seed, probe) for seed in seeds for probe in probes), key=lambda a: _mixes(a[1])
+    )
+    return shape, asked, list(_chunks(shape, asked, batch_size(len(learnt), schedule), bank.device))
 
 
 class _Learnt(NamedTuple):
@@ -225,7 +253,7 @@ class _Learnt(NamedTuple):
     updates: int
 
 
-def chunks(shape: Shape, asked: Asked, batch: int, device: torch.device) -> Iterator[Asked]:
+def _chunks(shape: Shape, asked: _Asked, batch: int, device: torch.device) -> Iterator[_Asked]:
     """As many probes at once as fit; those that mix stand apart, for only they ask for more back.
 
     `asked` has those that read one source first.
@@ -272,7 +300,7 @@ class _Alive:
     control: Tensor  # [alive]
 
 
-def _alive(asked: Asked, shape: Shape, device: torch.device) -> _Alive:
+def _alive(asked: _Asked, shape: Shape, device: torch.device) -> _Alive:
     counts = Counter(seed for seed, _ in asked)
     probes = [probe for _, probe in asked]
     reads = reads_of(probes, shape.sources, device)
@@ -283,7 +311,7 @@ def _alive(asked: Asked, shape: Shape, device: torch.device) -> _Alive:
 def _train(
     shape: Shape,
     bank: Bank,
-    asked: Asked,
+    asked: _Asked,
     learnt: _Together,
     dev: Data,
     schedule: Schedule,

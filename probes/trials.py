@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from probes.asked import EdgeProbing
 from probes.bank import Bank
 from probes.inputs import Opened
-from probes.kinds import KindName, Shape, mixing
+from probes.kinds import KindName, mixing
 from probes.logistic import STRENGTHS, logistic
 from probes.measure import Measured, measured
 from probes.plan import Mode, planned
@@ -32,9 +32,8 @@ from probes.stack import (
     Schedule,
     Told,
     Trained,
-    batch_size,
-    chunks,
     joined,
+    steps_an_epoch,
     train_seeds,
 )
 from workbench.experiment import Progress
@@ -151,7 +150,7 @@ def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: 
 
     Times a matrix product on the device, and multiplies: right within a factor of two or so.
     """
-    operations, number, steps = 0.0, 0, 0.0
+    operations, number, steps = 0.0, 0, 0
     for stack in _planned(ready, banks, settings):
         task, bank = ready[stack.task], banks[stack.bank]
         targets = stack.share * len(task.train)
@@ -160,8 +159,7 @@ def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: 
         seeds, probes = len(stack.seeds), len(stack.probes)
         alone = sum(len(probe.sources) == 1 for probe in stack.probes)
         number += probes * seeds
-        if stack.kind != RIDGE:
-            steps += epochs * _steps(stack, task, bank, settings)
+        steps += epochs * _steps(stack, task, bank, settings)
         if stack.kind == RIDGE:
             operations += len(bank.sources) * width**2 * (targets + width)
         elif stack.kind == "linear":
@@ -177,20 +175,24 @@ def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: 
     return f"Training {number:,} probes ({name}): about {about}."
 
 
-def _steps(stack: _Stack, task: Ready, bank: Bank, settings: EdgeProbing) -> float:
-    """Steps an epoch of the probes that Adam trains, of all their chunks together."""
+def _steps(stack: _Stack, task: Ready, bank: Bank, settings: EdgeProbing) -> int:
+    """Steps an epoch of the probes that Adam trains; linear probes of one layer have L-BFGS."""
+    if stack.kind == RIDGE:
+        return 0
     probes = [p for p in stack.probes if stack.kind != "linear" or len(p.sources) > 1]
-    assert stack.kind != RIDGE
-    hidden = 0 if stack.kind == "linear" else settings.hidden
-    labels, sides = task.train.labels.shape[2], len(task.train.spans)
-    shape = Shape(stack.kind, bank.width, sides, labels, hidden, len(bank.sources))
-    targets = max(1, round(stack.share * len(task.train)))
-    size = batch_size(targets, Schedule(batch=settings.batch, steps=settings.effort.steps))
-    asked = sorted(
-        ((seed, probe) for seed in stack.seeds for probe in probes),
-        key=lambda each: len(each[1].sources) > 1,
+    learnt, schedule = _share(task.train, stack.share, stack.seeds[0]), _schedule(settings)
+    return steps_an_epoch(stack.kind, settings.hidden, bank, probes, stack.seeds, learnt, schedule)
+
+
+def _schedule(settings: EdgeProbing) -> Schedule:
+    effort = settings.effort
+    return Schedule(
+        rate=settings.rate,
+        batch=settings.batch,
+        epochs=effort.epochs,
+        patience=effort.patience,
+        steps=effort.steps,
     )
-    return len(list(chunks(shape, asked, size, bank.device))) * targets / size
 
 
 def _speed(device: torch.device) -> float:
@@ -223,14 +225,7 @@ def _trained(
         return dict.fromkeys(stack.seeds, ridge(bank, stack.probes, task.train, task.dev))
     kind, hidden = stack.kind, settings.hidden
     learnt = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
-    effort = settings.effort
-    schedule = Schedule(
-        rate=settings.rate,
-        batch=settings.batch,
-        epochs=effort.epochs,
-        patience=effort.patience,
-        steps=effort.steps,
-    )
+    schedule = _schedule(settings)
     if kind != "linear":
         return train_seeds(kind, hidden, bank, stack.probes, learnt, task.dev, schedule, told)
     alone = [probe for probe in stack.probes if len(probe.sources) == 1]

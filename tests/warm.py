@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from workbench.runs import launch
 
@@ -26,28 +27,23 @@ def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | Non
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     around = launch.worker_environment(threads)
-    before = dict(os.environ)
-    os.environ["PYTHONHASHSEED"] = around["PYTHONHASHSEED"]  # the server keeps what it begins with
-    try:
-        arguments: Any = (str(folder), DupFd(lock), share, around)
+    arguments: Any = (folder, DupFd(lock), share, around)
+    with patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]):  # the server keeps it
         context.Process(target=_worker, args=arguments).start()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
-def _worker(folder: str, lock: Any, share: bool, around: Mapping[str, str]) -> None:
+def _worker(folder: Path, lock: Any, share: bool, around: Mapping[str, str]) -> None:
     from workbench.runs import worker
 
     launch._spawn = spawn  # for the runs that this one asks for
     os.setsid()
     os.environ.clear()
     os.environ.update(around)
-    with launch.opened_log(Path(folder), os.O_TRUNC) as log, Path(os.devnull).open() as nothing:
+    with launch.opened_log(folder, os.O_TRUNC) as log, Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-    sys.argv = ["worker", folder, "--lock", str(lock.detach()), *(["--share"] if share else [])]
+    sys.argv = launch.worker_command(folder, lock.detach(), share)[3:]  # from the module's name on
     code = 1
     try:
         code = worker.main()

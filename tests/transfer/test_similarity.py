@@ -1,7 +1,5 @@
 """Layers of any two models are compared word by word, and a model with itself is 1 on its diagonal.
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
-
 The reference runs each text alone, means a word's pieces in a loop, and makes whole maps of words.
 """
 
@@ -25,6 +23,8 @@ from workbench.models.loading import load
 from workbench.transfer import word_states
 from workbench.transfer.similarity import EXPERIMENT, Similarity, run
 from workbench.view.harmless import harmless
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
 
 MINI = ("mini:bert", "mini:gpt", "mini:elmo", "mini:t5")
 KEYS = list(EXPERIMENT.tables["similarity"].keys)

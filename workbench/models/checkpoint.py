@@ -10,16 +10,15 @@ weight files and the machine's memory. Costs the headers of the weight files and
 memory: tens of milliseconds.
 """
 
-import json
 import math
 import os
 import re
-import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
+from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
@@ -27,7 +26,6 @@ from workbench.errors import WorkbenchError
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 LARGEST = 2**31 - 1  # of any size; tensors beyond it are no model's
 SPARE = 1_000_000  # parameters that a config may have beyond its weights' (a new head)
-HEADER = 100 << 20  # bytes of a safetensors header, at most
 _MODULES = re.compile(r"(^|_)(layers?|groups|experts)$|^inner_group_num$")
 _SIZES = re.compile(
     r"(^|_)(heads?|head_dim)$|^(vocab|hidden|embedding|intermediate)_size$|^d_(model|kv|ff|inner)$"
@@ -76,7 +74,7 @@ def check_size(
     """
     with torch.device("meta"):
         net = opened(lambda: build(config), source, True)
-    parameters = sum(each.numel() for each in {id(p): p for p in net.parameters()}.values())
+    parameters = sum(each.numel() for each in net.parameters())
     buffers = sum(each.numel() for each in net.buffers())
     stored = numbers_stored(weights) if weights is not None else None
     if stored is not None and parameters > 2 * stored + SPARE:
@@ -178,14 +176,9 @@ def _bad_value(name: str, value: object, wanted: str, source: str) -> WorkbenchE
 
 def _stored(path: Path) -> int:
     try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            header: Any = json.loads(file.read(min(length, HEADER)))
-            return sum(
-                math.prod(tensor["shape"]) for name, tensor in header.items() if name[:2] != "__"
-            )
-    except (OSError, ValueError, struct.error, LookupError, TypeError, AttributeError,
-            RecursionError) as error:  # fmt: skip
+        with safe_open(path, framework="pt") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
         raise WorkbenchError(
             f"cannot be loaded: it is no safetensors file ({type(error).__name__}).",
             where=str(path),

@@ -16,7 +16,7 @@ MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # where a run keeps what it trained
 RANDOM = "@random"
 MAKERS = ("train", "head-pruning", "finetune")  # experiments whose runs keep a model
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _RUN = re.compile(rf"(?:{'|'.join(MAKERS)})-\w*")
 
@@ -62,7 +62,7 @@ def is_folder(source: str) -> bool:
 
 
 def _require_hub_id(name: str) -> None:
-    if not _HUB_ID.fullmatch(name) or name.endswith((".safetensors", ".bin", ".pt", ".json")):
+    if not HUB_ID.fullmatch(name) or name.endswith((".safetensors", ".bin", ".pt", ".json")):
         raise WorkbenchError(
             "this is neither a folder nor a hub id.",
             where=name or "model",

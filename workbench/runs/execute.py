@@ -55,7 +55,7 @@ def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -
     except WorkbenchError as error:
         lines = status.log_lines(told.folder)
         _unfinished(told, "failed", Failure(error.what, error.where, error.remedy, "input", lines))
-        return 2
+        return 2 if told.status.state == "failed" else status.CODES[told.status.state]
     except MemoryError:
         failure = Failure(
             "memory did not suffice.",
@@ -68,9 +68,6 @@ def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -
         lines = tuple(traceback.format_exc().rstrip().splitlines())
         for line in lines:
             told.log(line)
-        if (told.folder / status.CANCEL).exists():  # the signal broke an import off halfway
-            _unfinished(told, "cancelled")
-            return status.CODES["cancelled"]
         failure = Failure(
             f"{type(error).__name__}: {error}".rstrip(": ") + ".",
             remedy="This is a bug in the experiment or in Workbench; its log has the details.",
@@ -81,7 +78,13 @@ def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -
 
 
 def _unfinished(told: Journal, state: status.State, failure: Failure | None = None) -> None:
-    """End without results, and leave none; unless they were all there before the end came."""
+    """End without results, and leave none; unless they were all there before the end came.
+
+    What fails after it was asked to end is cancelled: a signal that comes during an import is often
+    raised as another error.
+    """
+    if (told.folder / status.CANCEL).exists():
+        state, failure = "cancelled", None
     if told.status.state != "done":
         results.clear(told.folder)  # first: where a disk is full, this makes the room to say so
         shutil.rmtree(told.folder / TRAINED, ignore_errors=True)

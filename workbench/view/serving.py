@@ -12,11 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+import streamlit as st
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from workbench import places
 
@@ -27,11 +29,11 @@ POLICY_VIOLATION = 1008  # why a WebSocket is closed
 class KnownHosts:
     """Passes on what names a known host and no foreign origin; answers 403 to all else."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        self.app, self.hosts = app, frozenset(host.lower().rstrip(".") for host in hosts)
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or self._is_known(scope):
+        if scope["type"] not in ("http", "websocket") or _is_known(Headers(scope=scope)):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
@@ -41,14 +43,6 @@ class KnownHosts:
                 "This host or origin is not known. Start the app with --host-name NAME.\n", 403
             )
             await refusal(scope, receive, send)
-
-    def _is_known(self, scope: Scope) -> bool:
-        headers = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
-        named = [value for name, value in headers if name == b"host"]
-        origins = [value for name, value in headers if name == b"origin"]
-        if len(named) != 1 or _host(f"//{named[0]}") not in self.hosts:
-            return False
-        return all(urlsplit(origin).netloc.lower() == named[0].lower() for origin in origins)
 
 
 def limit_paths(allowed: Sequence[Path] = ()) -> None:
@@ -67,9 +61,6 @@ def serve(
 
     Where it listens beyond this machine, or under another name, paths are limited to `allowed`.
     """
-    from streamlit.web.server.starlette.starlette_app import App
-
-    hosts = (*LOCAL, *host_names)
     if address not in LOCAL or host_names:
         limit_paths(allowed)
     script = places.app_file()
@@ -78,15 +69,13 @@ def serve(
         "server.port": port,
         "server.headless": headless,
         "server.address": address,
-        "server.allowedHosts": list(hosts),
+        "server.allowedHosts": [*LOCAL, *host_names],
     }
-    App(script, middleware=[Middleware(KnownHosts, hosts=hosts)]).run(config=config)
+    st.App(script, middleware=[Middleware(KnownHosts)]).run(config=config)
 
 
-def _host(url: str) -> str | None:
-    try:
-        found = urlsplit(url)
-        _ = found.port  # raises where it is no number
-    except ValueError:
-        return None
-    return found.hostname.rstrip(".") if found.hostname and not found.username else None
+def _is_known(headers: Headers) -> bool:
+    named, origins = headers.getlist("host"), headers.getlist("origin")
+    if len(named) != 1 or not is_host_allowed(named[0]):  # by `server.allowedHosts`
+        return False
+    return all(origin.partition("://")[2].lower() == named[0].lower() for origin in origins)

@@ -6,7 +6,6 @@ never by a name alone. Nothing is fetched from the network unless asked for. Cos
 files each time, and seconds where a model is opened.
 """
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.errors import WorkbenchError
-from workbench.models.references import MINI, RANDOM, folder_of, located
+from workbench.models.references import HUB_ID, MINI, RANDOM, folder_of, located
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 MODELS = 2  # open at a time
 LONGEST = 20_000  # characters of a text that is typed
 MINUTES = 10  # an error is not believed for longer
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _IMPORTING = Lock()
 
 
@@ -88,7 +86,7 @@ def model_stamp(ref: str) -> str:
 def is_remote_model(ref: str) -> bool:
     """Whether opening it would mean asking the network."""
     source = ref.removesuffix(RANDOM)
-    if source in MINI or not _HUB_ID.fullmatch(source):
+    if source in MINI or not HUB_ID.fullmatch(source):
         return False
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
         return located(source) == source and folder_of(source) is None
