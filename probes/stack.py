@@ -10,12 +10,11 @@ says for each probe that still learns; four numbers in memory for each of their 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
-from threading import Event, Lock
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,6 +33,7 @@ from probes.kinds import (
     pooled,
 )
 from probes.learning import Learning, Parameters
+from probes.side_by_side import SideBySide
 from workbench.errors import WorkbenchError
 
 MIXING = 10.0  # times the rate, for scores of layers: else few steps leave every mix a mean
@@ -132,6 +132,22 @@ def train_seeds(
     told: Told = lambda done, total: None,
 ) -> dict[int, Trained]:
     """The same probes for each seed, with what each seed learns from: as many targets for all."""
+    with SideBySide(bank.device) as jobs:
+        return add_seeds(jobs, kind, hidden, bank, probes, learnt, dev, schedule, told)()
+
+
+def add_seeds(
+    jobs: SideBySide,
+    kind: KindName,
+    hidden: int,
+    bank: Bank,
+    probes: Sequence[Probe],
+    learnt: Mapping[int, Data],
+    dev: Data,
+    schedule: Schedule,
+    told: Told,
+) -> Callable[[], dict[int, Trained]]:
+    """Plan what `train_seeds` does beside other jobs; what is returned gives the probes."""
     first = next(iter(learnt.values()))
     if not len(first):
         raise WorkbenchError("there is no target to learn from.", remedy="Give more sentences.")
@@ -139,30 +155,44 @@ def train_seeds(
     shape, asked, stacks = _stacked(kind, hidden, bank, ordered, tuple(learnt), first, schedule)
     together = _joined(learnt, bank.device)
     stopped = [0] * len(stacks)
-    lock, ended = Lock(), Event()
+    lock = Lock()
 
     def learn(place: int) -> _Learnt:
         def of_all(number: int) -> None:
-            if ended.is_set():
-                raise InterruptedError("the run was ended")
+            jobs.check()
             with lock:
                 stopped[place] = number
                 told(sum(stopped), len(asked))
 
         return _train(shape, bank, stacks[place], together, dev, schedule, of_all)
 
-    with _side_by_side(bank.device, len(stacks), ended) as each:
-        parts = list(each(learn, range(len(stacks))))
+    planned = [jobs.add(partial(learn, place)) for place in range(len(stacks))]
+
+    def found() -> dict[int, Trained]:
+        parts = [result() for result in planned]
+        return _by_seed(shape, ordered, asked, parts, bank.device)
+
+    return found
+
+
+def _by_seed(
+    shape: Shape,
+    probes: tuple[Probe, ...],
+    asked: "_Asked",
+    parts: "Sequence[_Learnt]",
+    device: torch.device,
+) -> dict[int, Trained]:
+    """The probes of all stacks together, those of one seed after another."""
     epochs = torch.cat([part.epochs for part in parts])
     converged = torch.cat([part.converged for part in parts])
-    reads = reads_of(ordered, shape.sources, bank.device)
+    values = {name: torch.cat([part.own[name] for part in parts]) for name in parts[0].own}
+    reads = reads_of(probes, shape.sources, device)
+    updates = max(part.updates for part in parts)
     found = {}
-    for seed in learnt:
-        own = torch.tensor([place for place, (of, _) in enumerate(asked) if of == seed])
-        own = own.to(bank.device)
-        values = {name: torch.cat([part.own[name] for part in parts])[own] for name in parts[0].own}
-        updates = max(part.updates for part in parts)
-        found[seed] = Trained(shape, ordered, reads, values, epochs[own], updates, converged[own])
+    for seed in dict.fromkeys(seed for seed, _ in asked):
+        rows = torch.tensor([row for row, (of, _) in enumerate(asked) if of == seed], device=device)
+        own = {name: value[rows] for name, value in values.items()}
+        found[seed] = Trained(shape, probes, reads, own, epochs[rows], updates, converged[rows])
     return found
 
 
@@ -195,31 +225,6 @@ def joined(alone: Trained, mixed: Trained) -> Trained:
 
 def _mixes(probe: Probe) -> bool:
     return len(probe.sources) > 1
-
-
-@contextmanager
-def _side_by_side(
-    device: torch.device, jobs: int, ended: Event
-) -> Iterator[Callable[..., Iterator[Any]]]:
-    """On a CPU of several threads, stacks side by side with one thread each.
-
-    Steps are short: threads that share each of them wait for one another more than they work.
-    `ended` is set where the run is cancelled, so that none goes on to its end first.
-    """
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or min(threads, jobs) < 2:
-        yield map
-        return
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(max_workers=min(threads, jobs)) as workers:
-            try:
-                yield workers.map
-            except BaseException:
-                ended.set()
-                raise
-    finally:
-        torch.set_num_threads(threads)
 
 
 _Asked = Sequence[tuple[int, Probe]]  # (seed, probe)

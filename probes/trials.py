@@ -6,9 +6,11 @@ file of counts and answers each, from which a run that was stopped goes on.
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Literal
 
 import numpy as np
@@ -25,6 +27,7 @@ from probes.plan import Mode, planned
 from probes.ready import Ready
 from probes.results import HALF
 from probes.ridge import ridge
+from probes.side_by_side import SideBySide
 from probes.sources import MODEL
 from probes.stack import (
     Data,
@@ -32,9 +35,9 @@ from probes.stack import (
     Schedule,
     Told,
     Trained,
+    add_seeds,
     joined,
     steps_an_epoch,
-    train_seeds,
 )
 from workbench.experiment import Progress
 from workbench.files import written_whole
@@ -74,25 +77,46 @@ def trials_of(
 ) -> Iterator[Trial]:
     """Everything that is trained, all seeds of a task at once; what is on disk is read."""
     stacks = _planned(ready, banks, settings)
-    for done, stack in enumerate(stacks):
+    done = [0] * len(stacks)  # percent
+    lock = Lock()
 
-        def told(stopped: int, of: int, done: int = done, name: str = stack.task) -> None:
-            progress(100 * done + 100 * stopped // max(of, 1), 100 * len(stacks), name)
+    def told_of(number: int, stopped: int, of: int) -> None:
+        with lock:
+            done[number] = 100 * stopped // max(of, 1)
+            progress(sum(done), 100 * len(stacks), stacks[number].task)
 
-        told(0, 1)
-        kept = {seed: home / f"trial-{done:05d}-{seed}.npz" for seed in stack.seeds}
-        found = [_read(path, stack, seed) for seed, path in kept.items()]
-        if any(trial is None for trial in found):
+    with SideBySide(banks[0].device) as jobs:
+        results: list[Callable[[], list[Trial]]] = []
+        for number, stack in enumerate(stacks):
+            kept = {seed: home / f"trial-{number:05d}-{seed}.npz" for seed in stack.seeds}
+            found = [trial for s, path in kept.items() if (trial := _read(path, stack, s))]
+            if len(found) == len(kept):
+                results.append(partial(list, found))
+                continue
             bank, task = banks[stack.bank], ready[stack.task]
-            trained = _trained(task, bank, stack, settings, told)
-            found = [_trial(read, task, bank, trained[seed], stack, seed) for seed in stack.seeds]
-            for path, trial in zip(kept.values(), found, strict=True):
-                assert trial is not None
-                _write(path, trial)
-        for trial in found:
-            assert trial is not None
-            yield trial
+            told = partial(told_of, number)
+            trained = _trained(jobs, task, bank, stack, settings, told)
+            results.append(partial(_tried, read, task, bank, trained, stack, kept))
+        for number in range(len(stacks)):
+            yield from results[number]()
+            results[number] = list  # let its probes go
+            told_of(number, 1, 1)
     progress(100 * len(stacks), 100 * len(stacks), "all tasks")
+
+
+def _tried(
+    read: Opened,
+    task: Ready,
+    bank: Bank,
+    trained: Callable[[], dict[int, Trained]],
+    stack: "_Stack",
+    kept: Mapping[int, Path],
+) -> list[Trial]:
+    """Wait until a stack is trained, test it, and write down what it came to."""
+    found = [_trial(read, task, bank, own, stack, seed) for seed, own in trained().items()]
+    for trial in found:
+        _write(kept[trial.seed], trial)
+    return found
 
 
 @dataclass(frozen=True)
@@ -218,34 +242,45 @@ def _tells_of_data(probe: Probe, bank: Bank, modes: Sequence[Mode]) -> bool:
 
 
 def _trained(
-    task: Ready, bank: Bank, stack: _Stack, settings: EdgeProbing, told: Told
-) -> dict[int, Trained]:
-    """The probes of every seed, each trained on its own sample of a share."""
+    jobs: SideBySide, task: Ready, bank: Bank, stack: _Stack, settings: EdgeProbing, told: Told
+) -> Callable[[], dict[int, Trained]]:
+    """The probes of every seed, each trained on its own sample of a share; as jobs."""
     if stack.kind == RIDGE:
-        return dict.fromkeys(stack.seeds, ridge(bank, stack.probes, task.train, task.dev))
+        closed = jobs.add(partial(ridge, bank, stack.probes, task.train, task.dev))
+        return lambda: dict.fromkeys(stack.seeds, closed())
     kind, hidden = stack.kind, settings.hidden
     learnt = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
     schedule = _schedule(settings)
     if kind != "linear":
-        return train_seeds(kind, hidden, bank, stack.probes, learnt, task.dev, schedule, told)
+        return add_seeds(jobs, kind, hidden, bank, stack.probes, learnt, task.dev, schedule, told)
     alone = [probe for probe in stack.probes if len(probe.sources) == 1]
     mixes = [probe for probe in stack.probes if len(probe.sources) > 1]
 
-    def told_of(part: int, of: int) -> None:
-        told(part, of + len(mixes))
+    def told_of_alone(done: int, total: int) -> None:
+        jobs.check()
+        told(done, total + len(mixes))
 
-    found: dict[int, Trained] = {}
-    if alone and stack.share >= 1:  # the optimum depends on no seed
-        one = logistic(bank, alone, task.train, task.dev, told_of)
-        found = dict.fromkeys(stack.seeds, one)
-    elif alone:
-        found = {
-            seed: logistic(bank, alone, own, task.dev, told_of) for seed, own in learnt.items()
-        }
+    one_for_all = stack.share >= 1  # the optimum depends on no seed
+    waited = {
+        seed: jobs.add(partial(logistic, bank, alone, learnt[seed], task.dev, told_of_alone))
+        for seed in (stack.seeds[:1] if one_for_all else stack.seeds)
+        if alone
+    }
     if not mixes:
-        return found
-    mixed = train_seeds(kind, hidden, bank, mixes, learnt, task.dev, schedule, told)
-    return {seed: joined(found[seed], own) if found else own for seed, own in mixed.items()}
+        mixed: Callable[[], dict[int, Trained]] = dict
+    else:
+        mixed = add_seeds(jobs, kind, hidden, bank, mixes, learnt, task.dev, schedule, told)
+
+    def found() -> dict[int, Trained]:
+        optimal = {seed: result() for seed, result in waited.items()}
+        if one_for_all and optimal:
+            optimal = dict.fromkeys(stack.seeds, *optimal.values())
+        mixing = mixed()
+        if not (optimal and mixing):
+            return optimal or mixing
+        return {seed: joined(optimal[seed], mixing[seed]) for seed in stack.seeds}
+
+    return found
 
 
 def _share(data: Data, share: float, seed: int) -> Data:
