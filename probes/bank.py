@@ -102,20 +102,12 @@ def _moments(states: Tensor) -> tuple[Tensor, Tensor]:
     return mean.float(), torch.where(varies, deviation, 0.0).float()
 
 
-def widths_of(spans: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Spans of like length together, at most twice the shortest, so that little is padded.
+def words_in(spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The words of all spans, one span after another, and of which span each is.
 
-    [n, 2] -> for each: places [some], rows [some, longest], which rows are real [some, longest]
+    [n, 2] -> [words], [words]
     """
     lengths = spans[:, 1] - spans[:, 0]
-    if int(lengths.max()) == 1:
-        return [(torch.arange(len(spans)), spans[:, :1], torch.ones_like(spans[:, :1]).bool())]
-    kind = torch.ceil(torch.log2(lengths.double())).long()  # 1, 2, 3-4, 5-8, ...
-    found = []
-    for each in torch.unique(kind).tolist():
-        places = torch.nonzero(kind == each).flatten()
-        longest = int(lengths[places].max())
-        rows = spans[places, :1] + torch.arange(longest, device=spans.device)
-        real = rows < spans[places, 1:]
-        found.append((places, torch.where(real, rows, spans[places, :1]), real))
-    return found
+    of_span = torch.repeat_interleave(lengths)
+    skipped = spans[:, 0] - (lengths.cumsum(0) - lengths)
+    return torch.arange(len(of_span)) + skipped[of_span], of_span

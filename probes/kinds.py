@@ -27,11 +27,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.bank import Bank, widths_of
+from probes.bank import Bank, words_in
 from probes.learning import Parameters
 
 KindName = Literal["edge", "linear", "mlp"]
 COLUMNS = 16  # of numbers in a vector register
+CHUNK = 1_024  # spans that are averaged at once
 INPUT_DROPOUT, DROPOUT = 0.2, 0.3  # of the edge probe
 PROJECTION = 256  # its width in the paper
 
@@ -202,18 +203,18 @@ def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
 
 
 def _attended(weights: Tensor, attend: Tensor, reads: Reads, bank: Bank, spans: Tensor) -> Tensor:
-    """The sum of each span's words by each probe's attention.  # -> [probes, n, width]"""
-    found, groups = [], widths_of(spans)
-    for _, rows, real in groups:
-        states = bank.rows(rows)[:, None]
-        read = _read(weights, reads, bank, states)  # [probes, some, longest, width]
-        if rows.shape[1] == 1:  # nothing to choose between
-            found.append(read[:, :, 0])
-            continue
-        scores = torch.einsum("pntd,pd->pnt", read, attend)
-        shares = scores.masked_fill(~real.to(bank.device), -torch.inf).softmax(dim=2)
-        found.append((shares[:, :, None] @ read)[:, :, 0])
-    return _in_order([places for places, _, _ in groups], found)
+    """The sum of each span's words by each probe's attention.  # [n, 2] -> [probes, n, width]"""
+    words, of_span = words_in(spans)
+    of_span = of_span.to(bank.device)
+    read = _read(weights, reads, bank, bank.rows(words)[:, None])  # [probes, words, width]
+    scores = (read @ attend[:, :, None])[..., 0]  # [probes, words]
+    each = of_span.expand_as(scores)
+    largest = scores.new_full((len(scores), len(spans)), -torch.inf)
+    largest.scatter_reduce_(1, each, scores.detach(), "amax")
+    shares = (scores - largest.index_select(1, of_span)).exp()
+    totals = torch.zeros_like(largest).index_add(1, of_span, shares)
+    found = read.new_zeros(*totals.shape, bank.width)
+    return found.index_add(1, of_span, shares[:, :, None] * read) / totals[:, :, None]
 
 
 def _read(weights: Tensor, reads: Reads, bank: Bank, states: Tensor) -> Tensor:
@@ -238,19 +239,13 @@ def _read(weights: Tensor, reads: Reads, bank: Bank, states: Tensor) -> Tensor:
 
 def averaged(bank: Bank, spans: Tensor) -> Tensor:
     """The mean of each span's words in every source.  # [n, 2] -> [sources, n, width]"""
-    groups = widths_of(spans)
-    found = [_mean(bank.rows(rows), real.to(bank.device)) for _, rows, real in groups]
-    return _in_order([places for places, _, _ in groups], found)
-
-
-def _in_order(places: Sequence[Tensor], found: Sequence[Tensor]) -> Tensor:
-    """Groups of spans as one, each span at its place.  # [..., some, width] each, along 1"""
-    if len(found) == 1:
-        return found[0]
-    order = torch.argsort(torch.cat(list(places)))
-    return torch.cat(list(found), dim=1).index_select(1, order.to(found[0].device))
-
-
-def _mean(states: Tensor, real: Tensor) -> Tensor:
-    """[sources, spans, longest, width] -> [sources, spans, width]"""
-    return torch.einsum("sntd,nt->snd", states, real / real.sum(1, keepdim=True))
+    means = []
+    for some in torch.split(spans, CHUNK):
+        words, of_span = words_in(some)
+        states = bank.rows(words)  # [sources, words, width]
+        if len(words) > len(some):
+            lengths = (some[:, 1] - some[:, 0]).to(states)
+            sums = states.new_zeros(len(states), len(some), bank.width)
+            states = sums.index_add(1, of_span.to(bank.device), states) / lengths[:, None]
+        means.append(states)
+    return torch.cat(means, dim=1)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probes.bank import Bank, widths_of
-from probes.kinds import Reads, Shape, logits
+from probes.bank import Bank, words_in
+from probes.kinds import Reads, Shape, logits, pooled
 
 WIDTH, INNER, HIDDEN, LABELS = 12, 6, 9, 5
 SPANS = [
@@ -124,24 +124,36 @@ def test_probes_in_a_stack_are_each_alone(kind: str, bank: Callable[..., Bank]) 
     assert torch.allclose(mixed[0], together[3], atol=1e-5)
 
 
-def test_spans_of_like_length_stand_together_and_none_is_lost() -> None:
-    torch.manual_seed(3)
-    first = torch.randint(0, 50, (200,))
-    spans = torch.stack([first, first + torch.randint(1, 30, (200,))], 1)
-    seen = []
-    for places, rows, real in widths_of(spans):
-        longest, shortest = int(real.sum(1).max()), int(real.sum(1).min())
-        assert longest == 1 or longest < 2 * shortest + 1
-        for place, row, there in zip(places.tolist(), rows, real, strict=True):
-            assert row[there].tolist() == list(range(*spans[place].tolist()))
-            seen.append(place)
-    assert sorted(seen) == list(range(200))
+def test_the_words_of_all_spans_one_span_after_another() -> None:
+    words, of_span = words_in(torch.tensor([[4, 7], [0, 1], [5, 9]]))
+    assert words.tolist() == [4, 5, 6, 0, 5, 6, 7, 8]
+    assert of_span.tolist() == [0, 0, 0, 1, 2, 2, 2, 2]
+
+
+def test_attention_over_words_of_very_different_scores_stays_finite(
+    bank: Callable[..., Bank],
+) -> None:
+    """A span whose best word scores 1,000 less than another span's has its own softmax."""
+    states = torch.zeros(4, WIDTH)
+    states[:, 0] = torch.tensor([500.0, -500.0, -501.0, 500.0])
+    states[:, 1] = torch.arange(4.0)
+    exact = _exact(bank(states), states[None].double())
+    shape = Shape("edge", WIDTH, 1, LABELS, HIDDEN, 1)
+    project = torch.eye(WIDTH, shape.projection, dtype=torch.double)[None, None]
+    attend = torch.zeros(1, 1, shape.projection, dtype=torch.double)
+    attend[..., 0] = 1
+    own = {"project": project, "attend": attend}
+    reads = Reads(torch.tensor([0]), torch.zeros(0, 1, dtype=torch.bool))
+    spans = [torch.tensor([[[0, 1], [1, 3], [2, 4]]])]
+    found = pooled(shape, own, reads, exact, spans)[0, :, 1]
+    share = 1 / (1 + math.exp(-1))
+    assert found.tolist() == pytest.approx([0, share + 2 * (1 - share), 3])
 
 
 def test_a_mix_counts_layers_at_their_own_size(bank: Callable[..., Bank]) -> None:
     """Layers are read standardised, and yet γ Σ softmax(s) h is of the states as they are: up to
     an offset, and one number a feature that is the same for all layers."""
-    from probes.kinds import mixing, pooled
+    from probes.kinds import mixing
 
     torch.manual_seed(4)
     sizes = torch.logspace(-2, 2, WIDTH)  # features differ ten thousandfold
