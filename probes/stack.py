@@ -36,7 +36,9 @@ from probes.learning import Learning, Parameters
 from probes.side_by_side import SideBySide
 from workbench.errors import WorkbenchError
 
-MIXING = 10.0  # times the rate, for scores of layers: else few steps leave every mix a mean
+MIXING = {"mix": 10.0}  # times the rate, else few steps leave every mix a mean
+# without the projection's own bias the next one is too slow: F1 .57 instead of .63 on an odd model
+QUICKER = {"edge": {**MIXING, "first_bias": 10.0}, "linear": MIXING, "mlp": MIXING}
 SMALLEST = 16  # targets in a batch, at least
 # numbers in the largest tensor, the batch or the probes' own: what a CPU's cache holds, about
 AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}
@@ -415,7 +417,7 @@ def _update(
         allow_unused=True,
     )  # fmt: skip
     found = {name: s for name, s in zip(leaves, slopes, strict=True) if s is not None}
-    now.step(found, {"mix": MIXING})
+    now.step(found, QUICKER[shape.kind])
 
 
 def slopes_of(said: Tensor, wanted: Tensor, softmax: bool) -> Tensor:
