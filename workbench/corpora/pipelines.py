@@ -4,10 +4,17 @@ Nothing is ever downloaded here. Loading a pipeline takes a second or so and the
 model; a blank one, which only knows rules, 0.1 s.
 """
 
+import re
 import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from unicodedata import category
 
 import spacy
 from spacy.language import Language
+from spacy.tokenizer import Tokenizer
+from spacy.tokens import Doc
 from spacy.util import get_installed_models
 
 from workbench.corpora.vocabulary import vocabulary
@@ -15,6 +22,11 @@ from workbench.errors import WorkbenchError
 
 READ_WITH = "Read with the spaCy pipeline {}."  # which predicted whatever else than text there is
 _BATCH = 32  # texts a pipeline holds at once
+LONGEST = 300  # characters without a space that spaCy tokenizes at once: it takes time by n²
+PART = 60  # characters of a longer piece that are tokenized at once, where it can be cut
+_TOO_LONG = re.compile(rf"\S{{{LONGEST + 1},}}")
+_UNCUT = re.compile(r"[^\W_]+|[\W_]")
+_JOINING = ("Mn", "Me", "Mc", "Cf", "Sk")  # categories of what belongs to the character before
 
 
 def blank(language: str) -> Language:
@@ -28,7 +40,7 @@ def blank(language: str) -> Language:
             remedy="See https://spacy.io/usage/models#languages for what to install.",
         ) from None
     nlp.max_length = sys.maxsize
-    return nlp
+    return _bounded(nlp)
 
 
 def load_pipeline(name: str | None, language: str) -> tuple[Language, tuple[str, ...]]:
@@ -70,11 +82,47 @@ def _load(name: str) -> tuple[Language, tuple[str, ...]]:
             remedy=f"To install it run: python -m spacy download {name}\n"
             f"  Or name a folder that holds a pipeline. Installed: {installed}.",
         ) from None
-    nlp.batch_size = _BATCH
+    _bounded(nlp).batch_size = _BATCH
     if any("token.is_sent_start" in nlp.get_pipe_meta(pipe).assigns for pipe in nlp.pipe_names):
         return nlp, ()
     nlp.add_pipe("sentencizer", first=True)
     return nlp, (f"The pipeline {name} finds no sentences; they end at full stops and their like.",)
+
+
+def _bounded(nlp: Language) -> Language:
+    """The same pipeline with a tokenizer whose time grows with the length of a text, not faster."""
+    if isinstance(nlp.tokenizer, Tokenizer):
+        nlp.tokenizer = partial(_tokenized, nlp.tokenizer)
+    return nlp
+
+
+def _tokenized(inner: Callable[[str], Doc], text: str) -> Doc:
+    """spaCy's own words, but where more than LONGEST characters come without a space.
+
+    Its tokenizer takes a sign off such a piece at a time and looks at all that is left: 8,000 "("
+    take 10 s. Such pieces are tokenized part by part.
+    """
+    if not _TOO_LONG.search(text):
+        return inner(text)
+    starts = [0]
+    for piece in _TOO_LONG.finditer(text):
+        starts += _cuts(text, piece.start(), piece.end())
+    parts = [inner(text[start:end]) for start, end in pairwise([*starts, len(text)])]
+    whole = Doc.from_docs(parts, ensure_whitespace=False)
+    assert isinstance(whole, Doc)
+    return whole
+
+
+def _cuts(text: str, start: int, end: int) -> list[int]:
+    """Where parts begin: never inside a word, nor between a sign and marks that belong to it."""
+    found, begun = [], start
+    for unit in _UNCUT.finditer(text, start, end):
+        at = unit.start()
+        joins = category(text[at]) in _JOINING or text[at - 1] == "\u200d"
+        if unit.end() - begun > PART and at > begun and not (joins and at - begun < 4 * PART):
+            found.append(at)
+            begun = at
+    return found
 
 
 def _first_line(error: Exception) -> str:
