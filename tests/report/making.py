@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 
 from workbench.experiment import Caveat, Table
 from workbench.runs import events, results, spec, status
-from workbench.runs.run import PROVENANCE, Run
+from workbench.runs.integrity import PROVENANCE
+from workbench.runs.run import Run
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
 
 HOSTILE = {  # each must show as text, whole, in every report

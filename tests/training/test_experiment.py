@@ -15,8 +15,9 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.references import folder_of, located, trained_by
 from workbench.runs.asking import ask, checked_settings
+from workbench.runs.integrity import is_whole
 from workbench.runs.launch import cancel
-from workbench.runs.run import Run, is_whole, open_run
+from workbench.runs.run import Run, open_run
 from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, run, text_of
 from workbench.training.families import FAMILIES
 

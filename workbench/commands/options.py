@@ -80,6 +80,14 @@ RunName = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's name, or how it begins.", autocompletion=run_names),
 ]
+SomeRuns = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN…]",
+        help="Runs, or how they begin (default: all that are finished).",
+        autocompletion=run_names,
+    ),
+]
 RunNames = Annotated[
     list[str],
     typer.Argument(metavar="RUN…", help="Runs, or how they begin.", autocompletion=run_names),

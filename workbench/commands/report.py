@@ -46,15 +46,16 @@ def export(
         from workbench.report.export import FIGURE_ENDINGS, export_figure, export_table
 
         checked(name, "table")
-        drawn = name in found.figures
-        if name not in found.tables and not drawn:
+        tables = {*found.tables, *found.provenance.get("tables", ())}  # one may be missing
+        figures = {*found.figures, *found.provenance.get("figures", ())}
+        if name not in tables | figures:
             raise WorkbenchError(
                 f"the run has no table or figure {name!r}.",
                 where=found.name,
-                remedy=did_you_mean(name, {*found.tables, *found.figures}),
+                remedy=did_you_mean(name, tables | figures),
             )
-        as_figure = drawn and (out.suffix in FIGURE_ENDINGS or name not in found.tables)
-        as_figure = as_figure and not (out.suffix == ".json" and name in found.tables)
+        as_figure = name in figures and (out.suffix in FIGURE_ENDINGS or name not in tables)
+        as_figure = as_figure and not (out.suffix == ".json" and name in tables)
         write = export_figure if as_figure else export_table
         path = write(found, name, out)
     print(f"written: {path}")

@@ -1,4 +1,4 @@
-"""`workbench runs`: list runs, look at them, compare, cancel, resume and remove them."""
+"""`workbench runs`: list runs, look at them, compare, verify, cancel, resume and remove them."""
 
 from typing import Annotated
 
@@ -11,12 +11,14 @@ from workbench.commands.options import (
     RunNames,
     Scheduler,
     Share,
+    SomeRuns,
     has_command,
 )
 from workbench.errors import WorkbenchError
 
 app = typer.Typer(
-    help="List runs, look at them, compare, cancel, resume, remove.", invoke_without_command=True
+    help="List runs, look at them, compare, verify, cancel, resume, remove.",
+    invoke_without_command=True,
 )
 LISTED = 20  # runs, unless all are asked for
 All = Annotated[bool, typer.Option("--all", help=f"All of them, not the newest {LISTED}.")]
@@ -61,6 +63,29 @@ def compare(runs: RunNames, json: Json = False) -> None:
     from workbench.runs.run import open_run
 
     shown.comparison([open_run(name) for name in runs], json)
+
+
+@app.command()
+def verify(runs: SomeRuns = None, json: Json = False) -> None:
+    """Check the files of finished runs against the hashes kept when they ended."""
+    from workbench import terminal
+    from workbench.commands import shown
+    from workbench.runs.integrity import damage
+    from workbench.runs.run import all_runs, open_run
+
+    found = [open_run(name) for name in runs] if runs else [run for run, _ in all_runs()]
+    wrong = {}
+    for run in found:
+        if run.status.state == "done":
+            with terminal.progress(f"checking {run.name}"):
+                wrong[run.name] = damage(run.path)
+        elif runs:
+            raise WorkbenchError(
+                f"the run is {run.status.state} and has no results to check.",
+                where=run.name,
+                remedy="Name finished runs, or none for all of them.",
+            )
+    shown.verified(wrong, json)
 
 
 @app.command()

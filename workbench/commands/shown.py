@@ -125,7 +125,7 @@ def run_list(found: Sequence[tuple["Run", Status]], most: int, json: bool) -> No
     rows = [
         (
             run.name,
-            now.state,
+            f"{now.state}, incomplete" if _is_incomplete(run, now) else now.state,
             ", ".join(now.models),
             ", ".join(now.corpora),
             now.created[:16].replace("T", " "),
@@ -136,6 +136,14 @@ def run_list(found: Sequence[tuple["Run", Status]], most: int, json: bool) -> No
     terminal.table(
         f"Runs{more}", ("run", "status", "models", "corpora", "asked (UTC)", "took"), rows
     )
+
+
+def _is_incomplete(run: "Run", now: Status) -> bool:
+    """Whether files of a run that is done are gone; provenance that cannot be read is one."""
+    try:
+        return now.state == "done" and bool(run.missing)
+    except WorkbenchError:
+        return True
 
 
 def _brief(run: "Run", now: Status) -> dict[str, Any]:
@@ -189,6 +197,20 @@ def run(found: "Run", json: bool) -> None:
         print(f"{now.failure.error()}\n")
     if now.state != "done" and (lines := log_lines(found.path)):
         print("The last lines of its log:", *(f"    {line}" for line in lines), sep="\n")
+
+
+def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
+    """What is wrong with each run; exit code 1 where anything is."""
+    wrong = {name: list(found) for name, found in damage.items() if found}
+    if json:
+        terminal.print_json({"checked": len(damage), "damaged": wrong})
+    else:
+        for name, found in wrong.items():
+            print(f"{name}:", *found, sep="\n    ")
+            print(f"    Run: workbench runs rm {name} --yes, then ask again.")
+        print(f"{len(damage):,} runs checked, {len(wrong):,} damaged.")
+    if wrong:
+        raise SystemExit(1)
 
 
 def comparison(runs: Sequence["Run"], json: bool) -> None:

@@ -17,9 +17,9 @@ from workbench.report.content import Content, Part
 from workbench.report.export import csv, figure_json
 from workbench.report.html import html
 from workbench.runs import spec
+from workbench.runs.integrity import PROVENANCE
 from workbench.runs.names import inside, is_name, unlinked
 from workbench.runs.results import TABLES
-from workbench.runs.run import PROVENANCE
 
 BEGINNING = (1980, 1, 1, 0, 0, 0)  # the first moment a zip can tell
 

@@ -14,8 +14,9 @@ from workbench.report.cells import Grid, grid
 from workbench.report.comparison import Comparison, comparisons
 from workbench.report.drawings import Drawing, drawings
 from workbench.report.question import Rows, command, facts
+from workbench.runs.integrity import PROVENANCE
 from workbench.runs.results import damaged
-from workbench.runs.run import PROVENANCE, Run
+from workbench.runs.run import Run
 
 
 @dataclass(frozen=True)

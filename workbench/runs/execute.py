@@ -27,12 +27,12 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Progress, Result, misfits
 from workbench.files import written_whole
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import events, queue, results, spec, status
+from workbench.runs import events, integrity, queue, results, spec, status
 from workbench.runs.asking import checked_settings
+from workbench.runs.integrity import PROVENANCE
 from workbench.runs.journal import Cancelled, Journal
 from workbench.runs.names import unlinked
 from workbench.runs.on_the_way import asker
-from workbench.runs.run import PROVENANCE, sizes_of
 from workbench.runs.status import Failure
 
 if TYPE_CHECKING:
@@ -168,13 +168,13 @@ def _run(
         "tables": rows,
         "figures": drawn,
         "caveats": [asdict(caveat) for caveat in result.caveats],
-        "trained": sizes_of(folder / TRAINED),
+        "files": integrity.recorded(folder),
         **facts,
     }
     with written_whole(unlinked(folder / PROVENANCE)) as draft:
         draft.write_text(json.dumps(provenance, indent=1))
     told.becomes("done", ended=events.now(), seconds=seconds, failure=None)
-    shutil.rmtree(folder / SCRATCH, ignore_errors=True)
+    shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # killed here, `launch` does it later
 
 
 def _compute(

@@ -25,9 +25,10 @@ from workbench import places
 from workbench.errors import WorkbenchError
 from workbench.runs import events, locks, spec, status
 from workbench.runs.execute import SCRATCH, Open, execute
+from workbench.runs.integrity import is_whole
 from workbench.runs.journal import Journal
 from workbench.runs.names import checked, no_link, unlinked
-from workbench.runs.run import Run, is_whole
+from workbench.runs.run import Run
 from workbench.runs.status import CANCEL, LOCK, LOG, Failure, Status
 
 EVERY = 0.1  # seconds between looks at a run
@@ -270,6 +271,7 @@ def _take(folder: Path) -> int | None:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         if _is_done(folder):
+            shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of one killed as it ended
             return None
         found = status.read(folder)
         try:

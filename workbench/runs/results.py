@@ -128,7 +128,11 @@ class _Files(Mapping[str, Any]):
         if name not in self._read:
             path = inside(self.folder, name, self.ending, self.what)
             if not path.is_file():
-                raise UnknownNameError(name, self.what, self)
+                raise (
+                    self._lost(path)
+                    if name in self.order
+                    else UnknownNameError(name, self.what, self)
+                )
             self._read[name] = self._open(path, name)
         return self._read[name]
 
@@ -145,6 +149,13 @@ class _Files(Mapping[str, Any]):
 
     def _place(self, name: str) -> tuple[int, str]:
         return self.order.get(name, len(self.order)), name
+
+    def _lost(self, path: Path) -> WorkbenchError:
+        return WorkbenchError(
+            f"this {self.what} of the run is missing.",
+            where=str(path),
+            remedy=f"To compute it again: workbench runs resume {self.folder.parent.name}",
+        )
 
     def _open(self, path: Path, name: str) -> Any:
         raise NotImplementedError
@@ -211,8 +222,10 @@ class Figures(_Files):
 
 def damaged(path: Path, error: Exception) -> WorkbenchError:
     """What is on disk is not what was written."""
+    within = path.parent.name in (TABLES, ARRAYS, FIGURES)
+    run = path.parent.parent if within else path.parent
     return WorkbenchError(
         f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}.",
         where=str(path),
-        remedy="Remove the run and ask the same question again.",
+        remedy=f"Run: workbench runs rm {run.name} --yes, then ask again.",
     )

@@ -15,10 +15,11 @@ from workbench import places
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Caveat
 from workbench.models.references import TRAINED
-from workbench.runs import events, results, spec, status
+from workbench.runs import events, integrity, results, spec, status
+from workbench.runs.integrity import PROVENANCE
 from workbench.runs.names import checked, is_name, no_link, unlinked
 
-PROVENANCE = "provenance.json"
+_KINDS = {"tables": dict, "figures": list, "caveats": list, "files": dict}  # in the provenance
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,14 @@ class Run:
         path = unlinked(self.path / PROVENANCE)
         try:
             found = json.loads(path.read_bytes())
+            if not isinstance(found, dict):
+                raise ValueError(f"a {type(found).__name__} instead of an object")
+            for name, kind in _KINDS.items():
+                if not isinstance(found.get(name, kind()), kind):
+                    raise ValueError(f"{name} is no {kind.__name__}")
         except (OSError, ValueError) as error:
             raise results.damaged(path, error) from None
-        return found if isinstance(found, dict) else {}
+        return found
 
     @property
     def model(self) -> Path | None:
@@ -71,11 +77,20 @@ class Run:
         found = self.path / TRAINED
         return found if found.is_dir() and not found.is_symlink() else None
 
+    @cached_property
+    def missing(self) -> list[str]:
+        """Files that it left and that are gone since, or of another size."""
+        try:
+            return integrity.missing(self.path, self.provenance)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise results.damaged(self.path / PROVENANCE, error) from None
+
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """What to know when reading its tables and figures."""
         found = self.provenance.get("caveats", ())
-        return tuple(Caveat(c["text"], tuple(c["beside"])) for c in found)
+        own = tuple(Caveat(c["text"], tuple(c["beside"])) for c in found)
+        return (Caveat(self._loss()), *own) if self.missing else own
 
     @property
     def warnings(self) -> list[str]:
@@ -96,10 +111,19 @@ class Run:
             "seconds": round(now.seconds, 3),
             "tables": tables,
             "caveats": [caveat.text for caveat in self.caveats] if now.state == "done" else [],
+            "missing": self.missing if now.state == "done" else [],
         }
         if now.failure:
             data["error"] = str(now.failure.error())
         return data
+
+    def _loss(self) -> str:
+        """What is missing, and what restores it."""
+        several = f"{len(self.missing)} files are" if len(self.missing) > 1 else "A file is"
+        return (
+            f"{several} missing from this run: {', '.join(self.missing)}. "
+            f"To compute it again: workbench runs resume {self.name}"
+        )
 
     def _require_done(self) -> None:
         now = self.status
@@ -116,27 +140,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<run {self.name}: {self.status.state}>"
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether a run that says it is done has its question, its provenance and all it made.
-
-    A model that it kept is there where each of its files is, as large as it was.
-    """
-    try:
-        spec.read(folder)
-        facts = json.loads((folder / PROVENANCE).read_bytes())
-        there = all(results.is_table(folder, name) for name in facts["tables"])
-        kept, trained = sizes_of(folder / TRAINED), facts.get("trained") or {}
-        return there and all(kept.get(name) == size for name, size in trained.items())
-    except (WorkbenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
-        return False
-
-
-def sizes_of(kept: Path) -> dict[str, int]:
-    """The files of a model that was kept, with their bytes; none where there is no folder."""
-    files = [path for path in sorted(kept.rglob("*")) if path.is_file()]
-    return {path.relative_to(kept).as_posix(): path.stat().st_size for path in files}
 
 
 def open_run(name: str) -> Run:

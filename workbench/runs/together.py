@@ -14,7 +14,8 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS
 from workbench.runs import status
 from workbench.runs.asking import Question
-from workbench.runs.run import Run, is_whole
+from workbench.runs.integrity import is_whole
+from workbench.runs.run import Run
 
 EVERY = 0.2  # seconds between looks
 

@@ -1,0 +1,92 @@
+"""Whether a run still has what it left: the size and SHA-256 of every file, kept in its provenance.
+
+`missing` looks at names and sizes only, so it costs a stat a file; `damage` reads every byte, about
+a second a gigabyte. Runs made before hashes were kept are judged by the names of their tables and
+figures and by the sizes of their model's files.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import WorkbenchError
+from workbench.models.references import TRAINED
+from workbench.runs import results, spec
+from workbench.runs.names import unlinked
+
+PROVENANCE = "provenance.json"
+LEFT = (results.TABLES, results.ARRAYS, results.FIGURES, TRAINED)  # folders, in a run's own
+
+
+def recorded(folder: Path) -> dict[str, dict[str, Any]]:
+    """What is to be kept in the provenance: `bytes` and `sha256` of each file by its path."""
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _hash(path)}
+        for part in LEFT
+        for path in sorted((folder / part).rglob("*"))
+        if path.is_file()
+    }
+
+
+def missing(folder: Path, provenance: Mapping[str, Any]) -> list[str]:
+    """Files that the run left and that are gone, or of another size."""
+    lost = []
+    for name, size in _sizes(provenance).items():
+        path = folder / name
+        try:
+            there = path.is_file() and not path.is_symlink()
+            if not there or (size is not None and path.stat().st_size != size):
+                lost.append(name)
+        except OSError:
+            lost.append(name)
+    return lost
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a run that says it is done has its question, its provenance and all it left."""
+    try:
+        spec.read(folder)
+        facts = json.loads((folder / PROVENANCE).read_bytes())
+        tables = all(results.is_table(folder, name) for name in facts["tables"])
+        return tables and not missing(folder, facts)
+    except (WorkbenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def damage(folder: Path) -> list[str]:
+    """What is wrong with a run that says it is done, a line each; none where all is as it was."""
+    try:
+        spec.read(folder)
+        facts = json.loads(unlinked(folder / PROVENANCE).read_bytes())
+        lost = missing(folder, facts)
+        hashes = {name: kept["sha256"] for name, kept in facts.get("files", {}).items()}
+        wrong = [
+            name
+            for name, kept in hashes.items()
+            if name not in lost and _hash(folder / name) != kept
+        ]
+        tables = results.Tables(folder)
+        for name in facts["tables"] if not hashes else ():
+            if f"{results.TABLES}/{name}.parquet" not in lost:
+                tables[name]
+    except WorkbenchError as error:
+        return [str(error).splitlines()[0]]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return [f"{PROVENANCE} cannot be read ({type(error).__name__})"]
+    return [f"{name} is missing" for name in lost] + [f"{name} has changed" for name in wrong]
+
+
+def _sizes(provenance: Mapping[str, Any]) -> dict[str, int | None]:
+    if "files" in provenance:
+        return {name: kept["bytes"] for name, kept in provenance["files"].items()}
+    tables = {f"{results.TABLES}/{name}.parquet": None for name in provenance.get("tables", ())}
+    figures = {f"{results.FIGURES}/{name}.json": None for name in provenance.get("figures", ())}
+    trained = provenance.get("trained") or {}
+    return {**tables, **figures, **{f"{TRAINED}/{name}": size for name, size in trained.items()}}
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
