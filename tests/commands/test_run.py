@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands.conftest import Command
 from workbench.commands.options import spread
-from workbench.runs.run import is_whole
+from workbench.runs.integrity import is_whole
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
