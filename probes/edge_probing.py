@@ -165,6 +165,6 @@ EXPERIMENT = Experiment(
     run=run,
     tables=TABLES,
     fits=fits,
-    version=2,
+    version=3,
     figures="workbench.view.probing:FIGURES",
 )
