@@ -2,17 +2,24 @@
 
 `written_whole` hands out a temporary path beside the target and moves it into place only when the
 block ends without an error; a killed or failed writer leaves the old file, or none. A link is
-written through: it stays, and the file it leads to changes. Costs one rename.
+written through: it stays, and the file it leads to changes. `open_regular` and `parsed_json` read
+what others may have put there: no pipe is waited for, and no depth of brackets overflows the stack.
+Costs one rename.
 """
 
+import errno
+import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from workbench.errors import WorkbenchError
+
+DEEPEST = 100  # levels of objects and lists in a JSON file
 
 
 @contextmanager
@@ -35,6 +42,41 @@ def written_whole(target: Path) -> Iterator[Path]:
         raise _unwritable(target, error) from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read; a pipe, socket or device is an OSError at once, and not waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def read_regular(path: Path) -> bytes:
+    """All of a regular file."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def parsed_json(content: bytes | str) -> Any:
+    """What JSON says; ValueError where it is none, or more than DEEPEST levels deep."""
+    too_deep = f"more than {DEEPEST} levels of brackets"
+    try:
+        found = json.loads(content)
+    except RecursionError:
+        raise ValueError(too_deep) from None
+    level = [found]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+        if not level:
+            return found
+    raise ValueError(too_deep)
 
 
 def drafted(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, written_whole
 from workbench.models.references import require_model
 from workbench.runs.known import known
 
@@ -79,7 +79,7 @@ def _answered(ref: str, question: str) -> dict[str, Any]:
         return {"facts": {**found.facts, "name": ref}}
     path = places.home() / "known" / "parts" / f"{found.hash}.json"
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        kept = json.loads(path.read_bytes())
+        kept = parsed_json(read_regular(path))
         if kept["check"] == _check(kept["parts"]):
             return {"parts": kept["parts"]}
     from workbench.models.loading import load

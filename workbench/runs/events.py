@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from workbench.files import open_regular, parsed_json
+
 FILE = "events.jsonl"
 LONGEST = 4_000  # characters of a log line that are kept
 TAIL = 64 * 1024  # bytes from the end in which the last lines are looked for
@@ -47,7 +49,7 @@ def add(folder: Path, kind: str, **facts: Any) -> None:
 def read(folder: Path, start: int = 0) -> tuple[list[Mapping[str, Any]], int]:
     """The events from a place on, and the place to go on from."""
     try:
-        with (folder / FILE).open("rb") as file:
+        with open_regular(folder / FILE) as file:
             file.seek(start)
             content = file.read()
     except OSError:
@@ -68,7 +70,7 @@ def last(folder: Path) -> list[Mapping[str, Any]]:
 def last_start(folder: Path) -> int:
     """Where the present attempt begins."""
     start = place = 0
-    with suppress(OSError), (folder / FILE).open("rb") as file:
+    with suppress(OSError), open_regular(folder / FILE) as file:
         for line in file:
             if b'"state": "queued"' in line:  # text has its quotes escaped
                 start = place
@@ -79,8 +81,8 @@ def last_start(folder: Path) -> int:
 def _parsed(content: bytes) -> Iterator[Mapping[str, Any]]:
     for line in content.split(b"\n"):
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
+            event = parsed_json(line)
+        except ValueError:
             continue  # cut short
         if isinstance(event, dict) and _FACTS.get(str(event.get("kind")), {""}) <= event.keys():
             yield event

@@ -6,12 +6,12 @@ figures and by the sizes of their model's files.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError
+from workbench.files import parsed_json, read_regular
 from workbench.models.references import TRAINED
 from workbench.runs import results, spec
 from workbench.runs.names import unlinked
@@ -48,9 +48,10 @@ def is_whole(folder: Path) -> bool:
     """Whether a run that says it is done has its question, its provenance and all it left."""
     try:
         spec.read(folder)
-        facts = json.loads((folder / PROVENANCE).read_bytes())
-        tables = all(results.is_table(folder, name) for name in facts["tables"])
-        return tables and not missing(folder, facts)
+        facts = parsed_json(read_regular(folder / PROVENANCE))
+        if missing(folder, facts):
+            return False
+        return all(results.is_table(folder, name) for name in facts["tables"])
     except (WorkbenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
         return False
 
@@ -59,7 +60,7 @@ def damage(folder: Path) -> list[str]:
     """What is wrong with a run that says it is done, a line each; none where all is as it was."""
     try:
         spec.read(folder)
-        facts = json.loads(unlinked(folder / PROVENANCE).read_bytes())
+        facts = parsed_json(read_regular(unlinked(folder / PROVENANCE)))
         lost = missing(folder, facts)
         hashes = {name: kept["sha256"] for name, kept in facts.get("files", {}).items()}
         wrong = [

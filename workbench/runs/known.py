@@ -17,7 +17,7 @@ from typing import Any
 
 from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, written_whole
 from workbench.models.references import RANDOM, folder_of
 
 FORMAT = 1
@@ -51,7 +51,7 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
 def _kept(path: Path) -> Known | None:
     """What was found out before, if it is as it was written."""
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-        found = json.loads(path.read_bytes())
+        found = parsed_json(read_regular(path))
         if found["check"] == _check(found["facts"]):
             return Known(found["facts"]["content_hash"], found["facts"])
     return None

@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Experiment, Progress, Result, Table
-from workbench.files import written_whole
+from workbench.files import open_regular, written_whole
 from workbench.runs.names import checked, inside, is_name
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
 
 def is_table(folder: Path, name: str) -> bool:
     """Whether a table's file is there and ends as Parquet does."""
-    with inside(folder / TABLES, name, ".parquet", "table").open("rb") as file:
+    with open_regular(inside(folder / TABLES, name, ".parquet", "table")) as file:
         file.seek(-len(PARQUET), 2)
         return file.read() == PARQUET
 

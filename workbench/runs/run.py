@@ -3,7 +3,6 @@
 Reading costs one small file; tables, arrays and figures are read when they are asked for.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from workbench import places
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Caveat
+from workbench.files import parsed_json, read_regular
 from workbench.models.references import TRAINED
 from workbench.runs import events, integrity, results, spec, status
 from workbench.runs.integrity import PROVENANCE
@@ -61,7 +61,7 @@ class Run:
         self._require_done()
         path = unlinked(self.path / PROVENANCE)
         try:
-            found = json.loads(path.read_bytes())
+            found = parsed_json(read_regular(path))
             if not isinstance(found, dict):
                 raise ValueError(f"a {type(found).__name__} instead of an object")
             for name, kind in _KINDS.items():

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, written_whole
 from workbench.runs.names import unlinked
 
 FILE = "spec.json"
@@ -99,8 +99,10 @@ def read(folder: Path) -> Spec:
     """The spec of a run."""
     path = unlinked(folder / FILE)
     try:
-        return Spec.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        content = read_regular(path)
+        parsed_json(content)  # raises where it is too deep to be shown
+        return Spec.model_validate_json(content)
+    except (OSError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise WorkbenchError(
             f"the run's spec cannot be read: {first}.",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import open_regular, written_whole
 from workbench.runs import events, locks
 from workbench.runs.names import unlinked
 
@@ -137,7 +137,7 @@ def log_lines(folder: Path, most: int = LINES) -> tuple[str, ...]:
     """The last lines a run has said, in its log or on its own output."""
     said = [str(e["text"]) for e in events.last(folder) if e["kind"] in ("log", "warning")]
     try:
-        with (folder / LOG).open("rb") as file:
+        with open_regular(folder / LOG) as file:
             file.seek(max(0, (folder / LOG).stat().st_size - events.TAIL))
             printed = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
