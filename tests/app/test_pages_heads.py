@@ -166,7 +166,7 @@ def test_caveats_are_told(tmp_path: Path) -> None:
 def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     (run.path / "tables" / "best.parquet").unlink()
-    assert "no table 'best'" in said(opened(run=run.name, view="Relations"))
+    assert "the table 'best' of this run is missing" in said(opened(run=run.name, view="Relations"))
     assert not opened(run=run.name, view="Kin").error
 
 

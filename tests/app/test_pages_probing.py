@@ -169,7 +169,7 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     (run.path / "tables" / "gains.parquet").unlink()
     (run.path / "arrays" / "counts.safetensors").unlink()
-    assert "no table 'gains'" in said(opened(run=run.name, view="Examples"))
+    assert "the table 'gains' of this run is missing" in said(opened(run=run.name, view="Examples"))
     assert not opened(run=run.name, view="Confusion").error
     other = run_of(tmp_path, "mini:gpt")
     assert "no array 'counts'" in said(opened(run=run.name, beside=other.name))

@@ -58,7 +58,7 @@ def test_a_table_that_is_gone_is_said_everywhere_and_computed_again(
         assert workbench("report", run.name, "--out", out).code == 0
         assert "missing from this run" in " ".join(out.read_text().split())
     exported = workbench("export", run.name, "lengths", "--out", tmp_path / "l.csv")
-    assert exported.code == 2 and "this table of the run is missing" in exported.err
+    assert exported.code == 2 and "the table 'lengths' of this run is missing" in exported.err
     assert remedy in exported.err
     wrong = workbench("runs", "verify")
     assert wrong.code == 1 and f"{LENGTHS} is missing" in wrong.out

@@ -129,7 +129,7 @@ class _Files(Mapping[str, Any]):
             path = inside(self.folder, name, self.ending, self.what)
             if not path.is_file():
                 raise (
-                    self._lost(path)
+                    self._lost(path, name)
                     if name in self.order
                     else UnknownNameError(name, self.what, self)
                 )
@@ -150,9 +150,9 @@ class _Files(Mapping[str, Any]):
     def _place(self, name: str) -> tuple[int, str]:
         return self.order.get(name, len(self.order)), name
 
-    def _lost(self, path: Path) -> WorkbenchError:
+    def _lost(self, path: Path, name: str) -> WorkbenchError:
         return WorkbenchError(
-            f"this {self.what} of the run is missing.",
+            f"the {self.what} {name!r} of this run is missing.",
             where=str(path),
             remedy=f"To compute it again: workbench runs resume {self.folder.parent.name}",
         )
