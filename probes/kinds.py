@@ -118,11 +118,10 @@ def initial(shape: Shape, seed: int) -> Parameters:
         inputs = shape.projection
         drawn["project"] = linear(width, sides, width, inputs)
         drawn["attend"] = linear(inputs, sides, inputs)
-    drawn["first"] = linear(sides * inputs, sides, inputs, hidden)
-    drawn["first_bias"] = linear(sides * inputs, hidden)
-    if shape.kind == "edge":
         drawn["norm"] = torch.ones(hidden)
         drawn["norm_bias"] = torch.zeros(hidden)
+    drawn["first"] = linear(sides * inputs, sides, inputs, hidden)
+    drawn["first_bias"] = linear(sides * inputs, hidden)
     drawn["out"] = wide(linear(hidden, hidden, labels))
     drawn["out_bias"] = linear(hidden, labels)
     return drawn
@@ -163,11 +162,10 @@ def answers(
     shape: Shape, own: Mapping[str, Tensor], inputs: Tensor, drop: Dropping | None = None
 ) -> Tensor:
     """What is above the spans.  # [probes, n, sides * width] -> [probes, n, labels]"""
-    if shape.kind == "edge" and drop is not None:
-        inputs = drop(inputs, INPUT_DROPOUT)
     if shape.kind == "linear":
         return _above(shape, inputs, own)
     if shape.kind == "edge":
+        inputs = inputs if drop is None else drop(inputs, INPUT_DROPOUT)
         sides = zip(inputs.chunk(shape.sides, 2), own["project"].unbind(1), strict=True)
         inputs = torch.cat([side @ project for side, project in sides], 2)
     inner = torch.baddbmm(own["first_bias"][:, None], inputs, own["first"].flatten(1, 2))
