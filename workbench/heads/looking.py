@@ -118,16 +118,19 @@ class _Tap:
         site, group = view.site, Group(view.site.stack, view.site.kind)
         ready = self._of(group, view)
         sides = ready.words.sides
-        normed = self._normed(view)
+        written = self._written(view)
         keeps = self.sample is not None and not self.asking.by_pieces
         parts: list[tuple[Tensor, Looks, list[Tensor]]] = []
         numbers = view.probabilities[:, :1].numel()
         for some in torch.arange(site.heads).tensor_split(_chunks(site.heads, numbers, view)):
             heads = slice(int(some[0]), int(some[-1]) + 1)
-            maps = sides.merged(view.probabilities[:, heads].float())
+            pieces = view.probabilities[:, heads].float()
+            maps = sides.merged(pieces)
             looks = looks_of(maps[..., : sides.words], sides.pairs, self.asking.residual)
-            own = None if normed is None else normed[:, heads]
-            sums = head_sums(maps, looks, ready.words, own, self.asking.residual)
+            special = None
+            if written is not None:
+                special = _special_share(pieces, written[:, heads], ready.texts[1].special)
+            sums = head_sums(maps, looks, ready.words, special, self.asking.residual)
             rows = self.sample.rows(ready.texts[0], sides, maps) if self.sample and keeps else []
             parts.append((sums, looks, rows))
         looks = joined([looks for _, looks, _ in parts])
@@ -192,23 +195,28 @@ class _Tap:
         self.tally.add("rare_asked", group, rarity.could)
         return _Ready((queries, keys), words, weights, rarity)
 
-    def _normed(self, view: View) -> Tensor | None:
-        """The share of special pieces where each weight counts with its value's written length.
-
-        [batch, heads, queries]
-        """
-        gram, keys = self.outputs.get(view.site), view.keys
-        if gram is None or view.value is None or keys is None:
+    def _written(self, view: View) -> Tensor | None:
+        """The length of what each head writes of each piece's value.  # [batch, heads, pieces]"""
+        gram = self.outputs.get(view.site)
+        if gram is None or view.value is None:
             return None
         self.normed.add(view.site)
         value = view.value.float()
         if view.site.groups < view.site.heads:
             value = value.repeat_interleave(view.site.heads // view.site.groups, dim=1)
         square = torch.einsum("bhkd,hde,bhke->bhk", value, gram, value)
-        long = square.clamp(min=0).sqrt()  # [batch, heads, pieces]
-        both = torch.stack([long, long * keys.special[:, None]], -1)
-        whole, special = (view.probabilities.float() @ both).unbind(-1)
-        return torch.where(whole > 0, special / whole.clamp(min=1e-30), 0.0)
+        return square.clamp(min=0).sqrt()
+
+
+def _special_share(maps: Tensor, written: Tensor, special: Tensor) -> Tensor:
+    """The share of special pieces where each weight counts with its value's written length.
+
+    [batch, heads, queries, keys], [batch, heads, keys], [batch, keys] -> [batch, heads, queries]
+    """
+    weighted = maps * written[:, :, None]
+    whole = weighted.sum(-1)
+    on_special = weighted.mul_(special[:, None, None]).sum(-1)
+    return torch.where(whole > 0, on_special / whole.clamp(min=1e-30), 0.0)
 
 
 def _chunks(heads: int, numbers: int, view: View) -> int:

@@ -56,8 +56,11 @@ class Words:
     rarest: Tensor  # [batch, words], the rank of the rarest word that can be seen
     next_rarest: Tensor  # [batch, words]
     rare: Tensor  # [batch, words], rows whose rarest word is a rare one
-    of_sentence: Tensor  # [batch, columns, sentences], 1 where a word is one of that sentence
+    sentence: Tensor  # [batch, words, longest], the columns of the words of each word's sentence
+    in_sentence: Tensor  # [batch, words, longest], which of these are there
     several: Tensor  # [batch, 1], texts of more than one sentence
+    seen: Tensor  # [batch, words], how many columns each may look at
+    shares: Tensor  # [batch, pieces], what part of a word that attends each piece is
     shared: Tensor  # [batch, numbers]
 
 
@@ -67,9 +70,20 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
     rarest, next_rarest = two_largest(ranks)
     rare = sides.rows & (rarest >= frequent)
     several = several_sentences(asked, sides)
+    seen = sides.visible.sum(-1)
+    shares = (sides.sources * sides.rows[..., None]).sum(1)
     shared = _shared(sides, asked, ranks, rarest, rare, several)
     return Words(
-        sides, asked, rarest, next_rarest, rare, _of_sentence(asked, sides), several, shared
+        sides,
+        asked,
+        rarest,
+        next_rarest,
+        rare,
+        *_own_sentence(asked, sides),
+        several,
+        seen,
+        shares,
+        shared,
     )
 
 
@@ -111,21 +125,26 @@ def _shared(
     return torch.cat([torch.stack([n.double() for n in numbers], 1), asked.baselines], 1)
 
 
-def _of_sentence(asked: Asked, sides: Sides) -> Tensor:
-    """[batch, columns, sentences]"""
-    batch, columns = sides.columns.shape
-    number = int(asked.sentences.max()) + 1 if asked.sentences.numel() else 1
-    found = torch.zeros(batch, columns, number, device=sides.columns.device)
-    words = min(sides.words, asked.sentences.shape[1])
-    there = sides.columns[:, :words, None].float()
-    return found.scatter_(2, _padded(asked.sentences, columns)[..., None], 1.0) * torch.cat(
-        [there, there.new_zeros(batch, columns - words, 1)], 1
-    )
+def _own_sentence(asked: Asked, sides: Sides) -> tuple[Tensor, Tensor]:
+    """The columns of the words of each word's own sentence, and which of them are there.
 
-
-def _padded(numbers: Tensor, columns: int) -> Tensor:
-    """[batch, words] -> [batch, columns]"""
-    return torch.nn.functional.pad(numbers, (0, columns - numbers.shape[1]))
+    A sentence is much shorter than its document, so these few columns are gathered and added; a
+    product with all sentences costs three times as much.  # [batch, words, longest] each
+    """
+    number = asked.sentences  # [batch, words]
+    batch, words = number.shape
+    read = sides.columns[:, : min(sides.words, words)]
+    read = torch.nn.functional.pad(read, (0, words - read.shape[1]))
+    place = torch.arange(words, device=number.device).expand(batch, -1)
+    begins = torch.full_like(number, words)
+    begins.scatter_reduce_(1, number, place.where(read, words), "amin")
+    ends = torch.zeros_like(number).scatter_reduce_(1, number, (place + 1).where(read, 0), "amax")
+    size = (ends - begins).gather(1, number)  # [batch, words]
+    longest = torch.arange(max(int(size.max()), 1), device=number.device)
+    columns = begins.gather(1, number)[..., None] + longest  # [batch, words, longest]
+    inside = (longest < size[..., None]) & (columns < sides.words)
+    columns = columns.clamp(max=sides.words - 1)
+    return columns, inside & sides.columns.gather(1, columns.flatten(1)).view_as(columns)
 
 
 def several_sentences(asked: Asked, sides: Sides) -> Tensor:
@@ -148,25 +167,28 @@ def head_sums(
     def of(by_row: Tensor) -> Tensor:
         return (by_row * rows).sum(-1)
 
-    seen = sides.visible.sum(-1).to(maps.dtype)  # [batch, words]
+    seen = words.seen.to(maps.dtype)  # [batch, words]
     logs = maps.clamp(min=torch.finfo(maps.dtype).tiny).log_()  # torch.special.entr is slower
     entropy = -logs.mul_(maps).sum(-1) / seen.clamp(min=2).log()[:, None]
-    of_words = torch.arange(maps.shape[-1], device=maps.device) < sides.words  # [columns]
-    place = torch.arange(maps.shape[-1], device=maps.device) * of_words
-    kinds = [sides.special, sides.ends, sides.first]
-    kinds += [of_words.expand_as(sides.ends), place.expand_as(sides.ends)]
-    # one product for all columns that are added up: kinds, then sentences
-    both = torch.cat([torch.stack(kinds, -1).to(maps.dtype), words.of_sentence], -1)
-    on = maps @ both[:, None]
-    special, ends, first, on_words, looks_at = on[..., : len(kinds)].unbind(-1)
-    own_sentence = asked.sentences[:, None, :, None].expand(-1, maps.shape[1], -1, -1)
-    within = on[..., len(kinds) :].gather(-1, own_sentence)[..., 0]  # [batch, heads, words]
-    stays = within / on_words.clamp(min=1e-9) * words.several[:, None].to(maps.dtype)
+    on_words = looks.on_words
+    extra = maps[..., sides.words :]  # of pieces that belong to no word
+    special = _product(extra, sides.special[:, None, None, sides.words :])
+    behind = sides.ends[:, None, None, sides.words :]
+    ends = _product(extra, behind)
+    begins = sides.first.int().argmax(-1)[:, None, None, None].expand(*maps.shape[:3], 1)
+    first = maps.gather(-1, begins)[..., 0] * sides.first.any(-1)[:, None, None]
+    place = torch.arange(max(among.shape[-2:]), device=maps.device, dtype=maps.dtype)
+    places = place[: among.shape[-1]]
+    looks_at = _product(among, places)
+    distances = (places - place[: among.shape[-2], None]).abs()  # [words, words]
+    stays = torch.zeros_like(on_words)
+    if words.several.any():
+        chosen = words.sentence[:, None].expand(-1, maps.shape[1], -1, -1)
+        within = _product(maps.gather(-1, chosen), words.in_sentence[:, None])
+        stays = within / on_words.clamp(min=1e-9) * words.several[:, None]
     largest = torch.maximum(
         looks.top.clamp(min=0),
-        maps[..., sides.words :].masked_fill(sides.ends[:, None, None, sides.words :], 0).amax(-1)
-        if maps.shape[-1] > sides.words
-        else looks.top.clamp(min=0),
+        extra.masked_fill(behind, 0).amax(-1) if extra.shape[-1] else looks.top.clamp(min=0),
     )
     previous, own, following = (
         (among.diagonal(offset, -2, -1) * sides.pairs.diagonal(offset, -2, -1)[:, None]).sum(-1)
@@ -178,21 +200,21 @@ def head_sums(
     sums = [
         of(largest),
         of(entropy * (seen > 1)[:, None]),
-        of(_away(among)),
+        of(_product(among, distances)),
         of(on_words),
         of(special),
         of(ends),
         of(first),
         on_words.new_zeros(on_words.shape[:2])
         if normed is None
-        else of((sides.sources[:, None] @ normed[..., None])[..., 0]),
+        else (normed * words.shares[:, None]).sum(-1),
         previous,
         previous + own + following,
         upright,
         of(stays),
         (rare & (rank == words.rarest[:, None])).sum(-1),
         (rare & (rank >= words.next_rarest[:, None]) & (rank > UNKNOWN)).sum(-1),
-        _coreference(maps, asked, sides.words, residual),
+        _coreference(maps, on_words, asked, residual),
         _order(looks_at / on_words.clamp(min=1e-9), rows, number),
         (looks.any == 0).sum(-1),
         (looks.any == _last_word(sides)[:, None, None]).sum(-1),
@@ -211,13 +233,12 @@ def _last_word(sides: Sides) -> Tensor:
     return torch.where(last >= 0, last, NOWHERE - 1)
 
 
-def _away(among: Tensor) -> Tensor:
-    """Distances of the words looked at, weighted.  # [batch, heads, words]"""
-    batch, heads, queries, keys = among.shape
-    place = torch.arange(max(queries, keys), device=among.device)
-    apart = (place[:queries, None] - place[None, :keys]).abs().to(among.dtype)
-    by_row = among.reshape(batch * heads, queries, keys).transpose(0, 1)
-    return torch.bmm(by_row, apart[..., None]).view(queries, batch, heads).permute(1, 2, 0)
+def _product(maps: Tensor, weights: Tensor) -> Tensor:
+    """Rows of maps, weighted and added up; matmul takes four times as long on a CPU.
+
+    [batch, heads, words, columns], anything that fits it -> [batch, heads, words]
+    """
+    return (maps * weights).sum(-1)
 
 
 def _rank_of(looks: Tensor, ranks: Tensor) -> Tensor:
@@ -227,18 +248,18 @@ def _rank_of(looks: Tensor, ranks: Tensor) -> Tensor:
     return torch.where(looks == NOWHERE, UNKNOWN, found)
 
 
-def _coreference(maps: Tensor, asked: Asked, words: int, residual: float) -> Tensor:
+def _coreference(maps: Tensor, on_words: Tensor, asked: Asked, residual: float) -> Tensor:
     """Mentions whose largest weight among the mentions before them is on one of their chain."""
     found = maps.new_zeros(maps.shape[:2])
     if not len(asked.own):
         return found
-    rows = maps[asked.own, :, asked.mention]  # [questions, heads, columns]
-    there = asked.candidates != UNKNOWN
-    chosen = asked.candidates.clamp(min=0)[:, None].expand(-1, maps.shape[1], -1)
-    weights = rows.gather(2, chosen).masked_fill(~there[:, None], -1.0)
+    there = asked.candidates != UNKNOWN  # [questions, most]
+    own, mention = asked.own[:, None], asked.mention[:, None]
+    rows = maps[own, :, mention, asked.candidates.clamp(min=0)]  # [questions, most, heads]
+    weights = rows.mT.masked_fill(~there[:, None], -1.0)  # [questions, heads, most]
     largest, best = weights.max(-1)  # [questions, heads]
     second = weights.scatter(2, best[..., None], 0.0).amax(-1).clamp(min=0)
-    given = rows[..., :words].sum(-1)
+    given = on_words[asked.own, :, asked.mention]
     sure = (largest - second > TIE * largest) & (given >= residual)
     right = asked.right.gather(1, best) & sure
     return found.index_add_(0, asked.own, right.to(found.dtype))
