@@ -9,6 +9,7 @@ one deviation for all layers of a stack. Costs a copy of the rows that are read:
 times width.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,10 +74,9 @@ def banked(sources: Sequence[Source], device: torch.device, train: Tensor) -> tu
         size = sum(table.numel() * table.element_size() for table in tables)
         if device.type == "cuda":
             near = size < ROOM * torch.cuda.mem_get_info(device)[0]
-            tables = [table.to(device) for table in tables] if near else tables
         else:
             near = size < SMALL
-        together = [torch.stack(tables)] if near else [table[None] for table in tables]
+        together = [_together(tables, device)] if near else [table[None] for table in tables]
         mean, deviation = (
             torch.stack(each).to(device)
             for each in zip(*(_moments(source.states[some]) for source in own), strict=True)
@@ -89,6 +89,15 @@ def banked(sources: Sequence[Source], device: torch.device, train: Tensor) -> tu
         scale = torch.where(deviation > 0, 1 / deviation, 0.0)
         banks.append(Bank(own, tuple(together), mean, scale, common, device))
     return tuple(banks)
+
+
+def _together(tables: Sequence[Tensor], device: torch.device) -> Tensor:
+    """All tables as one on the device, copied one at a time.  # -> [sources, words, width]"""
+    kind = functools.reduce(torch.promote_types, (table.dtype for table in tables))
+    found = torch.empty(len(tables), *tables[0].shape, dtype=kind, device=device)
+    for own, table in zip(found, tables, strict=True):
+        own.copy_(table)
+    return found
 
 
 def _moments(states: Tensor) -> tuple[Tensor, Tensor]:
