@@ -5,8 +5,10 @@ With dev texts, the learning rate stays after its warm-up, learning stops where 
 fallen by a thousandth of its first value over `PATIENCE` checks, and the weights are those of the
 best check: only then is `converged` true. (Where classes are separable the loss falls for ever.)
 Without, every step is taken and the rate falls to zero. No weight decay: early stopping is what
-regularises. Batches are shuffled each epoch by the seed. Costs a forward and a backward pass a
-step, a forward pass over the dev texts every `CHECK` steps, and a copy of the weights.
+regularises. Batches are shuffled each epoch by the seed. Weights in half precision learn as copies
+in float32: a step is often smaller than the distance between two bf16 numbers, and would be lost.
+Costs a forward and a backward pass a step, a forward pass over the dev texts every `CHECK` steps,
+and a copy of the weights.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -80,6 +82,10 @@ def learn(
     groups += more
     if not groups or plan.steps < 1:
         return Learnt([])
+    moving: list[Tensor] = [w for group in groups for w in group["params"]]  # type: ignore[attr-defined]
+    wide = [w if w.dtype.itemsize >= 4 else w.detach().float() for w in moving]
+    of = dict(zip(map(id, moving), wide, strict=True))
+    groups = [{**g, "params": [of[id(w)] for w in g["params"]]} for g in groups]  # type: ignore[attr-defined]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
     warm = max(1, min(WARM_UP, round(0.1 * plan.steps)))
 
@@ -88,7 +94,6 @@ def learn(
         return min((step + 1) / warm, falling)
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
-    moving = [weight for group in groups for weight in group["params"]]  # type: ignore[attr-defined]
     still = [w for w in model.net.parameters() if not any(w is each for each in moving)]
     state = [(weight, weight.requires_grad) for weight in model.net.parameters()]
     losses: list[float] = []
@@ -115,8 +120,10 @@ def learn(
                 whole = loss if penalty is None else loss + penalty()
                 optimiser.zero_grad(set_to_none=True)
                 whole.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(moving, CLIP)
+                _hand_on_gradients(moving, wide)
+                torch.nn.utils.clip_grad_norm_(wide, CLIP)
                 optimiser.step()
+                _hand_back_values(moving, wide)
                 schedule.step()
                 if len(losses) % CHECK and len(losses) != plan.steps:
                     continue
@@ -142,6 +149,22 @@ def learn(
             weight.requires_grad_(moved)
             weight.grad = None
     return Learnt(losses, checks, converged)
+
+
+def _hand_on_gradients(weights: Sequence[Tensor], wide: Sequence[Tensor]) -> None:
+    """Give the float32 copies the gradients of their weights."""
+    for weight, copy in zip(weights, wide, strict=True):
+        if copy is not weight:
+            copy.grad = None if weight.grad is None else weight.grad.float()
+            weight.grad = None
+
+
+def _hand_back_values(weights: Sequence[Tensor], wide: Sequence[Tensor]) -> None:
+    """Round what the copies learnt to their weights."""
+    with torch.no_grad():
+        for weight, copy in zip(weights, wide, strict=True):
+            if copy is not weight:
+                weight.copy_(copy)
 
 
 def loss_of(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> float:
