@@ -206,13 +206,15 @@ class _AllAtOnce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, matrix: Tensor, seen: list[Tensor]) -> Tensor:
-        ctx.seen = seen
+        ctx.seen, ctx.kind = seen, matrix.dtype
         return rows.view_as(rows)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
         (slope,) = slopes  # [rows, out]
-        return slope, torch.cat(ctx.seen).T @ slope, None
+        # under autocast rows come in bf16 while the weights stay in float32
+        seen = torch.cat([values.to(ctx.kind) for values in ctx.seen])
+        return slope, seen.T @ slope.to(ctx.kind), None
 
 
 def _clip(values: Tensor, most: float | None) -> Tensor:
