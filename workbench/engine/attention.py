@@ -67,7 +67,7 @@ def attention(
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         scores = _scores(query, key, scale, attention_mask, position_bias, bool(causal))
-        probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        probabilities = scores.softmax(-1)
         vectors = Vectors(query, key, scale, position_bias)
         running.show(site, probabilities, value, vectors)
         kept = nn.functional.dropout(probabilities.to(value.dtype), dropout, module.training)
@@ -94,8 +94,13 @@ def _scores(
     position_bias: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """What goes into the softmax.  # [batch, heads, queries, keys]"""
-    scores = (query * scale) @ _repeated(key, query).transpose(-1, -2)
+    """What goes into the softmax, in float32 at least.  # [batch, heads, queries, keys]
+
+    Scores rounded to bf16 tie: the argmax of a row would differ in up to one of a hundred.
+    """
+    wide = torch.promote_types(query.dtype, torch.float32)
+    with torch.autocast(query.device.type, enabled=False):  # which would round them again
+        scores = (query.to(wide) * scale) @ _repeated(key, query).to(wide).transpose(-1, -2)
     if position_bias is not None:
         scores = scores + position_bias
     lowest = torch.finfo(scores.dtype).min
