@@ -13,6 +13,7 @@ from transformers import AutoModelForSequenceClassification
 
 from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
+from workbench.models.precision import placed
 
 
 def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> HuggingFace:
@@ -46,5 +47,4 @@ def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> Hugging
             ) from None
     body: Any = model.net.base_model
     net.base_model.load_state_dict(body.state_dict(), strict=False)
-    net.to(device=model.device, dtype=model.net.dtype).train(False)
-    return HuggingFace(net, model.tokenizer, model.name)
+    return HuggingFace(placed(net, model.device, model.net.dtype), model.tokenizer, model.name)

@@ -15,6 +15,7 @@ from workbench.engine.model import Model
 from workbench.engine.pieces import Pieces
 from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
+from workbench.models.precision import placed
 from workbench.models.removal import cut
 from workbench.models.words import WordModel
 
@@ -31,7 +32,7 @@ def fresh(model: Model, seed: int) -> Model:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = type(model.net)(copy.deepcopy(model.net.config))
-    net.to(device=model.net.device, dtype=model.net.dtype).train(False)  # type: ignore[call-arg]
+    placed(net, model.device, model.net.dtype)
     twin = HuggingFace(net, model.tokenizer, f"{model.name}@random")
     return cut(twin, model.kept) if twin.sites != model.sites else twin
 

@@ -23,6 +23,7 @@ from workbench.errors import WorkbenchError, did_you_mean
 from workbench.models import checkpoint, pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import CLASSIFIER
+from workbench.models.precision import placed
 from workbench.models.references import RANDOM, is_folder, located, require_model
 from workbench.models.words import (
     ELMO,
@@ -87,11 +88,10 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
             return _fresh(whole, seed)
 
         smaller = pruned.opened(Path(source), told, config, tokenizer, build, fresh)
-        smaller.net.to(device=place, dtype=dtype).train(False)  # type: ignore[call-arg]
+        placed(smaller.net, place, dtype)
         return smaller
-    net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled)
-    net.to(device=place, dtype=dtype).train(False)  # type: ignore[call-arg]
-    return HuggingFace(net, tokenizer, name)
+    net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled, dtype)
+    return HuggingFace(placed(net, place, dtype), tokenizer, name)
 
 
 def _of_words(name: str, folder: Path | None) -> Opener | None:
@@ -157,7 +157,9 @@ def _require_weights(source: str, pickled: bool) -> None:
         raise _no_safetensors(source)
 
 
-def _weights(source: str, config: PretrainedConfig, local: bool, pickled: bool) -> PreTrainedModel:
+def _weights(
+    source: str, config: PretrainedConfig, local: bool, pickled: bool, dtype: torch.dtype
+) -> PreTrainedModel:
     if pickled:
         warnings.warn(
             f"{source}: reading pickled weights; only their tensors are read.", stacklevel=3
@@ -169,6 +171,7 @@ def _weights(source: str, config: PretrainedConfig, local: bool, pickled: bool) 
         return kind.from_pretrained(  # type: ignore[no-any-return]
             source,
             config=config,
+            dtype=dtype,  # read in the precision asked for: half the memory in bf16
             local_files_only=local,
             use_safetensors=not pickled,
             weights_only=True,

@@ -21,6 +21,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from workbench.errors import WorkbenchError
 from workbench.files import written_whole
 from workbench.models.huggingface import HuggingFace, probe
+from workbench.models.precision import placed
 from workbench.models.removal import cut
 
 MANIFEST = "heads.json"
@@ -201,7 +202,7 @@ def _makes(config: PretrainedConfig, model: HuggingFace) -> bool:
         net.load_state_dict(model.net.state_dict())
     except (RuntimeError, ValueError, TypeError):
         return False
-    twin = HuggingFace(net.to(model.device, model.net.dtype).train(False), model.tokenizer, "")
+    twin = HuggingFace(placed(net, model.device, model.net.dtype), model.tokenizer, "")
     text = probe(model.net)
     with torch.no_grad():
         one, other = (each.forward(text, hidden=False).final for each in (model, twin))
