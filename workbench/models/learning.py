@@ -82,8 +82,8 @@ def learn(
     groups += more
     if not groups or plan.steps < 1:
         return Learnt([])
-    moving: list[Tensor] = [w for group in groups for w in group["params"]]  # type: ignore[attr-defined]
-    wide = [w if w.dtype.itemsize >= 4 else w.detach().float() for w in moving]
+    moving = [weight for group in groups for weight in group["params"]]  # type: ignore[attr-defined]
+    wide: list[Tensor] = [w if w.dtype.itemsize >= 4 else w.detach().float() for w in moving]
     of = dict(zip(map(id, moving), wide, strict=True))
     groups = [{**g, "params": [of[id(w)] for w in g["params"]]} for g in groups]  # type: ignore[attr-defined]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
