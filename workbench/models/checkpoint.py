@@ -11,7 +11,6 @@ memory: tens of milliseconds.
 """
 
 import math
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
+from workbench.memory import machine_memory
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 LARGEST = 2**31 - 1  # of any size; tensors beyond it are no model's
@@ -84,7 +84,7 @@ def check_size(
             where=source,
             remedy="Copy config.json and the weights from the same checkpoint.",
         )
-    needed, there = 4 * (parameters + buffers), memory()
+    needed, there = 4 * (parameters + buffers), machine_memory()
     if needed > there:
         raise WorkbenchError(
             f"config.json describes a model that needs {needed / 2**30:,.0f} GiB of memory; this "
@@ -92,11 +92,6 @@ def check_size(
             where=source,
             remedy="Check the sizes in config.json, or open it on a machine with more memory.",
         )
-
-
-def memory() -> int:
-    """Bytes of memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def numbers_stored(folder: Path) -> int | None:

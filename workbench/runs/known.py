@@ -66,7 +66,7 @@ def _key(ref: str, seed: int, pickled: bool) -> str:
     own_seed = seed if ref.endswith(RANDOM) else None
     facts: list[object] = [FORMAT, own_seed, pickled, version("transformers")]
     try:
-        files = [path for path in _files(ref.removesuffix(RANDOM)) if path.is_file()]
+        files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
         for path in files:
             with path.open("rb") as file:
                 facts.append([path.name, hashlib.file_digest(file, "sha256").hexdigest()])
@@ -75,7 +75,7 @@ def _key(ref: str, seed: int, pickled: bool) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest() if files else ""
 
 
-def _files(source: str) -> Iterator[Path]:
+def files_of(source: str) -> Iterator[Path]:
     """The files a model is read from; none where it has yet to be fetched."""
     prefix, _, named = source.partition(":")
     if prefix in ("elmo", "vectors") and named:
