@@ -1,18 +1,37 @@
-"""A page of another site cannot drive the app: neither under a name that leads here nor across.
+"""A page of another site cannot drive the app, and the app asks no other machine for anything.
 
-In the first case the browser believes that the app is a part of the hostile site (DNS rebinding);
-in the second the hostile page asks the app at its own address. Chromium's host map stands for the
-hostile name server.
+Under a name that leads here the browser believes that the app is a part of the hostile site (DNS
+rebinding); Chromium's host map stands for the hostile name server. Else the hostile page asks the
+app at its own address. All the while the app's processes note the foreign addresses they would
+reach (`sitecustomize`), and the hub is not told to be offline.
 """
 
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.app.conftest import served
+from tests.app.drive import still
+from tests.app.test_serving import answer
 from tests.conftest import HOSTILE
+from tests.network.conftest import environment, made, noted
 
 pytestmark = pytest.mark.browser
+PAGES = (
+    "",
+    "models",
+    "doctor",
+    "corpora",
+    "heads",
+    "pruning",
+    "probing",
+    "transfer",
+    "experiments",
+    "runs",
+)
 ROUTES = {  # a method and a path of every kind: pages, facts, uploads, media, components
     "page": ("GET", "/attention"),
     "health": ("GET", "/_stcore/health"),
@@ -44,6 +63,24 @@ FRAME = """url => new Promise(done => {
     frame.src = url
     document.body.append(frame)
 })"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("app"))
+
+
+@pytest.fixture(scope="module")
+def app_url(place: Path) -> Iterator[str]:
+    """An app that notes what it would ask of other machines."""
+    with served(place, **environment(place)) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(place: Path) -> Iterator[None]:
+    yield
+    assert noted(place) == ""
 
 
 @pytest.fixture
@@ -78,3 +115,33 @@ def test_the_same_browser_uses_the_app_under_its_own_name(page: Page, app_url: s
     assert answered["page"] == answered["health"] == answered["settings"] == 200
     assert 403 not in {answered[name] for name in ("media", "component", "component v2")}
     assert page.evaluate(CONNECT, f"{app_url.replace('http', 'ws')}/_stcore/stream") == "open"
+
+
+def look_at(names: tuple[str, ...], url: str, page: Page, place: Path) -> None:
+    """Open pages with a model of this machine; nobody asks another one, nor does the browser."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    for name in names:
+        page.goto(f"{url}/{name}?model={place / 'model'}")
+        expect(page.get_by_test_id("stApp")).to_be_visible()
+        still(page)
+    hosts = {urlsplit(each).hostname for each in asked if not each.startswith(("data:", "blob:"))}
+    assert hosts == {"localhost"}
+    assert noted(place) == ""
+
+
+def test_no_foreign_origin_makes_the_app_ask_another_machine(app_url: str, place: Path) -> None:
+    """Streamlit looks up the machine's external address to judge an origin, if it is let."""
+    assert answer(app_url, "/_stcore/stream", Origin="http://evil.example") == 403
+    assert answer(app_url, "/_stcore/stream", Origin="http://192.0.2.7:8501") == 403
+    assert noted(place) == ""
+
+
+def test_no_page_does_where_a_model_is_opened(app_url: str, page: Page, place: Path) -> None:
+    look_at(("attention",), app_url, page, place)
+
+
+@pytest.mark.slow
+def test_no_other_page_does(app_url: str, page: Page, place: Path) -> None:
+    look_at(PAGES, app_url, page, place)
