@@ -48,6 +48,12 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     return Known(told["content_hash"], told)
 
 
+def is_known(ref: str) -> bool:
+    """Whether a model with these files was opened before, without a fault."""
+    key = _key(ref, 0, False)
+    return bool(key) and _kept(places.home() / "known" / f"{key}.json") is not None
+
+
 def _kept(path: Path) -> Known | None:
     """What was found out before, if it is as it was written."""
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
