@@ -22,6 +22,7 @@ from tests.network.conftest import environment, made, noted
 pytestmark = pytest.mark.browser
 PAGES = (
     "",
+    "attention",
     "models",
     "doctor",
     "corpora",
@@ -117,13 +118,15 @@ def test_the_same_browser_uses_the_app_under_its_own_name(page: Page, app_url: s
     assert page.evaluate(CONNECT, f"{app_url.replace('http', 'ws')}/_stcore/stream") == "open"
 
 
-def look_at(names: tuple[str, ...], url: str, page: Page, place: Path) -> None:
-    """Open pages with a model of this machine; nobody asks another one, nor does the browser."""
+def look_at(
+    names: tuple[str, ...], url: str, page: Page, place: Path, model: str = "mini:bert"
+) -> None:
+    """Open pages; nobody asks another machine, nor does the browser."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: asked.append(socket.url))
     for name in names:
-        page.goto(f"{url}/{name}?model={place / 'model'}")
+        page.goto(f"{url}/{name}?model={model}")
         expect(page.get_by_test_id("stApp")).to_be_visible()
         still(page)
     hosts = {urlsplit(each).hostname for each in asked if not each.startswith(("data:", "blob:"))}
@@ -144,4 +147,4 @@ def test_no_page_does_where_a_model_is_opened(app_url: str, page: Page, place: P
 
 @pytest.mark.slow
 def test_no_other_page_does(app_url: str, page: Page, place: Path) -> None:
-    look_at(PAGES, app_url, page, place)
+    look_at(PAGES, app_url, page, place, str(place / "model"))
