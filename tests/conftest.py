@@ -19,7 +19,11 @@ from playwright.sync_api import Browser, sync_playwright
 from tests import warm
 from workbench.runs import launch
 
-CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+HOSTILE = "evil.example"  # a name that leads to this machine, as a hostile name server can say
+CHROMIUM = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    f"--host-resolver-rules=MAP {HOSTILE} 127.0.0.1",
+]  # fmt: skip
 
 # The same examples each time, and no deadline: a check must not fail for a busy machine.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=30)

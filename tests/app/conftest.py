@@ -61,13 +61,14 @@ def runs(
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, *options: str, **environment: str) -> Iterator[str]:
     """The app in a process of its own, just started."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "workbench.cli", "app", "--headless", "--port", str(port)]
-    env = {**os.environ, **_environment(folder)}
+    command += options
+    env = {**os.environ, **_environment(folder), **environment}
     with (folder / "log").open("w") as log:
         app = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=env)
     try:

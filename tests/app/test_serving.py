@@ -2,14 +2,23 @@
 
 import http.client
 import os
+import shutil
+import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Page, expect
 
 import workbench as wb
+from tests.app.conftest import served
+from tests.app.drive import typed
 from workbench.errors import WorkbenchError
 from workbench.places import ALLOWED, require_allowed
+from workbench.view import serving
+
+MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 
 ROUTES = ("/", "/_stcore/health", "/_stcore/stream", "/media/x", "/component/x/y")
 
@@ -86,3 +95,46 @@ def test_models_and_corpora_outside_them_are_refused(
     with pytest.raises(WorkbenchError, match="may not read here"):
         wb.read(tmp_path / "text.txt")
     assert wb.load("mini:bert", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "limited"),
+    [
+        ({}, False),
+        ({"address": "127.0.0.1"}, False),
+        ({"address": "0.0.0.0"}, True),
+        ({"address": "::"}, True),
+        ({"address": ""}, True),
+        ({"address": "192.168.1.7"}, True),
+        ({"host_names": ["lab.example"]}, True),
+    ],
+)
+def test_paths_are_limited_whenever_others_can_reach_it(
+    options: dict[str, Any], limited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving.st.App, "run", lambda self, config: None)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setenv(ALLOWED, "")  # so that what is set here is taken back
+    monkeypatch.delenv(ALLOWED)
+    serving.serve(8501, True, allowed=[tmp_path], **options)
+    assert os.environ.get(ALLOWED) == (str(tmp_path.resolve()) if limited else None)
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_shared_app_opens_what_lies_in_allowed_folders_and_nothing_else(
+    page: Page, tmp_path: Path
+) -> None:
+    """Typed into the page, as a visitor does."""
+    for name in ("inside", "outside"):
+        shutil.copytree(MINI, tmp_path / name / "bert")
+    options = ("--address", "0.0.0.0", "--allow", str(tmp_path / "inside"))
+    with served(tmp_path, *options) as url:
+        page.goto(f"{url}/models")
+        typed(page, "A folder, a hub id, or a run", str(tmp_path / "outside" / "bert"))
+        page.get_by_role("button", name="Use this model").click()
+        expect(page.get_by_text("may not read here").first).to_be_visible()
+        typed(page, "A folder, a hub id, or a run", str(tmp_path / "inside" / "bert"))
+        page.get_by_role("button", name="Use this model").click()
+        expect(page.get_by_text("may not read here")).to_have_count(0)
+        expect(page.get_by_test_id("stMetricValue").first).to_have_text("bert")

@@ -7,13 +7,16 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import workbench as wb
+from workbench.corpora import encode, read
 from workbench.errors import WorkbenchError
+from workbench.models import checkpoint
 from workbench.models.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load
 from workbench.runs.apart import look
@@ -132,7 +135,8 @@ def test_nor_from_an_uploaded_zip(hostile: Path, tmp_path: Path) -> None:
         ("num_hidden_layers", 10**9, f"between 1 and {MODULES:,}"),
         ("num_hidden_layers", 0, f"between 1 and {MODULES:,}"),
         ("num_attention_heads", -1, "between 1 and"),
-        ("vocab_size", 2**31 - 1, "(parameters, and the weight files|GiB of memory)"),
+        ("vocab_size", 2**31 - 1, "between 1 and"),
+        ("num_labels", 10**9, "between 0 and"),
         ("hidden_size", 2**31, "between 1 and"),
         ("hidden_dropout_prob", float("nan"), "a finite number"),
         ("attention_probs_dropout_prob", 1e308, "between 0 and 1"),
@@ -158,12 +162,75 @@ def test_a_config_of_another_model_than_the_weights_is_refused(copied: Path) -> 
 
 
 def test_what_no_memory_holds_is_not_begun(copied: Path) -> None:
-    changed(copied, "config.json", vocab_size=2**31 - 1, hidden_size=2**16, num_attention_heads=2)
+    changed(copied, "config.json", vocab_size=2**26, hidden_size=2**20, num_attention_heads=2)
     config = read_config(str(copied), True)
     from transformers import BertModel
 
     with pytest.raises(WorkbenchError, match="GiB of memory"):
         check_size(BertModel, config, str(copied), None)
+
+
+def test_a_build_without_end_is_stopped(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever number asks for it; these are sound, and the limit is lowered."""
+    monkeypatch.setattr(checkpoint, "PARTS", 20)
+    with pytest.raises(WorkbenchError, match="more than 20 modules"):
+        load(f"{copied}@random", "cpu")
+
+
+def test_the_layers_are_counted_before_transformers_makes_lists_of_them(
+    zoo_folder: Folder, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(zoo_folder("modernbert"), tmp_path / "modern"))
+    changed(folder, "config.json", num_hidden_layers=10**9, layer_types=None)
+    with pytest.raises(WorkbenchError, match="num_hidden_layers is 1000000000"):
+        load(f"{folder}@random", "cpu")
+
+
+@pytest.mark.parametrize("key", ["vocab_file", "tokenizer_file"])
+def test_a_tokenizer_reads_the_files_beside_it_whatever_paths_it_names(
+    key: str, copied: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nsecret\n")
+    changed(copied, "tokenizer_config.json", **{key: str(tmp_path / "secret")})
+    assert "secret" not in checkpoint.read_tokenizer(str(copied), True).get_vocab()
+
+
+def test_a_config_as_large_as_a_model_is_not_read(copied: Path) -> None:
+    with (copied / "config.json").open("r+b") as file:
+        file.truncate(checkpoint.CONFIG + 1)
+    with pytest.raises(WorkbenchError, match="bytes"):
+        load(copied, "cpu")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model_max_length": float("nan")},
+        {"model_max_length": float("inf")},
+        {"model_max_length": -1},
+        {"model_max_length": ""},
+        {"model_max_length": []},
+        {"padding_side": 5},
+        {"tokenizer_class": 5},
+        {"added_tokens_decoder": {"-1": {"content": "x"}}},
+        {"added_tokens_decoder": {"1000000000": {"content": "x"}}},
+        {"added_tokens_decoder": []},
+        {"extra_special_tokens": {"a": {"b": {}}}},
+        {"init_inputs": [1, 2, 3]},
+        {"pad_token": None},
+        {"unk_token": {"__type": "AddedToken"}},
+        {"cls_token": 10**9},
+        {"do_lower_case": [[[[]]]]},
+    ],
+    ids=str,
+)
+def test_a_tokenizer_config_of_nonsense_is_harmless_or_an_error(
+    values: dict[str, Any], copied: Path
+) -> None:
+    changed(copied, "tokenizer_config.json", **values)
+    with suppress(WorkbenchError):
+        model = load(copied, "cpu")
+        model.encode(encode(read("primer:size=3").docs("train")))
 
 
 def test_a_pipe_among_the_files_is_not_waited_for(copied: Path) -> None:

@@ -1,12 +1,20 @@
-"""A model is asked in a process of its own; whatever is named, the answer is facts or an error."""
+"""A model is asked in a process of its own, with limits; the answer is facts or an error."""
 
+import json
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from workbench.errors import WorkbenchError
+from workbench.memory import machine_memory
 from workbench.runs import apart
-from workbench.runs.apart import look
+from workbench.runs.apart import PATIENCE, look
+
+MINI = Path(apart.__file__).parents[1] / "models" / "mini" / "bert"
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +49,60 @@ def test_a_process_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(apart.sys, "executable", str(dies))
     with pytest.raises(WorkbenchError, match="signal 9"):
         look("mini:bert", "facts")
+
+
+def wide(folder: Path, rows: int) -> str:
+    """A model with so many rows of 128 numbers, and fresh weights: its numbers are possible."""
+    shutil.copytree(MINI, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": rows}))
+    return f"{folder}@random"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps a limit of memory")
+def test_a_model_that_needs_more_memory_than_its_limit_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = wide(tmp_path / "wide", 4_000_000)  # 2 GB
+    monkeypatch.setattr(apart, "machine_memory", lambda: 2 << 30)
+    with pytest.raises(WorkbenchError, match=r"more than 1\.\d GiB of memory") as error:
+        look(ref, "facts")
+    assert error.value.where == ref and "config.json" in error.value.remedy
+
+
+def test_the_limits_follow_the_files_and_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(MINI, tmp_path / "bert")
+    memory, seconds = apart.limits(str(tmp_path / "bert"))
+    assert memory < apart.ROOM + (64 << 20) and memory < machine_memory()
+    assert PATIENCE < seconds < PATIENCE + 10
+    with (tmp_path / "bert" / "model-2.safetensors").open("wb") as file:
+        file.truncate(10 << 30)
+    monkeypatch.setattr(apart, "machine_memory", lambda: 1 << 40)
+    assert apart.limits(str(tmp_path / "bert"))[0] > 40 << 30
+    assert apart.limits(str(tmp_path / "bert"))[1] > 300
+    monkeypatch.setattr(apart, "machine_memory", lambda: 8 << 30)
+    assert apart.limits(str(tmp_path / "bert"))[0] == 6 << 30
+
+
+def test_what_takes_too_long_is_killed_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, started = tmp_path / "slow", tmp_path / "started"
+    slow.write_text(f"#!/bin/sh\nsleep 600 & echo $! $$ >{started}\nwait\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(apart.sys, "executable", str(slow))
+    monkeypatch.setattr(apart, "PATIENCE", 1.0)
+    with pytest.raises(WorkbenchError, match="longer than 1 seconds"):
+        look("mini:bert", "facts")
+    for process in map(int, started.read_text().split()):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            assert "Z" in Path(f"/proc/{process}/stat").read_text(), "killed, if not yet cleared"
+
+
+def test_it_ends_when_nobody_waits_for_it() -> None:
+    question = json.dumps(["mini:bert", "facts", 1 << 33]).encode() + b"\n"
+    command = [sys.executable, "-m", "workbench.runs.apart"]
+    ended = subprocess.run(command, input=question, capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (1, b"")

@@ -5,32 +5,41 @@
     check_size(build, config, source)         before any weight has memory
 
 A config is text that anybody may have written, so its numbers are checked here and nowhere else:
-each for itself, then together, by building the model on the meta device, against the numbers in the
-weight files and the machine's memory. Costs the headers of the weight files and a build without
-memory: tens of milliseconds.
+each for itself as it stands in the file, before transformers makes lists as long as they say; again
+with the defaults of its family; then together, by building the model on the meta device, against
+the numbers in the weight files and the machine's memory. Costs the headers of the weight files and
+a build without memory: tens of milliseconds.
 """
 
 import math
-import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
+from workbench.memory import machine_memory, ran_out
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
-LARGEST = 2**31 - 1  # of any size; tensors beyond it are no model's
+PARTS = 200_000  # modules in modules that a build may make, whatever its numbers are called
+LABELS = 1_000_000  # names that transformers makes up where a config has none
+CONFIG = 16 << 20  # bytes of a config.json
+WIDEST = 2**20  # of any width; the widest of today's models have a quarter of it
+LONGEST = 2**26  # of a vocabulary, or of positions; some parts of transformers make tables of them
 SPARE = 1_000_000  # parameters that a config may have beyond its weights' (a new head)
-_MODULES = re.compile(r"(^|_)(layers?|groups|experts)$|^inner_group_num$")
-_SIZES = re.compile(
-    r"(^|_)(heads?|head_dim)$|^(vocab|hidden|embedding|intermediate)_size$|^d_(model|kv|ff|inner)$"
-    r"|^n_(embd|positions)$|^(hidden_)?dim$|_ffn_dim$|^max_position_embeddings$"
+_FP32 = torch.finfo(torch.float32).max
+_MODULES = re.compile(r"(^|_)(layers?|groups|experts|blocks|depths?)$|^inner_group_num$")
+_WIDTHS = re.compile(
+    r"(^|_)(heads?|head_dim)$|^(hidden|embedding|intermediate)_size$|^d_(model|kv|ff|inner|head)$"
+    r"|^n_embd$|^(hidden_)?dim$|_ffn_dim$"
 )
+_LENGTHS = re.compile(r"^vocab_size$|^n_(positions|ctx)$|^max_position_embeddings$")
 _SHARES = re.compile(r"dropout|pdrop|_drop$")
 T = TypeVar("T")
 
@@ -39,12 +48,19 @@ def read_config(source: str, local: bool) -> PretrainedConfig:
     """The config of a folder or hub id; a number that can be none of a model's is an error."""
     if local:
         _require_files(Path(source))
+    written: Mapping[str, Any] = opened(
+        lambda: PretrainedConfig.get_config_dict(source, local_files_only=local)[0], source, local
+    )
+    _check_numbers(written, source)
     config: PretrainedConfig = opened(
         lambda: AutoConfig.from_pretrained(source, local_files_only=local, trust_remote_code=False),
         source,
         local,
     )
-    _check_numbers(config, source)
+    _check_numbers(config.to_dict(), source)
+    _check_start(config, source)
+    if getattr(config, "chunk_size_feed_forward", 0):
+        config.chunk_size_feed_forward = 0  # saves memory only, and fails where lengths do not fit
     return config
 
 
@@ -52,13 +68,18 @@ def read_tokenizer(source: str, local: bool) -> PreTrainedTokenizerBase:
     """The tokenizer of a folder or hub id."""
     if local:
         _require_files(Path(source))
-    found: PreTrainedTokenizerBase = opened(
-        lambda: AutoTokenizer.from_pretrained(
+
+    def whole() -> PreTrainedTokenizerBase:
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             source, local_files_only=local, trust_remote_code=False
-        ),
-        source,
-        local,
-    )
+        )
+        found.convert_tokens_to_ids("")  # looks for an unknown piece, without end if it is unknown
+        return found
+
+    found = opened(whole, source, local)
+    longest = found.model_max_length
+    if not isinstance(longest, int | float) or not 1 <= longest < math.inf:
+        raise _bad_value("model_max_length", longest, "1 or more", source, "tokenizer_config.json")
     return found
 
 
@@ -72,7 +93,7 @@ def check_size(
 
     `weights` is the folder of its weight files; None where there are none to compare with.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), _few_modules(source):
         net = opened(lambda: build(config), source, True)
     parameters = sum(each.numel() for each in net.parameters())
     buffers = sum(each.numel() for each in net.buffers())
@@ -84,7 +105,7 @@ def check_size(
             where=source,
             remedy="Copy config.json and the weights from the same checkpoint.",
         )
-    needed, there = 4 * (parameters + buffers), memory()
+    needed, there = 4 * (parameters + buffers), machine_memory()
     if needed > there:
         raise WorkbenchError(
             f"config.json describes a model that needs {needed / 2**30:,.0f} GiB of memory; this "
@@ -94,9 +115,26 @@ def check_size(
         )
 
 
-def memory() -> int:
-    """Bytes of memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+@contextmanager
+def _few_modules(source: str) -> Iterator[None]:
+    """A build that makes modules without end is stopped, whatever number of its config asks it."""
+    made = 0
+
+    def count(*registered: object) -> None:
+        nonlocal made
+        made += 1
+        if made > PARTS:
+            raise WorkbenchError(
+                f"config.json describes a model of more than {PARTS:,} modules.",
+                where=source,
+                remedy="Restore config.json from the checkpoint it belongs to.",
+            )
+
+    hook = register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def numbers_stored(folder: Path) -> int | None:
@@ -116,6 +154,12 @@ def opened(read: Callable[[], T], source: str, local: bool) -> T:
 
 
 def _unreadable(error: Exception, source: str, local: bool) -> WorkbenchError:
+    if ran_out(error):
+        return WorkbenchError(
+            "there is not enough memory to open it.",
+            where=source,
+            remedy="Check the sizes in config.json, or open it on a machine with more memory.",
+        )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = (" ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1]))[:300]
     if "trust_remote_code" in str(error):
@@ -125,7 +169,10 @@ def _unreadable(error: Exception, source: str, local: bool) -> WorkbenchError:
             remedy="Use a checkpoint of an architecture that transformers has, without auto_map.",
         )
     if local:
-        remedy = "The folder needs config.json, model.safetensors and the tokenizer's files."
+        remedy = (
+            "The folder needs config.json, model.safetensors and the tokenizer's files, all of one "
+            "checkpoint."
+        )
     else:
         remedy = (
             "Is the name right, and the network there? Offline, copy the model's files into a "
@@ -145,32 +192,64 @@ def _require_files(folder: Path) -> None:
                 where=str(path),
                 remedy="Put the checkpoint's own files into the folder, and nothing else.",
             )
+    config = folder / "config.json"
+    if config.is_file() and (size := config.stat().st_size) > CONFIG:
+        raise WorkbenchError(
+            f"it has {size:,} bytes; a config has {CONFIG:,} at most.",
+            where=str(config),
+            remedy="Restore config.json from the checkpoint it belongs to.",
+        )
 
 
-def _check_numbers(config: PretrainedConfig, source: str) -> None:
-    named = config.architectures
+def _check_numbers(fields: Mapping[str, Any], source: str) -> None:
+    named = fields.get("architectures")
     if named is not None and not (
         isinstance(named, list) and all(isinstance(name, str) for name in named)
     ):
         raise _bad_value("architectures", named, "a list of names", source)
-    for name, value in config.to_dict().items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
+    for name, value in _numbers(fields):
         if not math.isfinite(value):
             raise _bad_value(name, value, "a finite number", source)
         if _SHARES.search(name) and not 0 <= value <= 1:
             raise _bad_value(name, value, "between 0 and 1", source)
         if _MODULES.search(name) and not 0 < value <= MODULES:
             raise _bad_value(name, value, f"between 1 and {MODULES:,}", source)
-        if _SIZES.search(name) and not 0 < value <= LARGEST:
-            raise _bad_value(name, value, f"between 1 and {LARGEST:,}", source)
+        if _WIDTHS.search(name) and not 0 < value <= WIDEST:
+            raise _bad_value(name, value, f"between 1 and {WIDEST:,}", source)
+        if _LENGTHS.search(name) and not 0 < value <= LONGEST:
+            raise _bad_value(name, value, f"between 1 and {LONGEST:,}", source)
+        if name == "num_labels" and not 0 <= value <= LABELS:
+            raise _bad_value(name, value, f"between 0 and {LABELS:,}", source)
+        if isinstance(value, float) and abs(value) > _FP32:
+            raise _bad_value(name, value, "a number that fp32 can hold", source)
 
 
-def _bad_value(name: str, value: object, wanted: str, source: str) -> WorkbenchError:
+def _numbers(fields: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
+    """Every number of a config by its name, those of configs within it too."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield str(name), value
+
+
+def _check_start(config: PretrainedConfig, source: str) -> None:
+    """A decoder's first symbol is looked up in its table at every pass."""
+    start = getattr(config, "decoder_start_token_id", None)
+    if not config.is_encoder_decoder or start is None:
+        return
+    if not isinstance(start, int) or not 0 <= start < config.vocab_size:
+        wanted = f"between 0 and {config.vocab_size - 1:,}"
+        raise _bad_value("decoder_start_token_id", start, wanted, source)
+
+
+def _bad_value(
+    name: str, value: object, wanted: str, source: str, file: str = "config.json"
+) -> WorkbenchError:
     return WorkbenchError(
         f"{name} is {value!r:.80}; it must be {wanted}.",
-        where=f"{source}/config.json",
-        remedy="Restore config.json from the checkpoint it belongs to.",
+        where=f"{source}/{file}",
+        remedy=f"Restore {file} from the checkpoint it belongs to.",
     )
 
 

@@ -258,6 +258,12 @@ class HuggingFace:
     def _shifted(self, pieces: Pieces) -> Pieces:
         """What a decoder reads to predict these pieces: a start symbol, then all but the last."""
         start = self.net.config.decoder_start_token_id
+        if start is None:
+            raise WorkbenchError(
+                "config.json has no decoder_start_token_id, so the decoder cannot be run.",
+                where=self.name,
+                remedy="Add the id of the symbol that its decoder was trained to start with.",
+            )
 
         def moved(tensor: Tensor, first: int) -> Tensor:
             return torch.cat([torch.full_like(tensor[:, :1], first), tensor[:, :-1]], dim=1)

@@ -87,11 +87,19 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         def build(whole: PretrainedConfig) -> PreTrainedModel:
             return _fresh(whole, seed)
 
-        smaller = pruned.opened(Path(source), told, config, tokenizer, build, fresh)
-        placed(smaller.net, place, dtype)
-        return smaller
-    net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled, dtype)
-    return HuggingFace(placed(net, place, dtype), tokenizer, name)
+        def part() -> Model:
+            smaller = pruned.opened(Path(source), told, config, tokenizer, build, fresh)
+            placed(smaller.net, place, dtype)
+            return smaller
+
+        return checkpoint.opened(part, source, local)
+
+    def whole() -> Model:
+        net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled, dtype)
+        placed(net, place, dtype)
+        return HuggingFace(net, tokenizer, name)  # runs it once: then its numbers fit together
+
+    return checkpoint.opened(whole, source, local)
 
 
 def _of_words(name: str, folder: Path | None) -> Opener | None:

@@ -48,6 +48,12 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     return Known(told["content_hash"], told)
 
 
+def is_known(ref: str) -> bool:
+    """Whether a model with these files was opened before, without a fault."""
+    key = _key(ref, 0, False)
+    return bool(key) and _kept(places.home() / "known" / f"{key}.json") is not None
+
+
 def _kept(path: Path) -> Known | None:
     """What was found out before, if it is as it was written."""
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -66,7 +72,7 @@ def _key(ref: str, seed: int, pickled: bool) -> str:
     own_seed = seed if ref.endswith(RANDOM) else None
     facts: list[object] = [FORMAT, own_seed, pickled, version("transformers")]
     try:
-        files = [path for path in _files(ref.removesuffix(RANDOM)) if path.is_file()]
+        files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
         for path in files:
             with path.open("rb") as file:
                 facts.append([path.name, hashlib.file_digest(file, "sha256").hexdigest()])
@@ -75,7 +81,7 @@ def _key(ref: str, seed: int, pickled: bool) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest() if files else ""
 
 
-def _files(source: str) -> Iterator[Path]:
+def files_of(source: str) -> Iterator[Path]:
     """The files a model is read from; none where it has yet to be fetched."""
     prefix, _, named = source.partition(":")
     if prefix in ("elmo", "vectors") and named:

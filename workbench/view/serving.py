@@ -3,6 +3,7 @@
 A page of another site can make a browser send requests to this machine, under a host name of its
 own (DNS rebinding) or as a foreign origin. So every request, of WebSockets, uploads and media too,
 must name a host that the app was started for; an origin, where one is named, must be that host.
+No page of another site may show the app in a frame, to steal clicks.
 Streamlit by itself checks hosts on WebSockets only, and looks up the machine's external address to
 judge a foreign origin; it is never asked here. Costs microseconds a request.
 """
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from workbench import places
@@ -34,7 +35,7 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or _is_known(Headers(scope=scope)):
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, _unframed(send))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
@@ -43,6 +44,18 @@ class KnownHosts:
                 "This host or origin is not known. Start the app with --host-name NAME.\n", 403
             )
             await refusal(scope, receive, send)
+
+
+def _unframed(send: Send) -> Send:
+    """Have answers say that only the app's own pages may show them in a frame."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.append("Content-Security-Policy", "frame-ancestors 'self'")
+        await send(message)
+
+    return sent
 
 
 def limit_paths(allowed: Sequence[Path] = ()) -> None:

@@ -1,9 +1,9 @@
 """Models, corpora and sentences that pages look into, remembered while their files stay the same.
 
 Facts of a model are asked of a process of its own; only a page that looks inside opens one in the
-app. What is remembered is bounded, and kept by content or by the files' sizes and times of change,
-never by a name alone. Nothing is fetched from the network unless asked for. Costs a look at the
-files each time, and seconds where a model is opened.
+app, after it was opened there. What is remembered is bounded, and kept by content or by the files'
+sizes and times of change, never by a name alone. Nothing is fetched from the network unless asked
+for. Costs a look at the files each time, and seconds where a model is opened.
 """
 
 from collections.abc import Sequence
@@ -99,8 +99,8 @@ def is_remote_corpus(ref: str) -> bool:
 
 
 def model(ref: str) -> "Model":
-    """The model of a reference, open here."""
-    from workbench.runs.known import known
+    """The model of a reference, open here; files that are new are opened apart first."""
+    from workbench.runs.known import is_known, known
 
     if is_remote_model(ref):
         raise WorkbenchError(
@@ -109,6 +109,8 @@ def model(ref: str) -> "Model":
         )
     ready()
     with st.spinner(f"Opening {ref} …"):
+        if ref.removesuffix(RANDOM) not in MINI and not is_known(ref):
+            facts(ref)  # in a process with limits of memory and time: strangers may have made them
         return _model(ref, known(ref).hash)
 
 

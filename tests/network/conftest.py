@@ -1,0 +1,43 @@
+"""A folder for processes that note what they would ask of other machines."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import page
+from tests.app.test_serving import MINI
+
+__all__ = ["page"]
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return made(tmp_path)
+
+
+def made(folder: Path) -> Path:
+    """A folder with a model, where a process started with `environment` notes in `audit`."""
+    shutil.copy(HERE / "sitecustomize.py", folder / "sitecustomize.py")
+    shutil.copytree(MINI, folder / "model")
+    (folder / "audit").touch()
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What such a process finds around it; the hub is not told to be offline."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")},
+        "HF_HUB_OFFLINE": "0",
+        "PYTHONPATH": str(folder),
+        "WORKBENCH_AUDIT": str(folder / "audit"),
+        "WORKBENCH_HOME": str(folder / "home"),
+        "WORKBENCH_RUNS": str(folder / "runs"),
+    }
+
+
+def noted(folder: Path) -> str:
+    """The foreign addresses there were."""
+    return (folder / "audit").read_text()

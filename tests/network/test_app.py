@@ -1,0 +1,150 @@
+"""A page of another site cannot drive the app, and the app asks no other machine for anything.
+
+Under a name that leads here the browser believes that the app is a part of the hostile site (DNS
+rebinding); Chromium's host map stands for the hostile name server. Else the hostile page asks the
+app at its own address. All the while the app's processes note the foreign addresses they would
+reach (`sitecustomize`), and the hub is not told to be offline.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.conftest import served
+from tests.app.drive import still
+from tests.app.test_serving import answer
+from tests.conftest import HOSTILE
+from tests.network.conftest import environment, made, noted
+
+pytestmark = pytest.mark.browser
+PAGES = (
+    "",
+    "attention",
+    "models",
+    "doctor",
+    "corpora",
+    "heads",
+    "pruning",
+    "probing",
+    "transfer",
+    "experiments",
+    "runs",
+)
+ROUTES = {  # a method and a path of every kind: pages, facts, uploads, media, components
+    "page": ("GET", "/attention"),
+    "health": ("GET", "/_stcore/health"),
+    "settings": ("GET", "/_stcore/host-config"),
+    "upload": ("PUT", "/_stcore/upload_file/session/file"),
+    "removal": ("DELETE", "/_stcore/upload_file/session/file"),
+    "media": ("GET", "/media/0.png"),
+    "component": ("GET", "/component/workbench/index.html"),
+    "component v2": ("GET", "/_stcore/bidi-components/workbench/index.js"),
+    "static": ("GET", "/static/index.html"),
+}
+ASK = """async ([base, routes, mode]) => {
+    const found = {}
+    for (const [name, [method, path]] of Object.entries(routes)) {
+        const asked = {method, mode, credentials: "include"}
+        found[name] = await fetch(base + path, asked).then(r => r.status, () => "blocked")
+    }
+    return found
+}"""
+CONNECT = """url => new Promise(done => {
+    const socket = new WebSocket(url, ["streamlit"])
+    socket.onopen = () => done("open")
+    socket.onerror = () => done("refused")
+    setTimeout(() => done("neither"), 20000)
+})"""
+FRAME = """url => new Promise(done => {
+    const frame = document.createElement("iframe")
+    frame.onload = () => done()
+    frame.src = url
+    document.body.append(frame)
+})"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("app"))
+
+
+@pytest.fixture(scope="module")
+def app_url(place: Path) -> Iterator[str]:
+    """An app that notes what it would ask of other machines."""
+    with served(place, **environment(place)) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(place: Path) -> Iterator[None]:
+    yield
+    assert noted(place) == ""
+
+
+@pytest.fixture
+def hostile(page: Page, app_url: str) -> Page:
+    """A page whose origin is the hostile name, on the app's port."""
+    answer = page.goto(f"http://{HOSTILE}:{urlsplit(app_url).port}/")
+    assert answer is not None and answer.status == 403
+    expect(page.get_by_text("not known")).to_be_visible()
+    expect(page.get_by_test_id("stApp")).to_have_count(0)
+    return page
+
+
+def test_under_a_name_that_leads_here_nothing_is_answered(hostile: Page, app_url: str) -> None:
+    base = f"http://{HOSTILE}:{urlsplit(app_url).port}"
+    assert hostile.evaluate(ASK, [base, ROUTES, "same-origin"]) == dict.fromkeys(ROUTES, 403)
+    assert hostile.evaluate(CONNECT, f"{base.replace('http', 'ws')}/_stcore/stream") == "refused"
+
+
+def test_across_origins_nothing_is_answered_either(hostile: Page, app_url: str) -> None:
+    found = hostile.evaluate(ASK, [app_url, ROUTES, "cors"])
+    assert found == dict.fromkeys(ROUTES, "blocked")
+    socket = f"{app_url.replace('http', 'ws')}/_stcore/stream"
+    assert hostile.evaluate(CONNECT, socket) == "refused"
+    hostile.evaluate(FRAME, app_url)
+    assert hostile.frames[-1].url.startswith("chrome-error:"), "the browser shows no frame of it"
+
+
+def test_the_same_browser_uses_the_app_under_its_own_name(page: Page, app_url: str) -> None:
+    page.goto(app_url)
+    expect(page.get_by_test_id("stApp")).to_be_visible()
+    answered = page.evaluate(ASK, [app_url, ROUTES, "same-origin"])
+    assert answered["page"] == answered["health"] == answered["settings"] == 200
+    assert 403 not in {answered[name] for name in ("media", "component", "component v2")}
+    assert page.evaluate(CONNECT, f"{app_url.replace('http', 'ws')}/_stcore/stream") == "open"
+
+
+def look_at(
+    names: tuple[str, ...], url: str, page: Page, place: Path, model: str = "mini:bert"
+) -> None:
+    """Open pages; nobody asks another machine, nor does the browser."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    for name in names:
+        page.goto(f"{url}/{name}?model={model}")
+        expect(page.get_by_test_id("stApp")).to_be_visible()
+        still(page)
+    hosts = {urlsplit(each).hostname for each in asked if not each.startswith(("data:", "blob:"))}
+    assert hosts == {"localhost"}
+    assert noted(place) == ""
+
+
+def test_no_foreign_origin_makes_the_app_ask_another_machine(app_url: str, place: Path) -> None:
+    """Streamlit looks up the machine's external address to judge an origin, if it is let."""
+    assert answer(app_url, "/_stcore/stream", Origin="http://evil.example") == 403
+    assert answer(app_url, "/_stcore/stream", Origin="http://192.0.2.7:8501") == 403
+    assert noted(place) == ""
+
+
+def test_no_page_does_where_a_model_is_opened(app_url: str, page: Page, place: Path) -> None:
+    look_at(("attention",), app_url, page, place)
+
+
+@pytest.mark.slow
+def test_no_other_page_does(app_url: str, page: Page, place: Path) -> None:
+    look_at(PAGES, app_url, page, place, str(place / "model"))
