@@ -97,7 +97,7 @@ def test_a_disk_that_fills_when_the_end_is_written_down(
 
     def full(folder: Path, now: status.Status) -> None:
         if now.state in ("done", "failed"):
-            raise WorkbenchError("cannot be written: No space left on device.")
+            raise WorkbenchError("cannot be written: No space left.", remedy="Make room.")
         whole(folder, now)
 
     with monkeypatch.context() as filling:

@@ -69,7 +69,11 @@ class Vectors:
         from safetensors.torch import save_file
 
         if broken := [word for word in self.rows if "\n" in word]:
-            raise WorkbenchError(f"the word {broken[0]!r} goes over two lines.", where=str(folder))
+            raise WorkbenchError(
+                f"the word {broken[0]!r} goes over two lines.",
+                where=str(folder),
+                remedy="Take the line feeds out of the words: words.txt has one word on each line.",
+            )
         with written_whole(folder / TABLE) as draft:
             save_file({"vectors": self.table.contiguous()}, draft)
         with written_whole(folder / WORDS) as draft:

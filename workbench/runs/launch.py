@@ -118,7 +118,11 @@ def cancel(run: Run, grace: float = GRACE) -> Status:
     """
     now = run.status
     if not now.under_way:
-        raise WorkbenchError(f"the run is {now.state} already.", where=run.name)
+        raise WorkbenchError(
+            f"the run is {now.state} already.",
+            where=run.name,
+            remedy=f"There is nothing to cancel. To see it: workbench runs show {run.name}",
+        )
     end([run], grace)
     with suppress(WorkbenchError):
         end(_parts(run), grace)
@@ -364,7 +368,10 @@ def _not_started(folder: Path, error: BaseException) -> None:
     if isinstance(error, WorkbenchError):
         why = Failure(error.what, error.where, error.remedy, "input")
     else:
-        why = Failure(f"it was not started: {error!r}.")
+        why = Failure(
+            f"it was not started: {error!r}.",
+            remedy="This is a bug in Workbench, or it was interrupted; ask again.",
+        )
     found = status.read(folder)
     if found is not None and found.state == "queued":
         status.ended(folder, why)

@@ -32,7 +32,7 @@ class Failure:
 
     what: str
     where: str = ""
-    remedy: str = ""
+    remedy: str = "Run it again; its log has the details."
     kind: Literal["input", "bug", "died"] = "bug"
     lines: tuple[str, ...] = ()
 
