@@ -14,8 +14,9 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from workbench.errors import WorkbenchError
 
@@ -44,7 +45,7 @@ def written_whole(target: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a file to read; a pipe, socket or device is an OSError at once, and not waited for."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(handle).st_mode):

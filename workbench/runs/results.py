@@ -154,7 +154,7 @@ class _Files(Mapping[str, Any]):
         return WorkbenchError(
             f"the {self.what} {name!r} of this run is missing.",
             where=str(path),
-            remedy=f"To compute it again: workbench runs resume {self.folder.parent.name}",
+            remedy=computed_again(self.folder.parent.name),
         )
 
     def _open(self, path: Path, name: str) -> Any:
@@ -218,6 +218,11 @@ class Figures(_Files):
             return plotly.io.from_json(path.read_bytes().decode(), skip_invalid=True)
         except (OSError, ValueError) as error:
             raise damaged(path, error) from None
+
+
+def computed_again(run: str) -> str:
+    """The remedy where something of a run is missing."""
+    return f"To compute it again: workbench runs resume {run}"
 
 
 def damaged(path: Path, error: Exception) -> WorkbenchError:
