@@ -54,6 +54,22 @@ def open_regular(path: Path) -> BufferedReader:
     raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
+def open_to_add(path: Path, how: int = 0) -> int:
+    """The descriptor of a file to add to, made where missing; no link, and no pipe to wait for."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags | how, 0o644)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def require_regular(path: Path) -> Path:
+    """The path, for a library that opens it by itself; OSError where it is no regular file."""
+    open_regular(path).close()
+    return path
+
+
 def read_regular(path: Path) -> bytes:
     """All of a regular file."""
     with open_regular(path) as file:

@@ -24,6 +24,7 @@ from typing import Any
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.files import open_to_add
 from workbench.runs import events, locks, spec, status
 from workbench.runs.execute import SCRATCH, Open, execute
 from workbench.runs.integrity import is_whole
@@ -157,9 +158,8 @@ def end(runs: Sequence[Run], grace: float = GRACE) -> None:
 
 
 def _ask_to_end(run: Run) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        os.close(os.open(run.path / CANCEL, flags, 0o644))
+        os.close(open_to_add(run.path / CANCEL))
     except OSError as error:
         raise _unwritable(run.path, error) from None
 
@@ -357,8 +357,7 @@ def reap_when_ended(process: "subprocess.Popen[bytes]") -> None:
 
 def opened_log(folder: Path, how: int = 0) -> Any:
     """Where a run's process prints, open for adding to it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | how
-    return os.fdopen(os.open(folder / LOG, flags, 0o644), "ab")
+    return os.fdopen(open_to_add(folder / LOG, how), "ab")
 
 
 def worker_command(folder: Path, lock: int, share: bool) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 MOMENT = 0.002  # seconds a taker waits for those who only look
 _EXITING = 0x4  # among a process' flags, from the moment it begins to end
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def _above_standard(handle: int) -> int:
@@ -55,7 +55,7 @@ def take(path: Path) -> int | None:
 def unheld(path: Path) -> Iterator[bool]:
     """Whether nobody holds the lock; if so, nobody takes it during the block."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         yield True
         return
