@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 5  # seconds
+PATIENCE = 10  # seconds
 ROOM = 4 << 30  # bytes of memory that may be asked for, besides what is held already
 
 

@@ -27,6 +27,7 @@ from workbench.engine.passes import Progress, Report, run_over
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import StackName
 from workbench.errors import WorkbenchError
+from workbench.files import parsed_json, read_regular, require_regular
 
 Pooling = Literal["mean", "first", "last"]
 FORMAT = "workbench-store-1"
@@ -83,8 +84,8 @@ class Store:
 def open_store(folder: Path) -> Store:
     """Open what `pooled` wrote."""
     try:
-        about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-        missing = np.load(folder / "missing.npy")
+        about = parsed_json(read_regular(folder / "store.json"))
+        missing = np.load(require_regular(folder / "missing.npy"))
         description = Description(**about)
     except (OSError, ValueError, TypeError) as error:
         raise _unsound(folder, str(error)) from None

@@ -20,7 +20,7 @@ from typing import Any
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.fetch.catalogue import ENTRIES, STATED, Entry, File
 from workbench.fetch.download import Digest, Found, examine, fetch_file, read_small
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, written_whole
 
 __all__ = ["Entry", "File", "Progress", "entries", "fetch", "find", "is_there"]
 
@@ -197,7 +197,7 @@ def _is_as_stamped(entry: Entry, file: File, stamped: Mapping[str, Any]) -> bool
 def _read_stamp(entry: Entry) -> dict[str, Any]:
     """What was verified of this commit before; nothing where that cannot be told."""
     try:
-        stamp = json.loads((entry.folder / STAMP).read_bytes())
+        stamp = parsed_json(read_regular(entry.folder / STAMP))
         if stamp["revision"] != entry.revision:
             return {}
         marks = {name: dict(mark) for name, mark in stamp["files"].items()}

@@ -22,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
+from workbench.files import require_regular
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 LARGEST = 2**31 - 1  # of any size; tensors beyond it are no model's
@@ -176,7 +177,7 @@ def _bad_value(name: str, value: object, wanted: str, source: str) -> WorkbenchE
 
 def _stored(path: Path) -> int:
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_regular(path), framework="pt") as file:
             return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise WorkbenchError(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import read_regular, require_regular, written_whole
 from workbench.models.vectors_files import read_table
 
 TABLE, WORDS = "vectors.safetensors", "words.txt"
@@ -99,8 +99,8 @@ def _read_saved(folder: Path, name: str = TABLE) -> Vectors:
 
     path = folder / name
     try:
-        words = (folder / WORDS).read_bytes().decode("utf-8")  # nothing but a line feed ends a line
-        with safe_open(path, framework="pt") as file:
+        words = read_regular(folder / WORDS).decode("utf-8")  # nothing but a line feed ends a line
+        with safe_open(require_regular(path), framework="pt") as file:
             table: Tensor = file.get_tensor("vectors")
     except UnicodeDecodeError:
         raise WorkbenchError("not UTF-8.", where=str(folder / WORDS), remedy=_REMEDY) from None

@@ -20,6 +20,7 @@ from typing import Literal
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.files import open_regular
 
 Kind = Literal["models", "corpora"]
 DRAFT = ".draft-"
@@ -131,7 +132,7 @@ def content_hash(path: Path) -> str:
     """Of the names and the bytes of a folder's files."""
     whole = hashlib.sha256()
     for file in _files(path):
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
         whole.update(f"{file.relative_to(path).as_posix()}\0{digest}\n".encode())
     return whole.hexdigest()[:_HASH]
