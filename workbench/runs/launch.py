@@ -24,7 +24,7 @@ from typing import Any
 
 from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.files import open_to_add
+from workbench.files import open_to_add, unwritable
 from workbench.runs import events, locks, spec, status
 from workbench.runs.execute import SCRATCH, Open, execute
 from workbench.runs.integrity import is_whole
@@ -396,8 +396,6 @@ def _not_started(folder: Path, error: BaseException) -> None:
 
 
 def _unwritable(folder: Path, error: OSError) -> WorkbenchError:
-    return WorkbenchError(
-        f"cannot be written: {error.strerror or error}.",
-        where=str(folder),
-        remedy="Work in a folder you may write to, or name one in WORKBENCH_RUNS.",
+    return unwritable(
+        folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
     )

@@ -20,7 +20,7 @@ from typing import Literal
 
 from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.files import open_regular
+from workbench.files import open_regular, unwritable
 
 Kind = Literal["models", "corpora"]
 DRAFT = ".draft-"
@@ -165,8 +165,8 @@ def _renamed(error: WorkbenchError, draft: Path, name: str) -> WorkbenchError:
 
 
 def _unwritable(path: Path, error: OSError) -> WorkbenchError:
-    return WorkbenchError(
-        f"uploads cannot be kept here: {error.strerror or error}.",
-        where=str(path),
-        remedy="Name a folder you may write to, on a disk with space left, in WORKBENCH_HOME.",
+    return unwritable(
+        path,
+        error,
+        "Name a folder you may write to, on a disk with space left, in WORKBENCH_HOME.",
     )

@@ -17,6 +17,7 @@ import streamlit as st
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.files import unwritable
 
 FOLDER, LOCK, LOG, PID = ".demo", "lock", "log.txt", "pid"
 REPORT = "demo.html"
@@ -82,10 +83,8 @@ def begin() -> None:
         finally:
             os.close(lock)
     except OSError as error:
-        raise WorkbenchError(
-            f"cannot be written: {error.strerror or error}.",
-            where=str(folder),
-            remedy="Work in a folder you may write to, or name one in WORKBENCH_RUNS.",
+        raise unwritable(
+            folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
         ) from None
     reap_when_ended(process)
 
