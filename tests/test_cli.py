@@ -246,7 +246,7 @@ def test_app_that_is_not_installed_whole_is_a_users_error(
     workbench: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def absent() -> Path:
-        raise WorkbenchError("the app's files are not there.")
+        raise WorkbenchError("the app's files are not there.", remedy="Install it anew.")
 
     monkeypatch.setattr("workbench.places.app_file", absent)
     assert workbench("app").err == "error: the app's files are not there.\n"

@@ -10,8 +10,9 @@ def test_message_says_where_what_and_remedy() -> None:
     assert str(error) == "a.conllu:7: two columns, not ten.\n  Mend line 7."
 
 
-def test_message_without_place_and_remedy_is_what_was_wrong() -> None:
-    assert str(WorkbenchError("limit is -1.")) == "limit is -1."
+def test_message_without_place_is_what_was_wrong_and_the_remedy() -> None:
+    error = WorkbenchError("limit is -1.", remedy="Say at least 1.")
+    assert str(error) == "limit is -1.\n  Say at least 1."
 
 
 def test_error_survives_the_way_between_processes() -> None:

@@ -5,11 +5,19 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from workbench import files
 from workbench.errors import WorkbenchError
 from workbench.files import user_path, written_whole
+
+
+class _Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
 
 
 def test_file_and_its_folders_are_written(tmp_path: Path) -> None:
@@ -67,6 +75,36 @@ def test_full_disk_is_a_users_error_and_leaves_nothing_behind(tmp_path: Path) ->
     with pytest.raises(WorkbenchError, match="No space left"), written_whole(tmp_path / "c.txt"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_is_named_with_what_it_has_and_what_the_file_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of the test stands for a disk of its own, of one megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == disk)
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda _: _Usage(10**6, 10**6 - 2_000, 2_000))
+    with pytest.raises(WorkbenchError) as caught, written_whole(disk / "new" / "c.txt") as draft:
+        draft.write_bytes(b"0" * 345_678)
+        raise OSError(errno.ENOSPC, "No space left on device")
+    error = caught.value
+    assert error.where == str(disk / "new" / "c.txt")
+    assert f"The disk at {disk} has 2.0 kB free of 1.0 MB" in error.what
+    assert "at least 345.7 kB" in error.what
+    assert f"Make room on {disk}" in error.remedy
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        OSError("I/O error: No space left on device (os error 28)"),  # as safetensors says it
+    ],
+)
+def test_full_disk_is_known_however_a_library_says_it(error: OSError, tmp_path: Path) -> None:
+    assert "The disk at" in files.unwritable(tmp_path, error).what
+    assert "The disk at" not in files.unwritable(tmp_path, PermissionError(13, "no")).what
 
 
 def test_folder_that_cannot_be_made_is_a_users_error(tmp_path: Path) -> None:

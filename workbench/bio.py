@@ -47,7 +47,10 @@ def bio(words: int, spans: AbstractSet[Span]) -> list[str]:
     tags = ["O"] * words
     for start, end, label in sorted(spans, key=lambda span: (span[0] - span[1], span)):
         if not 0 <= start < end <= words:
-            raise WorkbenchError(f"The span {start}:{end} ({label}) is not within {words} words.")
+            raise WorkbenchError(
+                f"The span {start}:{end} ({label}) is not within {words} words.",
+                remedy="Count words from 0; a span has at least one, and its end is not in it.",
+            )
         if set(tags[start:end]) == {"O"}:
             tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
     return tags

@@ -2,7 +2,8 @@
 
 Every mistake that comes from outside (a path, a file's contents, a setting, a missing package) is
 raised as a `WorkbenchError`; the command line prints it without a traceback and exits 2. Anything
-else that escapes is a bug of ours.
+else that escapes is a bug of ours. None is without a remedy: mypy asks for one, and a test for
+one that is not empty.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ LISTED = 12  # names in a remedy, at most
 class WorkbenchError(Exception):
     """What was wrong, where it was found (`file`, or `file:line`), and the remedy."""
 
-    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+    def __init__(self, what: str, *, where: str = "", remedy: str) -> None:
         self.what, self.where, self.remedy = what, where, remedy
         head = f"{where}: {what}" if where else what
         super().__init__(f"{head}\n  {remedy}" if remedy else head)

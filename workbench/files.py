@@ -10,16 +10,21 @@ Costs one rename.
 import errno
 import json
 import os
+import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from workbench.errors import WorkbenchError
 
 DEEPEST = 100  # levels of objects and lists in a JSON file
+FULL = {errno.ENOSPC, errno.EDQUOT}  # where the disk, or the user's share of it, is full
+_FULL_SAID = re.compile(r"No space left|os error 28\b|[Dd]isk quota exceeded")  # by libraries
 
 
 @contextmanager
@@ -31,26 +36,47 @@ def written_whole(target: Path) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
         os.close(handle)
     except OSError as error:
-        raise _unwritable(target, error) from None
-    draft = Path(name)
+        raise unwritable(target, error) from None
+    draft, size = Path(name), 0
     try:
-        yield draft
+        try:
+            yield draft
+        except OSError:
+            with suppress(OSError):
+                size = draft.stat().st_size
+            raise
         _flush_to_disk(draft)
         draft.chmod(0o666 & ~_umask())
         draft.replace(real)
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise unwritable(target, error, needed=size) from None
     finally:
         draft.unlink(missing_ok=True)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a file to read; a pipe, socket or device is an OSError at once, and not waited for."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return os.fdopen(handle, "rb")
     os.close(handle)
     raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def open_to_add(path: Path, how: int = 0) -> int:
+    """The descriptor of a file to add to, made where missing; no link, and no pipe to wait for."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags | how, 0o644)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def require_regular(path: Path) -> Path:
+    """The path, for a library that opens it by itself; OSError where it is no regular file."""
+    open_regular(path).close()
+    return path
 
 
 def read_regular(path: Path) -> bytes:
@@ -105,10 +131,10 @@ def _real(target: Path) -> Path:
         real = target.resolve()
         mode = real.lstat().st_mode if os.path.lexists(real) else stat.S_IFREG
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead round in a circle
-        raise _unwritable(target, error) from None
+        raise unwritable(target, error) from None
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-        raise _unwritable(target, OSError(f"there is {kind} in its place"))
+        raise unwritable(target, OSError(f"there is {kind} in its place"))
     return real
 
 
@@ -127,10 +153,50 @@ def _umask() -> int:
     return mask
 
 
-def _unwritable(target: Path, error: Exception) -> WorkbenchError:
-    reason = getattr(error, "strerror", None) or str(error)
+def unwritable(
+    target: Path,
+    error: Exception,
+    remedy: str = "Name a folder you may write to, on a disk with space left.",
+    needed: int = 0,
+) -> WorkbenchError:
+    """The error for what cannot be written; of a full disk, which one, and how much it lacks.
+
+    `needed` is how many bytes the file has as far as is known: of one that was being written, those
+    it had by then.
+    """
+    reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+    if getattr(error, "errno", None) not in FULL and not _FULL_SAID.search(reason):
+        return WorkbenchError(f"cannot be written: {reason}.", where=str(target), remedy=remedy)
+    disk, free, size = _room(target)
+    needs = f", and this file needs at least {_bytes(needed)}" if needed else ""
     return WorkbenchError(
-        f"cannot be written: {reason.rstrip('.')}.",
+        f"cannot be written: {reason}. The disk at {disk} has {_bytes(free)} free of "
+        f"{_bytes(size)}{needs}.",
         where=str(target),
-        remedy="Name a folder you may write to, on a disk with space left.",
+        remedy=f"Make room on {disk}, or work on another disk. {remedy}",
     )
+
+
+def _room(target: Path) -> tuple[Path, int, int]:
+    """Where the disk of a path is mounted, the bytes a user may still write there, and all of it.
+
+    Where the disk cannot be asked, its folder and zeros.
+    """
+    place = Path(os.path.realpath(target))  # never raises, as `resolve` may
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        usage = shutil.disk_usage(place)
+        while not place.is_mount() and place != place.parent:
+            place = place.parent
+    except OSError:
+        return place, 0, 0
+    return place, usage.free, usage.total
+
+
+def _bytes(number: int) -> str:
+    """A size for people."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number} bytes"

@@ -13,16 +13,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from workbench.errors import WorkbenchError
+from workbench.files import open_regular, require_regular
 
 
 def _open(path: Path) -> AbstractContextManager[Iterable[bytes]]:
-    return path.open("rb")
+    return open_regular(path)
 
 
 _OPEN: dict[str, Callable[[Path], AbstractContextManager[Iterable[bytes]]]] = {
-    ".gz": lambda path: gzip.open(path, "rb"),
-    ".bz2": lambda path: bz2.open(path, "rb"),
-    ".xz": lambda path: lzma.open(path, "rb"),
+    ".gz": lambda path: gzip.open(require_regular(path), "rb"),
+    ".bz2": lambda path: bz2.open(require_regular(path), "rb"),
+    ".xz": lambda path: lzma.open(require_regular(path), "rb"),
 }
 COMPRESSED = tuple(_OPEN)
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how such a file begins

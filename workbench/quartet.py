@@ -46,7 +46,9 @@ def make(
     try:
         told = seconds(budget or BUDGET)
     except ValueError as error:
-        raise WorkbenchError(f"the budget is {budget!r}: {error}.") from None
+        raise WorkbenchError(
+            f"the budget is {budget!r}: {error}.", remedy="Say a time, such as 5m."
+        ) from None
     if not isinstance(told, int | float) or not 0 < told < float("inf"):
         raise WorkbenchError(f"the budget is {budget!r}.", remedy="Say a time, such as 5m.")
     runs = _trained(_seconds_each(float(told), device), seed, device)

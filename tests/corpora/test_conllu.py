@@ -400,7 +400,7 @@ def test_a_fault_is_named_with_its_line(file, text, line, what):
     with pytest.raises(WorkbenchError) as caught:
         read(path)
     assert caught.value.where == f"{path}:{line}"
-    assert what in str(caught.value)
+    assert what in str(caught.value) and caught.value.remedy
 
 
 def test_sentences_before_a_fault_are_still_handed_out(file):

@@ -56,6 +56,8 @@ def test_a_full_disk_is_a_failure_that_says_so(
     failure = run.status.failure
     assert run.status.state == "failed" and failure
     assert "No space left" in f"{failure.what} {failure.lines}"
+    assert f"The disk at {small_disk} has" in failure.what and "524.3 kB" in failure.what
+    assert f"Make room on {small_disk}" in failure.remedy
     assert not contents(run), "nothing half-made is left"
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "larger"))
     assert done(asked).tables["values"].shape == (5 * rows, 3)
@@ -97,7 +99,7 @@ def test_a_disk_that_fills_when_the_end_is_written_down(
 
     def full(folder: Path, now: status.Status) -> None:
         if now.state in ("done", "failed"):
-            raise WorkbenchError("cannot be written: No space left on device.")
+            raise WorkbenchError("cannot be written: No space left.", remedy="Make room.")
         whole(folder, now)
 
     with monkeypatch.context() as filling:

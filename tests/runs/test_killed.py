@@ -16,8 +16,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.runs.conftest import Asking, await_free, contents, done, finished
-from workbench.runs import events, launch, status
+from tests.runs.conftest import (
+    Asking,
+    await_free,
+    contents,
+    done,
+    finished,
+    logged,
+    process_of,
+    wait_until,
+)
+from workbench.runs import events, launch, locks, status
 from workbench.runs.launch import remove, start
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
@@ -182,3 +191,26 @@ def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) ->
     assert now.failure.kind == "died" and "while the run was running" in now.failure.what
     assert "asleep" in now.failure.lines
     assert status.read(run.path) == now, "it is written down"
+
+
+def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking: Asking) -> None:
+    """Its memory, or a child of its own, may keep the lock a while after the process is dead."""
+    asked = asking(steps=6, halt=3)
+    run = start(asked)
+    wait_until(lambda: "computed 2" in logged(run))
+    os.kill(launch._started[-1].pid, signal.SIGKILL)
+    await_free(run)
+    lock = locks.take(run.path / status.LOCK)
+    assert lock is not None and status.read(run.path).state == "running"  # type: ignore[union-attr]
+    threading.Timer(0.5, os.close, [lock]).start()
+    again = done(asked)
+    assert again.status.attempt == 2
+    assert len(logged(again)) == 6, "no step was computed twice"
+
+
+def test_who_asks_at_once_after_a_kill_is_never_told_of_the_failure(asking: Asking) -> None:
+    asked = asking(steps=6, halt=3)
+    run = start(asked)
+    wait_until(lambda: "computed 2" in logged(run))
+    os.kill(process_of(run), signal.SIGKILL)
+    assert done(asked).status.attempt == 2

@@ -79,7 +79,7 @@ def test_where_nothing_can_be_written_the_error_says_so(
 ) -> None:
     (home / "file").write_text("")
     monkeypatch.setenv("WORKBENCH_HOME", str(home / "file"))
-    with pytest.raises(WorkbenchError, match="cannot be kept"):
+    with pytest.raises(WorkbenchError, match="cannot be written"):
         receive("models", "bert", _writes("{}"))
     assert uploads("models") == []
 

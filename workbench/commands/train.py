@@ -24,7 +24,7 @@ from workbench.commands.options import (
 )
 from workbench.commands.run import asked_settings
 from workbench.errors import WorkbenchError, did_you_mean
-from workbench.files import drafted
+from workbench.files import drafted, unwritable
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -154,9 +154,7 @@ def copied(run: "Run", out: Path | None) -> Path:
 
 
 def _unwritable(out: Path, error: OSError, remedy: str) -> WorkbenchError:
-    return WorkbenchError(
-        f"cannot be written: {error.strerror or error}.", where=str(out), remedy=remedy
-    )
+    return unwritable(out, error, remedy)
 
 
 def _require_new(out: Path | None) -> None:

@@ -156,7 +156,11 @@ class _Place:
             try:
                 self._brackets = Brackets(value.split("-"))
             except ValueError as error:
-                raise LineError(line, str(error)) from None
+                raise LineError(
+                    line,
+                    str(error),
+                    "Name the fields of the mentions, such as global.Entity = eid-etype-head.",
+                ) from None
 
     def put(self, sentence: Sentence) -> _Placed:
         """Place a sentence after those before it."""
@@ -167,7 +171,11 @@ class _Place:
             try:
                 self._brackets.read(entity.brackets, begin, end, entity.line)
             except ValueError as error:
-                raise LineError(entity.line, str(error)) from None
+                raise LineError(
+                    entity.line,
+                    str(error),
+                    "Correct the brackets of Entity=; each mention is opened once and closed once.",
+                ) from None
         mentions = self._brackets.take() if sentence.entities else []
         return _Placed(sentence, self.sentence_name, self._document, start == 0, start, mentions)
 
@@ -175,7 +183,11 @@ class _Place:
         """No bracket may stay open where a document ends."""
         if unclosed := self._brackets.unclosed():
             name, line = unclosed
-            raise LineError(line, f"the bracket ({name} is not closed before its document ends.")
+            raise LineError(
+                line,
+                f"the bracket ({name} is not closed before its document ends.",
+                f"Add {name}) at the mention's last word, or remove the bracket.",
+            )
 
 
 def _doc(vocab: Vocab, placed: Sequence[_Placed], with_layers: frozenset[str]) -> Doc:

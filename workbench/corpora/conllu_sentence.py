@@ -30,7 +30,7 @@ _UNSIGNED = 2**64 - 1  # spaCy's arrays hold a negative number as its two's comp
 class LineError(Exception):
     """What is wrong on which line; the reader adds the file's name."""
 
-    def __init__(self, line: int, what: str, remedy: str = "") -> None:
+    def __init__(self, line: int, what: str, remedy: str) -> None:
         self.line, self.what, self.remedy = line, what, remedy
         super().__init__(what)
 
@@ -66,8 +66,16 @@ class _Range(NamedTuple):
     line: int
 
 
+class _CellError(ValueError):
+    """What is wrong in a cell, whatever its line, and the remedy."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.remedy = remedy
+
+
 class Codes(dict[str, int]):
-    """spaCy's number for each string of a column, remembered; ValueError for one that has none."""
+    """spaCy's number for each string of a column, remembered; _CellError for one without any."""
 
     def __init__(self, code: Callable[[str], int], nothing: int = 0) -> None:
         super().__init__({"_": nothing})
@@ -89,7 +97,10 @@ def column_codes(vocab: Vocab) -> list[Codes]:
         except ValueError:
             whole = False
         if not whole:
-            raise ValueError(f"the features {text!r} are not Name=Value pairs, each name once.")
+            raise _CellError(
+                f"the features {text!r} are not Name=Value pairs, each name once.",
+                "Write features like Case=Nom|Number=Sing, or _ for none.",
+            )
         return key
 
     heads = Codes(_head, nothing=_NO_HEAD)
@@ -98,13 +109,16 @@ def column_codes(vocab: Vocab) -> list[Codes]:
 
 def _upos(text: str) -> int:
     if text not in _UPOS:
-        raise ValueError(f"{text!r} is no universal part of speech. {did_you_mean(text, _UPOS)}")
+        raise _CellError(f"{text!r} is no universal part of speech.", did_you_mean(text, _UPOS))
     return _UPOS[text]
 
 
 def _head(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise ValueError(f"the head {text[:40]!r} is not the number of a word.")
+        raise _CellError(
+            f"the head {text[:40]!r} is not the number of a word.",
+            "Write the number of a word of this sentence, 0 for the root, or _.",
+        )
     return int(text)
 
 
@@ -125,7 +139,11 @@ def parse(lines: Sequence[str], first: int, codes: Sequence[Codes]) -> Sentence:
         rows, numbers, ranges, empty_nodes = _words_only(rows, first)
     _, forms, *texts, _, notes = zip(*rows, strict=True)
     if "" in forms:
-        raise LineError(numbers[forms.index("")], "the word is empty.")
+        raise LineError(
+            numbers[forms.index("")],
+            "the word is empty.",
+            "Write the word in the second column, or _ where it is not known.",
+        )
     columns = [_coded(code, text, numbers) for code, text in zip(codes, texts, strict=True)]
     if "_" in forms:
         both = [form == lemma == "_" for form, lemma in zip(forms, texts[0], strict=True)]
@@ -157,7 +175,12 @@ def _words_only(
         elif match := _RANGE.fullmatch(row[0]):
             start, end = int(match[1]) - 1, int(match[2])
             if start != here or end <= start or (ranges and start < ranges[-1].end) or not row[1]:
-                raise LineError(number, f"{row[0]} is no range of words that can begin here.")
+                raise LineError(
+                    number,
+                    f"{row[0]} is no range of words that can begin here.",
+                    f"A range stands before its first word, here {here + 1}, ends after it, and "
+                    "overlaps no other.",
+                )
             ranges.append(_Range(start, end, row[1], not _glued(row[9]), number))
         elif (match := _EMPTY_NODE.fullmatch(row[0])) and int(match[1]) == here:
             entities += _entities(row[9], here, here, number)
@@ -168,18 +191,24 @@ def _words_only(
                 "Number the words of a sentence from 1, and end sentences with an empty line.",
             )
     if ranges and ranges[-1].end > len(words):
-        raise LineError(ranges[-1].line, f"the range goes past the last word, {len(words)}.")
+        raise LineError(
+            ranges[-1].line,
+            f"the range goes past the last word, {len(words)}.",
+            "Correct where the range ends, or add the words that are missing.",
+        )
     if not words:
-        raise LineError(first, "the sentence has no words.")
+        raise LineError(
+            first, "the sentence has no words.", "Add its words, numbered from 1, or remove it."
+        )
     return words, numbers, ranges, entities
 
 
 def _coded(codes: Codes, texts: Sequence[str], lines: Sequence[int]) -> list[int]:
     try:
         return [codes[text] for text in texts]
-    except ValueError as error:
+    except _CellError as error:
         unknown = next(i for i, text in enumerate(texts) if text not in codes)
-        raise LineError(lines[unknown], str(error)) from None
+        raise LineError(lines[unknown], str(error), error.remedy) from None
 
 
 def _glued(note: str) -> bool:
@@ -205,7 +234,11 @@ def _offsets(heads: list[int], relations: list[int], lines: Sequence[int]) -> li
                 )
     if max(heads) > len(heads):
         far = next(i for i, head in enumerate(heads) if head > len(heads))
-        raise LineError(lines[far], f"the head {heads[far]} is past the last word, {len(heads)}.")
+        raise LineError(
+            lines[far],
+            f"the head {heads[far]} is past the last word, {len(heads)}.",
+            "Write the number of a word of this sentence, 0 for the root, or _.",
+        )
     met_from = [0] * len(heads)  # the word from whose walk to the root each was first met
     for word in range(1, len(heads) + 1):
         at = word
@@ -213,7 +246,11 @@ def _offsets(heads: list[int], relations: list[int], lines: Sequence[int]) -> li
             met_from[at - 1] = word
             at = heads[at - 1]
         if at > 0 and met_from[at - 1] == word:
-            raise LineError(lines[at - 1], f"from word {at}, the heads lead round in a circle.")
+            raise LineError(
+                lines[at - 1],
+                f"from word {at}, the heads lead round in a circle.",
+                "Correct one of these heads: from every word they must lead to a root, 0.",
+            )
     return [head - word & _UNSIGNED if head > 0 else 0 for word, head in enumerate(heads, 1)]
 
 

@@ -27,6 +27,7 @@ from workbench.corpora.layers import checked_text
 from workbench.corpora.values import WRONG, restored
 from workbench.corpora.vocabulary import vocabulary
 from workbench.errors import WorkbenchError
+from workbench.files import read_regular
 from workbench.lines import unreadable
 
 __all__ = ["reader", "write"]
@@ -51,7 +52,7 @@ def reader(paths: Sequence[Path], options: Options) -> Reading:
 
 def _docs(vocab: Vocab, path: Path) -> Iterator[Doc]:
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise unreadable(path, error) from None
     try:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from workbench.corpora import read
 from workbench.errors import WorkbenchError
+from workbench.files import open_regular
 from workbench.lines import numbered_lines
 
 MOST = 50  # faults told
@@ -133,7 +134,7 @@ def _mend(path: Path, piece: _Piece, line: int) -> bool:
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, line in enumerate(file, start=1):
             yield number, line if line.endswith(b"\n") else line + b"\n"
 

@@ -15,6 +15,7 @@ from spacy.util import get_installed_models, get_package_version
 from workbench.corpora.corpus import Corpus, Origin
 from workbench.corpora.jiant import layer_of
 from workbench.corpora.show import as_data
+from workbench.files import open_regular
 from workbench.lines import COMPRESSED, stem, unreadable
 
 READERS = 1  # goes up when a reader makes other Docs of the same bytes
@@ -64,7 +65,7 @@ def _ending(path: Path) -> str:
 
 def _file_hash(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise unreadable(path, error) from None

@@ -82,7 +82,11 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None) -> int:
             try:
                 record = _record(doc, layer)
             except ValueError as error:
-                raise WorkbenchError(f"Doc {count}: {error}.", where=str(path)) from None
+                raise WorkbenchError(
+                    f"Doc {count}: {error}.",
+                    where=str(path),
+                    remedy="Correct this edge in the Doc, or write another layer.",
+                ) from None
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
         if layer is None:
             raise _no_layer(path, [])
@@ -119,7 +123,12 @@ def _words(text: object, info: Mapping[str, Any], where: str) -> list[str]:
     elif _strings(info["words"]) and " ".join(info["words"]) == text:
         words = info["words"]
     else:
-        raise WorkbenchError('"words" in "info" are not those of "text".', where=where)
+        raise WorkbenchError(
+            '"words" in "info" are not those of "text".',
+            where=where,
+            remedy='"words" is a list of strings which, joined by single spaces, are "text". '
+            'Without it, "text" is split at its spaces.',
+        )
     if "" in words:
         raise WorkbenchError(
             f"word {words.index('')} is empty.",

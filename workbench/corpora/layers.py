@@ -186,7 +186,12 @@ def edges(doc: Doc, layer: str) -> list[Edge]:
         try:
             return [checked_edge(doc, edge) for edge in doc._.edges[layer]]
         except (TypeError, ValueError) as error:
-            raise WorkbenchError(f"an edge of {layer!r}: {error}.", where=_where(doc)) from None
+            raise WorkbenchError(
+                f"an edge of {layer!r}: {error}.",
+                where=_where(doc),
+                remedy="An edge is (first words, second words or None, labels): ranges "
+                "(start, end) of this Doc's words, and labels that are text.",
+            ) from None
     present = layers(doc)
     if layer not in _READ or layer not in present:
         known = (present & set(_READ)) | set(doc._.edges)

@@ -30,7 +30,7 @@ from workbench.corpora.identity import content_hash
 from workbench.corpora.layers import layers
 from workbench.corpora.pipelines import blank
 from workbench.errors import WorkbenchError
-from workbench.files import drafted, user_path
+from workbench.files import drafted, unwritable, user_path
 
 NEEDED = frozenset({"pos", "dependencies"})
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -224,10 +224,8 @@ def _appearing(out: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
-        raise WorkbenchError(
-            f"cannot be written: {error.strerror or error}.",
-            where=str(out),
-            remedy="Name a new folder in one that is there, where you may write and have room.",
+        raise unwritable(
+            out, error, "Name a new folder in one that is there, where you may write and have room."
         ) from None
 
 

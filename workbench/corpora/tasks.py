@@ -213,7 +213,12 @@ def _answers(row: Row, columns: Columns, doc: Doc) -> list[Mention] | None:
             token.i for token in words if token.idx < last and first < token.idx + len(token)
         ]
         if not touched:
-            raise WorkbenchError("an answer holds no word.", where=row.where)
+            raise WorkbenchError(
+                "an answer holds no word.",
+                where=row.where,
+                remedy="Correct its answer_start and text, or remove the answer: it must reach "
+                "into a word of the context.",
+            )
         found.append(Mention(touched[0], touched[-1] + 1, "answer"))
     return list(dict.fromkeys(found))
 

@@ -27,6 +27,7 @@ from workbench.engine.passes import Progress, Report, run_over
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import StackName
 from workbench.errors import WorkbenchError
+from workbench.files import parsed_json, read_regular, require_regular, unwritable
 
 Pooling = Literal["mean", "first", "last"]
 FORMAT = "workbench-store-1"
@@ -83,8 +84,8 @@ class Store:
 def open_store(folder: Path) -> Store:
     """Open what `pooled` wrote."""
     try:
-        about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-        missing = np.load(folder / "missing.npy")
+        about = parsed_json(read_regular(folder / "store.json"))
+        missing = np.load(require_regular(folder / "missing.npy"))
         description = Description(**about)
     except (OSError, ValueError, TypeError) as error:
         raise _unsound(folder, str(error)) from None
@@ -213,7 +214,7 @@ def _write(
             _into_place(draft, folder)
         return report
     except OSError as error:
-        raise _unwritable(home, error) from None
+        raise unwritable(home, error) from None
     finally:
         for draft in drafts:
             shutil.rmtree(draft, ignore_errors=True)
@@ -226,14 +227,6 @@ def _into_place(draft: Path, folder: Path) -> None:
     except OSError:
         if not folder.is_dir():
             raise
-
-
-def _unwritable(folder: Path, error: OSError) -> WorkbenchError:
-    return WorkbenchError(
-        f"cannot be written: {error.strerror or error}.",
-        where=str(folder),
-        remedy="Name a folder you may write to, on a disk with space left.",
-    )
 
 
 @dataclass

@@ -20,7 +20,7 @@ from typing import Any
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.fetch.catalogue import ENTRIES, STATED, Entry, File
 from workbench.fetch.download import Digest, Found, examine, fetch_file, read_small
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, unwritable, written_whole
 
 __all__ = ["Entry", "File", "Progress", "entries", "fetch", "find", "is_there"]
 
@@ -197,7 +197,7 @@ def _is_as_stamped(entry: Entry, file: File, stamped: Mapping[str, Any]) -> bool
 def _read_stamp(entry: Entry) -> dict[str, Any]:
     """What was verified of this commit before; nothing where that cannot be told."""
     try:
-        stamp = json.loads((entry.folder / STAMP).read_bytes())
+        stamp = parsed_json(read_regular(entry.folder / STAMP))
         if stamp["revision"] != entry.revision:
             return {}
         marks = {name: dict(mark) for name, mark in stamp["files"].items()}
@@ -227,10 +227,8 @@ def _alone(entry: Entry, progress: Progress) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise WorkbenchError(
-            f"cannot be written: {error.strerror}.",
-            where=str(entry.folder),
-            remedy="Set WORKBENCH_HOME to a folder you may write to.",
+        raise unwritable(
+            entry.folder, error, "Set WORKBENCH_HOME to a folder you may write to."
         ) from None
     try:
         try:

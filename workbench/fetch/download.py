@@ -5,7 +5,6 @@ thrown away. Costs one pass over the bytes as they come, one over what an earlie
 buffer of a quarter of a megabyte.
 """
 
-import errno
 import hashlib
 import io
 import os
@@ -19,12 +18,12 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from workbench.errors import WorkbenchError
+from workbench.files import FULL, unwritable
 
 TIMEOUT = 30.0  # seconds without a byte
 PAUSES = (1.0, 3.0, 9.0)  # seconds before each further try
 BLOCK = 1 << 18
 STATEMENT_LIMIT = 1 << 24  # bytes; more is no list of files
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _PASSING = {408, 425, 429}  # answers that may be another in a moment, as are all from 500
 
 Told = Callable[[int], None]  # with the bytes of the file that are there
@@ -141,7 +140,7 @@ def _attempt(url: str, part: Path, wanted: Digest, told: Told, by_hand: str) -> 
         limit = 2 * wanted.size + BLOCK - sums.size  # a runaway answer must not fill the disk
         with _written(part, going_on=sums.size > 0) as out:
             for block in _blocks(response, limit):
-                _write(out, block, part)
+                _write(out, block, part, wanted.size)
                 sums.update(block)
                 told(sums.size)
             _settle(out, part)
@@ -228,13 +227,13 @@ def _written(part: Path, *, going_on: bool) -> io.FileIO:
         raise _on_disk(part, error) from None
 
 
-def _write(out: io.FileIO, block: bytes, part: Path) -> None:
+def _write(out: io.FileIO, block: bytes, part: Path, size: int) -> None:
     rest = memoryview(block)
     try:
         while rest:
             rest = rest[out.write(rest) :]  # a file without a buffer may take less at once
     except OSError as error:
-        raise _on_disk(part, error) from None
+        raise _on_disk(part, error, size) from None
 
 
 def _settle(out: io.FileIO, part: Path) -> None:
@@ -245,13 +244,13 @@ def _settle(out: io.FileIO, part: Path) -> None:
         raise _on_disk(part, error) from None
 
 
-def _on_disk(path: Path, error: OSError) -> WorkbenchError:
-    if error.errno in _FULL:
-        return WorkbenchError(
-            "the disk is full.",
-            where=str(path),
-            remedy="Make room and run the same command again, which goes on from here; or keep "
-            "what is fetched elsewhere: set WORKBENCH_HOME to a folder on another disk.",
+def _on_disk(path: Path, error: OSError, needed: int = 0) -> WorkbenchError:
+    if error.errno in FULL:
+        return unwritable(
+            path,
+            error,
+            "The same command goes on from here; or set WORKBENCH_HOME to a folder elsewhere.",
+            needed,
         )
     return WorkbenchError(
         f"cannot be read or written: {_said(error)}.",

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import require_regular, written_whole
 from workbench.models.elmo import Elmo, reading_order
 from workbench.models.elmo_characters import index_words
 from workbench.models.elmo_files import OPTIONS, write_options, write_original
@@ -158,7 +158,7 @@ def wanted(gold: Tensor, lengths: Tensor) -> list[tuple[Tensor, Tensor, tuple[Te
 def is_trained(folder: Path) -> bool:
     """Whether the weights of a folder say that `BiLM.save` wrote them."""
     try:
-        with safe_open(folder / MODEL, framework="pt") as file:
+        with safe_open(require_regular(folder / MODEL), framework="pt") as file:
             return (file.metadata() or {}).get("format") == FORMAT
     except (SafetensorError, OSError):
         return False
@@ -169,7 +169,7 @@ def load_trained(folder: Path) -> BiLM:
     path = folder / MODEL
     options, words = read_options(folder / OPTIONS), read_words(folder)
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_regular(path), framework="pt") as file:
             if (file.metadata() or {}).get("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
             there = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

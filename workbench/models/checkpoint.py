@@ -24,6 +24,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
+from workbench.files import require_regular
 from workbench.memory import machine_memory, ran_out
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
@@ -255,7 +256,7 @@ def _bad_value(
 
 def _stored(path: Path) -> int:
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_regular(path), framework="pt") as file:
             return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise WorkbenchError(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.errors import WorkbenchError, missing_package
-from workbench.files import written_whole
+from workbench.files import require_regular, written_whole
 from workbench.models.elmo_characters import CHARACTERS
 from workbench.models.elmo_options import ElmoOptions, dataset_shapes, options_as_json
 
@@ -30,7 +30,7 @@ def read_weights(path: Path, options: ElmoOptions) -> dict[str, Tensor]:
     """Every dataset that the options call for, as float32 by its name in the file."""
     shapes = dataset_shapes(options)
     try:
-        with _h5py().File(path, "r") as file:
+        with _h5py().File(require_regular(path), "r") as file:
             _refuse_unknown(file, shapes, path)
             return {
                 name: torch.from_numpy(_read(file, name, shape, path))

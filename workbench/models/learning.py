@@ -76,7 +76,11 @@ def learn(
     added to every loss, and `taps` hang on every pass.
     """
     if not documents:
-        raise WorkbenchError("there is nothing to learn from.", where=model.name)
+        raise WorkbenchError(
+            "there is nothing to learn from.",
+            where=model.name,
+            remedy="Use a corpus, a split or a limit that leaves at least one text.",
+        )
     own = list(model.net.parameters() if weights is None else weights)
     groups: list[dict[str, object]] = [{"params": own, "lr": plan.rate}] if own else []
     groups += more
@@ -197,4 +201,8 @@ def _batches(
                 if made == plan.steps:
                     return
         if made == before:
-            raise WorkbenchError("no text has anything to learn from.", where=model.name)
+            raise WorkbenchError(
+                "no text has anything to learn from.",
+                where=model.name,
+                remedy="Use longer texts: the model predicts pieces from others in the same text.",
+            )

@@ -19,7 +19,7 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import open_regular, parsed_json, read_regular, require_regular, written_whole
 from workbench.models.huggingface import HuggingFace, probe
 from workbench.models.precision import placed
 from workbench.models.removal import cut
@@ -68,9 +68,9 @@ def manifest(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = parsed_json(read_regular(path).decode("utf-8"))
         _check(found)
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise WorkbenchError(
             f"the manifest of heads cannot be read: {error}.", where=str(path), remedy=_REMEDY
         ) from None
@@ -118,7 +118,7 @@ def _checked(sites: Any, folder: Path) -> str:
     """A hash of which heads stayed and of the weights they stayed in."""
     digest = hashlib.sha256(json.dumps(sites, sort_keys=True).encode())
     for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
@@ -150,7 +150,11 @@ def _read(net: PreTrainedModel, folder: Path) -> None:
         raise _misfit(folder, "there are no safetensors weights")
     net.tie_weights()
     try:
-        state = {name: tensor for file in files for name, tensor in load_file(file).items()}
+        state = {
+            name: tensor
+            for file in files
+            for name, tensor in load_file(require_regular(file)).items()
+        }
     except (SafetensorError, OSError) as error:
         raise _misfit(folder, f"the weights cannot be read: {error}") from None
     own = net.state_dict()

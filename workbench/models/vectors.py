@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import read_regular, require_regular, written_whole
 from workbench.models.vectors_files import read_table
 
 TABLE, WORDS = "vectors.safetensors", "words.txt"
@@ -69,7 +69,11 @@ class Vectors:
         from safetensors.torch import save_file
 
         if broken := [word for word in self.rows if "\n" in word]:
-            raise WorkbenchError(f"the word {broken[0]!r} goes over two lines.", where=str(folder))
+            raise WorkbenchError(
+                f"the word {broken[0]!r} goes over two lines.",
+                where=str(folder),
+                remedy="Take the line feeds out of the words: words.txt has one word on each line.",
+            )
         with written_whole(folder / TABLE) as draft:
             save_file({"vectors": self.table.contiguous()}, draft)
         with written_whole(folder / WORDS) as draft:
@@ -95,8 +99,8 @@ def _read_saved(folder: Path, name: str = TABLE) -> Vectors:
 
     path = folder / name
     try:
-        words = (folder / WORDS).read_bytes().decode("utf-8")  # nothing but a line feed ends a line
-        with safe_open(path, framework="pt") as file:
+        words = read_regular(folder / WORDS).decode("utf-8")  # nothing but a line feed ends a line
+        with safe_open(require_regular(path), framework="pt") as file:
             table: Tensor = file.get_tensor("vectors")
     except UnicodeDecodeError:
         raise WorkbenchError("not UTF-8.", where=str(folder / WORDS), remedy=_REMEDY) from None

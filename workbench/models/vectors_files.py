@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.errors import WorkbenchError
+from workbench.files import open_regular, require_regular
 
 HEADER = re.compile(rb"(\d{1,18}) (\d{1,6})\s*")  # how many words, how wide
 LONGEST_WORD = 10_000  # bytes, in a binary file: more, and it is no such file
@@ -56,8 +57,8 @@ def read_table(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 
 def _open(path: Path) -> BinaryIO:
     if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
+        return cast(BinaryIO, gzip.open(require_regular(path), "rb"))
+    return open_regular(path)
 
 
 def _not_finite(word: str, where: str) -> WorkbenchError:

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.files import written_whole
+from workbench.files import read_regular, written_whole
 from workbench.report.beside import drawn, key
 from workbench.report.content import Content, Part
 from workbench.report.export import csv, figure_json
@@ -52,10 +52,10 @@ def _files(content: Content) -> Iterator[tuple[str, bytes]]:
 def _data(part: Part) -> Iterator[tuple[str, bytes]]:
     run = part.run
     for file in (spec.FILE, PROVENANCE):
-        yield file, unlinked(run.path / file).read_bytes()
+        yield file, read_regular(unlinked(run.path / file))
     for name in run.tables:
         table = inside(run.path / TABLES, name, ".parquet", "table")
-        yield f"{TABLES}/{name}.parquet", table.read_bytes()
+        yield f"{TABLES}/{name}.parquet", read_regular(table)
         yield f"{TABLES}/{name}.csv", csv(run.tables[name])
     for name, drawing in part.drawings.items():
         yield f"figures/{name}.json", figure_json(drawing)

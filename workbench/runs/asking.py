@@ -128,13 +128,19 @@ def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> S
         said = first["msg"].removeprefix("Value error, ")
         said = f"{said[0].lower()}{said[1:]}"
         if not first["loc"]:  # of several settings together
-            raise WorkbenchError(f"{said}.", where=experiment.name) from None
+            raise WorkbenchError(
+                f"{said}.",
+                where=experiment.name,
+                remedy=f"Change one of them. All settings: workbench run {experiment.name} --help",
+            ) from None
         name = ".".join(map(str, first["loc"]))
         about = experiment.settings.model_fields.get(str(first["loc"][0]))
         raise WorkbenchError(
             f"{name} is {first['input']!r:.60}: {said}.",
             where=experiment.name,
-            remedy=f"{name}: {about.description}" if about and about.description else "",
+            remedy=f"{name}: {about.description}"
+            if about and about.description
+            else f"All settings: workbench run {experiment.name} --help",
         ) from None
     return found
 

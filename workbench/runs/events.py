@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.files import open_regular, parsed_json
+from workbench.files import open_regular, open_to_add, parsed_json
 
 FILE = "events.jsonl"
 LONGEST = 4_000  # characters of a log line that are kept
@@ -37,9 +37,8 @@ def add(folder: Path, kind: str, **facts: Any) -> None:
     if "text" in facts:
         facts["text"] = str(facts["text"])[:LONGEST]
     line = json.dumps({"time": now(), "kind": kind, **facts}, ensure_ascii=True) + "\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     with suppress(OSError):
-        handle = os.open(folder / FILE, flags, 0o644)
+        handle = open_to_add(folder / FILE)
         try:
             os.write(handle, line.encode())
         finally:

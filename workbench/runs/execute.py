@@ -25,7 +25,7 @@ import numpy as np
 from workbench import __version__
 from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Progress, Result, misfits
-from workbench.files import written_whole
+from workbench.files import FULL, unwritable, written_whole
 from workbench.models.references import TRAINED, folder_of
 from workbench.runs import events, integrity, queue, results, spec, status
 from workbench.runs.asking import checked_settings
@@ -68,13 +68,21 @@ def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -
         lines = tuple(traceback.format_exc().rstrip().splitlines())
         for line in lines:
             told.log(line)
-        failure = Failure(
-            f"{type(error).__name__}: {error}".rstrip(": ") + ".",
-            remedy="This is a bug in the experiment or in Workbench; its log has the details.",
-            lines=lines[-status.LINES :],
-        )
-        _unfinished(told, "failed", failure)
+        _unfinished(told, "failed", _crash(told.folder, error, lines[-status.LINES :]))
     return status.CODES[told.status.state]
+
+
+def _crash(folder: Path, error: BaseException, lines: tuple[str, ...]) -> Failure:
+    """Why a run failed with an error that is not one of ours: a full disk, or a bug."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        place = Path(os.fsdecode(error.filename)) if error.filename else folder
+        full = unwritable(place, error, "Then go on with workbench runs resume.")
+        return Failure(full.what, full.where, full.remedy, "input", lines)
+    return Failure(
+        f"{type(error).__name__}: {error}".rstrip(": ") + ".",
+        remedy="This is a bug in the experiment or in Workbench; its log has the details.",
+        lines=lines,
+    )
 
 
 def _unfinished(told: Journal, state: status.State, failure: Failure | None = None) -> None:

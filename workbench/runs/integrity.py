@@ -10,14 +10,57 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from workbench.errors import WorkbenchError
-from workbench.files import parsed_json, read_regular
+from workbench.files import open_regular, parsed_json, read_regular
 from workbench.models.references import TRAINED
 from workbench.runs import results, spec
 from workbench.runs.names import unlinked
 
 PROVENANCE = "provenance.json"
 LEFT = (results.TABLES, results.ARRAYS, results.FIGURES, TRAINED)  # folders, in a run's own
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _File(_Part):
+    bytes: int
+    sha256: str
+
+
+class _Caveat(_Part):
+    text: str
+    beside: list[str]
+
+
+class _Form(_Part):
+    """What a provenance must look like for those who read it; it says more than this."""
+
+    tables: dict[str, int]
+    figures: list[str] = []
+    caveats: list[_Caveat] = []
+    models: list[dict[str, Any]] = []
+    corpora: list[dict[str, Any]] = []
+    files: dict[str, _File] = {}  # of runs made before hashes were kept: none
+    trained: dict[str, int] | None = None  # of those: sizes of the model's files
+
+
+def provenance(folder: Path) -> Mapping[str, Any]:
+    """What a run wrote down when it ended; the one place where that is read and checked."""
+    path = unlinked(folder / PROVENANCE)
+    try:
+        found: dict[str, Any] = parsed_json(read_regular(path))
+        _Form.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "all of it"
+        raise results.damaged(path, ValueError(f"{place}: {first['msg']}")) from None
+    except (OSError, ValueError) as error:
+        raise results.damaged(path, error) from None
+    return found
 
 
 def recorded(folder: Path) -> dict[str, dict[str, Any]]:
@@ -48,11 +91,11 @@ def is_whole(folder: Path) -> bool:
     """Whether a run that says it is done has its question, its provenance and all it left."""
     try:
         spec.read(folder)
-        facts = parsed_json(read_regular(folder / PROVENANCE))
+        facts = provenance(folder)
         if missing(folder, facts):
             return False
         return all(results.is_table(folder, name) for name in facts["tables"])
-    except (WorkbenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (WorkbenchError, OSError):
         return False
 
 
@@ -60,7 +103,7 @@ def damage(folder: Path) -> list[str]:
     """What is wrong with a run that says it is done, a line each; none where all is as it was."""
     try:
         spec.read(folder)
-        facts = parsed_json(read_regular(unlinked(folder / PROVENANCE)))
+        facts = provenance(folder)
         lost = missing(folder, facts)
         hashes = {name: kept["sha256"] for name, kept in facts.get("files", {}).items()}
         wrong = [
@@ -74,8 +117,8 @@ def damage(folder: Path) -> list[str]:
                 tables[name]
     except WorkbenchError as error:
         return [str(error).splitlines()[0]]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return [f"{PROVENANCE} cannot be read ({type(error).__name__})"]
+    except OSError as error:
+        return [f"{error.filename} cannot be read: {error.strerror}"]
     return [f"{name} is missing" for name in lost] + [f"{name} has changed" for name in wrong]
 
 
@@ -89,5 +132,5 @@ def _sizes(provenance: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def _hash(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,7 +17,7 @@ from typing import Any
 
 from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.files import parsed_json, read_regular, written_whole
+from workbench.files import open_regular, parsed_json, read_regular, written_whole
 from workbench.models.references import RANDOM, folder_of
 
 FORMAT = 1
@@ -74,7 +74,7 @@ def _key(ref: str, seed: int, pickled: bool) -> str:
     try:
         files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
         for path in files:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 facts.append([path.name, hashlib.file_digest(file, "sha256").hexdigest()])
     except (OSError, ValueError, RuntimeError):
         return ""  # opening it will say what is wrong

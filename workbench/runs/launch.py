@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from typing import Any
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.files import open_to_add, unwritable
 from workbench.runs import events, locks, spec, status
 from workbench.runs.execute import SCRATCH, Open, execute
 from workbench.runs.integrity import is_whole
@@ -33,12 +35,13 @@ from workbench.runs.status import CANCEL, LOCK, LOG, Failure, Status
 
 EVERY = 0.1  # seconds between looks at a run
 GRACE = 10.0  # seconds a cancelled process has to end by itself
+DYING = 60.0  # seconds a killed process has to free its lock, and with it its memory
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 BIN = ".bin"  # in the folder of runs, where no run is looked for
 KEPT = 7 * 86_400.0  # seconds that a run stays in the bin
 _MOMENT = re.compile(r"[0-9]{13,14}")  # of the day, in milliseconds
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # what `written_whole` leaves when it is killed
-_started: list[subprocess.Popen[bytes]] = []  # kept only so that the system's records are cleared
+_started: list[subprocess.Popen[bytes]] = []  # the processes of runs that were begun here
 
 
 def start(
@@ -118,7 +121,11 @@ def cancel(run: Run, grace: float = GRACE) -> Status:
     """
     now = run.status
     if not now.under_way:
-        raise WorkbenchError(f"the run is {now.state} already.", where=run.name)
+        raise WorkbenchError(
+            f"the run is {now.state} already.",
+            where=run.name,
+            remedy=f"There is nothing to cancel. To see it: workbench runs show {run.name}",
+        )
     end([run], grace)
     with suppress(WorkbenchError):
         end(_parts(run), grace)
@@ -146,15 +153,13 @@ def end(runs: Sequence[Run], grace: float = GRACE) -> None:
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(now.pid, number)
             time.sleep(EVERY / 2)
-            _clear_started()
     for run in attempts:
         status.ended(run.path)
 
 
 def _ask_to_end(run: Run) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        os.close(os.open(run.path / CANCEL, flags, 0o644))
+        os.close(open_to_add(run.path / CANCEL))
     except OSError as error:
         raise _unwritable(run.path, error) from None
 
@@ -268,6 +273,7 @@ def _removed(entry: str) -> tuple[str, float]:
 def _take(folder: Path) -> int | None:
     """The lock of a run's folder, which is made; None where the run is done or under way."""
     unlinked(folder / LOCK)
+    deadline = time.monotonic() + DYING
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         if _is_done(folder):
@@ -282,9 +288,21 @@ def _take(folder: Path) -> int | None:
             if not _is_done(folder):
                 return lock
             os.close(lock)
-        elif found and found.under_way and locks.is_held(folder / LOCK):
+        elif (
+            found
+            and found.under_way
+            and (_goes_on(found) or time.monotonic() > deadline)
+            and locks.is_held(folder / LOCK)
+        ):
             return None
         time.sleep(EVERY / 10)  # it is about to begin, or just ending
+
+
+def _goes_on(found: Status) -> bool:
+    """Whether the process of a run that is under way will go on with it: it was not killed."""
+    if found.scheduler or (found.pid and not found.here):
+        return True  # nobody here can tell
+    return found.pid != 0 and not locks.is_dying(found.pid)  # 0: its process is just starting
 
 
 def _is_done(folder: Path) -> bool:
@@ -328,14 +346,18 @@ def _spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | No
             pass_fds=[lock],
             start_new_session=True,
         )
-    _started.append(process)
-    _clear_started()
+    _started[:] = [*(one for one in _started if one.returncode is None), process]
+    reap_when_ended(process)
+
+
+def reap_when_ended(process: "subprocess.Popen[bytes]") -> None:
+    """Clear the system's record of a process as soon as it ends; nobody else here waits for it."""
+    threading.Thread(target=process.wait, name=f"waits for {process.pid}", daemon=True).start()
 
 
 def opened_log(folder: Path, how: int = 0) -> Any:
     """Where a run's process prints, open for adding to it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | how
-    return os.fdopen(os.open(folder / LOG, flags, 0o644), "ab")
+    return os.fdopen(open_to_add(folder / LOG, how), "ab")
 
 
 def worker_command(folder: Path, lock: int, share: bool) -> list[str]:
@@ -364,19 +386,16 @@ def _not_started(folder: Path, error: BaseException) -> None:
     if isinstance(error, WorkbenchError):
         why = Failure(error.what, error.where, error.remedy, "input")
     else:
-        why = Failure(f"it was not started: {error!r}.")
+        why = Failure(
+            f"it was not started: {error!r}.",
+            remedy="This is a bug in Workbench, or it was interrupted; ask again.",
+        )
     found = status.read(folder)
     if found is not None and found.state == "queued":
         status.ended(folder, why)
 
 
-def _clear_started() -> None:
-    _started[:] = [process for process in _started if process.poll() is None]
-
-
 def _unwritable(folder: Path, error: OSError) -> WorkbenchError:
-    return WorkbenchError(
-        f"cannot be written: {error.strerror or error}.",
-        where=str(folder),
-        remedy="Work in a folder you may write to, or name one in WORKBENCH_RUNS.",
+    return unwritable(
+        folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
     )

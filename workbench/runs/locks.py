@@ -7,15 +7,17 @@ looks whether there is one shares it for a moment, which a taker waits out. Cost
 
 import fcntl
 import os
+import re
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 MOMENT = 0.002  # seconds a taker waits for those who only look
+_EXITING = 0x4  # among a process' flags, from the moment it begins to end
 
-
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def _above_standard(handle: int) -> int:
@@ -53,7 +55,7 @@ def take(path: Path) -> int | None:
 def unheld(path: Path) -> Iterator[bool]:
     """Whether nobody holds the lock; if so, nobody takes it during the block."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         yield True
         return
@@ -79,6 +81,24 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def is_dying(process: int) -> bool:
+    """Whether a process of this machine has been killed, though it may hold its locks still."""
+    try:
+        os.kill(process, 0)
+        status = Path(f"/proc/{process}/status").read_text("utf-8", "replace")
+        stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+    except ProcessLookupError:
+        return True
+    except FileNotFoundError:
+        return Path("/proc/self").exists()  # gone just now; or a system without /proc
+    except PermissionError:
+        return False  # another user's
+    waiting = re.findall(r"^(?:Sig|Shd)Pnd:\s*([0-9a-f]+)", status, re.MULTILINE)
+    killed = any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in waiting)
+    facts = stat.rpartition(")")[2].split()  # after the name, which may hold anything
+    return killed or facts[0] in "ZXx" or bool(int(facts[6]) & _EXITING)
 
 
 def _locked(handle: int, kind: int) -> bool:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Experiment, Progress, Result, Table
-from workbench.files import open_regular, written_whole
+from workbench.files import open_regular, parsed_json, read_regular, written_whole
 from workbench.runs.names import checked, inside, is_name
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class _Files(Mapping[str, Any]):
         return WorkbenchError(
             f"the {self.what} {name!r} of this run is missing.",
             where=str(path),
-            remedy=f"To compute it again: workbench runs resume {self.folder.parent.name}",
+            remedy=computed_again(self.folder.parent.name),
         )
 
     def _open(self, path: Path, name: str) -> Any:
@@ -184,9 +184,9 @@ class Tables(_Files):
 
     def _open(self, path: Path, name: str) -> pd.DataFrame:
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 return pd.read_parquet(file)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # what pyarrow and pandas make of bytes that are not theirs
             raise damaged(path, error) from None
 
 
@@ -200,7 +200,7 @@ class Arrays(_Files):
         from safetensors.numpy import load
 
         try:
-            array: NDArray[np.generic] = load(path.read_bytes())[name]
+            array: NDArray[np.generic] = load(read_regular(path))[name]
         except (OSError, SafetensorError, KeyError) as error:
             raise damaged(path, error) from None
         return array
@@ -215,9 +215,16 @@ class Figures(_Files):
         import plotly.io
 
         try:
-            return plotly.io.from_json(path.read_bytes().decode(), skip_invalid=True)
-        except (OSError, ValueError) as error:
+            content = read_regular(path).decode()
+            parsed_json(content)  # raises where it is too deep to be written again
+            return plotly.io.from_json(content, skip_invalid=True)
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise damaged(path, error) from None
+
+
+def computed_again(run: str) -> str:
+    """The remedy where something of a run is missing."""
+    return f"To compute it again: workbench runs resume {run}"
 
 
 def damaged(path: Path, error: Exception) -> WorkbenchError:

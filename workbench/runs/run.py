@@ -13,13 +13,9 @@ from typing import Any
 from workbench import places
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Caveat
-from workbench.files import parsed_json, read_regular
 from workbench.models.references import TRAINED
 from workbench.runs import events, integrity, results, spec, status
-from workbench.runs.integrity import PROVENANCE
-from workbench.runs.names import checked, is_name, no_link, unlinked
-
-_KINDS = {"tables": dict, "figures": list, "caveats": list, "files": dict}  # in the provenance
+from workbench.runs.names import checked, is_name, no_link
 
 
 @dataclass(frozen=True)
@@ -59,17 +55,7 @@ class Run:
     def provenance(self) -> Mapping[str, Any]:
         """With what it was answered, when, and how long it took."""
         self._require_done()
-        path = unlinked(self.path / PROVENANCE)
-        try:
-            found = parsed_json(read_regular(path))
-            if not isinstance(found, dict):
-                raise ValueError(f"a {type(found).__name__} instead of an object")
-            for name, kind in _KINDS.items():
-                if not isinstance(found.get(name, kind()), kind):
-                    raise ValueError(f"{name} is no {kind.__name__}")
-        except (OSError, ValueError) as error:
-            raise results.damaged(path, error) from None
-        return found
+        return integrity.provenance(self.path)
 
     @property
     def model(self) -> Path | None:
@@ -80,10 +66,7 @@ class Run:
     @cached_property
     def missing(self) -> list[str]:
         """Files that it left and that are gone since, or of another size."""
-        try:
-            return integrity.missing(self.path, self.provenance)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise results.damaged(self.path / PROVENANCE, error) from None
+        return integrity.missing(self.path, self.provenance)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -122,7 +105,7 @@ class Run:
         several = f"{len(self.missing)} files are" if len(self.missing) > 1 else "A file is"
         return (
             f"{several} missing from this run: {', '.join(self.missing)}. "
-            f"To compute it again: workbench runs resume {self.name}"
+            f"{results.computed_again(self.name)}"
         )
 
     def _require_done(self) -> None:

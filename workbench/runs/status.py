@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from workbench.errors import WorkbenchError
-from workbench.files import open_regular, written_whole
+from workbench.files import open_regular, parsed_json, read_regular, written_whole
 from workbench.runs import events, locks
 from workbench.runs.names import unlinked
 
@@ -32,7 +32,7 @@ class Failure:
 
     what: str
     where: str = ""
-    remedy: str = ""
+    remedy: str = "Run it again; its log has the details."
     kind: Literal["input", "bug", "died"] = "bug"
     lines: tuple[str, ...] = ()
 
@@ -75,12 +75,9 @@ class Status:
 
 def read(folder: Path) -> Status | None:
     """The status as written; None where there is none, or none that can be understood."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(folder / FILE, flags)
-        with os.fdopen(handle, "rb") as file:
-            return _status(json.loads(file.read()))
-    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        return _status(parsed_json(read_regular(unlinked(folder / FILE))))
+    except (WorkbenchError, OSError, ValueError, TypeError, LookupError, ArithmeticError):
         return None
 
 

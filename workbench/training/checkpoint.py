@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import require_regular, written_whole
 from workbench.training.curves import Course, Row
 
 NAME = "checkpoint.safetensors"
@@ -54,7 +54,7 @@ def load_checkpoint(path: Path, net: nn.Module, optimizer: Optimizer, recipe: st
     if not path.is_file():
         return Reached()
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_regular(path), framework="pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("recipe") != recipe:
                 raise _another(path)

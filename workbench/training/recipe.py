@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from workbench.errors import WorkbenchError, did_you_mean
+from workbench.files import open_regular
 from workbench.training.objectives import BY_SENTENCE, takes
 from workbench.training.objectives.masked import Unit
 from workbench.training.task import Plan
@@ -128,6 +129,6 @@ def _folder_hash(folder: Path) -> str:
     for path in sorted(folder.iterdir()):
         if path.suffix in (".safetensors", ".json", ".txt") and path.is_file():
             digest.update(path.name.encode())
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 digest.update(hashlib.file_digest(file, "blake2b").digest())
     return digest.hexdigest()

@@ -14,8 +14,7 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import unwritable, written_whole
 from workbench.models.bilm import BiLM
 from workbench.training.curves import Row, write_curves
 from workbench.training.quiet import quietly
@@ -46,10 +45,11 @@ def save_trained(
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
     except (OSError, SafetensorError) as error:
-        raise WorkbenchError(
-            f"the trained model cannot be written: {error}.",
-            where=str(out),
-            remedy="Make room and run the same again: the last checkpoint is kept.",
+        raise unwritable(
+            out,
+            error,
+            "Then run the same again: the last checkpoint is kept.",
+            needed=sum(part.nbytes for part in net.state_dict().values()),
         ) from None
     write_curves(rows, out / CURVES)
     with written_whole(out / RECIPE) as draft:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, require_regular, written_whole
 from workbench.training.shards import IDS, STARTS, Worker, is_whole, prepare, work
 from workbench.training.text import CHUNK, Chunk, chunks, lines_of
 from workbench.training.vocabulary import vocabulary_of
@@ -168,7 +168,7 @@ def tokenize_text(
 def open_store(manifest: Path) -> Store:
     """Open a store by its manifest, without the text it was made from."""
     try:
-        raw = json.loads(manifest.read_text("utf-8"))
+        raw = parsed_json(read_regular(manifest))
         read = Manifest(**{**raw, "shards": tuple(raw["shards"])})
         store = Store(manifest.parent, read)
         complaint = "" if read.format == FORMAT else f"its format is {read.format!r}"
@@ -255,8 +255,8 @@ def _described(folder: Path, names: list[str], tokenizer: str, size: int) -> Man
 
 def _mapped(path: Path) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r")
-    except ValueError as error:
+        array: NDArray[Any] = np.load(require_regular(path), mmap_mode="r")
+    except (OSError, ValueError) as error:
         raise WorkbenchError(
             f"not a sound shard: {error}.",
             where=str(path),

@@ -18,7 +18,7 @@ import torch
 
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, require_regular, written_whole
 from workbench.models import pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.models.words import WordModel
@@ -75,12 +75,12 @@ def head_of(folder: Path, device: torch.device) -> tuple[Head, str]:
     from safetensors.torch import load_file
 
     try:
-        told: dict[str, Any] = json.loads((folder / TASK).read_text("utf-8"))
+        told: dict[str, Any] = parsed_json(read_regular(folder / TASK).decode("utf-8"))
         own = told["task"]
         task = Task(**{**own, "names": tuple(own["names"])})
         scale = Scale(*told["scale"])
         head = Head(task, told["layers"], told["width"], told["lstm"], scale)
-        head.load_state_dict(load_file(folder / HEAD))
+        head.load_state_dict(load_file(require_regular(folder / HEAD)))
         if told["format"] != FORMAT:
             raise ValueError(f"its format is {told['format']!r}")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:

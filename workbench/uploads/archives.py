@@ -99,7 +99,12 @@ def _checked(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]
                 remedy="One zip holds one model: zip the folder that holds config.json.",
             )
         if name.lower() in {known.lower() for known in files}:
-            raise WorkbenchError("this file is in the zip twice.", where=_shown(member))
+            raise WorkbenchError(
+                "this file is in the zip twice.",
+                where=_shown(member),
+                remedy="Zip the folder anew, with each file once; AB.json and ab.json are the same "
+                "name on some disks.",
+            )
         files[name] = member
     if not files:
         raise WorkbenchError(

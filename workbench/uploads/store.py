@@ -20,6 +20,7 @@ from typing import Literal
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.files import open_regular, unwritable
 
 Kind = Literal["models", "corpora"]
 DRAFT = ".draft-"
@@ -131,7 +132,7 @@ def content_hash(path: Path) -> str:
     """Of the names and the bytes of a folder's files."""
     whole = hashlib.sha256()
     for file in _files(path):
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
         whole.update(f"{file.relative_to(path).as_posix()}\0{digest}\n".encode())
     return whole.hexdigest()[:_HASH]
@@ -164,8 +165,8 @@ def _renamed(error: WorkbenchError, draft: Path, name: str) -> WorkbenchError:
 
 
 def _unwritable(path: Path, error: OSError) -> WorkbenchError:
-    return WorkbenchError(
-        f"uploads cannot be kept here: {error.strerror or error}.",
-        where=str(path),
-        remedy="Name a folder you may write to, on a disk with space left, in WORKBENCH_HOME.",
+    return unwritable(
+        path,
+        error,
+        "Name a folder you may write to, on a disk with space left, in WORKBENCH_HOME.",
     )

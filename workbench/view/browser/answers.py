@@ -19,6 +19,7 @@ from workbench.view.browser.frame import framed
 from workbench.view.browser.scene import Scene
 
 Request = Mapping[str, Any]
+_RELOAD = "Reload the page: what it shows and what the app has are not the same any more."
 
 
 def answered(scene: Scene, request: Request) -> bytes:
@@ -42,7 +43,9 @@ def answered(scene: Scene, request: Request) -> bytes:
             return _exact(scene, asked, i, j)
         if what == "neurons":
             return _neurons(scene, asked, i, j)
-        raise WorkbenchError(f"the browser asked for {str(what)!r:.40}, which is nothing known.")
+        raise WorkbenchError(
+            f"the browser asked for {str(what)!r:.40}, which is nothing known.", remedy=_RELOAD
+        )
     except WorkbenchError as error:
         return framed({"kind": "problem", "id": number, "view": scene.id, "text": str(error)})
 
@@ -123,14 +126,14 @@ def _file(scene: Scene, request: Request, number: int) -> bytes:
 def _place(scene: Scene, request: Request) -> tuple[int, int]:
     found = [request.get("row"), request.get("column")]
     if not _are_numbers(found, (scene.rows, scene.columns)):
-        raise WorkbenchError(f"there is no map {str(found)!r:.40} here.")
+        raise WorkbenchError(f"there is no map {str(found)!r:.40} here.", remedy=_RELOAD)
     return int(found[0]), int(found[1])  # type: ignore[arg-type]
 
 
 def _pair(scene: Scene, request: Request) -> tuple[int, int]:
     found = [request.get("i"), request.get("j")]
     if not _are_numbers(found, _size(scene)):
-        raise WorkbenchError(f"there is no pair {str(found)!r:.40} here.")
+        raise WorkbenchError(f"there is no pair {str(found)!r:.40} here.", remedy=_RELOAD)
     return int(found[0]), int(found[1])  # type: ignore[arg-type]
 
 

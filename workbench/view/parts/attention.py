@@ -4,12 +4,12 @@ Every choice is in the address. Boxes are drawn here; what they mean is worked o
 `workbench.maps`. Costs nothing but the look into the folder of runs that lists tables for badges.
 """
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import streamlit as st
 
+from workbench.files import open_regular, parsed_json
 from workbench.view.parts import chosen, sources
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ def _tables_of_heads(wanted: frozenset[str]) -> dict[str, tuple[str, str]]:
     for run in done:
         for path in sorted((run.path / "tables").glob("*.parquet")):
             try:
-                schema = pq.read_schema(path)
+                with open_regular(path) as file:
+                    schema = pq.read_schema(file)
             except (OSError, ValueError):
                 continue  # the page Runs tells what is damaged
             keys = _keys(schema.metadata or {})
@@ -240,7 +241,7 @@ def _tables_of_heads(wanted: frozenset[str]) -> dict[str, tuple[str, str]]:
 def _keys(told: "Mapping[bytes, bytes]") -> set[str]:
     """Of what a row of a table speaks, where it says so: a row a relation is no row a head."""
     try:
-        said = json.loads(told.get(b"PANDAS_ATTRS", b"{}"))
+        said = parsed_json(told.get(b"PANDAS_ATTRS", b"{}"))
     except ValueError:
         return set()
     keys = said.get("keys") if isinstance(said, dict) else None

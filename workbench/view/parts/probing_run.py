@@ -54,7 +54,11 @@ def _second(name: str) -> "Run | None":
     try:
         other = listing.open_named(name)
         if other.spec.experiment != NAME or other.spec.sweep:
-            raise WorkbenchError("this is no run of edge probing.", where=other.name)
+            raise WorkbenchError(
+                "this is no run of edge probing.",
+                where=other.name,
+                remedy="Choose a run of edge-probing that is no sweep.",
+            )
         laid(other)
     except WorkbenchError as error:
         tell(error)

@@ -78,7 +78,11 @@ def every_table(run: "Run") -> None:
         saving.offer([run], f"save {run.name}")
     names = list(run.tables)
     if not names:
-        raise WorkbenchError("this run left no tables.", where=run.name)
+        raise WorkbenchError(
+            "this run left no tables.",
+            where=run.name,
+            remedy=f"To compute it again: workbench runs rm {run.name} --yes, then ask again.",
+        )
     picked = st.selectbox("Table", names, key="table", bind="query-params", width=200)
     name = picked if picked in names else names[0]
     table = tables.of(run, name)

@@ -17,6 +17,7 @@ import streamlit as st
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.files import unwritable
 
 FOLDER, LOCK, LOG, PID = ".demo", "lock", "log.txt", "pid"
 REPORT = "demo.html"
@@ -25,7 +26,6 @@ PATIENCE = 15.0  # seconds it may take to end
 TAIL = 16 * 1024  # bytes of what it says that are looked at
 _STOP = re.compile(r"(\d+) of (\d+): (.*)")
 _STEP = re.compile(r"[^:]+: [\d,]+( of [\d,]+)?(, .* left)?")
-_begun: list[subprocess.Popen[bytes]] = []  # kept only so that the system's records are cleared
 
 
 def offer() -> None:
@@ -59,6 +59,7 @@ def offer() -> None:
 def begin() -> None:
     """Start the tour, unless it is under way."""
     from workbench.runs import locks
+    from workbench.runs.launch import reap_when_ended
 
     folder = _folder()
     try:
@@ -82,12 +83,10 @@ def begin() -> None:
         finally:
             os.close(lock)
     except OSError as error:
-        raise WorkbenchError(
-            f"cannot be written: {error.strerror or error}.",
-            where=str(folder),
-            remedy="Work in a folder you may write to, or name one in WORKBENCH_RUNS.",
+        raise unwritable(
+            folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
         ) from None
-    _begun.append(process)
+    reap_when_ended(process)
 
 
 _PLAIN = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}
@@ -102,7 +101,6 @@ def is_under_way() -> bool:
     """Whether the tour goes on."""
     from workbench.runs import locks
 
-    _begun[:] = [process for process in _begun if process.poll() is None]
     return locks.is_held(_folder() / LOCK)
 
 

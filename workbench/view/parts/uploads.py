@@ -77,7 +77,11 @@ def receive_corpus(
         for file in files:
             path = draft / safe_name(file.name)
             if path.exists():
-                raise WorkbenchError("two files have this name.", where=path.name)
+                raise WorkbenchError(
+                    "two files have this name.",
+                    where=path.name,
+                    remedy="Rename one of them, and upload both again.",
+                )
             path.write_bytes(file.getbuffer())
             if wrong := faults(path, text=text, labels=labels):
                 raise FaultyError(file.name, wrong)
