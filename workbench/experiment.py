@@ -240,6 +240,9 @@ class Experiment(Generic[S]):
     fits: "Callable[[Corpus, S], None] | None" = None  # raises where a corpus cannot serve
     split: Literal["all", "held-out", "train"] = "all"  # unless the user names one
     trains: bool = False  # leaves a model in `Inputs.keep`, and so a device is asked for
+    # models of at most so many parameters are asked in fp32 on every device, unless the user says
+    # otherwise: in bf16, small differences between weights, states or maps are rounding
+    exact_up_to: float = 0
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)  # or where they are
 
     def layers_for(self, settings: S) -> tuple[str, ...]:

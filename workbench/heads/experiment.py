@@ -315,6 +315,7 @@ EXPERIMENT = Experiment(
     "with baselines, nulls and intervals.",
     settings=Heads,
     run=run,
+    exact_up_to=1e9,
     tables=TABLES,
     needs=(HEADS,),
     models=(1, 2),

@@ -218,6 +218,7 @@ EXPERIMENT = Experiment(
     about="What every head's attention comes to over a corpus, by relative offset and by tags.",
     settings=Averages,
     run=run,
+    exact_up_to=1e9,
     tables=TABLES,
     needs=(HEADS,),
     split="held-out",

@@ -246,6 +246,7 @@ EXPERIMENT = Experiment(
     about="What is exactly lost without each head and without pairs of them; their importance.",
     settings=HeadAblation,
     run=run,
+    exact_up_to=1e9,
     tables=TABLES,
     version=2,
     needs=(HEADS, PREDICTS),

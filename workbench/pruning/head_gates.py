@@ -263,6 +263,7 @@ EXPERIMENT = Experiment(
     about="Which heads stay open when each must pay for it, or when only so many may.",
     settings=HeadGates,
     run=run,
+    exact_up_to=1e9,
     tables=TABLES,
     version=2,
     needs=(HEADS, PREDICTS),

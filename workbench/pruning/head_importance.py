@@ -65,6 +65,7 @@ EXPERIMENT = Experiment(
     "gate.",
     settings=Aimed,
     run=run,
+    exact_up_to=1e9,
     tables={"importance": IMPORTANCE, "baseline": BASELINE},
     version=2,
     needs=(HEADS, PREDICTS),

@@ -255,6 +255,7 @@ EXPERIMENT = Experiment(
     "model, which the run keeps.",
     settings=HeadPruning,
     run=run,
+    exact_up_to=1e9,
     tables=TABLES,
     needs=(HEADS,),
     version=2,

@@ -79,7 +79,7 @@ def ask(
             f"a split {split!r} of no corpus is asked for.", remedy="Name a corpus, or no split."
         )
     device = _device(device, bool(models) or kind.trains)
-    told = [_model(one, seed, device, precision, pickled, seen) for one in models]
+    told = [_model(one, kind, seed, device, precision, pickled, seen) for one in models]
     spec = Spec(
         experiment=kind.name,
         version=kind.version,
@@ -229,13 +229,19 @@ def _device(asked: str | None, is_needed: bool) -> str:
 
 
 def _model(
-    given: "str | Path | Model", seed: int, device: str, precision: str, pickled: bool, seen: Seen
+    given: "str | Path | Model",
+    experiment: Experiment[Any],
+    seed: int,
+    device: str,
+    precision: str,
+    pickled: bool,
+    seen: Seen,
 ) -> tuple[ModelSpec, Mapping[str, Any]]:
     if isinstance(given, str | Path):
         ref = _absolute(_text(str(given)))
         own_seed = seed if ref.endswith(RANDOM) else 0
         found = _once(seen, (ref, own_seed), lambda: known(ref, own_seed, pickled))
-        chosen = _precision(precision, device, found.facts)
+        chosen = _precision(precision, experiment, device, found.facts)
         source = ref.removesuffix(RANDOM)
         name = _folder_name(Path(source)) + ref[len(source) :] if is_folder(source) else str(given)
         spec = ModelSpec(ref=ref, name=name, hash=found.hash, precision=chosen, pickled=pickled)
@@ -254,7 +260,10 @@ def _once(seen: Seen, key: object, found: Callable[[], T]) -> T:
     return value
 
 
-def _precision(asked: str, device: str, facts: Mapping[str, Any]) -> str:
+def _precision(
+    asked: str, experiment: Experiment[Any], device: str, facts: Mapping[str, Any]
+) -> str:
+    """The precision asked for; `auto` is bf16 on a GPU, where experiment and model allow it."""
     if asked not in PRECISIONS:
         raise WorkbenchError(
             f"there is no precision {asked!r}.", remedy=did_you_mean(asked, PRECISIONS)
@@ -263,11 +272,15 @@ def _precision(asked: str, device: str, facts: Mapping[str, Any]) -> str:
         return "fp32"
     if asked != "auto":
         return asked
-    if not device.startswith("cuda"):
+    if not device.startswith("cuda") or facts["parameters"] <= experiment.exact_up_to:
         return "fp32"
     import torch
 
-    return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+    from workbench.models.routes import is_special
+
+    # these families hand out probabilities that their own code has rounded
+    rounds = is_special(facts["family"]) or not torch.cuda.is_bf16_supported()
+    return "fp32" if rounds else "bf16"
 
 
 def _absolute(ref: str) -> str:

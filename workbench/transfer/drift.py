@@ -7,6 +7,7 @@ and attention, one for losses, and what `similarity` of the two costs; `probe` c
 probings.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -334,6 +335,7 @@ EXPERIMENT = Experiment(
     settings=Drift,
     run=run,
     version=3,
+    exact_up_to=math.inf,
     tables=TABLES,
     models=(2, 2),
     split="held-out",

@@ -7,6 +7,7 @@ what `word_states` keeps on disk meanwhile, and for each two layers a product of
 width: 13 by 13 layers of width 768 and 6,000 words take a minute on two cores.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations_with_replacement
@@ -150,6 +151,7 @@ EXPERIMENT = Experiment(
     about="How alike the layers of one or more models are, word by word: debiased linear CKA.",
     settings=Similarity,
     run=run,
+    exact_up_to=math.inf,
     tables=TABLES,
     version=2,
     models=(1, None),
