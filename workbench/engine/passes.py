@@ -157,8 +157,9 @@ def _ahead(model: Model, batches: Iterable[Pieces]) -> Iterator[Pieces]:
             copied = pinned.to(model.device)
         if ready is not None:
             yield ready
-        torch.cuda.current_stream(model.device).wait_stream(stream)
-        ready = copied
+        now = torch.cuda.current_stream(model.device)
+        now.wait_stream(stream)
+        ready = copied.read_on(now)
     if ready is not None:
         yield ready
 

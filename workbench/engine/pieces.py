@@ -66,6 +66,15 @@ class Pieces:
         """The same batch in page-locked memory, where there is a GPU to copy it to."""
         return self._each(Tensor.pin_memory) if torch.cuda.is_available() else self
 
+    def read_on(self, stream: "torch.cuda.Stream") -> "Pieces":
+        """Keep the memory of a batch that was copied on another stream until this one is done."""
+
+        def kept(tensor: Tensor) -> Tensor:
+            tensor.record_stream(stream)
+            return tensor
+
+        return self._each(kept)
+
     def take(self, rows: Sequence[int] | Tensor) -> "Pieces":
         """These rows, in this order, as wide as before."""
         chosen = torch.as_tensor(rows, dtype=torch.int64).tolist()

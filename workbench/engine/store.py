@@ -309,7 +309,8 @@ class _Writer:
 def by_word(states: Tensor, text: Pieces, pooling: Pooling) -> tuple[Tensor, Tensor]:
     """States of words from those of their pieces, and which words own any piece.
 
-    [batch, pieces, width] -> [batch, words, width], [batch, words]
+    The same bytes each time, on a GPU too: there `scatter_add_` adds in any order, so means are
+    products.  # [batch, pieces, width] -> [batch, words, width], [batch, words]
     """
     batch, length, width = states.shape
     words = int(text.word_counts.max()) if len(text) else 0
@@ -317,7 +318,9 @@ def by_word(states: Tensor, text: Pieces, pooling: Pooling) -> tuple[Tensor, Ten
     index = torch.where(owned, text.words, words)  # what no word owns goes to one place beyond
     counts = torch.zeros(batch, words + 1, device=states.device)
     counts.scatter_add_(1, index, torch.ones_like(index, dtype=counts.dtype))
-    if pooling == "mean":
+    if pooling == "mean" and states.device.type != "cpu":
+        found = _averaged(states, index, counts)
+    elif pooling == "mean":
         sums = torch.zeros(batch, words + 1, width, device=states.device, dtype=torch.float32)
         sums.scatter_add_(1, index[..., None].expand(-1, -1, width), states.float())
         found = sums / counts.clamp(min=1)[..., None]
@@ -331,3 +334,13 @@ def by_word(states: Tensor, text: Pieces, pooling: Pooling) -> tuple[Tensor, Ten
         found = states.gather(1, chosen[..., None].expand(-1, -1, width)).float()
     there = counts[:, :words] > 0
     return found[:, :words] * there[..., None], there
+
+
+def _averaged(states: Tensor, index: Tensor, counts: Tensor) -> Tensor:
+    """Means over the pieces of each word, as one product in float32.
+
+    [batch, pieces, width], [batch, pieces], [batch, words + 1] -> [batch, words + 1, width]
+    """
+    words = torch.arange(counts.shape[1], device=states.device)
+    shares = (index[:, None] == words[:, None]) / counts.clamp(min=1)[..., None]
+    return shares @ states.float()  # [batch, words + 1, pieces] @ [batch, pieces, width]

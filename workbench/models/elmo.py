@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+from torch.backends import cudnn
 from torch.nn import functional
 
 from workbench.models.elmo_characters import index_words
@@ -140,7 +141,7 @@ def _spelt(characters: Tensor, weights: nn.ParameterDict, options: ElmoOptions) 
     for i in range(len(options.filters)):
         kernel = weights[f"CNN/W_cnn_{i}"][0].permute(2, 1, 0)  # [filters, letter, seen]
         # The bias and the activation change nothing about which place is the best.
-        best = functional.conv1d(letters, kernel).amax(dim=2)  # [words, filters]
+        best = _convolved(letters, kernel).amax(dim=2)  # [words, filters]
         found.append(activate(best + weights[f"CNN/b_cnn_{i}"]))
     x = torch.cat(found, dim=1)  # [words, all filters]
     for i in range(options.highways):
@@ -151,6 +152,13 @@ def _spelt(characters: Tensor, weights: nn.ParameterDict, options: ElmoOptions) 
     if "CNN_proj/W_proj" in weights:
         x = x @ weights["CNN_proj/W_proj"] + weights["CNN_proj/b_proj"]
     return x  # [words, width]
+
+
+def _convolved(letters: Tensor, kernel: Tensor) -> Tensor:
+    """In full float32: cuDNN's TF32, on by default, is off by one in a thousand."""
+    as_set = {name: getattr(cudnn, name) for name in ("enabled", "benchmark", "deterministic")}
+    with cudnn.flags(**as_set, allow_tf32=False):
+        return functional.conv1d(letters, kernel)
 
 
 def _lstm(

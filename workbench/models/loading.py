@@ -115,7 +115,9 @@ def chosen_device(asked: str | None) -> torch.device:
     try:
         device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
-        raise WorkbenchError(f"there is no device {asked!r}.", remedy="Say cpu or cuda.") from None
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):  # mps has no float64
+        raise WorkbenchError(f"there is no device {asked!r}.", remedy="Say cpu or cuda.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise WorkbenchError(
             "no CUDA device was found.", remedy="Say cpu, or see workbench doctor."

@@ -1,0 +1,134 @@
+"""What matters on a GPU alone, where it can be shown without one: order, streams, arithmetic."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from probes.bank import _together
+from tests.models.test_elmo import FORMS, SENTENCES
+from workbench.engine import passes
+from workbench.engine.pieces import NO_WORD, Pieces
+from workbench.engine.store import by_word
+from workbench.errors import WorkbenchError
+from workbench.models.elmo import Elmo
+from workbench.models.loading import chosen_device
+
+
+def _text(rows: list[list[int]]) -> Pieces:
+    """A batch of which only the words that own the pieces matter."""
+    words = torch.tensor(rows)
+    one = torch.ones(len(rows), dtype=torch.int64)
+    there = torch.ones_like(words, dtype=torch.bool)
+    counts = torch.tensor([max(max(row) + 1, 0) for row in rows])
+    return Pieces(words * 0, there, words, words == NO_WORD, None, counts, one, one)
+
+
+class _Elsewhere(Tensor):
+    """A tensor on the CPU that says it is on a GPU, and refuses what adds up in any order there."""
+
+    @property
+    def device(self) -> Any:
+        return SimpleNamespace(type="cuda")
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(function, "__name__", "")
+        assert not name.startswith(("scatter_add", "index_add", "scatter_reduce")), name
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def test_means_of_words_add_up_in_one_order() -> None:
+    """A GPU's `scatter_add_` adds in any order, so that a store would not be the same twice."""
+    text = _text([[-1, 0, 0, 1, 3, -1], [0, 1, 1, 1, 2, 2]])
+    states = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
+    expected, there = by_word(states, text, "mean")
+    place = torch.device("cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("zeros", "arange"):
+            made = getattr(torch, name)
+            patch.setattr(
+                torch, name, lambda *a, _made=made, **k: _made(*a, **{**k, "device": place})
+            )
+        found, owned = by_word(states.as_subclass(_Elsewhere), text, "mean")
+    assert torch.allclose(found.as_subclass(Tensor), expected, atol=1e-6)
+    assert torch.equal(owned.as_subclass(Tensor), there)
+
+
+def test_a_batch_copied_on_another_stream_is_kept_for_the_one_that_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else its memory may be given to the next copy while it is still read."""
+    told: list[tuple[str, object]] = []
+    reads = SimpleNamespace(wait_stream=lambda other: told.append(("waits", other)))
+    copies = object()
+
+    @contextmanager
+    def on(stream: object) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: copies)
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: reads)
+    monkeypatch.setattr(Tensor, "record_stream", lambda self, by: told.append(("kept", by)))
+    monkeypatch.setattr(Pieces, "pin", lambda self: self)
+    monkeypatch.setattr(Pieces, "to", lambda self, device: self)
+    model: Any = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    batches = [_text([[0, 1]]), _text([[0, 0, 1]])]
+    assert list(passes._ahead(model, batches)) == batches
+    assert told.count(("waits", copies)) == 2
+    assert told.count(("kept", reads)) == 2 * 7  # every tensor of both
+    assert [what for what, _ in told[:2]] == ["waits", "kept"]
+
+
+def test_an_elmo_convolves_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN's TF32 is on by default for convolutions, and off by one in a thousand."""
+    seen, convolve = [], functional.conv1d
+    flags = torch.backends.cudnn
+
+    def watched(*given: Any) -> Tensor:
+        seen.append((flags.allow_tf32, flags.enabled))
+        return convolve(*given)
+
+    before = (flags.allow_tf32, flags.enabled, flags.benchmark, flags.deterministic)
+    monkeypatch.setattr(functional, "conv1d", watched)
+    Elmo.random(next(iter(FORMS.values())), seed=0)(SENTENCES)
+    assert seen and set(seen) == {(False, True)}
+    assert (flags.allow_tf32, flags.enabled, flags.benchmark, flags.deterministic) == before
+
+
+class _Made(TorchDispatchMode):
+    """Counts the bytes of every tensor that an operation makes."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):  # type: ignore[no-untyped-def]
+        found = function(*args, **(kwargs or {}))
+        shares = "copy_" in str(function) or function.is_view
+        if isinstance(found, Tensor) and not shares:
+            self.bytes += found.numel() * found.element_size()
+        return found
+
+
+def test_the_states_of_all_layers_are_on_the_card_once() -> None:
+    """A copy of each and then one of all took twice the memory that was counted on."""
+    tables = [torch.randn(1_000, 16).half() for _ in range(7)]
+    size = sum(table.numel() * table.element_size() for table in tables)
+    with _Made() as made:
+        found = _together(tables, torch.device("cpu"))
+    assert torch.equal(found, torch.stack(tables))
+    assert size <= made.bytes <= 1.2 * size
+
+
+@pytest.mark.parametrize("name", ["mps", "meta", "nonsense", "xla:0"])
+def test_other_devices_are_refused_by_name(name: str) -> None:
+    with pytest.raises(WorkbenchError, match=f"no device '{name}'"):
+        chosen_device(name)
