@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
+SLOW = partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
@@ -62,8 +65,16 @@ def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) 
     return kind.run(inputs, chosen, Silent())
 
 
-@pytest.mark.parametrize("experiment", QUICK)
-@pytest.mark.parametrize("model", ["bert", "gpt", "t5"])
+@pytest.mark.parametrize(
+    ("model", "experiment"),
+    [
+        *(("bert", experiment) for experiment in QUICK),
+        *((model, "head-importance") for model in ("gpt", "t5")),
+        ("gpt", "head-ablation"),
+        *(SLOW("gpt", experiment) for experiment in ("head-pruning", "head-gates")),
+        *(SLOW("t5", experiment) for experiment in ("head-ablation", "head-pruning", "head-gates")),
+    ],
+)
 def test_every_experiment_answers_of_every_kind_of_model(experiment: str, model: str) -> None:
     found = _run(experiment, model)
     kind = EXPERIMENTS[experiment]
