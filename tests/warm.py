@@ -8,9 +8,10 @@ killed is tested with processes started as users have them, in `tests/runs`.
 import multiprocessing
 import os
 import runpy
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.reduction import DupFd
@@ -71,6 +72,14 @@ def python(*command: str, **environment: str) -> str:
         printed = output.read()
     assert process.exitcode == 0, printed
     return printed
+
+
+def answered(command: Sequence[str], *, input: str, env: Mapping[str, str], **_: Any) -> Any:  # noqa: A002
+    """What `subprocess.run` tells of `python -m MODULE` with such a standard input, by a fork."""
+    program = "import io, runpy, sys; sys.stdin = io.StringIO(sys.argv[2]); "
+    program += "runpy.run_module(sys.argv[1], run_name='__main__')"
+    printed = python("-c", program, command[-1], input, **env)
+    return subprocess.CompletedProcess(command, 0, printed, "")
 
 
 def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str]) -> None:
