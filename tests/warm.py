@@ -16,10 +16,13 @@ from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from workbench.runs import launch
+import pytest
+
+from workbench.runs import apart, launch
 
 IMPORTED = [
     "workbench.runs.execute", "workbench.models.loading", "workbench.corpora.primer",
@@ -74,12 +77,16 @@ def python(*command: str, **environment: str) -> str:
     return printed
 
 
-def answered(command: Sequence[str], *, input: str, env: Mapping[str, str], **_: Any) -> Any:  # noqa: A002
-    """What `subprocess.run` tells of `python -m MODULE` with such a standard input, by a fork."""
-    program = "import io, runpy, sys; sys.stdin = io.StringIO(sys.argv[2]); "
-    program += "runpy.run_module(sys.argv[1], run_name='__main__')"
-    printed = python("-c", program, command[-1], input, **env)
-    return subprocess.CompletedProcess(command, 0, printed, "")
+def answer(patch: pytest.MonkeyPatch) -> None:
+    """Have what pages ask of a model answered by forks."""
+
+    def run(command: Sequence[str], *, input: str, env: Mapping[str, str], **_: Any) -> Any:  # noqa: A002
+        program = "import io, runpy, sys; sys.stdin = io.StringIO(sys.argv[2]); "
+        program += "runpy.run_module(sys.argv[1], run_name='__main__')"
+        printed = python("-c", program, command[-1], input, **env)
+        return subprocess.CompletedProcess(command, 0, printed, "")
+
+    patch.setattr(apart, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
 
 
 def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str]) -> None:

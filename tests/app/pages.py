@@ -2,17 +2,14 @@
 
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests import warm
 from workbench import places
-from workbench.runs import apart
 
 SECONDS = 120  # a model is opened in a process of its own
 NAMES = (
@@ -52,8 +49,7 @@ def home(
     monkeypatch.setattr(AppTest, "_finished_page_script_hash", never, raising=False)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    forking = SimpleNamespace(**{**vars(subprocess), "run": warm.answered})
-    monkeypatch.setattr(apart, "subprocess", forking)  # what asks for the facts of a model
+    warm.answer(monkeypatch)
     return tmp_path
 
 

@@ -60,6 +60,7 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/experiments?experiment=attention-averages")
     expect(page.get_by_text("It fits")).to_be_visible()

@@ -75,6 +75,7 @@ def test_a_removed_run_is_brought_back_by_one_click(page: Page, app_url: str, ru
     assert run.status.state == "done" and run.name in page.url
 
 
+@pytest.mark.slow
 def test_two_that_are_ticked_are_laid_side_by_side(page: Page, app_url: str, runs: Making) -> None:
     first, second = runs(seed=3, rows=2), runs(seed=4, rows=2)
     page.goto(f"{app_url}/runs")
