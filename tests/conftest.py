@@ -31,6 +31,18 @@ settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+DEEP = {"bart-6-12", "t5-12-6"}  # of the zoo; of each family the other order of depths stays
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the models with twelve layers on one side, each family's second is for the night."""
+    for item in items:
+        called = getattr(item, "callspec", None)
+        if called and DEEP & {each for each in called.params.values() if isinstance(each, str)}:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of public corpora, or a skip that says how to have it."""

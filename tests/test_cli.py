@@ -263,10 +263,15 @@ def program(*arguments: str, **options: Any) -> subprocess.CompletedProcess[byte
     "arguments",
     [
         ("corpora",),
-        ("corpora", "show", "primer:size=20"),
         ("corpora", "show", "primer:size=20", "--limit", "200", "--json"),
-        ("corpora", "describe", "primer:size=20"),
-        ("doctor",),
+        *(
+            pytest.param(arguments, marks=pytest.mark.slow)
+            for arguments in (
+                ("corpora", "show", "primer:size=20"),
+                ("corpora", "describe", "primer:size=20"),
+                ("doctor",),
+            )
+        ),
     ],
 )
 def test_output_that_cannot_be_written_is_one_line_and_exit_code_1(
@@ -286,7 +291,7 @@ def test_nobody_there_to_read_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin1"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin1", marks=pytest.mark.slow)])
 def test_letters_the_output_cannot_encode_are_escaped(trees: Path, encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     done = program("corpora", "show", str(trees), stdout=subprocess.PIPE, env=environment)
@@ -298,12 +303,12 @@ def test_letters_the_output_cannot_encode_are_escaped(trees: Path, encoding: str
     ("command", "encoding"),
     [
         ("show", "latin1"),
-        ("describe", "utf-8:surrogateescape"),
         *(
             pytest.param(command, encoding, marks=pytest.mark.slow)
             for command, encoding in (
                 ("show", "ascii"), ("show", "utf-8:strict"), ("show", "utf-8:surrogateescape"),
                 ("describe", "ascii"), ("describe", "latin1"), ("describe", "utf-8:strict"),
+                ("describe", "utf-8:surrogateescape"),
             )
         ),
     ],

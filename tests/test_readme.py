@@ -15,6 +15,8 @@ from workbench.cli import app, main
 from workbench.corpora import read
 from workbench.models.tiny import tiny_bert
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 FIRST_SCREEN = README.split("\n## ")[0]

@@ -1,20 +1,28 @@
-"""Runs whose process is forked from one that has imported torch and spaCy already.
+"""Processes forked from one that has imported torch and spaCy already.
 
-Importing them takes as long as most small runs do. Everything else is as in `launch`: a session and
-a log of its own, the inherited lock, the worker's own `main`. What starts, dies or is killed is
-tested with processes started as users have them, in `tests/runs`.
+Importing them takes as long as most small runs do. Everything else of a run is as in `launch`: a
+session and a log of its own, the inherited lock, the worker's own `main`. What starts, dies or is
+killed is tested with processes started as users have them, in `tests/runs`.
 """
 
 import multiprocessing
 import os
+import runpy
+import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from workbench.runs import launch
+import pytest
+
+from workbench.runs import apart, launch
 
 IMPORTED = [
     "workbench.runs.execute", "workbench.models.loading", "workbench.corpora.primer",
@@ -24,16 +32,83 @@ IMPORTED = [
 
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """What `launch._spawn` does, by a fork."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(IMPORTED)
+    context = _server()
     around = launch.worker_environment(threads)
-    arguments: Any = (folder, DupFd(lock), share, around)
+    arguments: Any = (folder, DupFd(lock), share, around, _address())
     with patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]):  # the server keeps it
         context.Process(target=_worker, args=arguments).start()
 
 
-def _worker(folder: Path, lock: Any, share: bool, around: Mapping[str, str]) -> None:
+def _server() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(IMPORTED)
+    return context
+
+
+def _address() -> str:
+    """Where the one server listens, for processes that have others forked."""
+    forkserver.ensure_running()
+    found: str = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
+    return found
+
+
+def _join(address: str) -> None:
+    """Have that server fork for this process too: one of its own would import everything anew."""
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server._forkserver_address = address
+    forkserver.ensure_running = server.ensure_running = lambda: None
+
+
+def start(*command: str, output: int, **environment: str) -> ForkServerProcess:
+    """`python *command` (with `-c` or `-m`) by a fork; it prints into the file `output`."""
+    process = _server().Process(target=_python, args=(command, DupFd(output), environment))
+    process.start()
+    return process
+
+
+def python(*command: str, **environment: str) -> str:
+    """What `python *command` prints, by a fork; it must end well."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = start(*command, output=output.fileno(), **environment)
+        process.join()
+        output.seek(0)
+        printed = output.read()
+    assert process.exitcode == 0, printed
+    return printed
+
+
+def answer(patch: pytest.MonkeyPatch) -> None:
+    """Have what pages ask of a model answered by forks."""
+
+    def run(command: Sequence[str], *, input: str, env: Mapping[str, str], **_: Any) -> Any:  # noqa: A002
+        program = "import io, runpy, sys; sys.stdin = io.StringIO(sys.argv[2]); "
+        program += "runpy.run_module(sys.argv[1], run_name='__main__')"
+        printed = python("-c", program, command[-1], input, **env)
+        return subprocess.CompletedProcess(command, 0, printed, "")
+
+    patch.setattr(apart, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
+
+
+def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str]) -> None:
+    os.setsid()
+    os.environ.update(environment)
+    file = output.detach()
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    how, what, *arguments = command
+    sys.argv = [how, *arguments]
+    if how == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+    sys.stdout.flush()
+
+
+def _worker(folder: Path, lock: Any, share: bool, around: Mapping[str, str], address: str) -> None:
     from workbench.runs import worker
+
+    _join(address)
 
     launch._spawn = spawn  # for the runs that this one asks for
     os.setsid()

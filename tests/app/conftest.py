@@ -13,7 +13,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.runs.conftest import forget_experiments, installed
 from workbench.runs.asking import ask
@@ -99,11 +99,21 @@ def _wait(address: str, app: subprocess.Popen[bytes], log: Path) -> None:
     pytest.fail(f"the app did not answer:\n{log.read_text()}")
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A fresh page, with no memory of the others."""
+@pytest.fixture(scope="session")
+def visitor(browser: Browser) -> Iterator[BrowserContext]:
+    """One visitor for all tests: the app's scripts are fetched and compiled once."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(visitor: BrowserContext) -> Iterator[Page]:
+    """A fresh page, with no memory of the others."""
+    page = visitor.new_page()
     page.set_default_timeout(1000 * START)
     yield page
-    context.close()
+    if page.url.startswith("http"):
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
+    page.close()
+    visitor.clear_cookies()

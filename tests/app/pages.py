@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests import warm
 from workbench import places
 
 SECONDS = 120  # a model is opened in a process of its own
@@ -48,6 +49,7 @@ def home(
     monkeypatch.setattr(AppTest, "_finished_page_script_hash", never, raising=False)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    warm.answer(monkeypatch)
     return tmp_path
 
 

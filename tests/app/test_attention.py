@@ -57,6 +57,7 @@ def test_heads_are_walked_by_keys_and_the_model_runs_once(page: Page, app_url: s
     expect(page).not_to_have_url(re.compile("cell="))
 
 
+@pytest.mark.slow
 def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> None:
     query = "model=mini:gpt&split=dev&sentence=2&unit=words&cell=2.1&pin=3.1.row&look=map"
     here = opened(page, app_url, query)
@@ -95,6 +96,7 @@ def test_what_one_types_is_looked_at(page: Page, app_url: str) -> None:
     expect(page.get_by_text("there is no text")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_encoder_decoder_and_cross_attention(page: Page, app_url: str) -> None:
     browser = opened(page, app_url, "model=mini:t5&split=test")
     for name, title in (
@@ -114,6 +116,7 @@ def test_elmo_has_no_attention_and_the_page_leads_on(page: Page, app_url: str) -
     expect(page.locator("[data-painted]")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> None:
     query = "beside=another+model&model2=mini:gpt&unit=words&special=hidden&split=test&cell=1.1"
     browser = opened(page, app_url, query)

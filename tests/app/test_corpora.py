@@ -43,6 +43,7 @@ def test_a_sentence_in_the_address_opens_with_its_arcs(page: Page, app_url: str)
         page.screenshot(path=Path(folder) / "corpora.png", full_page=True)
 
 
+@pytest.mark.slow
 def test_a_sentence_leads_to_its_attention(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/corpora?corpus=primer:size%3D200&split=dev&sentence=3")
     page.get_by_role("link", name="See its attention").click()
@@ -53,6 +54,7 @@ def test_a_sentence_leads_to_its_attention(page: Page, app_url: str) -> None:
     expect(page.get_by_role("spinbutton", name="Sentence")).to_have_value("3")
 
 
+@pytest.mark.slow
 def test_faults_are_listed_and_what_is_sound_is_used(page: Page, app_url: str) -> None:
     good = (
         "1\tcats\tcat\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\tsleep\tsleep\tVERB\t_\t_\t0\troot\t_\t_\n\n"

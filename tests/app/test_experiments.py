@@ -31,13 +31,13 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
 ) -> None:
     page.goto(f"{app_url}/experiments?experiment=steps")
     expect(page.get_by_text("Draws numbers, step by step.")).to_be_visible()
-    typed(page, "steps", "30")
+    typed(page, "steps", "12")
     typed(page, "pause", "0.1")
-    typed(page, "halt", "20")  # however slow the machine, it is under way until it is cancelled
+    typed(page, "halt", "8")  # however slow the machine, it is under way until it is cancelled
     page.get_by_text("The same from the command line").click()
     expect(page.get_by_text("--set=pause=0.1")).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text(re.compile("steps: [0-9]+ of 30"))).to_be_visible()
+    expect(page.get_by_text(re.compile("steps: [0-9]+ of 12"))).to_be_visible()
     assert "run=steps-" in page.url
     keep(page, "experiments")
 
@@ -60,6 +60,7 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/experiments?experiment=attention-averages")
     expect(page.get_by_text("It fits")).to_be_visible()
@@ -71,13 +72,18 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("experiment=zzz", "There is no experiment of the name in the address"),
         ("experiment=steps&run=../../etc", "can be no name of a run"),
-        ("experiment=steps&run=steps-zzz", "there is no run"),
-        ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
-        ("experiment=describe&corpus=../../etc/zzz", "zzz"),
-        ("experiment=profile&model=%00", "This did not work"),
         ("experiment=profile&model=**x**:red[y]", "**x**:red[y]"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (
+                ("experiment=zzz", "There is no experiment of the name in the address"),
+                ("experiment=steps&run=steps-zzz", "there is no run"),
+                ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
+                ("experiment=describe&corpus=../../etc/zzz", "zzz"),
+                ("experiment=profile&model=%00", "This did not work"),
+            )
+        ),
     ],
 )
 def test_a_bad_address_is_told_in_words(page: Page, app_url: str, address: str, said: str) -> None:

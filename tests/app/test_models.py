@@ -29,6 +29,7 @@ def test_the_facts_of_a_model_and_where_its_parameters_are(page: Page, app_url: 
         page.screenshot(path=Path(folder) / "models.png", full_page=True)
 
 
+@pytest.mark.slow
 def test_a_zip_becomes_a_model_that_other_pages_know(page: Page, app_url: str) -> None:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:

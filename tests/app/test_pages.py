@@ -25,6 +25,7 @@ PAGES = {  # by address: what is there when it is drawn
     "runs": "There are no runs yet|Tick one to open it",
     "doctor": "How to move them",
 }
+ALIKE = ("heads", "transfer")  # of the same parts as pruning and probing
 VIEWS = ((1280, "light"), (390, "dark"))
 
 
@@ -32,7 +33,8 @@ def views() -> Iterator[Any]:
     """Every page in both; by day each in one of them, in turn."""
     for place, address in enumerate(PAGES):
         for number, (width, scheme) in enumerate(VIEWS):
-            marks = [] if place % 2 == number else [pytest.mark.slow]
+            by_day = place % 2 == number and address not in ALIKE
+            marks = [] if by_day else [pytest.mark.slow]
             yield pytest.param(address, width, scheme, marks=marks)
 
 

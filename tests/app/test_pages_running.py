@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests import warm
+from tests.app import pages
+from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed
 from workbench.experiment import EXPERIMENTS
 from workbench.places import app_file
@@ -25,6 +28,7 @@ def place(
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.syspath_prepend(str(site))
+    warm.answer(monkeypatch)
     forget_experiments()
     yield tmp_path / "runs"
     forget_experiments()
@@ -72,6 +76,15 @@ def test_the_form_of_every_experiment(name: str) -> None:
     assert app.selectbox(key="experiment").value == name
     assert EXPERIMENTS[name].about in texts(app)
     assert any(button.label == "Run" for button in app.button)
+
+
+@pytest.mark.usefixtures("home")
+def test_what_does_not_fit_is_said_before_it_is_run() -> None:
+    app = pages.opened("experiments", experiment="attention-averages")
+    assert "It fits" in texts(app)
+    app = pages.opened("experiments", experiment="attention-averages", model="mini:elmo")
+    assert "attention-averages needs attention heads" in texts(app)
+    assert next(button for button in app.button if button.label == "Run").disabled
 
 
 def test_every_kind_of_setting_reaches_the_question() -> None:

@@ -75,6 +75,7 @@ def test_a_removed_run_is_brought_back_by_one_click(page: Page, app_url: str, ru
     assert run.status.state == "done" and run.name in page.url
 
 
+@pytest.mark.slow
 def test_two_that_are_ticked_are_laid_side_by_side(page: Page, app_url: str, runs: Making) -> None:
     first, second = runs(seed=3, rows=2), runs(seed=4, rows=2)
     page.goto(f"{app_url}/runs")
@@ -95,7 +96,15 @@ def test_two_that_are_ticked_are_laid_side_by_side(page: Page, app_url: str, run
     expect(page.get_by_text("Table: sums")).to_be_visible()
 
 
-@pytest.mark.parametrize("bad", ["../../etc", "zzz", "%00", "<b>x</b>", "-" * 300, "steps-"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "../../etc",
+        "%00",
+        *(pytest.param(bad, marks=pytest.mark.slow) for bad in ("zzz", "<b>x</b>", "-" * 300)),
+        pytest.param("steps-", marks=pytest.mark.slow),
+    ],
+)
 def test_a_bad_address_is_told_in_words(page: Page, app_url: str, bad: str, runs: Making) -> None:
     runs(seed=5), runs(seed=6)
     page.goto(f"{app_url}/runs?run={bad}")

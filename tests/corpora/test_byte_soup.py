@@ -17,6 +17,8 @@ from workbench.corpora.layers import edges, layers
 from workbench.corpora.references import FORMATS
 from workbench.errors import WorkbenchError
 
+pytestmark = pytest.mark.usefixtures("one_pipeline")
+
 CONLLU = """\
 # newdoc id = one
 # global.Entity = GRP-etype-infstat

@@ -12,6 +12,8 @@ from workbench.corpora.columns import columns
 from workbench.corpora.faults import CHUNK, faults
 from workbench.errors import WorkbenchError
 
+pytestmark = pytest.mark.usefixtures("one_pipeline")
+
 
 def _lines(path: Path, content: str | bytes, **options: object) -> list[int]:
     path.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import conllu as independent
@@ -27,11 +28,23 @@ DOCUMENTS = {"gum/train": 177, "gum/dev": 30, "gum/test": 30}
 REPEATS = 5
 
 
+def train_slow(names):
+    """Of a treebank, what is trained on comes first and is ten times the rest."""
+    first, *others = names
+    return [pytest.param(first, marks=pytest.mark.slow), *others]
+
+
 def file(name: str) -> Path:
     return Path(DATA) / f"{name}.conllu"
 
 
+@cache
 def docs(name: str, unit: Unit = "sentence"):
+    """Read once, for all tests of the file."""
+    return list(read(name, unit))
+
+
+def read(name: str, unit: Unit = "sentence"):
     return reader([file(name)], Options(unit=unit)).docs(file(name))
 
 
@@ -41,12 +54,12 @@ def comments(name: str, key: str) -> list[str]:
     return [line.removeprefix(start) for line in lines if line.startswith(start)]
 
 
-@pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.parametrize("name", train_slow(SENTENCES))
 def test_every_sentence_of_ewt_is_read(name):
-    assert sum(1 for _ in docs(name)) == SENTENCES[name]
+    assert len(docs(name)) == SENTENCES[name]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", train_slow(DOCUMENTS))
 def test_every_document_of_gum_is_read(name):
     assert [doc._.document for doc in docs(name, "document")] == comments(name, "newdoc id")
     assert len(comments(name, "newdoc id")) == DOCUMENTS[name]
@@ -54,11 +67,11 @@ def test_every_document_of_gum_is_read(name):
 
 @pytest.mark.parametrize("name", ["ewt/dev", "gum/dev"])
 def test_the_text_is_the_raw_text_and_the_names_are_the_files(name):
-    read = list(docs(name))
-    assert [doc._.sent_ids[0] for doc in read] == comments(name, "sent_id")
+    found = docs(name)
+    assert [doc._.sent_ids[0] for doc in found] == comments(name, "sent_id")
     differing = [
         (doc.text, text)
-        for doc, text in zip(read, comments(name, "text"), strict=True)
+        for doc, text in zip(found, comments(name, "text"), strict=True)
         if doc.text != text
     ]
     assert differing == []
@@ -136,7 +149,7 @@ def test_reading_is_not_slower_than_spacys_converter(name, capsys):
     """Both from the file on disk to one Doc a sentence, by turns."""
 
     def ours() -> int:
-        return sum(1 for _ in docs(name))
+        return sum(1 for _ in read(name))
 
     def spacys() -> int:
         text = file(name).read_text(encoding="utf-8")

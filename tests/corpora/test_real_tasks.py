@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,17 @@ CLASSES = {
 }
 
 
-def _whole(corpus: Corpus) -> dict[str, list[Doc]]:
+PARTS = pytest.mark.parametrize(
+    "train", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["held out", "train"]
+)
+
+
+@cache
+def _whole(corpus: Corpus, train: bool) -> dict[str, list[Doc]]:
+    """Either what is trained on or all the rest, which is small."""
     start = time.perf_counter()
-    found = {split: list(corpus.docs(split)) for split in corpus.splits}
+    chosen = [split for split in corpus.splits if (split == "train") == train]
+    found = {split: list(corpus.docs(split)) for split in chosen}
     count = sum(len(docs) for docs in found.values())
     seconds = (time.perf_counter() - start) / count * 10_000
     print(f"{corpus.name}: {count:,} Docs, {seconds:.2f} s for 10,000")
@@ -37,11 +46,13 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
+@PARTS
 @pytest.mark.parametrize("name", EDGES)
-def test_an_edge_file_is_read_whole(data: Path, name: str) -> None:
+def test_an_edge_file_is_read_whole(data: Path, name: str, train: bool) -> None:
     corpus = read(data / "edges" / name)
-    found = _whole(corpus)
-    assert list(found) == ["train", "dev", "test"]
+    assert list(corpus.splits) == ["train", "dev", "test"]
+    found = _whole(corpus, train)
+    assert found
     for split, docs in found.items():
         lines = [json.loads(line) for line in _lines(data / "edges" / f"{name}.{split}.jsonl")]
         assert len(docs) == len(lines)
@@ -62,11 +73,20 @@ def _as_written(doc: Doc, layer: str) -> list[dict[str, object]]:
     return found
 
 
+@cache
+def _task(folder: Path) -> Corpus:
+    return read(folder)
+
+
+@PARTS
 @pytest.mark.parametrize("name", LABELS)
-def test_a_task_is_read_whole(data: Path, name: str) -> None:
-    found = _whole(read(data / "tasks" / name))
+def test_a_task_is_read_whole(data: Path, name: str, train: bool) -> None:
+    corpus = _task(data / "tasks" / name)
+    found = _whole(corpus, train)
     files = sorted((data / "tasks" / name).iterdir())
-    assert sorted(found) == sorted(path.stem for path in files)
+    assert sorted(corpus.splits) == sorted(path.stem for path in files)
+    files = [path for path in files if (path.stem == "train") == train]
+    assert files
     for path in files:
         header, *rows = (line.split("\t") for line in _lines(path))
         docs = found[path.stem]
@@ -78,9 +98,11 @@ def test_a_task_is_read_whole(data: Path, name: str) -> None:
             assert len(doc.spans.get("segments", [])) == (2 if len(texts) == 2 else 0)
 
 
+@PARTS
 @pytest.mark.parametrize("name", LABELS)
-def test_classes_and_scores_are_those_of_the_task(data: Path, name: str) -> None:
-    docs = list(read(data / "tasks" / name).docs())
+def test_classes_and_scores_are_those_of_the_task(data: Path, name: str, train: bool) -> None:
+    found = _whole(_task(data / "tasks" / name), train)
+    docs = [doc for part in found.values() for doc in part]
     for label in LABELS[name]:
         values = {doc._.labels[label] for doc in docs}
         if label in CLASSES:

@@ -14,6 +14,8 @@ from spacy.tokens import Doc
 from workbench.corpora import layers, mentions, read
 from workbench.errors import WorkbenchError
 
+pytestmark = pytest.mark.usefixtures("one_pipeline")
+
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Callable[..., list[Doc]]:

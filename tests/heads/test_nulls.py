@@ -41,11 +41,12 @@ def test_p_values_of_random_maps_are_as_they_must_be(asked: Ask) -> None:
     assert sum(low > 0.5 for low in lowest) >= 4
 
 
-def test_random_weights_follow_no_trees(asked: Ask) -> None:
+@pytest.mark.parametrize("seeds", [5, pytest.param(SEEDS, marks=pytest.mark.slow)])
+def test_random_weights_follow_no_trees(asked: Ask, seeds: int) -> None:
     docs = list(read("primer").docs("dev", 60))
     words = [token.text for doc in docs for token in doc]
     called = []
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         net, tokenizer = tiny_bert(words, seed=seed)
         called.append(
             _called(asked(HuggingFace(net, tokenizer, "random"), docs, least=10, frequent=50))

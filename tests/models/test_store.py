@@ -1,9 +1,7 @@
 """Activations on disk: the right numbers, found again by content, whole or not there."""
 
 import json
-import signal
-import subprocess
-import sys
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests import warm
 from workbench.corpora import encode, read
 from workbench.engine.batch import Batch, save
 from workbench.engine.store import by_word, open_store, pooled
@@ -129,15 +128,16 @@ def test_a_killed_writer_leaves_nothing_that_reads_as_a_store(
 ) -> None:
     home = tmp_path / "stores"
     save(batch, tmp_path / "batch.safetensors")
-    command = [sys.executable, "-c", WRITER, str(zoo_folder("bert"))]
-    command += [str(tmp_path / "batch.safetensors"), str(home)]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert writer.stdout is not None
-    for _ in range(4):  # well within the writing
-        assert writer.stdout.readline() == "batch\n"
-    time.sleep(0.02)
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
+    reading, writing = os.pipe()
+    arguments = [str(zoo_folder("bert")), str(tmp_path / "batch.safetensors"), str(home)]
+    writer = warm.start("-c", WRITER, *arguments, output=writing)
+    os.close(writing)
+    with open(reading) as told:  # noqa: PTH123
+        for _ in range(4):  # well within the writing
+            assert told.readline() == "batch\n"
+        time.sleep(0.02)
+        writer.kill()
+        writer.join()
     assert [p.name[:9] for p in home.iterdir()] == [".writing-"]
     store, report = pooled(bert, batch, home)
     assert report is not None

@@ -1,6 +1,7 @@
 """Words and pieces agree, the Docs are the primer's own, and no two words are equally rare."""
 
 from collections import Counter, defaultdict
+from functools import cache
 
 import pytest
 import torch
@@ -61,8 +62,13 @@ def test_answers_for_whole_words_are_what_the_weights_add_up_to(name: str) -> No
     assert len(docs) > 20 and halves > 20
 
 
+@cache
+def _primer() -> set[str]:
+    return {doc.text for doc in read("primer").docs("train")}
+
+
 def test_planted_docs_are_primer_sentences_with_their_gold(docs: list[Doc]) -> None:
-    texts = {doc.text for doc in read("primer").docs("train")}
+    texts = _primer()
     offsets: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for doc in docs:
         assert doc.text in texts

@@ -314,7 +314,7 @@ def told(
     return run(inputs, DescriptionLength(**{**SMALL, **settings}), Quiet())
 
 
-@pytest.mark.parametrize("name", ["bert", "t5"])
+@pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.slow), "t5"])
 def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
     tables = told(model).tables

@@ -201,7 +201,13 @@ def test_a_tree_probe_learns_the_same_alone_from_strided_states(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind", ["attention", "attention and words", "words"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "attention and words",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("attention", "words")),
+    ],
+)
 def test_an_attention_probe_reaches_the_optimum_of_plain_adam(
     kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,9 @@ def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Re
     return run(inputs, StructuralProbe(**{**SMALL, **settings}), Quiet())
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "elmo", "vectors"])
+@pytest.mark.parametrize(
+    "name", ["bert", pytest.param("gpt2", marks=pytest.mark.slow), "t5", "elmo", "vectors"]
+)
 def test_every_layer_of_every_stack_stands_beside_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
     result = probed(model, seeds=(0,))

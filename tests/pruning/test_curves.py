@@ -52,7 +52,7 @@ def test_what_all_depends_on_goes_last(twins: Asking) -> None:
 
 
 def test_a_curve_begins_whole_ends_bare_and_tells_sizes(mini: Mini) -> None:
-    asked = mini("gpt")
+    asked = mini("gpt", 12)
     all_ = units(asked.model)
     steps = curves.fractions(4, len(all_))
     assert steps == [0, 4, 8, 12, 16]

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
+SLOW = partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
@@ -62,8 +65,18 @@ def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) 
     return kind.run(inputs, chosen, Silent())
 
 
-@pytest.mark.parametrize("experiment", QUICK)
-@pytest.mark.parametrize("model", ["bert", "gpt", "t5"])
+@pytest.mark.parametrize(
+    ("model", "experiment"),
+    [
+        *(("bert", experiment) for experiment in QUICK),
+        *((model, "head-importance") for model in ("gpt", "t5")),
+        *(
+            SLOW("gpt", experiment)
+            for experiment in ("head-ablation", "head-pruning", "head-gates")
+        ),
+        *(SLOW("t5", experiment) for experiment in ("head-ablation", "head-pruning", "head-gates")),
+    ],
+)
 def test_every_experiment_answers_of_every_kind_of_model(experiment: str, model: str) -> None:
     found = _run(experiment, model)
     kind = EXPERIMENTS[experiment]
@@ -96,7 +109,7 @@ def test_random_weights_are_not_better_than_their_baseline_and_no_head_matters()
 
 
 def test_a_head_matters_where_the_score_is_surely_worse_without_it() -> None:
-    table = _run("head-ablation", "gpt").tables["ablation"]
+    table = _run("head-ablation", "bert").tables["ablation"]
     worse = np.where(table["metric"] == "loss", table["delta"] > 0, table["delta"] < 0)
     assert (table["matters"] == (worse & (table["p_value"] < 0.05))).all()
     assert table["matters"].any() and not table["matters"].all()
@@ -133,6 +146,7 @@ def test_heads_and_pairs_agree_with_one_another() -> None:
     assert tables["agreement"]["spearman"].abs().max() <= 1
 
 
+@pytest.mark.slow
 def test_a_classifier_that_is_not_better_than_its_majority_says_so() -> None:
     """Two steps teach nothing; and they are marked as cut off."""
     settings = {"task": "sentiment", "fit": 2, "limit": 40, "recover": 0, "steps": 1, "prune": 0.1,

@@ -82,20 +82,27 @@ def _lost(asked: Asking) -> dict[tuple[int, int], float]:
     return dict(zip(heads, lost.tolist(), strict=True))
 
 
-def test_a_head_stays_open_if_it_is_worth_its_price(mini: Mini) -> None:
+@pytest.fixture(scope="module")
+def lost(mini: Mini) -> dict[tuple[int, int], float]:
+    return _lost(mini("gpt", 60))
+
+
+def test_a_head_stays_open_if_it_is_worth_its_price(
+    mini: Mini, lost: dict[tuple[int, int], float]
+) -> None:
     """And closes if it is worth much less."""
     asked, price = mini("gpt", 60), 0.1
     gates = _gates(asked, None, price)
     kept = {head for unit in gates.kept() for head in _unit(asked, unit)}
     assert gates.converged(RATE) and not gates.converged(0.01)  # too slow to close and open again
-    lost = _lost(asked)
     assert {head for head, worth in lost.items() if worth > 1.5 * price} <= kept
     assert not {head for head, worth in lost.items() if worth < price / 4} & kept
 
 
-def test_a_budget_is_spent_on_the_heads_that_most_is_lost_without(mini: Mini) -> None:
+def test_a_budget_is_spent_on_the_heads_that_most_is_lost_without(
+    mini: Mini, lost: dict[tuple[int, int], float]
+) -> None:
     asked = mini("gpt", 60)
-    lost = _lost(asked)
     best = sorted(lost, key=lambda head: -lost[head])[:4]
     assert sorted(_learnt(asked, 4, 0.0)) == sorted(best)
 

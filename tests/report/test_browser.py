@@ -61,8 +61,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(runs, folder / "report.html")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1280),
+        ("dark", 390),
+        pytest.param("dark", 1280, marks=pytest.mark.slow),
+        pytest.param("light", 390, marks=pytest.mark.slow),
+    ],
+)
 def test_it_opens_from_disk_and_asks_for_nothing_else(
     report: Path, look: Look, scheme: str, width: int
 ) -> None:
@@ -167,9 +174,9 @@ def with_map(_: str) -> go.Figure:
     ("draw", "given"),
     [
         (with_title, HOSTILE["end"]),
-        (with_title, HOSTILE["markup"]),
+        pytest.param(with_title, HOSTILE["markup"], marks=pytest.mark.slow),
         (with_title, "<a href='http://evil.example/'>x</a><img src='http://evil.example/i'>"),
-        (with_picture, "http://evil.example/i.png"),
+        pytest.param(with_picture, "http://evil.example/i.png", marks=pytest.mark.slow),
         (with_picture, "data:image/svg+xml,<svg onload='alert(1)'/>"),
         (with_map, ""),
     ],
@@ -204,7 +211,7 @@ def test_many_kinds_of_figures_are_drawn_under_the_pages_policy(tmp_path: Path, 
     assert seen.answer["drawn"] == len(figures) and seen.console == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
 def test_an_exported_figure_is_a_page_of_its_own(tmp_path: Path, look: Look, width: int) -> None:
     page = export_figure(described(tmp_path), "relations", tmp_path / "relations.html")
     seen = look(page, FACTS, width=width, scheme="dark", shot=f"figure-{width}")

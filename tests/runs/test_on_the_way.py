@@ -13,6 +13,8 @@ from workbench.runs.asking import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 
 def question(**settings: Any) -> Spec:
     return ask("asks", settings=settings).spec

@@ -20,6 +20,8 @@ from workbench.runs.execute import open_again
 from workbench.runs.known import _check
 from workbench.runs.launch import remove
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 SENTENCES = """\
 # text = Dogs bark.
 1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_

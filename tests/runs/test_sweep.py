@@ -15,6 +15,8 @@ from workbench.runs.launch import cancel, remove
 from workbench.runs.run import Run, all_runs
 from workbench.runs.sweep import ask_all, values
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 
 def swept(settings: dict[str, Any] | None = None, **options: Any) -> Run:
     return begun_sweep("steps", [], [], settings or {}, options, share=True)

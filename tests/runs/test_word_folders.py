@@ -13,6 +13,8 @@ from workbench.runs import api
 from workbench.runs.asking import ask
 from workbench.runs.known import known
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 WORDS = "Dogs bark . the".split()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests import warm
 from tests.training.lessons import lesson, settings
 from workbench.training.train import train
 
 PROGRAM = """
 import hashlib, os, sys
 from pathlib import Path
+from tests import warm
 from tests.training.lessons import lesson, settings
 from workbench.training import train as training
 out = Path(sys.argv[1])
@@ -47,9 +50,25 @@ def two_processes(*command: str, **environment: str) -> str:
 
 
 def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    two_processes(str(program), str(tmp_path))
+    """Told what `torchrun` tells each."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        world = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    world |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    with (tmp_path / "printed").open("w+") as printed:
+        both = [
+            warm.start(
+                *("-c", PROGRAM, str(tmp_path)),
+                output=printed.fileno(),
+                **world,
+                RANK=rank,
+                LOCAL_RANK=rank,
+            )
+            for rank in "01"
+        ]
+        for process in both:
+            process.join()
+    assert [each.exitcode for each in both] == [0, 0], (tmp_path / "printed").read_text()
     ranks = [(tmp_path / f"rank-{rank}").read_text() for rank in range(2)]
     assert ranks[0] == ranks[1]
     own = settings(12, at_once=4, evaluations=1)

@@ -1,8 +1,6 @@
 """Every family trains, its loss falls, and what it saved is the same model in another process."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from tests import warm
 from tests.training.lessons import keep_models, lesson, settings
 from workbench.errors import WorkbenchError
 from workbench.models import loading
@@ -98,7 +97,7 @@ def trained(
 def elsewhere(trained: Any) -> dict[str, Tensor]:
     """The answers of a process that has only the folders."""
     root = trained[0]
-    subprocess.run([sys.executable, "-c", OTHER_PROCESS, str(root), SENTENCE], check=True)
+    warm.python("-c", OTHER_PROCESS, str(root), SENTENCE)
     return load_file(root / "answers.safetensors")
 
 
@@ -106,7 +105,7 @@ def elsewhere(trained: Any) -> dict[str, Tensor]:
 def profiles(trained: Any) -> dict[str, Any]:
     """What `profile` tells of each in a process that has only the folders."""
     root = trained[0]
-    subprocess.run([sys.executable, "-c", PROFILES, str(root), *FAMILIES], check=True)
+    warm.python("-c", PROFILES, str(root), *FAMILIES)
     found: dict[str, Any] = json.loads((root / "profiles.json").read_text())
     return found
 

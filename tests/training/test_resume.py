@@ -1,14 +1,14 @@
 """A run that is killed and called again ends in the same weights, byte for byte."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.training.lessons import Told, lesson, settings
 from workbench.errors import WorkbenchError
 from workbench.training.checkpoint import NAME
@@ -16,10 +16,11 @@ from workbench.training.curves import read_curves
 from workbench.training.saving import RECIPE, SCRATCH
 from workbench.training.train import train
 
-STEPS = 120
+STEPS = 60
 KILLED = """
 import sys
 from pathlib import Path
+from tests import warm
 from tests.training.lessons import lesson, settings
 from workbench.training.train import train
 out = Path(sys.argv[1])
@@ -40,14 +41,15 @@ def test_killed_and_resumed_is_left_alone(tmp_path: Path) -> None:
         settings(STEPS, dropout=0.1),
         home=tmp_path / "tokens",
     )
-    program = [sys.executable, "-c", KILLED, str(tmp_path), str(STEPS)]
-    process = subprocess.Popen(program)
+    with Path(os.devnull).open("w") as nothing:
+        process = warm.start("-c", KILLED, str(tmp_path), str(STEPS), output=nothing.fileno())
     checkpoint = tmp_path / "model" / SCRATCH / NAME
     while not checkpoint.is_file():
-        assert process.poll() is None
+        assert process.is_alive()
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not (tmp_path / "model" / RECIPE).exists()
     told = Told()
     again = train(
@@ -77,7 +79,11 @@ class Ended(Told):
 
 @pytest.mark.parametrize(
     ("family", "objective"),
-    [("spanbert", "masked-spans"), ("albert", "masked-order"), ("bert", "hybrid")],
+    [
+        ("spanbert", "masked-spans"),
+        pytest.param("albert", "masked-order", marks=pytest.mark.slow),
+        pytest.param("bert", "hybrid", marks=pytest.mark.slow),
+    ],
 )
 def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_path: Path) -> None:
     """Ended between two checkpoints, whatever the model has beside what is saved of it."""

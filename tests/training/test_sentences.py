@@ -82,7 +82,7 @@ def test_what_needs_the_order_of_sentences_refuses_them(tmp_path: Path) -> None:
         train("gpt", lesson(), tmp_path / "out", settings(rows="lines"))
 
 
-@pytest.mark.parametrize("family", ["gpt", "t5", "roberta"])
+@pytest.mark.parametrize("family", ["gpt", "t5", pytest.param("roberta", marks=pytest.mark.slow)])
 def test_families_learn_from_sentences(family: str, tmp_path: Path) -> None:
     given = settings(30) if family == "gpt" else settings(30, hidden=0.4)
     told = train(family, lesson(), tmp_path / "out", given, home=tmp_path / "tokens", device="cpu")

@@ -4,9 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
-import signal
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import warm
 from tests.training.texts import paragraphs, tokenizer
 from workbench.errors import WorkbenchError
 from workbench.training.packing import pack, sentence_batch
@@ -122,6 +121,7 @@ def test_what_is_there_is_not_made_again_and_what_grew_is_continued(tmp_path: Pa
 WRITER = """
 import sys, time
 from pathlib import Path
+from tests import warm
 from tests.training.texts import paragraphs, tokenizer
 from workbench.training import shards, store
 slow = shards.Worker.write
@@ -138,24 +138,22 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_killed_and_resumed_equals_one_left_alone(tmp_path: Path, processes: int) -> None:
+@pytest.mark.parametrize(("processes", "kills"), [(1, (2, 5)), (2, (5,))])
+def test_killed_and_resumed_equals_one_left_alone(
+    tmp_path: Path, processes: int, kills: tuple[int, ...]
+) -> None:
     made = tokenizer("bpe", "gpt")
-    script = tmp_path / "writer.py"
-    script.write_text(WRITER)
     killed = tmp_path / "killed"
-    for shards in (2, 5):
-        writer = subprocess.Popen(
-            [sys.executable, str(script), str(killed), str(processes)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "", "HF_HUB_OFFLINE": "1"},
-        )
-        assert writer.stdout is not None
-        for _ in range(shards):
-            assert writer.stdout.readline()
-        writer.send_signal(signal.SIGKILL)
-        writer.communicate(timeout=60)  # its processes end with it, and so does what they print
+    for shards in kills:
+        reading, writing = os.pipe()
+        writer = warm.start("-c", WRITER, str(killed), str(processes), output=writing)
+        os.close(writing)
+        with open(reading) as told:  # noqa: PTH123
+            for _ in range(shards):
+                assert told.readline()
+            writer.kill()
+            told.read()  # its processes end with it, and so does what they print
+        writer.join()
         assert not list(killed.rglob("*.json")), "no manifest before the end"
     before = {path: path.stat().st_mtime_ns for path in killed.rglob("[!.]*.ids.npy")}
     assert before

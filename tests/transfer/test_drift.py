@@ -96,15 +96,15 @@ def test_a_model_that_was_not_trained_has_not_changed(name: str) -> None:
 
 BLOCKS = [
     ("bert", "encoder", 1),
-    ("bert", "encoder", 2),
-    ("gpt2", "decoder", 1),
+    pytest.param("bert", "encoder", 2, marks=pytest.mark.slow),
+    pytest.param("gpt2", "decoder", 1, marks=pytest.mark.slow),
     ("gpt2", "decoder", 2),
-    ("llama", "decoder", 2),
-    ("t5", "encoder", 2),
+    pytest.param("llama", "decoder", 2, marks=pytest.mark.slow),
+    pytest.param("t5", "encoder", 2, marks=pytest.mark.slow),
     ("t5", "decoder", 2),
     ("bart", "encoder", 1),
     ("mini:elmo", "encoder", 1),
-    ("mini:elmo", "encoder", 2),
+    pytest.param("mini:elmo", "encoder", 2, marks=pytest.mark.slow),
 ]
 
 
@@ -177,8 +177,14 @@ def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
 # --- attention ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "xlnet"])
-@pytest.mark.parametrize("room", [2**28, 1])
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [
+        *((name, 2**28) for name in ("bert", "gpt2", "t5", "xlnet")),
+        ("bert", 1),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("gpt2", "t5", "xlnet")),
+    ],
+)
 def test_attention_is_compared_as_one_would_by_hand(
     folders: Any, name: str, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ def test_the_same_seed_gives_the_same_scores() -> None:
     pd.testing.assert_frame_equal(one["learning"], two["learning"])
 
 
-@pytest.mark.parametrize("method", ["frozen", "fine-tuned", "lora"])
+@pytest.mark.parametrize("method", ["frozen", pytest.param("fine-tuned", marks=SLOW), "lora"])
 def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
     model, corpus = wb.load("mini:bert"), wb.read("primer/sentiment")
     before = {name: value.clone() for name, value in weights_of(model).items()}
@@ -160,9 +160,9 @@ def test_less_of_an_error_is_better(vectors: WordModel) -> None:
         ("entities", {"precision", "recall", "f1"}),
         ("pos", {"accuracy"}),
         ("relatedness", {"pearson", "spearman", "mse"}),
-        ("questions", {"exact_match", "f1"}),
+        pytest.param("questions", {"exact_match", "f1"}, marks=SLOW),
         ("entailment", {"accuracy", "f1", "matthews"}),
-        ("acceptability", {"accuracy", "f1", "matthews"}),
+        pytest.param("acceptability", {"accuracy", "f1", "matthews"}, marks=SLOW),
     ],
 )
 @pytest.mark.parametrize("head", ["plain", pytest.param("lstm", marks=pytest.mark.slow)])

@@ -17,7 +17,10 @@ from workbench.transfer.examples import scored_of
 from workbench.transfer.rewinding import head_for, rewound
 
 
-@pytest.mark.parametrize(("name", "layer"), [("bert", 2), ("gpt", 4), ("elmo", 1), ("t5", 0)])
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [("bert", 2), pytest.param("gpt", 4, marks=pytest.mark.slow), ("elmo", 1), ("t5", 0)],
+)
 def test_only_the_layer_that_was_changed_brings_the_score_back(
     name: str, layer: int, tmp_path: Path
 ) -> None:

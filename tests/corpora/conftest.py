@@ -1,0 +1,17 @@
+"""What readers of text share between the examples of a test."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from workbench.corpora import pipelines
+
+
+@pytest.fixture(scope="module")
+def one_pipeline() -> Iterator[None]:
+    """Make each tokenizer once: spaCy takes 70 ms, and an example reads in one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workbench.corpora.text.load_pipeline", cache(pipelines.load_pipeline))
+        patch.setattr("workbench.corpora.tables.tokenizer", cache(pipelines.tokenizer))
+        yield
