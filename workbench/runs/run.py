@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from workbench import places
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.experiment import Caveat
@@ -19,7 +21,24 @@ from workbench.runs import events, integrity, results, spec, status
 from workbench.runs.integrity import PROVENANCE
 from workbench.runs.names import checked, is_name, no_link, unlinked
 
-_KINDS = {"tables": dict, "figures": list, "caveats": list, "files": dict}  # in the provenance
+
+class _Caveat(BaseModel):
+    text: str
+    beside: list[str]
+
+
+class _File(BaseModel):
+    bytes: int
+    sha256: str
+
+
+class _Provenance(BaseModel):
+    """What of a run's provenance is relied on; the rest is only shown."""
+
+    tables: dict[str, int] = {}
+    figures: list[str] = []
+    caveats: list[_Caveat] = []
+    files: dict[str, _File] = {}
 
 
 @dataclass(frozen=True)
@@ -64,9 +83,11 @@ class Run:
             found = parsed_json(read_regular(path))
             if not isinstance(found, dict):
                 raise ValueError(f"a {type(found).__name__} instead of an object")
-            for name, kind in _KINDS.items():
-                if not isinstance(found.get(name, kind()), kind):
-                    raise ValueError(f"{name} is no {kind.__name__}")
+            _Provenance.model_validate(found, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            wrong = ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+            raise results.damaged(path, wrong) from None
         except (OSError, ValueError) as error:
             raise results.damaged(path, error) from None
         return found
