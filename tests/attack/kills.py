@@ -12,7 +12,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.attack.commands import LIMIT, Commands
 from tests.attack.fuzz import draw_of
 
 CORPUS = ["--corpus", "primer:size=2000"]
@@ -40,7 +40,6 @@ JOBS = {  # each takes seconds, most of them with torch
 }
 VICTIMS = ("worker", "asker", "group")
 WAIT = 120.0  # seconds in which a lock must be free once its holder is dead, on a busy machine
-LIMIT = 600.0  # seconds that a command may take
 
 
 @dataclass
@@ -66,44 +65,12 @@ class Kills:
 
 
 @dataclass
-class _Place:
+class _Place(Commands):
     """Folders of a whole attack, and what undisturbed runs left."""
 
-    folder: Path
     right: dict[str, dict[str, bytes]] = field(default_factory=dict)  # by the run's name
     names: dict[str, str] = field(default_factory=dict)  # job -> the run's name
     seconds: dict[str, float] = field(default_factory=dict)
-
-    def env(self, runs: str = "runs") -> dict[str, str]:
-        return {
-            **os.environ,
-            "WORKBENCH_RUNS": str(self.folder / runs),
-            "WORKBENCH_HOME": str(self.folder / "home"),
-            "TMPDIR": str(self.folder / "tmp"),
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-
-    def command(self, arguments: list[str], runs: str = "runs") -> subprocess.Popen[bytes]:
-        with (self.folder / "said").open("ab") as said:
-            return subprocess.Popen(
-                [sys.executable, "-m", "workbench", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                env=self.env(runs),
-                cwd=self.folder,
-                start_new_session=True,
-            )
-
-    def completed(self, arguments: list[str], runs: str = "runs") -> int:
-        process = self.command(arguments, runs)
-        try:
-            return process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return -1
 
     def run(self, job: str) -> Path:
         return self.folder / "runs" / self.names[job]
@@ -120,7 +87,6 @@ def attack(
     told = told or Kills()
     with tempfile.TemporaryDirectory(prefix="attack-kills-", ignore_cleanup_errors=True) as folder:
         place = _Place(Path(folder))
-        (place.folder / "tmp").mkdir()
         try:
             for number in numbers:
                 if until():
@@ -144,11 +110,10 @@ def _undisturbed(place: _Place, job: str) -> None:
     runs = place.folder / "undisturbed"
     before = set(runs.glob("*-*")) if runs.is_dir() else set()
     began = time.monotonic()
-    code = place.completed(JOBS[job], "undisturbed")
+    code, said = place.completed(JOBS[job], "undisturbed")
     place.seconds[job] = time.monotonic() - began
     if code != 0:
-        said = (place.folder / "said").read_text(errors="replace")[-2_000:]
-        raise RuntimeError(f"{job} ended with {code} undisturbed: {said}")
+        raise RuntimeError(f"{job} ended with {code} undisturbed: {said[-2_000:]}")
     new = [path for path in runs.glob("*-*") if path not in before]
     sweeps = [path for path in new if "-sweep-" in path.name]
     place.names[job] = (sweeps or new)[0].name
@@ -162,7 +127,7 @@ def _case(place: _Place, job: str, draw: random.Random, told: Kills) -> Iterator
     victim = draw.choice(VICTIMS)
     moment = draw.uniform(0.1, 1.1) * place.seconds[job]
     again = draw.choice(["ask", "resume", "resume", "kill"])
-    process = place.command(JOBS[job])
+    process = place.begun(JOBS[job])
     told.begun[job] += 1
     time.sleep(moment)
     while victim == "worker" and process.poll() is None and not _workers(run.parent):
@@ -182,14 +147,14 @@ def _case(place: _Place, job: str, draw: random.Random, told: Kills) -> Iterator
         return  # the next case of this question finds it as it is
     partial = (run / "checkpoint").is_dir() or (run / "status.json").exists()
     arguments = ["runs", "resume", run.name] if again == "resume" and run.is_dir() else JOBS[job]
-    code = place.completed(arguments)
+    code, said = place.completed(arguments)
     if code != 0:
         state = _state(run)
         if arguments != JOBS[job] and state in ("done", "running", "queued"):
-            code = place.completed(JOBS[job])  # nothing to resume
+            code, said = place.completed(JOBS[job])  # nothing to resume
         if code != 0:
-            said = (place.folder / "said").read_text(errors="replace").strip().splitlines()[-3:]
-            yield f"{arguments[:2]} ended with {code}: {' / '.join(said)[:300]}"
+            last = " / ".join(said.strip().splitlines()[-3:])
+            yield f"{arguments[:2]} ended with {code}: {last[:300]}"
             return
     told.resumed += partial
     yield from _finished(place, run)

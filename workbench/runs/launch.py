@@ -278,6 +278,9 @@ def _take(folder: Path) -> int | None:
             lock = locks.take(folder / LOCK)
         except FileNotFoundError:
             continue  # somebody removed the folder just now
+        except locks.NoLocksError:
+            _leave_nothing(folder)
+            raise
         if lock is not None:
             if not _is_done(folder):
                 return lock
@@ -285,6 +288,14 @@ def _take(folder: Path) -> int | None:
         elif found and found.under_way and locks.is_held(folder / LOCK):
             return None
         time.sleep(EVERY / 10)  # it is about to begin, or just ending
+
+
+def _leave_nothing(folder: Path) -> None:
+    """Remove a folder that has nothing but the lock that could not be taken."""
+    with suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            folder.rmdir()
 
 
 def _is_done(folder: Path) -> bool:
