@@ -1,7 +1,7 @@
 """Kills, fuzz and browsers, for some minutes: `python -m tests.attack --minutes 10 --seed 7`.
 
-Three strands go on at the same time: runs that are killed, inputs of every kind, and pages that
-click at random through the app. What is found is one line that reproduces it; the exit code is then
+Runs are killed while inputs of every kind are tried; in the last quarter of the time pages click at
+random through the app. What is found is one line that reproduces it; the exit code is then
 1. Costs two cores for so long, and 2 GB of memory.
 """
 
@@ -61,6 +61,8 @@ def attack(seed: int, seconds: float, only: tuple[str, ...]) -> int:
     print(f"seed {seed}, {seconds / 60:.1f} minutes: {', '.join(only)}", flush=True)
     began = time.monotonic()
     end = began + seconds
+    alone = "browsers" in only and len(only) > 1
+    first = began + 0.75 * seconds if alone else end  # when kills and inputs end
     tallies = {kind: fuzz.Tally() for kind in only if kind in fuzz.KINDS}
     others: dict[str, object] = {}
     failed: list[str] = []
@@ -78,7 +80,7 @@ def attack(seed: int, seconds: float, only: tuple[str, ...]) -> int:
 
     threads = []
     if tallies:
-        threads.append(strand("inputs", lambda: _inputs(seed, end, tallies)))
+        threads.append(strand("inputs", lambda: _inputs(seed, first, tallies)))
     if "kills" in only:
         from tests.attack import kills
 
@@ -87,16 +89,22 @@ def attack(seed: int, seconds: float, only: tuple[str, ...]) -> int:
         threads.append(
             strand(
                 "kills",
-                lambda: kills.attack(seed, itertools.count(), lambda: time.monotonic() > end, told),
+                lambda: kills.attack(
+                    seed, itertools.count(), lambda: time.monotonic() > first, told
+                ),
             )
         )
     if "browsers" in only:
         if shutil.which("chromium") or shutil.which("chromium-browser"):
             from tests.attack import browsers
 
-            threads.append(
-                strand("browsers", lambda: browsers.attack(seed, end - time.monotonic(), pages=3))
-            )
+            def browse() -> object:
+                for thread in before:
+                    thread.join()
+                return browsers.attack(seed, max(30.0, end - time.monotonic()), pages=3)
+
+            before = list(threads)
+            threads.append(strand("browsers", browse))
         else:
             failed.append("browsers: there is no Chromium; on Debian: apt-get install chromium")
     while any(thread.is_alive() for thread in threads):

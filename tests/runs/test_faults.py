@@ -269,6 +269,19 @@ def test_a_damaged_provenance_is_said(name: str, value: object, asking: Asking) 
             look(Run(run.path))
 
 
+def test_a_run_of_a_later_version_is_left_alone(asking: Asking) -> None:
+    run = done(asking())
+    path = run.path / "spec.json"
+    later = {**json.loads(path.read_bytes()), "format": 2, "mood": "calm"}
+    path.write_text(json.dumps(later))
+    before = contents(run), path.read_bytes(), (run.path / PROVENANCE).read_bytes()
+    for refused in (lambda: start(asking()), lambda: Run(run.path).spec):
+        with pytest.raises(WorkbenchError, match="later version"):
+            refused()
+    assert before == (contents(run), path.read_bytes(), (run.path / PROVENANCE).read_bytes())
+    assert [now.state for _, now in all_runs()] == ["done"]
+
+
 def test_many_who_look_at_a_run_that_died_are_told_the_same(asking: Asking) -> None:
     run = start(asking(mood="leaves"))
     await_free(run)
