@@ -1,15 +1,18 @@
 """Who may talk to the app: known hosts and its own origin, on every route."""
 
+import asyncio
 import http.client
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 import workbench as wb
 from workbench.errors import WorkbenchError
 from workbench.places import ALLOWED, require_allowed
+from workbench.view.serving import KnownHosts
 
 ROUTES = ("/", "/_stcore/health", "/_stcore/stream", "/media/x", "/component/x/y")
 
@@ -44,6 +47,16 @@ def test_a_foreign_host_is_refused_on_every_route(app_url: str, path: str, host:
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:1", "null"])
 def test_a_foreign_origin_is_refused_on_every_route(app_url: str, path: str, origin: str) -> None:
     assert answer(app_url, path, Origin=origin) == 403
+
+
+def test_an_upload_that_is_broken_off_is_no_error() -> None:
+    """Streamlit hands on the disconnect, and the server would log it with a traceback."""
+
+    async def upload(scope: object, receive: object, send: object) -> None:
+        raise ClientDisconnect
+
+    scope = {"type": "http", "headers": [(b"host", b"localhost")], "method": "PUT", "path": "/"}
+    asyncio.run(KnownHosts(upload)(scope, None, None))  # type: ignore[arg-type]
 
 
 def test_its_own_names_are_served(app_url: str) -> None:

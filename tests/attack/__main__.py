@@ -123,8 +123,9 @@ def _inputs(seed: int, end: float, tallies: dict[str, fuzz.Tally]) -> None:
     numbers = {kind: itertools.count() for kind in tallies}
     while time.monotonic() < end:
         for kind, tally in tallies.items():
-            own = min(end, time.monotonic() + max(ROUND, (end - time.monotonic()) / 8))
-            fuzz.cases(kind, seed, numbers[kind], lambda own=own: time.monotonic() > own, tally)
+            left = end - time.monotonic()
+            if left > 0 or not tally.tried:  # each kind is tried, however slow its beginning is
+                fuzz.cases(kind, seed, numbers[kind], max(ROUND, left / 8), tally)
 
 
 def _summary(tallies: dict[str, fuzz.Tally], others: dict[str, object], failed: list[str]) -> int:
@@ -147,7 +148,11 @@ def _summary(tallies: dict[str, fuzz.Tally], others: dict[str, object], failed: 
             print(f"\n{other}")
             findings += other.findings  # type: ignore[attr-defined]
     print(f"\n{len(findings)} findings" if findings else "\nnothing was found")
-    print("\n".join(findings), flush=True)
+    alike: dict[str, list[str]] = {}
+    for line in findings:
+        alike.setdefault(line.partition("#")[2] or line, []).append(line)
+    for lines in alike.values():
+        print(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
     return 1 if findings else 0
 
 

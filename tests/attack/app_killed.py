@@ -37,7 +37,7 @@ def main() -> int:
                 for number in range(RUNS):
                     page = browser.new_page(viewport={"width": 1280, "height": 1200})
                     page.set_default_timeout(120_000)
-                    page.goto(f"{home}/experiments?experiment=describe")
+                    page.goto(f"{home}/experiments?experiment=attention-averages")
                     page.get_by_label("limit", exact=True).first.fill(str(600 + number))
                     page.keyboard.press("Enter")
                     page.wait_for_timeout(500)
@@ -59,7 +59,7 @@ def main() -> int:
                 page = browser.new_page()
                 page.set_default_timeout(120_000)
                 page.goto(f"{home}/runs")
-                page.get_by_text("describe-").first.wait_for(state="attached")
+                page.get_by_text("attention-averages-").first.wait_for(state="attached")
                 print("an app started anew shows them")
             browser.close()
     done = sum(state == "done" for _, state in after)

@@ -199,6 +199,8 @@ async def _visitor(
 async def _drawn(page: Page, found: Any) -> None:
     """Wait until the page is drawn; it must show no error of ours."""
     await page.wait_for_timeout(200)
+    if page.url == "about:blank":
+        return  # back to before the first page
     app = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
     try:
         await app.wait_for(timeout=1000 * PATIENCE)

@@ -19,7 +19,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -45,25 +45,23 @@ class Tally:
     findings: list[str] = field(default_factory=list)
 
 
-def cases(
-    kind: str, seed: int, numbers: Iterator[int], until: Callable[[], bool], told: Tally
-) -> None:
-    """Try numbered cases until told to stop; a process that dies is replaced."""
-    while not until():
+def cases(kind: str, seed: int, numbers: Iterator[int], seconds: float, told: Tally) -> None:
+    """Try numbered cases for so long, from when the first can; a process that dies is replaced."""
+    left = seconds
+    while left > 0:
         with tempfile.TemporaryDirectory(prefix=f"attack-{kind}-") as temporary:
-            if not _in_one_process(kind, seed, numbers, until, told, Path(temporary)):
-                return
+            left = _in_one_process(kind, seed, numbers, left, told, Path(temporary))
 
 
 def _in_one_process(
     kind: str,
     seed: int,
     numbers: Iterator[int],
-    until: Callable[[], bool],
+    seconds: float,
     told: Tally,
     folder: Path,
-) -> bool:
-    """Try cases in one process; True where it was lost, and there are more."""
+) -> float:
+    """Try cases in one process; the seconds that are left where it was lost."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_child, args=(kind, seed, theirs, str(folder)), daemon=True)
@@ -73,15 +71,14 @@ def _in_one_process(
         if not ours.poll(STARTING):
             raise TimeoutError(f"{kind}: the process did not begin")
         ours.recv()
+        end = time.monotonic() + seconds
         for number in numbers:
-            if until():
-                return False
             ours.send(number)
             what = _answer(ours, process)
             if isinstance(what, str):
                 told.tried["?"] += 1
                 told.findings.append(finding(kind, seed, number, what))
-                return True
+                return end - time.monotonic()
             label, outcome, seconds, peak, now = what
             told.tried[label] += 1
             told.slowest = max(told.slowest, seconds)
@@ -93,8 +90,10 @@ def _in_one_process(
             if peak > MEMORY:
                 grew = f"{label}: {peak >> 20} MiB of memory"
                 told.findings.append(finding(kind, seed, number, grew))
-                return True  # a process anew, for the next peak to be its own
-        return False
+                return end - time.monotonic()  # a process anew: the next peak is its own
+            if time.monotonic() > end:
+                break
+        return 0.0
     finally:
         ours.close()  # it ends by itself, unless it hangs
         process.join(5)

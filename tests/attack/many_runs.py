@@ -51,7 +51,7 @@ def main() -> int:
             page.goto(home)
             drawn = "[data-testid=stApp][data-test-script-state=notRunning]"
             page.locator(drawn).wait_for()  # the server has imported what it needs
-            for name in ("runs", "runs", "experiments", ""):
+            for name in ("runs", "runs", ""):
                 began = time.monotonic()
                 page.goto(f"{home}/{name}")
                 page.get_by_text("describe-").first.wait_for(state="attached")

@@ -69,6 +69,8 @@ def main() -> int:
             browser.close()
         log = (folder / "log").read_text(errors="replace")
         wrong += bool(left) + (grown > GROWTH) + ("Traceback" in log)
+        if "Traceback" in log:
+            print(log[log.index("Traceback") :][:4_000])
         print(
             f"{begun} uploads of 60 MB broken off: {len(left)} left on disk, server "
             f"{grown / 2**20:+.0f} MiB, {log.count('Traceback')} tracebacks in its log"
