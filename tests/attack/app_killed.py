@@ -55,6 +55,9 @@ def main() -> int:
                 time.sleep(0.2)
             after = [(run.name, now.state) for run, now in all_runs()]
             print(f"{time.monotonic() - killed:.1f} s later: {after}")
+            for run, now in all_runs():
+                if now.failure:
+                    print(f"{run.name}: {now.failure}")
             with served(folder) as home:
                 page = browser.new_page()
                 page.set_default_timeout(120_000)
