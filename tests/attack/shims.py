@@ -17,25 +17,39 @@ def flock(handle, kind):
 fcntl.flock = flock
 """
 CLOCK = """\
-import datetime, time
+import importlib.machinery, sys, time
 
-began = time.monotonic()
-real_time, real_ns, real = time.time, time.time_ns, datetime.datetime
+real_time, real_ns = time.time, time.time_ns
 
 
 def behind():
     return 86_400.0 * 400 if int(time.monotonic() * 2) % 2 else 0.0  # every half second, a year
 
 
-class Jumping(real):
-    @classmethod
-    def now(cls, tz=None):
-        return real.now(tz) - datetime.timedelta(seconds=behind())
-
-
 time.time = lambda: real_time() - behind()
 time.time_ns = lambda: real_ns() - int(behind() * 10**9)
-datetime.datetime = Jumping
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    def exec_module(self, module):
+        super().exec_module(module)
+        from datetime import UTC, datetime
+
+        module.now = lambda: datetime.fromtimestamp(time.time(), UTC).isoformat(
+            timespec="milliseconds"
+        )
+
+
+class Finder:  # the time of day that runs write down comes from C, and cannot be replaced there
+    def find_spec(self, name, path=None, target=None):
+        if name != "workbench.runs.events":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        spec.loader = Loader(name, spec.origin)
+        return spec
+
+
+sys.meta_path.insert(0, Finder())
 """
 
 
