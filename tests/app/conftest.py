@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -92,7 +91,7 @@ def _wait(address: str, app: subprocess.Popen[bytes], log: Path) -> None:
     while time.monotonic() < end and app.poll() is None:
         try:
             urlopen(address, timeout=2).close()
-        except URLError:
+        except OSError:  # not yet, or too busy to answer in time
             time.sleep(0.1)
         else:
             return

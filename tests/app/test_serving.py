@@ -1,5 +1,6 @@
 """Who may talk to the app: known hosts and its own origin, on every route."""
 
+import asyncio
 import http.client
 import os
 import shutil
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
+from starlette.requests import ClientDisconnect
 
 import workbench as wb
 from tests.app.conftest import served
@@ -17,6 +19,7 @@ from tests.app.drive import typed
 from workbench.errors import WorkbenchError
 from workbench.places import ALLOWED, require_allowed
 from workbench.view import serving
+from workbench.view.serving import KnownHosts
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 
@@ -53,6 +56,16 @@ def test_a_foreign_host_is_refused_on_every_route(app_url: str, path: str, host:
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:1", "null"])
 def test_a_foreign_origin_is_refused_on_every_route(app_url: str, path: str, origin: str) -> None:
     assert answer(app_url, path, Origin=origin) == 403
+
+
+def test_an_upload_that_is_broken_off_is_no_error() -> None:
+    """Streamlit hands on the disconnect, and the server would log it with a traceback."""
+
+    async def upload(scope: object, receive: object, send: object) -> None:
+        raise ClientDisconnect
+
+    scope = {"type": "http", "headers": [(b"host", b"localhost")], "method": "PUT", "path": "/"}
+    asyncio.run(KnownHosts(upload)(scope, None, None))  # type: ignore[arg-type]
 
 
 def test_its_own_names_are_served(app_url: str) -> None:

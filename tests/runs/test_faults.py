@@ -19,6 +19,7 @@ from tests.runs.conftest import Asking, await_free, contents, done, finished
 from workbench.errors import WorkbenchError
 from workbench.runs import api, events, launch, locks, status
 from workbench.runs.asking import ask
+from workbench.runs.integrity import PROVENANCE
 from workbench.runs.launch import start
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
@@ -250,6 +251,37 @@ def test_a_damaged_spec_is_said_and_mended_by_asking_again(content: bytes, askin
     with pytest.raises(WorkbenchError, match="spec cannot be read"):
         _ = api.open_run(run.name).spec
     assert dict(api.open_run(run.name).tables), "its tables can be read all the same"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tables", {"values": "many"}),
+        ("figures", [{}]),
+        ("caveats", [{"text": "x", "beside": 1}]),
+        ("files", {"tables/values.parquet": {"bytes": "few", "sha256": ""}}),
+    ],
+)
+def test_a_damaged_provenance_is_said(name: str, value: object, asking: Asking) -> None:
+    run = done(asking())
+    path = run.path / PROVENANCE
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), name: value}))
+    for look in (lambda run: run.caveats, lambda run: list(run.figures), Run.as_data):
+        with pytest.raises(WorkbenchError, match=name):
+            look(Run(run.path))
+
+
+def test_a_run_of_a_later_version_is_left_alone(asking: Asking) -> None:
+    run = done(asking())
+    path = run.path / "spec.json"
+    later = {**json.loads(path.read_bytes()), "format": 2, "mood": "calm"}
+    path.write_text(json.dumps(later))
+    before = contents(run), path.read_bytes(), (run.path / PROVENANCE).read_bytes()
+    for refused in (lambda: start(asking()), lambda: Run(run.path).spec):
+        with pytest.raises(WorkbenchError, match="later version"):
+            refused()
+    assert before == (contents(run), path.read_bytes(), (run.path / PROVENANCE).read_bytes())
+    assert [now.state for _, now in all_runs()] == ["done"]
 
 
 def test_many_who_look_at_a_run_that_died_are_told_the_same(asking: Asking) -> None:

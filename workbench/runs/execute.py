@@ -192,6 +192,7 @@ def _compute(
     settings = checked_settings(experiment, asked.settings)
     told(0, None, "opening")
     asked = asked.model_copy(update={"device": device})
+    read_from = _model_files(asked)
     models, corpora = (opened or open_again)(asked, told)
     from workbench.models.catalogue import facts as facts_of
 
@@ -202,8 +203,12 @@ def _compute(
     _seed(asked.seed, bool(models))
     inputs = inputs_of(told.folder, asked, models, corpora)
     inputs = replace(inputs, asking=asker(told, asked, models, corpora))
-    result = experiment.run(inputs, settings, told)
-    _require_unchanged(asked, corpora)
+    try:
+        result = experiment.run(inputs, settings, told)
+    except Exception:
+        _require_unchanged(asked, corpora, read_from)  # the likelier reason, where it is one
+        raise
+    _require_unchanged(asked, corpora, read_from)
     return result, {
         "models": [{**f, "name": m.name} for f, m in zip(facts, asked.models, strict=True)],
         "corpora": [
@@ -284,13 +289,36 @@ def _require_same(asked: spec.Spec, facts: "list[dict[str, Any]]") -> None:
             raise _changed("model", model.name)
 
 
-def _require_unchanged(asked: spec.Spec, corpora: "tuple[Corpus, ...]") -> None:
+def _model_files(asked: spec.Spec) -> list[str]:
+    """A hash of each model's files; "" of what was handed over, or has no files."""
+    from workbench.runs.known import files_hash
+
+    return [
+        files_hash(model.ref, asked.seed, model.pickled) if model.ref else ""
+        for model in asked.models
+    ]
+
+
+def _require_unchanged(
+    asked: spec.Spec, corpora: "tuple[Corpus, ...]", read_from: list[str]
+) -> None:
     """The files that were read are still what they were when reading began."""
     for wanted, corpus in zip(asked.corpora, corpora, strict=True):
         from workbench.corpora.identity import content_hash
 
         if corpus.origin is not None and content_hash(corpus) != wanted.hash:
-            raise _changed("corpus", wanted.name)
+            raise _changed_meanwhile("corpus", wanted.name)
+    for model, before, now in zip(asked.models, read_from, _model_files(asked), strict=True):
+        if before and now != before:
+            raise _changed_meanwhile("model", model.name)
+
+
+def _changed_meanwhile(what: str, name: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"the files of the {what} changed while the run read them, so its results are discarded.",
+        where=name,
+        remedy="Ask anew with workbench run when nothing writes to them.",
+    )
 
 
 def _changed(what: str, name: str) -> WorkbenchError:

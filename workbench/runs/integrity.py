@@ -88,13 +88,18 @@ def missing(folder: Path, provenance: Mapping[str, Any]) -> list[str]:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a run that says it is done has its question, its provenance and all it left."""
+    """Whether a run that says it is done has its question, its provenance and all it left.
+
+    What a later version made is not judged, but an error: it must not be made anew over it.
+    """
     try:
         spec.read(folder)
         facts = provenance(folder)
         if missing(folder, facts):
             return False
         return all(results.is_table(folder, name) for name in facts["tables"])
+    except spec.LaterVersionError:
+        raise
     except (WorkbenchError, OSError):
         return False
 

@@ -34,7 +34,7 @@ class Known:
 
 def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     """The content hash and the facts of a model, opened only if these files are new."""
-    key = _key(ref, seed, pickled)
+    key = files_hash(ref, seed, pickled)
     path = places.home() / "known" / f"{key}.json"
     if key and (kept := _kept(path)):
         return kept
@@ -42,7 +42,7 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     from workbench.models.loading import load
 
     told = facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
-    if key and key == _key(ref, seed, pickled):  # else it was written to while it was opened
+    if key and key == files_hash(ref, seed, pickled):  # else it was written to while it was opened
         with suppress(WorkbenchError), written_whole(path) as draft:  # a cache; it can do without
             draft.write_text(json.dumps({"facts": told, "check": _check(told)}))
     return Known(told["content_hash"], told)
@@ -50,7 +50,7 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
 
 def is_known(ref: str) -> bool:
     """Whether a model with these files was opened before, without a fault."""
-    key = _key(ref, 0, False)
+    key = files_hash(ref)
     return bool(key) and _kept(places.home() / "known" / f"{key}.json") is not None
 
 
@@ -67,7 +67,7 @@ def _check(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _key(ref: str, seed: int, pickled: bool) -> str:
+def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
     """A hash of the files' bytes, and of what else the opened model depends on; "" without any."""
     own_seed = seed if ref.endswith(RANDOM) else None
     facts: list[object] = [FORMAT, own_seed, pickled, version("transformers")]

@@ -284,6 +284,9 @@ def _take(folder: Path) -> int | None:
             lock = locks.take(folder / LOCK)
         except FileNotFoundError:
             continue  # somebody removed the folder just now
+        except locks.NoLocksError:
+            _leave_nothing(folder)
+            raise
         if lock is not None:
             if not _is_done(folder):
                 return lock
@@ -303,6 +306,14 @@ def _goes_on(found: Status) -> bool:
     if found.scheduler or (found.pid and not found.here):
         return True  # nobody here can tell
     return found.pid != 0 and not locks.is_dying(found.pid)  # 0: its process is just starting
+
+
+def _leave_nothing(folder: Path) -> None:
+    """Remove a folder that has nothing but the lock that could not be taken."""
+    with suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            folder.rmdir()
 
 
 def _is_done(folder: Path) -> bool:

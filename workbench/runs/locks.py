@@ -2,9 +2,12 @@
 
 A lock is a file held with `flock`; a process started with the descriptor goes on holding it, so
 there is no moment in which a run that is under way is not locked. Its holder has it alone; who only
-looks whether there is one shares it for a moment, which a taker waits out. Costs a system call.
+looks whether there is one shares it for a moment, which a taker waits out. Where the file system
+knows no locks, nobody can be told apart from the dead: taking one is an error, and who only looks
+is told that it is held. Costs a system call.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -14,8 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workbench.errors import WorkbenchError
+
 MOMENT = 0.002  # seconds a taker waits for those who only look
 _EXITING = 0x4  # among a process' flags, from the moment it begins to end
+UNKNOWN = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)  # as NFS without lockd says
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -39,8 +45,8 @@ def take(path: Path) -> int | None:
     handle = _above_standard(os.open(path, _FLAGS, 0o644))
     taken = False
     try:
-        while not _locked(handle, fcntl.LOCK_EX):
-            if not _locked(handle, fcntl.LOCK_SH):
+        while not _locked(handle, fcntl.LOCK_EX, path):
+            if not _locked(handle, fcntl.LOCK_SH, path):
                 return None
             fcntl.flock(handle, fcntl.LOCK_UN)
             time.sleep(MOMENT)
@@ -60,7 +66,11 @@ def unheld(path: Path) -> Iterator[bool]:
         yield True
         return
     try:
-        yield _locked(handle, fcntl.LOCK_SH)
+        try:
+            nobody = _locked(handle, fcntl.LOCK_SH, path)
+        except NoLocksError:
+            nobody = False
+        yield nobody
     finally:
         os.close(handle)
 
@@ -77,7 +87,7 @@ def held(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, _FLAGS, 0o644)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _flock(handle, fcntl.LOCK_EX, path)
         yield
     finally:
         os.close(handle)
@@ -101,12 +111,36 @@ def is_dying(process: int) -> bool:
     return killed or facts[0] in "ZXx" or bool(int(facts[6]) & _EXITING)
 
 
-def _locked(handle: int, kind: int) -> bool:
+def _locked(handle: int, kind: int, path: Path) -> bool:
     try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        _flock(handle, kind | fcntl.LOCK_NB, path)
     except BlockingIOError:
         return False
     return True
+
+
+def _flock(handle: int, kind: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, kind)
+    except OSError as error:
+        if error.errno in UNKNOWN:
+            raise NoLocksError(path) from None
+        raise
+
+
+class NoLocksError(WorkbenchError):
+    """The file system knows no locks."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            "this file system does not support file locks, which runs need.",
+            where=str(path.parent),
+            remedy="Name a folder on a local disk in WORKBENCH_RUNS and in WORKBENCH_HOME, or "
+            "mount this one with locks (NFS: with lockd, or version 4).",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NoLocksError, (Path(self.where) / "lock",)
 
 
 def _is_still(path: Path, handle: int) -> bool:

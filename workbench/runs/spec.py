@@ -100,7 +100,10 @@ def read(folder: Path) -> Spec:
     path = unlinked(folder / FILE)
     try:
         content = read_regular(path)
-        parsed_json(content)  # raises where it is too deep to be shown
+        found = parsed_json(content)  # raises where it is too deep to be shown
+        written = found.get("format") if isinstance(found, dict) else None
+        if isinstance(written, int) and written > FORMAT:
+            raise LaterVersionError(path, written)
         return Spec.model_validate_json(content)
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0]
@@ -109,6 +112,22 @@ def read(folder: Path) -> Spec:
             where=str(path),
             remedy="Ask the same question again, or remove the run.",
         ) from None
+
+
+class LaterVersionError(WorkbenchError):
+    """A later version of Workbench wrote this run, whose question this one may misread."""
+
+    def __init__(self, path: Path, written: int) -> None:
+        super().__init__(
+            f"a later version of Workbench made this run (its spec has format {written}, this "
+            f"version reads {FORMAT}).",
+            where=str(path),
+            remedy="Upgrade Workbench here, or name another folder in WORKBENCH_RUNS.",
+        )
+        self.path, self.written = path, written
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LaterVersionError, (self.path, self.written)
 
 
 def plain(settings: BaseModel) -> Mapping[str, Any]:

@@ -11,12 +11,14 @@ judge a foreign origin; it is never asked here. Costs microseconds a request.
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
@@ -35,7 +37,8 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or _is_known(Headers(scope=scope)):
-            await self.app(scope, receive, _unframed(send))
+            with suppress(ClientDisconnect):  # a page that is closed during an upload
+                await self.app(scope, receive, _unframed(send))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
