@@ -38,7 +38,7 @@ def test_what_is_no_error_of_ours_is_found(tmp_path: Path, monkeypatch: pytest.M
         return trial
 
     for error, outcome in (
-        (WorkbenchError("no."), "refused"),
+        (WorkbenchError("no.", remedy="Do another thing."), "refused"),
         (KeyError("x"), "KeyError at"),
         (MemoryError(), "MemoryError at"),
         (SystemExit(3), "SystemExit at"),

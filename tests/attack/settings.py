@@ -170,4 +170,4 @@ def _commanded(arguments: list[str]) -> None:
     if code == 2:
         from workbench.errors import WorkbenchError
 
-        raise WorkbenchError(said.getvalue()[-200:] or "refused")
+        raise WorkbenchError(said.getvalue()[-200:] or "refused", remedy="See above.")

@@ -109,7 +109,9 @@ def _corpus(files: list[File], text: tuple[str, ...], labels: tuple[str, ...]) -
     try:
         receive_corpus(files, text, labels)  # type: ignore[arg-type]
     except FaultyError as error:
-        raise WorkbenchError(f"{error.name}: {error.faults[0].what}") from None
+        raise WorkbenchError(
+            error.faults[0].what, where=error.name, remedy="As the page."
+        ) from None
 
 
 def _checked(before: set[Path], received: Callable[[], None]) -> None:

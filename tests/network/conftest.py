@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import page
+from tests.app.conftest import page, visitor
 from tests.app.test_serving import MINI
 
-__all__ = ["page"]
+__all__ = ["page", "visitor"]
 HERE = Path(__file__).parent
 
 

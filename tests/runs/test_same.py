@@ -189,7 +189,8 @@ def test_a_corpus_that_changes_while_it_is_read_is_not_answered_for(
         "workbench.facts.describe.EXPERIMENT", replace(question.experiment, run=slow)
     )
     run = launch.start(question.spec, opened=lambda asked, told: ((), question.corpora))
-    assert run.status.state == "failed" and "corpus has changed" in run.status.failure.what  # type: ignore[union-attr]
+    assert run.status.state == "failed" and run.status.failure is not None
+    assert "corpus changed while the run read them" in run.status.failure.what
 
 
 def swap_last_byte(path: Path) -> None:

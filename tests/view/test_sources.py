@@ -21,7 +21,7 @@ def test_what_could_not_be_opened_apart_is_not_opened_in_the_app(
     opened: list[str] = []
 
     def refuse(ref: str, question: str, fetch: bool = False) -> None:
-        raise WorkbenchError("it needs too much memory.", where=ref)
+        raise WorkbenchError("it needs too much memory.", where=ref, remedy="Close other programs.")
 
     def load(ref: str, *arguments: object, **options: object) -> None:
         opened.append(ref)
