@@ -59,11 +59,11 @@ def changed_json(draw: random.Random, found: Any, most: int = 3) -> Any:
     for _ in range(draw.randint(1, most)):
         places = list(_places(found))
         if not places:
-            return draw.choice(ODD_VALUES)
+            return _odd(draw)
         holder, key = draw.choice(places)
         match draw.choice(["value", "value", "value", "text", "number", "remove", "name", "nest"]):
             case "value":
-                holder[key] = draw.choice(ODD_VALUES)
+                holder[key] = _odd(draw)
             case "text":
                 holder[key] = draw.choice(ODD_TEXTS)
             case "number" if isinstance(holder[key], int | float):
@@ -77,6 +77,11 @@ def changed_json(draw: random.Random, found: Any, most: int = 3) -> Any:
     return found
 
 
+def _odd(draw: random.Random) -> Any:
+    """A value of its own: a list that cases shared would be changed by one for all after it."""
+    return copy.deepcopy(draw.choice(ODD_VALUES))
+
+
 def json_bytes(draw: random.Random, found: Any) -> bytes:
     """Changed JSON as bytes; now and then the bytes are changed as well, or instead."""
     kind = draw.random()
@@ -84,9 +89,9 @@ def json_bytes(draw: random.Random, found: Any) -> bytes:
     return changed(draw, content) if kind > 0.7 else content
 
 
-def _places(found: Any) -> Any:
-    """Every (container, key) of some JSON."""
-    if isinstance(found, dict | list):
+def _places(found: Any, depth: int = 100) -> Any:
+    """Every (container, key) of some JSON, down to this depth."""
+    if depth and isinstance(found, dict | list):
         for key in list(found) if isinstance(found, dict) else range(len(found)):
             yield found, key
-            yield from _places(found[key])
+            yield from _places(found[key], depth - 1)

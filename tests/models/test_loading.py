@@ -1,12 +1,16 @@
 """From a name to a model: folders, fresh weights, and errors that say what to do."""
 
 import json
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 import workbench as wb
 from tests.models import zoo
@@ -205,3 +209,50 @@ def test_models_are_opened_by_several_threads_at_once(zoo_folder: Folder) -> Non
     with ThreadPoolExecutor(8) as threads:
         opened = threads.map(lambda folder: load(folder, device="cpu").content_hash, 4 * folders)
     assert list(opened) == 4 * alone
+
+
+def _changed(folder: Path, copy: Path, file: str, change: Callable[[Any], None]) -> Path:
+    """A copy of a model's folder with one of its JSON files changed."""
+    shutil.copytree(folder, copy)
+    found = json.loads((copy / file).read_text())
+    change(found)
+    (copy / file).write_text(json.dumps(found))
+    return copy
+
+
+def test_a_piece_without_an_embedding_is_an_error_and_no_look_up(
+    zoo_folder: Folder, tmp_path: Path
+) -> None:
+    """A GPU stops for good at a look-up beyond a table."""
+
+    def renumber(found: Any) -> None:
+        found["model"]["vocab"]["the"] = 50_000
+
+    folder = _changed(zoo_folder("bert"), tmp_path / "bert", "tokenizer.json", renumber)
+    model = load(folder, "cpu")
+    with pytest.raises(WorkbenchError, match="piece 50000, of"):
+        model.encode(encode([Doc(Vocab(), words=["the", "cat"])]))
+
+
+def test_a_vocabulary_numbered_into_the_billions_is_refused(
+    zoo_folder: Folder, tmp_path: Path
+) -> None:
+    """Written down, it makes a table of so many entries."""
+
+    def renumber(found: Any) -> None:
+        found["model"]["vocab"]["the"] = 2**31
+
+    folder = _changed(zoo_folder("bert"), tmp_path / "bert", "tokenizer.json", renumber)
+    with pytest.raises(WorkbenchError, match="number of a piece is 2147483648"):
+        load(folder, "cpu")
+
+
+def test_random_weights_of_a_folder_are_no_larger_than_its_own(
+    zoo_folder: Folder, tmp_path: Path
+) -> None:
+    def widen(found: Any) -> None:
+        found["vocab_size"] = 2**24
+
+    folder = _changed(zoo_folder("bert"), tmp_path / "bert", "config.json", widen)
+    with pytest.raises(WorkbenchError, match="describes a model of"):
+        load(f"{folder}@random", "cpu")

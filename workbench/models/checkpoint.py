@@ -81,6 +81,10 @@ def read_tokenizer(source: str, local: bool) -> PreTrainedTokenizerBase:
     longest = found.model_max_length
     if not isinstance(longest, int | float) or not 1 <= longest < math.inf:
         raise _bad_value("model_max_length", longest, "1 or more", source, "tokenizer_config.json")
+    largest = max(found.get_vocab().values(), default=0)
+    if largest > LONGEST:  # written down, it makes a table of so many
+        told = f"{LONGEST:,} or less"
+        raise _bad_value("the number of a piece", largest, told, source, "tokenizer.json")
     return found
 
 

@@ -102,7 +102,16 @@ class HuggingFace:
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
         chosen = range(len(batch)) if documents is None else documents
-        return tokenize_batch(self.tokenizer, batch, chosen, self.max_pieces or UNLIMITED)
+        found = tokenize_batch(self.tokenizer, batch, chosen, self.max_pieces or UNLIMITED)
+        largest, table = int(found.ids.max()) if found.ids.numel() else 0, self._pieces_known
+        if table is not None and largest >= table:  # looked up on a GPU, it would stop it for good
+            raise self._misfit(f"piece {largest}, of {table} that have an embedding")
+        return found
+
+    @cached_property
+    def _pieces_known(self) -> int | None:
+        """How many pieces have an embedding; None where they are spelt otherwise (CANINE)."""
+        return getattr(self.net.get_input_embeddings(), "num_embeddings", None)
 
     def forward(
         self,
@@ -128,7 +137,7 @@ class HuggingFace:
             self._last_blocks(hidden) as raw,
             _head_reads(self.net, logits),
         ):
-            answer = self._run(texts, hidden, logits is not False)
+            answer = self._answered(texts, hidden, logits is not False)
         found = answer.get("logits", answer.get("prediction_logits"))
         if isinstance(logits, Tensor) and found is not None and found.ndim == 3:
             found = found[logits]  # [chosen, vocabulary]
@@ -196,6 +205,22 @@ class HuggingFace:
         net: Any = self.net
         body: nn.Module = net.get_encoder() if stack == "encoder" else net.get_decoder()
         return body
+
+    def _answered(
+        self, texts: dict[StackName, Pieces], hidden: bool, logits: bool
+    ) -> dict[str, Any]:
+        """What the model makes of the texts, or an error where its files do not fit together."""
+        try:
+            return self._run(texts, hidden, logits)
+        except IndexError as error:
+            raise self._misfit(str(error)) from None
+
+    def _misfit(self, why: str) -> WorkbenchError:
+        return WorkbenchError(
+            f"the tokenizer gives pieces, positions or segments that the model has not: {why}.",
+            where=self.name,
+            remedy="Copy config.json, the weights and the tokenizer from the same checkpoint.",
+        )
 
     def _run(self, texts: dict[StackName, Pieces], hidden: bool, logits: bool) -> dict[str, Any]:
         if not self.two_sided:

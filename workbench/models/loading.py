@@ -79,7 +79,7 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     told = pruned.manifest(Path(source)) if local else None
     if not fresh and local:
         _require_weights(source, pickled)
-    compared = Path(source) if local and not fresh and told is None else None
+    compared = Path(source) if local and told is None else None
     checkpoint.check_size(_built, config, source, compared)
     tokenizer = checkpoint.read_tokenizer(source, local)
     if told is not None:
