@@ -282,7 +282,7 @@ class HuggingFace:
 
     def _shifted(self, pieces: Pieces) -> Pieces:
         """What a decoder reads to predict these pieces: a start symbol, then all but the last."""
-        start = self.net.config.decoder_start_token_id
+        start = getattr(self.net.config, "decoder_start_token_id", None)
         if start is None:
             raise WorkbenchError(
                 "config.json has no decoder_start_token_id, so the decoder cannot be run.",
