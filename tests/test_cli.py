@@ -249,7 +249,7 @@ def test_app_that_is_not_installed_whole_is_a_users_error(
         raise WorkbenchError("the app's files are not there.", remedy="Install it anew.")
 
     monkeypatch.setattr("workbench.places.app_file", absent)
-    assert workbench("app").err == "error: the app's files are not there.\n"
+    assert workbench("app").err == "error: the app's files are not there.\n  Install it anew.\n"
 
 
 def program(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:

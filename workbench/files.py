@@ -92,6 +92,9 @@ def parsed_json(content: bytes | str) -> Any:
         found = json.loads(content)
     except RecursionError:
         raise ValueError(too_deep) from None
+    text = content if isinstance(content, str) else content.decode("utf-8", "replace")
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return found
     level = [found]
     for _ in range(DEEPEST):
         level = [

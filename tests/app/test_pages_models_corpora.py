@@ -154,9 +154,10 @@ def test_conllu_with_three_faults_lists_their_lines() -> None:
     app = _press(
         _uploaded("bad.conllu", good + bad + good + bad + "1\ta\n\n"), "Read and keep them"
     )
-    *faults, remedy = (element.value for element in app.text)
-    assert [fault.split(":")[0] for fault in faults] == ["Line 3", "Line 7", "Line 9"]
-    assert remedy.startswith("Separate columns"), "what to do, once for all of them"
+    told = [element.value for element in app.text]
+    assert [fault.split(":")[0] for fault in told[:3]] == ["Line 3", "Line 7", "Line 9"]
+    tag, columns = told[3:]  # what to do, once for all that are alike
+    assert tag.startswith("Did you mean 'NOUN'?") and columns.startswith("Separate columns")
     assert list(app.dataframe[-1].value["line"]) == [3, 7, 9]
     assert uploads("corpora") == [] and _chosen(app, "Corpus") == "primer:size=200"
 

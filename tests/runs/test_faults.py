@@ -424,6 +424,7 @@ def test_warnings_are_written_down_once(asking: Asking) -> None:
 
 def test_lines_of_events_that_were_torn_are_passed_over(asking: Asking) -> None:
     run = done(asking())
+    await_free(run)  # its last event is written after its status
     whole = len(events.read(run.path)[0])
     with (run.path / events.FILE).open("ab") as file:
         file.write(

@@ -9,7 +9,8 @@ import json
 import os
 import socket
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import Field, asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -152,10 +153,15 @@ def _status(data: Any) -> Status:
     return Status(**facts)
 
 
+@cache
+def _fields(kind: type) -> tuple[Field[Any], ...]:
+    return fields(kind)
+
+
 def _facts(data: Any, kind: type) -> dict[str, Any]:
     """What is known of it, each of its own type."""
     found = {}
-    for item in fields(kind):
+    for item in _fields(kind):
         if item.name not in data:
             continue
         value = data[item.name]
