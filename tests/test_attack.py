@@ -55,11 +55,13 @@ def test_a_case_is_the_same_each_time() -> None:
     assert "--seed 7 --only corpora --case 3 " in fuzz.finding("corpora", 7, 3, "why")
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_finished_and_right() -> None:
     told = kills.attack(0, iter([0]), lambda: False, jobs=("counts",))
     assert not told.findings and told.begun["counts"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(
     not (shutil.which("chromium") or shutil.which("chromium-browser")),

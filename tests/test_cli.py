@@ -283,6 +283,7 @@ def test_output_that_cannot_be_written_is_one_line_and_exit_code_1(
     assert (done.returncode, done.stderr) == (1, said)
 
 
+@pytest.mark.slow
 def test_nobody_there_to_read_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

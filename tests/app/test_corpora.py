@@ -25,6 +25,7 @@ def _arcs(page: Page) -> int:
     return int(picture.evaluate("image => image.naturalWidth"))
 
 
+@pytest.mark.slow
 def test_a_sentence_in_the_address_opens_with_its_arcs(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/corpora?corpus=primer:size%3D200&split=dev&sentence=3")
     assert _arcs(page) > 300

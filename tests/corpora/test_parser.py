@@ -122,6 +122,7 @@ def test_raw_text_read_through_it_has_trees(
     assert "nsubj" in out
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_pipeline(tmp_path: Path) -> None:
     seeds = {"a": 3, "b": 3, "c": 4}
     for name, seed in seeds.items():

@@ -93,7 +93,7 @@ def test_its_code_is_never_run(
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("suffix", ["", "@random"])
+@pytest.mark.parametrize("suffix", ["", pytest.param("@random", marks=pytest.mark.slow)])
 def test_nor_from_the_command_line_where_everything_is_answered_yes(
     suffix: str, hostile: Path, tmp_path: Path
 ) -> None:

@@ -175,7 +175,11 @@ def with_map(_: str) -> go.Figure:
     [
         (with_title, HOSTILE["end"]),
         pytest.param(with_title, HOSTILE["markup"], marks=pytest.mark.slow),
-        (with_title, "<a href='http://evil.example/'>x</a><img src='http://evil.example/i'>"),
+        pytest.param(
+            with_title,
+            "<a href='http://evil.example/'>x</a><img src='http://evil.example/i'>",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(with_picture, "http://evil.example/i.png", marks=pytest.mark.slow),
         (with_picture, "data:image/svg+xml,<svg onload='alert(1)'/>"),
         (with_map, ""),

@@ -91,7 +91,7 @@ def seconds_alone(undisturbed: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("times", [12, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [8, pytest.param(300, marks=pytest.mark.slow)])
 def test_the_worker_killed(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
@@ -126,7 +126,7 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     assert contents(done(asked)) == right
 
 
-@pytest.mark.parametrize("times", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_who_asks_killed_while_starting(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
@@ -155,7 +155,7 @@ def test_who_asks_killed_while_starting(
     assert not watched.wrong
 
 
-@pytest.mark.parametrize("times", [4, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_command_line_killed(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:

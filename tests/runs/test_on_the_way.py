@@ -24,7 +24,7 @@ def parts_of(run: Run) -> list[Run]:
     return [other for other, now in all_runs() if now.part_of == run.name]
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("beside", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_each_is_a_run_that_is_never_computed_twice(beside: bool) -> None:
     alone = done(ask("steps", settings={"steps": 2}, seed=1).spec)
     run = done(question(times=3, beside=beside))
@@ -40,7 +40,7 @@ def test_each_is_a_run_that_is_never_computed_twice(beside: bool) -> None:
     assert len(parts_of(larger)) == 1
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_one_that_fails_is_named_and_the_others_are_kept(beside: bool) -> None:
     run = finished(launch.start(question(mood="raises", beside=beside)))
     failure = run.status.failure
@@ -82,7 +82,7 @@ def test_cancelling_a_part_alone_says_which_one_is_missing() -> None:
     assert failure and part.name in failure.where and "cancelled" in failure.what
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_one_that_somebody_else_cancels_is_begun_anew(beside: bool) -> None:
     own = launch.start(ask("steps", settings={"steps": 3, "halt": 1}, seed=0).spec, share=True)
     wait_until(lambda: own.status.state == "running")

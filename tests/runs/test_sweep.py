@@ -69,6 +69,7 @@ def test_cancelling_a_sweep_ends_its_parts_and_no_other_run() -> None:
     cancel(own)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_still_ends_its_parts_when_cancelled() -> None:
     run = swept({"mood": "deaf"}, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
@@ -90,6 +91,7 @@ def test_a_sweep_that_died_goes_on_when_asked_again() -> None:
         assert len(steps) == 20
 
 
+@pytest.mark.slow
 def test_a_part_shared_with_a_sweep_that_is_cancelled_is_begun_again() -> None:
     """The other sweep is not robbed of its answer."""
     one = swept({"steps": 60, "pause": 0.03}, seed=["0"])

@@ -19,7 +19,12 @@ from workbench.transfer.rewinding import head_for, rewound
 
 @pytest.mark.parametrize(
     ("name", "layer"),
-    [("bert", 2), pytest.param("gpt", 4, marks=pytest.mark.slow), ("elmo", 1), ("t5", 0)],
+    [
+        ("bert", 2),
+        pytest.param("gpt", 4, marks=pytest.mark.slow),
+        ("elmo", 1),
+        pytest.param("t5", 0, marks=pytest.mark.slow),
+    ],
 )
 def test_only_the_layer_that_was_changed_brings_the_score_back(
     name: str, layer: int, tmp_path: Path

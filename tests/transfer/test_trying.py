@@ -16,6 +16,7 @@ from workbench.experiment import EXPERIMENTS, Inputs
 from workbench.models.words import WordModel
 from workbench.transfer.trying import Thought, asked_of, pair_of, thought
 
+BY_DAY = ("entities", "questions")  # tags, and spans of a second text
 KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos")
 
 
@@ -41,7 +42,14 @@ def tried(folder: Path, doc: Doc) -> Thought:
 
 
 @pytest.mark.parametrize(
-    ("name", "method"), [*((name, "frozen") for name in KINDS), ("entailment", "fine-tuned")]
+    ("name", "method"),
+    [
+        *(
+            pytest.param(name, "frozen", marks=() if name in BY_DAY else pytest.mark.slow)
+            for name in KINDS
+        ),
+        ("entailment", "fine-tuned"),
+    ],
 )
 def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Path) -> None:
     of_words = name in ("entities", "pos")
