@@ -256,3 +256,13 @@ def test_random_weights_of_a_folder_are_no_larger_than_its_own(
     folder = _changed(zoo_folder("bert"), tmp_path / "bert", "config.json", widen)
     with pytest.raises(WorkbenchError, match="describes a model of"):
         load(f"{folder}@random", "cpu")
+
+
+def test_a_decoder_without_a_start_symbol_is_an_error(zoo_folder: Folder, tmp_path: Path) -> None:
+    folder = _changed(
+        zoo_folder("t5"), tmp_path / "t5", "config.json", lambda f: f.pop("decoder_start_token_id")
+    )
+    model = load(folder, "cpu")
+    text = model.encode(encode([Doc(Vocab(), words=["the", "cat"])]))
+    with pytest.raises(WorkbenchError, match="no decoder_start_token_id"):
+        model.forward(text)

@@ -3,17 +3,20 @@
 The first time a model's files are met, the model is opened once; after that the files' own bytes
 tell, so the same question is answered without importing torch. What is kept is keyed by content
 (bytes, seed of random weights, version of transformers), never by name; a run trusts it no further
-than to find its name. Costs one reading of the files.
+than to find its name. Costs one reading of the files; a large file is read again only when its
+inode, size or times have changed.
 """
 
 import hashlib
 import json
+import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from workbench import places
 from workbench.errors import WorkbenchError
@@ -21,6 +24,8 @@ from workbench.files import open_regular, parsed_json, read_regular, written_who
 from workbench.models.references import RANDOM, folder_of
 
 FORMAT = 1
+LARGE = 64 << 20  # bytes of a file whose hash is kept
+SETTLED = 2.0  # seconds since its last change, after which a file's times tell of another
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
 
 
@@ -74,11 +79,32 @@ def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
     try:
         files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
         for path in files:
-            with open_regular(path) as file:
-                facts.append([path.name, hashlib.file_digest(file, "sha256").hexdigest()])
+            facts.append([path.name, _hash_of(path)])
     except (OSError, ValueError, RuntimeError):
         return ""  # opening it will say what is wrong
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest() if files else ""
+
+
+def _hash_of(path: Path) -> str:
+    """A file's SHA-256; that of a large file is kept as long as nobody touches the file."""
+    with open_regular(path) as file:
+        before = _touched(file)
+        if before[2] < LARGE:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        name = hashlib.sha256(json.dumps([str(path.resolve()), before]).encode()).hexdigest()
+        place = places.home() / "known" / "hashes" / name
+        with suppress(OSError, ValueError):
+            return bytes.fromhex(read_regular(place).decode()).hex()
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+        if _touched(file) == before and time.time_ns() - before[4] > SETTLED * 1e9:
+            with suppress(WorkbenchError), written_whole(place) as draft:
+                draft.write_text(found)
+        return found
+
+
+def _touched(file: IO[bytes]) -> tuple[int, ...]:
+    about = os.fstat(file.fileno())
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def files_of(source: str) -> Iterator[Path]:

@@ -1,0 +1,76 @@
+"""A model's files are known by their bytes; large ones are read again only when they were touched."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench.runs import known
+from workbench.runs.known import files_hash
+
+MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model whose weights count as large, and were written long ago."""
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(known, "LARGE", 1 << 10)
+    monkeypatch.setattr(known, "SETTLED", -1.0)
+    shutil.copytree(MINI, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def _read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of files as they are hashed."""
+    sizes, digest = [], known.hashlib.file_digest
+
+    def watched(file: object, name: str) -> object:
+        sizes.append(os.fstat(file.fileno()).st_size)  # type: ignore[attr-defined]
+        return digest(file, name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(known.hashlib, "file_digest", watched)
+    return sizes
+
+
+def test_a_large_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = _read(monkeypatch)
+    first = files_hash(str(folder))
+    assert max(sizes) > 1 << 10
+    sizes.clear()
+    assert files_hash(str(folder)) == first
+    assert max(sizes, default=0) < 1 << 10
+
+
+@pytest.mark.parametrize("times_stay", [False, True])
+def test_one_changed_byte_is_noticed_whatever_its_time_says(folder: Path, times_stay: bool) -> None:
+    first, weights = files_hash(str(folder)), folder / "model.safetensors"
+    about = weights.stat()
+    with weights.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    if times_stay:
+        os.utime(weights, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert files_hash(str(folder)) != first
+
+
+def test_what_was_just_written_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writes within one tick of a clock leave the same time."""
+    monkeypatch.setattr(known, "SETTLED", 3_600.0)
+    files_hash(str(folder))
+    sizes = _read(monkeypatch)
+    files_hash(str(folder))
+    assert max(sizes) > 1 << 10
+
+
+def test_a_kept_hash_that_is_damaged_is_not_used(folder: Path) -> None:
+    first = files_hash(str(folder))
+    kept = list((Path(os.environ["WORKBENCH_HOME"]) / "known" / "hashes").iterdir())
+    assert kept
+    for path in kept:
+        path.write_text("nonsense")
+    assert files_hash(str(folder)) == first
