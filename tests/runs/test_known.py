@@ -1,4 +1,4 @@
-"""A model's files are known by their bytes; large ones are read again only when they were touched."""
+"""A model is known by its files; a large one is read again only when it was touched."""
 
 import os
 import shutil
