@@ -141,6 +141,7 @@ def test_no_foreign_origin_makes_the_app_ask_another_machine(app_url: str, place
     assert noted(place) == ""
 
 
+@pytest.mark.slow
 def test_no_page_does_where_a_model_is_opened(app_url: str, page: Page, place: Path) -> None:
     look_at(("attention",), app_url, page, place)
 

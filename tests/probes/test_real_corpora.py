@@ -28,6 +28,7 @@ def data() -> Path:
 CHEAP = ("proto-roles",)  # the others are as cheap to read elsewhere, and take longer to probe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [case if case in CHEAP else pytest.param(case, marks=pytest.mark.slow) for case in CASES],

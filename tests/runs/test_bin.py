@@ -96,7 +96,16 @@ def test_killed_in_between(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", ["", "..", "../x.1700000000000", "x", "x.1", "x/y.1700000000000", "x.1٣00000000000"]
+    "entry",
+    [
+        "",
+        "../x.1700000000000",
+        "x.1٣00000000000",
+        *(
+            pytest.param(entry, marks=pytest.mark.slow)
+            for entry in ("..", "x", "x.1", "x/y.1700000000000")
+        ),
+    ],
 )
 def test_what_can_be_no_entry(entry: str, run: Run) -> None:
     with pytest.raises(WorkbenchError, match="can be no name"):

@@ -27,6 +27,7 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield
 
 
+@pytest.mark.slow
 def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
     asking = Asking()
     models = [wb.load("mini:bert"), wb.load("mini:elmo")]

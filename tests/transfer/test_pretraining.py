@@ -113,6 +113,7 @@ def test_values_are_those_of_the_cells(found: Run) -> None:
         assert row["value"] == pytest.approx(own["value"].mean())
 
 
+@pytest.mark.slow
 def test_sizes_and_pretrainings_are_means_and_differences(found: Run) -> None:
     settings = {"arms": ["ltr"], "size": ["tiny", "mini"], "pretrainings": [0, 1], "seeds": [0, 1]}
     settings |= {"tasks": ["pos"], "pieces": 24}

@@ -22,7 +22,7 @@ from workbench.transfer.rewinding import head_for, rewound
     [
         ("bert", 2),
         pytest.param("gpt", 4, marks=pytest.mark.slow),
-        ("elmo", 1),
+        pytest.param("elmo", 1, marks=pytest.mark.slow),
         pytest.param("t5", 0, marks=pytest.mark.slow),
     ],
 )
