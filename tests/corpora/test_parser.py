@@ -293,3 +293,13 @@ def test_a_pipeline_is_known_by_what_it_holds(
     assert known(moved) == before
     spacy.blank("en").to_disk(there)
     assert known(there) != before
+
+
+def test_a_folder_that_is_no_pipeline_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """`pipeline=/` would hash every file of the machine."""
+    (tmp_path / "text.txt").write_text("A cat sleeps.")
+    (tmp_path / "folder").mkdir()
+    from workbench.corpora.identity import content_hash
+
+    with pytest.raises(WorkbenchError, match="holds no spaCy pipeline"):
+        content_hash(read(tmp_path / "text.txt", pipeline=str(tmp_path / "folder")))

@@ -15,6 +15,7 @@ from spacy.util import get_installed_models, get_package_version
 from workbench.corpora.corpus import Corpus, Origin
 from workbench.corpora.jiant import layer_of
 from workbench.corpora.show import as_data
+from workbench.errors import WorkbenchError
 from workbench.files import open_regular
 from workbench.lines import COMPRESSED, stem, unreadable
 
@@ -81,8 +82,19 @@ def _pipeline(name: str | None) -> str | None:
     folder = None if name is None else Path(name)
     if folder is None or not folder.is_dir():
         return name
+    if not (folder / "meta.json").is_file():  # else any folder, such as /, would be read whole
+        raise WorkbenchError(
+            "this folder holds no spaCy pipeline.",
+            where=str(folder),
+            remedy="Name a folder with a meta.json, as spaCy's to_disk or workbench corpora "
+            "train-parser leaves it.",
+        )
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    try:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    for path in files:
         digest.update(f"{path.relative_to(folder).as_posix()} {_file_hash(path)}\n".encode())
     return digest.hexdigest()
 
