@@ -1,6 +1,7 @@
 """A file of a finished run that is gone or changed is said wherever the run is looked at."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_a_whole_run_is_found_whole(run: Run, workbench: Command) -> None:
     assert {"bytes", "sha256"} == set(kept[LENGTHS])
     assert set(kept) == {p.relative_to(run.path).as_posix() for p in run.path.glob("*s/*")}
     answer = workbench("runs", "verify")
-    assert answer.code == 0 and answer.out == "1 runs checked, 0 damaged.\n"
+    assert answer.code == 0 and answer.out == "1 run checked, 0 damaged.\n"
     assert json.loads(workbench("runs", "verify", run.name, "--json").out) == {
         "checked": 1,
         "damaged": {},
@@ -61,11 +62,24 @@ def test_a_table_that_is_gone_is_said_everywhere_and_computed_again(
     assert exported.code == 2 and "the table 'lengths' of this run is missing" in exported.err
     assert remedy in exported.err
     wrong = workbench("runs", "verify")
-    assert wrong.code == 1 and f"{LENGTHS} is missing" in wrong.out
+    assert wrong.code == 1 and f"{LENGTHS} is missing" in wrong.out and remedy in wrong.out
+    assert "done, incomplete" in shown
     assert workbench("runs", "resume", run.name).code == 0
     assert (run.path / LENGTHS).read_bytes() == before
     assert workbench("runs", "verify").code == 0
     assert again(run).missing == [] and not any("missing" in c.text for c in again(run).caveats)
+
+
+def test_a_pipe_in_place_of_a_table_is_a_table_that_is_gone(
+    run: Run, workbench: Command, tmp_path: Path
+) -> None:
+    (run.path / LENGTHS).unlink()
+    os.mkfifo(run.path / LENGTHS)
+    shown = workbench("runs", "show", run.name)
+    assert shown.code == 0 and f"A file is missing from this run: {LENGTHS}." in " ".join(
+        shown.out.split()
+    )
+    assert workbench("report", run.name, "--out", tmp_path / "report.html").code == 0
 
 
 def test_one_changed_byte_is_found_by_verify_alone(run: Run, workbench: Command) -> None:

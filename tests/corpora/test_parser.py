@@ -297,9 +297,8 @@ def test_a_pipeline_is_known_by_what_it_holds(
 
 def test_a_folder_that_is_no_pipeline_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """`pipeline=/` would hash every file of the machine."""
-    (tmp_path / "text.txt").write_text("A cat sleeps.")
-    (tmp_path / "folder").mkdir()
-    from workbench.corpora.identity import content_hash
+    from workbench.corpora.identity import _pipeline
 
+    (tmp_path / "large").write_bytes(b"0")
     with pytest.raises(WorkbenchError, match="holds no spaCy pipeline"):
-        content_hash(read(tmp_path / "text.txt", pipeline=str(tmp_path / "folder")))
+        _pipeline(str(tmp_path))

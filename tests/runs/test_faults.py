@@ -77,6 +77,19 @@ def test_a_disk_with_no_room_at_all_is_said_before_anything_starts(
     done(asking())
 
 
+@needs_root
+def test_a_disk_with_room_for_a_question_alone_is_named(asking: Asking, small_disk: Path) -> None:
+    """The run's process can write neither a log nor why it ended."""
+    with (small_disk / "filler").open("wb", 0) as file, pytest.raises(OSError, match="No space"):
+        while True:
+            file.write(b"0" * 4096)
+    os.truncate(small_disk / "filler", (small_disk / "filler").stat().st_size - 12_288)
+    run = finished(start(asking(rows=4_000)))
+    failure = run.status.failure
+    assert run.status.state == "failed" and failure
+    assert f"The disk at {small_disk} has" in failure.what
+
+
 def test_a_file_that_cannot_grow_is_a_failure_that_says_so(asking: Asking) -> None:
     """The same without a disk of one's own: no file of the worker may pass 40 kB."""
     asked = asking(rows=4_000)

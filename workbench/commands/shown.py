@@ -125,7 +125,7 @@ def run_list(found: Sequence[tuple["Run", Status]], most: int, json: bool) -> No
     rows = [
         (
             run.name,
-            f"{now.state}, incomplete" if _is_incomplete(run, now) else now.state,
+            _standing(run, now),
             ", ".join(now.models),
             ", ".join(now.corpora),
             now.created[:16].replace("T", " "),
@@ -136,6 +136,10 @@ def run_list(found: Sequence[tuple["Run", Status]], most: int, json: bool) -> No
     terminal.table(
         f"Runs{more}", ("run", "status", "models", "corpora", "asked (UTC)", "took"), rows
     )
+
+
+def _standing(run: "Run", now: Status) -> str:
+    return f"{now.state}, incomplete" if _is_incomplete(run, now) else now.state
 
 
 def _is_incomplete(run: "Run", now: Status) -> bool:
@@ -172,7 +176,7 @@ def run(found: "Run", json: bool) -> None:
         return
     rows = [
         ("run", found.name),
-        ("status", now.state),
+        ("status", _standing(found, now)),
         ("experiment", asked.experiment),
         ("models", ", ".join(f"{m.name} ({m.hash[:12]}, {m.precision})" for m in asked.models)),
         ("corpora", ", ".join(f"{c.name} ({c.hash[:12]})" for c in asked.corpora)),
@@ -201,14 +205,19 @@ def run(found: "Run", json: bool) -> None:
 
 def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
     """What is wrong with each run; exit code 1 where anything is."""
+    from workbench.runs.results import computed_again
+
     wrong = {name: list(found) for name, found in damage.items() if found}
     if json:
         terminal.print_json({"checked": len(damage), "damaged": wrong})
     else:
         for name, found in wrong.items():
             print(f"{name}:", *found, sep="\n    ")
-            print(f"    Run: workbench runs rm {name} --yes, then ask again.")
-        print(f"{len(damage):,} runs checked, {len(wrong):,} damaged.")
+            gone = all(what.endswith(" is missing") for what in found)
+            anew = f"Run: workbench runs rm {name} --yes, then ask again."
+            print(f"    {computed_again(name) if gone else anew}")
+        runs = "run" if len(damage) == 1 else "runs"
+        print(f"{len(damage):,} {runs} checked, {len(wrong):,} damaged.")
     if wrong:
         raise SystemExit(1)
 

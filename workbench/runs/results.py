@@ -138,7 +138,8 @@ class _Files(Mapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         found = self.folder.glob(f"*{self.ending}") if self.folder.is_dir() else ()
-        names = (path.name.removesuffix(self.ending) for path in found if not path.is_symlink())
+        regular = (path for path in found if path.is_file() and not path.is_symlink())
+        names = (path.name.removesuffix(self.ending) for path in regular)
         return iter(sorted((n for n in names if is_name(n)), key=self._place))
 
     def __len__(self) -> int:

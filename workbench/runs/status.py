@@ -5,6 +5,7 @@ writes it down, with the last lines of its log. Costs one small file, and for a 
 at its lock.
 """
 
+import errno
 import json
 import os
 import socket
@@ -15,7 +16,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from workbench.errors import WorkbenchError
-from workbench.files import open_regular, parsed_json, read_regular, written_whole
+from workbench.files import (
+    open_regular,
+    parsed_json,
+    read_regular,
+    unwritable,
+    written_whole,
+)
 from workbench.runs import events, locks
 from workbench.runs.names import unlinked
 
@@ -128,6 +135,11 @@ def _death(folder: Path, found: Status | None) -> Failure:
     else:
         what = "it was never started"
     remedy = "Run it again: what it had saved is used."
+    with suppress(OSError):
+        disk = os.statvfs(folder)
+        if disk.f_blocks and not disk.f_bavail:  # then it could say nothing, nor save
+            full = unwritable(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), remedy)
+            return Failure(full.what, full.where, full.remedy, "died", log_lines(folder))
     return Failure(f"{what}.", remedy=remedy, kind="died", lines=log_lines(folder))
 
 
