@@ -1,7 +1,5 @@
 """What matters on a GPU alone, where it can be shown without one: order, streams, arithmetic."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +10,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from probes.bank import _together
+from tests.engine.card import CUDA, card
 from tests.models.test_elmo import FORMS, SENTENCES
 from workbench.engine import passes
 from workbench.engine.pieces import NO_WORD, Pieces
@@ -30,37 +29,25 @@ def _text(rows: list[list[int]]) -> Pieces:
     return Pieces(words * 0, there, words, words == NO_WORD, None, counts, one, one)
 
 
-class _Elsewhere(Tensor):
-    """A tensor on the CPU that says it is on a GPU, and refuses what adds up in any order there."""
-
-    @property
-    def device(self) -> Any:
-        return SimpleNamespace(type="cuda")
-
-    @classmethod
-    def __torch_function__(
-        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(function, "__name__", "")
-        assert not name.startswith(("scatter_add", "index_add", "scatter_reduce")), name
-        return super().__torch_function__(function, types, args, kwargs or {})
-
-
-def test_means_of_words_add_up_in_one_order() -> None:
+def test_means_of_words_add_up_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's `scatter_add_` adds in any order, so that a store would not be the same twice."""
     text = _text([[-1, 0, 0, 1, 3, -1], [0, 1, 1, 1, 2, 2]])
     states = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
     expected, there = by_word(states, text, "mean")
-    place = torch.device("cpu")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("zeros", "arange"):
-            made = getattr(torch, name)
-            patch.setattr(
-                torch, name, lambda *a, _made=made, **k: _made(*a, **{**k, "device": place})
-            )
-        found, owned = by_word(states.as_subclass(_Elsewhere), text, "mean")
-    assert torch.allclose(found.as_subclass(Tensor), expected, atol=1e-6)
-    assert torch.equal(owned.as_subclass(Tensor), there)
+    added: list[list[float]] = []
+    add = Tensor.scatter_add_
+
+    def watched(to: Tensor, dim: int, index: Tensor, values: Tensor) -> Tensor:
+        added.append(values.detach().flatten().tolist())
+        return add(to, dim, index, values)
+
+    monkeypatch.setattr(Tensor, "scatter_add_", watched)
+    with card():
+        found, owned = by_word(states.to(CUDA), text.to(CUDA), "mean")
+        assert found.device == owned.device == CUDA
+        assert torch.allclose(found.cpu(), expected, atol=1e-6)
+        assert torch.equal(owned.cpu(), there)
+    assert all(value == 1 for values in added for value in values), "in any order the same"
 
 
 def test_a_batch_copied_on_another_stream_is_kept_for_the_one_that_reads_it(
@@ -70,22 +57,20 @@ def test_a_batch_copied_on_another_stream_is_kept_for_the_one_that_reads_it(
     told: list[tuple[str, object]] = []
     reads = SimpleNamespace(wait_stream=lambda other: told.append(("waits", other)))
     copies = object()
-
-    @contextmanager
-    def on(stream: object) -> Iterator[None]:
-        yield
-
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: copies)
-    monkeypatch.setattr(torch.cuda, "stream", on)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: reads)
-    monkeypatch.setattr(Tensor, "record_stream", lambda self, by: told.append(("kept", by)))
-    monkeypatch.setattr(Pieces, "pin", lambda self: self)
-    monkeypatch.setattr(Pieces, "to", lambda self, device: self)
-    model: Any = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    model: Any = SimpleNamespace(device=CUDA)
     batches = [_text([[0, 1]]), _text([[0, 0, 1]])]
-    assert list(passes._ahead(model, batches)) == batches
+    with card() as here:
+        monkeypatch.setattr(torch.cuda, "Stream", lambda device: copies)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: reads)
+        monkeypatch.setattr(Tensor, "record_stream", lambda self, by: told.append(("kept", by)))
+        found = list(passes._ahead(model, batches))
+        assert [text.ids.device for text in found] == [CUDA, CUDA]
+        assert [text.words.tolist() for text in found] == [[[0, 1]], [[0, 0, 1]]]
+        assert {name.split()[0] for name in here.waits} == {"tolist"}, (
+            "pinned memory is copied meanwhile"
+        )
     assert told.count(("waits", copies)) == 2
-    assert told.count(("kept", reads)) == 2 * 7  # every tensor of both
+    assert told.count(("kept", reads)) == 2 * 4  # every tensor that a model reads, of both
     assert [what for what, _ in told[:2]] == ["waits", "kept"]
 
 

@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import Tensor
+from transformers import AutoConfig, AutoTokenizer
 
 import workbench as wb
 from tests.models import zoo
 from tests.models.test_attention import INTERFACE, adapter, pieces
 from tests.models.test_elmo import FORMS, SENTENCES
+from tests.models.test_logits import HEADED
 from workbench.corpora import encode
+from workbench.corpora import read as read_corpus
 from workbench.engine.taps import View
 from workbench.models.aims import aim_of
 from workbench.models.classifier import classifier
@@ -26,6 +30,7 @@ from workbench.models.fresh import fresh
 from workbench.models.huggingface import HuggingFace
 from workbench.models.learning import Plan, learn
 from workbench.models.loading import load
+from workbench.models.precision import placed
 from workbench.models.pruned import save
 from workbench.models.removal import units, without
 
@@ -173,3 +178,27 @@ def test_a_fine_tuning_in_bf16_adds_up_small_steps() -> None:
 
 def _flat(model: HuggingFace) -> Tensor:
     return torch.cat([w.detach().double().flatten() for w in model.net.parameters()])
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "llama"])
+def test_logits_of_half_weights_are_not_rounded(name: str, zoo_folder: Folder) -> None:
+    """Rounded to bf16, the two likeliest pieces often have the same logit, and the first wins."""
+    kind = getattr(transformers, HEADED[name])
+    torch.manual_seed(0)
+    net = kind(AutoConfig.from_pretrained(zoo_folder(name)))
+    tokenizer = AutoTokenizer.from_pretrained(zoo_folder(name))
+    model = HuggingFace(placed(net, torch.device("cpu"), torch.bfloat16), tokenizer, name)
+    head = net.get_output_embeddings()
+    read: list[Tensor] = []
+    hook = head.register_forward_pre_hook(lambda module, args: read.append(args[0]))
+    text = model.encode(encode(read_corpus("primer:size=20").docs("train")))
+    with torch.no_grad():
+        logits = model.forward(text, logits=text.mask).logits
+    hook.remove()
+    assert logits is not None and logits.dtype == torch.float32
+    exact = read[0].double() @ head.weight.double().T
+    if head.bias is not None:
+        exact = exact + head.bias.double()
+    made = exact if exact.ndim == 2 else exact[text.mask]
+    torch.testing.assert_close(logits.double(), made, atol=1e-5, rtol=1e-5)
+    assert "forward" not in head.__dict__

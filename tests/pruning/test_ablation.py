@@ -141,7 +141,8 @@ def test_another_text_is_never_the_own_and_the_same_again(mini: Mini) -> None:
     pool = others(asked.model, asked.aim, asked.questions, 3)
     site = asked.model.sites[1]
     text = asked.questions[0].text
-    one, again = pool.at(site, asked.questions[0]), pool.at(site, asked.questions[0])
+    index = pool.index(site, asked.questions[0])
+    one, again = pool.at(site, index), pool.at(site, pool.index(site, asked.questions[0]))
     assert torch.equal(one, again)
     assert one.shape == (*text.ids.shape, site.heads, one.shape[-1])
     kept = pool.texts[site]

@@ -1,28 +1,35 @@
 """A forward pass over a whole corpus: batches of like length, copies ahead of need, no surprises.
 
 Documents are sorted by length, longest first, and cut into batches of at most so many pieces,
-padding included; on a GPU the next batch is tokenised and copied while the present one is computed.
-Where memory does not suffice, the batch is halved and the pass goes on with smaller ones. What
-comes of each batch is handed to a function or left in taps; nothing of the corpus is held, so
-memory does not grow with its length.
+padding included; on a GPU batches are filled, and the next ones are tokenised and copied while the
+present one is computed. Where memory does not suffice, for the model or for what is made of its
+output, the batch is halved and the pass goes on with smaller ones (`halving`). What comes of each
+batch is handed to a function or left in taps; nothing of the corpus is held, so memory does not
+grow with its length.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from workbench.engine.batch import Batch
+from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model, Output
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Tap
 from workbench.errors import WorkbenchError
 
-CHUNK = 512  # documents tokenised at a time
-ALIKE = 0.75  # documents shorter than this share of a batch's longest wait for the next
+CHUNK = 512  # documents tokenised at a time, or as many as make `AHEAD` batches
+AHEAD = 4
+BYTES = 3  # of text a piece, or more: subwords are longer
+ALIKE = 0.75  # documents shorter than this share of a batch's longest wait for the next; on a GPU,
+# which computes padding sooner than it begins another batch, they do not
 PIECES = {"cpu": 2_048, "cuda": 32_768}  # in a batch
 
 
@@ -51,19 +58,6 @@ class Report:
     precision: str = ""
 
 
-@dataclass
-class Limit:
-    """The most pieces in a batch; it sinks where memory does not suffice."""
-
-    pieces: int
-    halvings: int = 0
-
-    def halve(self, failed: int) -> None:
-        """A batch of so many pieces was too large."""
-        self.halvings += 1
-        self.pieces = max(1, min(self.pieces, failed // 2))
-
-
 def run_over(
     model: Model,
     batch: Batch,
@@ -77,7 +71,9 @@ def run_over(
 ) -> Report:
     """Send every document through the model once; `use` sees each batch, `order` says which it is.
 
-    `pieces` is the most in a batch, padding included; gradients are not kept.
+    `pieces` is the most in a batch, padding included; gradients are not kept. Where memory does not
+    suffice for `use`, its batch comes again in halves, after the taps have seen all of it: what
+    `use` adds up it adds last, and taps beside it keep what they see for it, and add up nothing.
     """
     taps = list(taps)
     report = Report(device=str(model.device), precision=model.precision)
@@ -85,18 +81,22 @@ def run_over(
     if limit.pieces < 1:
         raise WorkbenchError(f"a batch of {pieces} pieces is none.", remedy="Give 1 or more.")
     sizes = np.diff(batch.text_offsets)  # bytes, [documents]
-    started, done = time.perf_counter(), 0
+    started, documents, done = time.perf_counter(), 0, 0
+
+    def run(text: Pieces) -> None:
+        output = model.forward(text, taps=taps, hidden=hidden, logits=logits)
+        if use is not None:
+            use(text, output)
+
     with torch.no_grad():
-        for text in _ahead(model, _batches(model, batch, limit)):
-            for part, output in _forward(model, text, taps, hidden, logits, limit):
-                if use is not None:
-                    use(part, output)
-            _count(report, text)
-            done += int(sizes[text.order.cpu().numpy()].sum())
+        for text in _ahead(model, _counted(_batches(model, batch, limit), report)):
+            for part, _ in in_halves(run, text, limit):
+                documents += len(part)
+                done += int(sizes[part.order.numpy()].sum())
             if progress is not None:
                 elapsed = time.perf_counter() - started
                 left = elapsed * (int(sizes.sum()) - done) / max(done, 1)
-                progress(Progress(report.documents, len(batch), left))
+                progress(Progress(documents, len(batch), left))
     report.halvings = limit.halvings
     report.seconds = time.perf_counter() - started
     return report
@@ -104,18 +104,30 @@ def run_over(
 
 def _batches(model: Model, batch: Batch, limit: Limit) -> Iterator[Pieces]:
     """Tokenised batches, longest documents first, the next chunk made while this one is used."""
-    by_length = np.argsort(-np.diff(batch.text_offsets), kind="stable")
-    chunks = [by_length[i : i + CHUNK].tolist() for i in range(0, len(by_length), CHUNK)]
+    fills = model.device.type == "cuda"
     with ThreadPoolExecutor(max_workers=1) as worker:
-        waiting = [worker.submit(model.encode, batch, chunk) for chunk in chunks[:1]]
-        for following in [*chunks[1:], None] if chunks else ():
+        least = AHEAD * BYTES * limit.pieces if fills else 0
+        chunks = iter(_chunks(np.diff(batch.text_offsets), least))
+        waiting = [worker.submit(model.encode, batch, chunk) for chunk in islice(chunks, 1)]
+        while waiting:
             encoded = waiting.pop().result()
-            if following is not None:
-                waiting.append(worker.submit(model.encode, batch, following))
-            yield from _cut(encoded, limit)
+            waiting += [worker.submit(model.encode, batch, chunk) for chunk in islice(chunks, 1)]
+            yield from _cut(encoded, limit, fills)
 
 
-def _cut(encoded: Pieces, limit: Limit) -> Iterator[Pieces]:
+def _chunks(sizes: NDArray[np.int64], least: int) -> Iterator[list[int]]:
+    """Documents to tokenise at a time, longest first, of so many bytes.  # sizes: [documents]"""
+    order = np.argsort(-sizes, kind="stable")
+    whole = sizes[order].cumsum()  # bytes up to each
+    start = 0
+    while start < len(order):
+        before = int(whole[start - 1]) if start else 0
+        end = max(start + CHUNK, int(np.searchsorted(whole, before + least)) + 1)
+        yield order[start:end].tolist()
+        start = end
+
+
+def _cut(encoded: Pieces, limit: Limit, fills: bool) -> Iterator[Pieces]:
     """One chunk as batches within the limit, which may sink while they are used."""
     lengths = encoded.mask.sum(1)  # [documents]
     order = torch.argsort(lengths, descending=True, stable=True)
@@ -124,27 +136,27 @@ def _cut(encoded: Pieces, limit: Limit) -> Iterator[Pieces]:
         width = max(int(lengths[order[start]]), 1)
         rows = order[start : start + max(1, limit.pieces // width)]
         worth = max(1, limit.pieces // (4 * width))  # a batch this large need take no short ones
-        alike = int((lengths[rows] >= ALIKE * width).sum())
+        alike = len(rows) if fills else int((lengths[rows] >= ALIKE * width).sum())
         rows = rows[: max(worth, alike)]
-        yield narrowed(encoded.take(rows), width)
+        yield encoded.take(rows).narrowed(width)
         start += len(rows)
 
 
-def narrowed(text: Pieces, width: int) -> Pieces:
-    """The same rows with padding beyond `width` taken off."""
-    return replace(
-        text,
-        ids=text.ids[:, :width],
-        mask=text.mask[:, :width],
-        words=text.words[:, :width],
-        special=text.special[:, :width],
-        segments=None if text.segments is None else text.segments[:, :width],
-        unseen=None if text.unseen is None else text.unseen[:, :width],
-    )
+def _counted(batches: Iterable[Pieces], report: Report) -> Iterator[Pieces]:
+    """The same batches, counted while they are on the host."""
+    for text in batches:
+        real = int(text.mask.sum())
+        report.documents += len(text)
+        report.words += int(text.word_counts.sum())
+        report.pieces += real
+        report.padding += text.mask.numel() - real
+        report.unaligned += len(text.unaligned)
+        report.cut += sum(last - first for _, first, last in text.cut)
+        yield text
 
 
 def _ahead(model: Model, batches: Iterable[Pieces]) -> Iterator[Pieces]:
-    """Batches on the model's device; on a GPU the next is copied while the present one is used."""
+    """Batches on the model's device; on a GPU the next is copied while this one is used."""
     if model.device.type != "cuda":
         for text in batches:
             yield text.to(model.device)
@@ -162,45 +174,3 @@ def _ahead(model: Model, batches: Iterable[Pieces]) -> Iterator[Pieces]:
         ready = copied.read_on(now)
     if ready is not None:
         yield ready
-
-
-def _forward(
-    model: Model,
-    text: Pieces,
-    taps: Sequence[Tap],
-    hidden: bool,
-    logits: bool,
-    limit: Limit,
-) -> Iterator[tuple[Pieces, Output]]:
-    """Run a batch; where memory does not suffice, run its halves."""
-    try:
-        output = model.forward(text, taps=taps, hidden=hidden, logits=logits)
-    except torch.OutOfMemoryError:
-        output = None
-    if output is not None:
-        yield text, output
-        return
-    if len(text) == 1:
-        raise WorkbenchError(
-            f"one document of {text.ids.shape[1]} pieces does not fit into memory.",
-            remedy="Use a smaller model or a lower precision, close other programs, or read the "
-            "corpus by sentences.",
-        )
-    limit.halve(text.mask.numel())
-    if model.device.type == "cuda":
-        torch.cuda.empty_cache()
-    middle = len(text) // 2
-    for rows in (range(middle), range(middle, len(text))):
-        part = text.take(list(rows))
-        width = max(int(part.mask.sum(1).max()), 1)
-        yield from _forward(model, narrowed(part, width), taps, hidden, logits, limit)
-
-
-def _count(report: Report, text: Pieces) -> None:
-    real = int(text.mask.sum())
-    report.documents += len(text)
-    report.words += int(text.word_counts.sum())
-    report.pieces += real
-    report.padding += text.mask.numel() - real
-    report.unaligned += len(text.unaligned)
-    report.cut += sum(last - first for _, first, last in text.cut)

@@ -3,8 +3,10 @@
 A store is a folder with one array `[layers + 1, rows, width]` and a description, named by the hash
 of what it was made from: weights, tokenizer, texts, pooling. It is written beside its place and
 moved there at the end, so a killed writer leaves nothing that reads as a store, and the same
-question is answered from disk. Half precision by default: 2 bytes a number, so 10,000 sentences of
-10 words through a BERT-base take 2 GB.
+question is answered from disk. A batch's layers are pooled on the device and copied to the host
+together; a thread writes them while the next batch is computed. Half precision by default: 2 bytes
+a number, so 10,000 sentences of 10 words through a BERT-base take 2 GB; in memory a batch's share
+of that, twice.
 """
 
 import hashlib
@@ -12,9 +14,11 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -204,11 +208,13 @@ def _write(
             drafts.append(Path(tempfile.mkdtemp(prefix=".writing-", dir=home)))
             writers.append(_Writer.into(drafts[-1], batch, spans, about))
 
-        def take(text: Pieces, output: Output) -> None:
-            for writer in writers:
-                writer.take(text, output)
+        with _Behind() as behind:
 
-        report = run_over(model, batch, take, pieces=pieces, progress=progress)
+            def take(text: Pieces, output: Output) -> None:
+                made = [writer.pooled(text, output) for writer in writers]
+                behind.do(*(partial(w.write, m) for w, m in zip(writers, made, strict=True)))
+
+            report = run_over(model, batch, take, pieces=pieces, progress=progress)
         for (folder, _), draft, writer in zip(places, drafts, writers, strict=True):
             writer.finish(draft)
             _into_place(draft, folder)
@@ -227,6 +233,42 @@ def _into_place(draft: Path, folder: Path) -> None:
     except OSError:
         if not folder.is_dir():
             raise
+
+
+class _Behind:
+    """A thread that writes one batch while the next is computed; its errors come to who waits."""
+
+    def __init__(self) -> None:
+        self.thread = ThreadPoolExecutor(max_workers=1)
+        self.waiting: list[Future[None]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def do(self, *writes: Callable[[], None]) -> None:
+        self._wait()
+        self.waiting = [self.thread.submit(write) for write in writes]
+
+    def _wait(self) -> None:
+        for each in self.waiting:
+            each.result()
+        self.waiting = []
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        with self.thread:
+            if kind is None:
+                self._wait()
+
+
+@dataclass(frozen=True)
+class _Pooled:
+    """One batch in all layers, on its way to the host."""
+
+    rows: NDArray[np.int64]  # [rows], where they belong
+    states: Tensor  # [layers + 1, rows, width]
+    overflows: Tensor  # [layers + 1], whether a number became infinite
+    there: Tensor  # [rows], whether the row has a word that owns a piece
+    arrived: Callable[[], object]  # waits for the copies
 
 
 @dataclass
@@ -254,93 +296,134 @@ class _Writer:
         np.save(draft / "missing.npy", self.missing)
         (draft / "store.json").write_text(json.dumps(asdict(self.about), indent=1), "utf-8")
 
-    def take(self, text: Pieces, output: Output) -> None:
-        read = output.texts[self.about.stack]
-        documents = text.order.cpu().numpy()  # [batch]
-        for layer, found in enumerate(output.hidden[self.about.stack]):
-            words, owned = by_word(found, read, self.about.pooling)  # [batch, words, width]
-            if self.spans is None:
-                rows, values, there = self._words(documents, words, owned)
-            else:
-                rows, values, there = self._spans(documents, words, owned, self.spans)
-            self.states[layer, rows] = self._kept(values, layer)
-            self.missing[rows] = ~there.cpu().numpy()
+    def pooled(self, text: Pieces, output: Output) -> _Pooled:
+        """One batch's rows of every layer, in the store's precision."""
+        read, found = output.texts[self.about.stack], output.hidden[self.about.stack]
+        device, kind = found[0].device, _KINDS[self.about.kind][0]
+        rows, gathered = self._placed(text.order.numpy(), read)
+        gathered = gathered.to(device)
+        states = torch.empty(len(found), len(rows), self.about.width, dtype=kind, device=device)
+        infinite, there = [], torch.ones(0)
+        pool = Pool.of(read, self.about.pooling)
+        for own, layer in zip(states, found, strict=True):
+            words, owned = pool(layer)  # [batch, words, width]
+            values, there = self._chosen(words, owned, gathered)
+            own.copy_(values)
+            infinite.append(values.isfinite().all() & ~own.isfinite().all())
+        return _Pooled(rows, *_to_host(states, torch.stack(infinite), there))
 
-    def _words(
-        self, documents: NDArray[np.int64], words: Tensor, owned: Tensor
-    ) -> tuple[NDArray[np.int64], Tensor, Tensor]:
-        starts, ends = self.batch.word_offsets[documents], self.batch.word_offsets[documents + 1]
-        rows = starts[:, None] + np.arange(words.shape[1])  # [batch, words]
-        real = rows < ends[:, None]
-        chosen = torch.from_numpy(real).to(words.device)
-        return rows[real], words[chosen], owned[chosen]
+    def write(self, made: _Pooled) -> None:
+        """A number the store's precision cannot hold is an error, not an infinity."""
+        made.arrived()
+        if made.overflows.any():
+            raise TooLargeError(
+                f"layer {int(made.overflows.int().argmax())} has numbers too large for "
+                f"{self.about.kind}.",
+                where=self.about.model,
+                remedy="Keep them as bf16 or fp32.",
+            )
+        kept = made.states.view(torch.int16) if self.about.kind == "bf16" else made.states
+        for layer, values in zip(self.states, kept.numpy(), strict=True):
+            layer[made.rows] = values
+        self.missing[made.rows] = ~made.there.numpy()
 
-    def _spans(
-        self,
-        documents: NDArray[np.int64],
-        words: Tensor,
-        owned: Tensor,
-        spans: NDArray[np.int64],
-    ) -> tuple[NDArray[np.int64], Tensor, Tensor]:
-        """Means over ranges of words, from running sums; a span of no owned word is missing."""
+    def _placed(
+        self, documents: NDArray[np.int64], read: Pieces
+    ) -> tuple[NDArray[np.int64], Tensor]:
+        """The rows of these documents, and what each is made of in the batch.
+
+        # [rows]; [rows], a word of the batch laid flat, or [3, rows] of spans: row, first, last + 1
+        """
+        if self.spans is None:
+            offsets = self.batch.word_offsets
+            rows = offsets[documents][:, None] + np.arange(words_of_rows(read))  # [batch, words]
+            real = rows < offsets[documents + 1][:, None]
+            return rows[real], torch.from_numpy(np.flatnonzero(real))
         place = np.full(len(self.batch), -1)
         place[documents] = np.arange(len(documents))
-        rows = np.flatnonzero(place[spans[:, 0]] >= 0)
-        row = torch.from_numpy(place[spans[rows, 0]]).to(words.device)  # [spans]
-        first, last = torch.from_numpy(spans[rows, 1:].T.copy()).to(words.device)
+        rows = np.flatnonzero(place[self.spans[:, 0]] >= 0)
+        first, last = self.spans[rows, 1:].T
+        return rows, torch.from_numpy(np.stack([place[self.spans[rows, 0]], first, last]))
+
+    def _chosen(self, words: Tensor, owned: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """States of the rows, and which of them have any.  # [rows, width], [rows]"""
+        if self.spans is None:
+            return words.flatten(0, 1).index_select(0, places), owned.flatten()[places]
+        row, first, last = places  # means over ranges of words, from running sums
         before = torch.nn.functional.pad(words.double().cumsum(1), (0, 0, 1, 0))
         counts = torch.nn.functional.pad(owned.long().cumsum(1), (1, 0))  # [batch, words + 1]
         sums = before[row, last] - before[row, first]  # [spans, width]
         number = counts[row, last] - counts[row, first]  # [spans]
-        return rows, (sums / number.clamp(min=1)[:, None]).float(), number > 0
-
-    def _kept(self, values: Tensor, layer: int) -> NDArray[Any]:
-        """In the store's precision; a number it cannot hold is an error, not an infinity."""
-        kept = values.to(_KINDS[self.about.kind][0]).cpu()
-        if not bool(kept.isfinite().all()) and bool(values.isfinite().all()):
-            raise TooLargeError(
-                f"layer {layer} has numbers too large for {self.about.kind}.",
-                where=self.about.model,
-                remedy="Keep them as bf16 or fp32.",
-            )
-        return (kept.view(torch.int16) if self.about.kind == "bf16" else kept).numpy()
+        return (sums / number.clamp(min=1)[:, None]).float(), number > 0
 
 
-def by_word(states: Tensor, text: Pieces, pooling: Pooling) -> tuple[Tensor, Tensor]:
-    """States of words from those of their pieces, and which words own any piece.
+def _to_host(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Callable[[], object]]:
+    """Copies in page-locked memory, on their way; the last says when they have arrived."""
+    first, *_ = tensors
+    if first.device.type != "cuda":
+        return (*tensors, lambda: None)  # type: ignore[return-value]
+    copies = [tensor.to("cpu", non_blocking=True) for tensor in tensors]
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(first.device))
+    return (*copies, event.synchronize)  # type: ignore[return-value]
+
+
+def words_of_rows(text: Pieces) -> int:
+    """So many words has the row with most."""
+    return int(text.word_counts.max()) if len(text) else 0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """States of words from those of their pieces; what all layers need of a batch is made once.
 
     The same bytes each time, on a GPU too: there `scatter_add_` adds in any order, so means are
-    products.  # [batch, pieces, width] -> [batch, words, width], [batch, words]
+    products.
     """
-    batch, length, width = states.shape
-    words = int(text.word_counts.max()) if len(text) else 0
-    owned = text.words >= 0  # [batch, pieces]
-    index = torch.where(owned, text.words, words)  # what no word owns goes to one place beyond
-    counts = torch.zeros(batch, words + 1, device=states.device)
-    counts.scatter_add_(1, index, torch.ones_like(index, dtype=counts.dtype))
-    if pooling == "mean" and states.device.type != "cpu":
-        found = _averaged(states, index, counts)
-    elif pooling == "mean":
-        sums = torch.zeros(batch, words + 1, width, device=states.device, dtype=torch.float32)
-        sums.scatter_add_(1, index[..., None].expand(-1, -1, width), states.float())
-        found = sums / counts.clamp(min=1)[..., None]
-    else:
-        place = torch.arange(length, device=states.device).expand(batch, length)
-        worst = length if pooling == "first" else -1
-        chosen = torch.full((batch, words + 1), worst, device=states.device)
-        reduce = "amin" if pooling == "first" else "amax"
-        chosen.scatter_reduce_(1, index, place, reduce)
-        chosen = chosen.clamp(0, length - 1)
-        found = states.gather(1, chosen[..., None].expand(-1, -1, width)).float()
-    there = counts[:, :words] > 0
-    return found[:, :words] * there[..., None], there
+
+    pooling: str
+    index: Tensor  # [batch, pieces], the word that owns each; one beyond the last where none does
+    counts: Tensor  # [batch, words + 1], pieces of each
+    shares: Tensor | None  # [batch, words + 1, pieces], of a mean on a GPU
+    chosen: Tensor | None  # [batch, words + 1], of first and last, the piece
+
+    @classmethod
+    def of(cls, text: Pieces, pooling: str) -> Self:
+        batch, length = text.words.shape
+        words, device = words_of_rows(text), text.words.device
+        index = torch.where(text.words >= 0, text.words, words)
+        counts = torch.zeros(batch, words + 1, device=device)
+        counts.scatter_add_(1, index, torch.ones_like(index, dtype=counts.dtype))
+        shares = chosen = None
+        if pooling != "mean":
+            place = torch.arange(length, device=device).expand(batch, length)
+            worst = length if pooling == "first" else -1
+            chosen = torch.full((batch, words + 1), worst, device=device)
+            reduce = "amin" if pooling == "first" else "amax"
+            chosen = chosen.scatter_reduce_(1, index, place, reduce).clamp(0, length - 1)
+        elif device.type != "cpu":
+            own = index[:, None] == torch.arange(words + 1, device=device)[:, None]
+            shares = own / counts.clamp(min=1)[..., None]
+        return cls(pooling, index, counts, shares, chosen)
+
+    def __call__(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """States of words, in float32, and which words own any piece.
+
+        # [batch, pieces, width] -> [batch, words, width], [batch, words]
+        """
+        width = states.shape[-1]
+        if self.chosen is not None:
+            found = states.gather(1, self.chosen[..., None].expand(-1, -1, width)).float()
+        elif self.shares is not None:
+            found = self.shares @ states.float()
+        else:
+            sums = torch.zeros(*self.counts.shape, width)
+            sums.scatter_add_(1, self.index[..., None].expand(-1, -1, width), states.float())
+            found = sums / self.counts.clamp(min=1)[..., None]
+        there = self.counts[:, :-1] > 0
+        return found[:, :-1] * there[..., None], there
 
 
-def _averaged(states: Tensor, index: Tensor, counts: Tensor) -> Tensor:
-    """Means over the pieces of each word, as one product in float32.
-
-    [batch, pieces, width], [batch, pieces], [batch, words + 1] -> [batch, words + 1, width]
-    """
-    words = torch.arange(counts.shape[1], device=states.device)
-    shares = (index[:, None] == words[:, None]) / counts.clamp(min=1)[..., None]
-    return shares @ states.float()  # [batch, words + 1, pieces] @ [batch, pieces, width]
+def by_word(states: Tensor, text: Pieces, pooling: str) -> tuple[Tensor, Tensor]:
+    """The same of one layer; see `Pool`."""
+    return Pool.of(text, pooling)(states)

@@ -48,7 +48,7 @@ class _Tap:
         sides = sides_of(view.queries, view.keys, view.site.kind)
         maps = sides.merged(view.probabilities.float())[..., : sides.words]
         place = torch.arange(maps.shape[-2], device=maps.device)
-        period = view.queries.word_counts // 2  # [batch]
+        period = view.queries.word_counts.to(maps.device) // 2  # [batch]
         again = (place >= period[:, None]) & sides.rows  # [batch, words]
         earlier = (place - period[:, None]).clamp(min=0)  # [batch, words]
         number = again.sum(1).clamp(min=1)[:, None]

@@ -160,9 +160,8 @@ def _apart(text: Pieces) -> Pieces:
     """The same with every piece of a word as a word of its own."""
     real = text.words != NO_WORD
     number = real.cumsum(1) - 1
-    return replace(
-        text, words=torch.where(real, number, NO_WORD), word_counts=real.sum(1), kept=real.sum(1)
-    )
+    words, counts = torch.where(real, number, NO_WORD), real.sum(1).cpu()
+    return replace(text, words=words, word_counts=counts, kept=counts)
 
 
 def _one_column_each(pieces: Tensor) -> Tensor:

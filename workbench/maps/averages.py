@@ -138,7 +138,8 @@ class _Sums:
 
     def _by_tag(self, text: Pieces, there: Tensor) -> Tensor:
         """Which tag each word has, 1 or 0.  # [batch, words, tags]"""
-        tags = self.tags[text.order][:, : there.shape[1]].long()
+        order = text.order.to(self.tags.device, non_blocking=True)
+        tags = self.tags[order][:, : there.shape[1]].long()
         found = torch.nn.functional.one_hot(tags.clamp(min=0), len(TAGS)).double()
         return found * ((tags >= 0) & there)[..., None]
 

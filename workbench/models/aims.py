@@ -48,6 +48,11 @@ class Question:
     def __len__(self) -> int:
         return len(self.text)
 
+    def halves(self) -> tuple["Question", "Question"]:
+        """The first rows and the last, as wide as they are."""
+        rows = torch.arange(len(self))
+        return self.take(rows[: len(self) // 2]), self.take(rows[len(self) // 2 :])
+
     @property
     def pieces(self) -> int:
         """In all rows, padding included."""
@@ -60,12 +65,13 @@ class Question:
         return self.text.order.tolist()
 
     def take(self, rows: Tensor) -> "Question":
-        """These rows, each as often as it is named."""
+        """These rows, each as often as it is named; `rows` are on the host."""
+        there = rows.to(self.text.ids.device)
         return Question(
             self.text.take(rows),
             None if self.target is None else self.target.take(rows),
-            None if self.hidden is None else self.hidden[rows],
-            None if self.gold is None else self.gold[rows],
+            None if self.hidden is None else self.hidden[there],
+            None if self.gold is None else self.gold[there],
         )
 
 

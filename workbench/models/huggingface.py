@@ -9,20 +9,21 @@ Loading costs one forward pass over four pieces on top of transformers' own.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.engine import attention
 from workbench.engine.batch import Batch
 from workbench.engine.model import Output, Stack, require_sites
 from workbench.engine.pieces import NO_WORD, Pieces
-from workbench.engine.taps import Capture, Kind, Site, StackName, Tap, session
+from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
 from workbench.errors import WorkbenchError
 from workbench.models import routes
 from workbench.models.alignment import tokenize_batch
@@ -30,6 +31,7 @@ from workbench.models.objectives import classes_of, objective_of, output_map
 
 UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
 PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
+WIDENED = 16_384  # rows of an output map that are made float32 at a time
 SEQUENCE_FIRST = ("xlnet",)  # blocks that put the sequence before the batch
 _PRECISIONS = {
     torch.float32: "fp32",
@@ -129,6 +131,7 @@ class HuggingFace:
         taps = list(taps)
         require_sites(self, taps)
         self._require_one_pass(taps)
+        self._require_here(pieces, targets, taps, logits)
         texts: dict[StackName, Pieces] = {self._first: pieces}
         if self.two_sided and not alone:
             texts["decoder"] = self._shifted(pieces if targets is None else targets)
@@ -270,6 +273,21 @@ class HuggingFace:
                 remedy="Call model.net.gradient_checkpointing_disable(), or use smaller batches.",
             )
 
+    def _require_here(
+        self, pieces: Pieces, targets: Pieces | None, taps: Sequence[Tap], logits: bool | Tensor
+    ) -> None:
+        """What a pass reads is on the model's device."""
+        target = None if targets is None else targets.ids
+        given = [("the text", pieces.ids), ("the target", target), ("the mask of logits", logits)]
+        given += [("a Gate", tap.values) for tap in taps if isinstance(tap, Gate)]
+        for what, tensor in given:
+            if isinstance(tensor, Tensor) and tensor.device != self.device:
+                raise WorkbenchError(
+                    f"{what} is on {tensor.device}, and the model on {self.device}.",
+                    where=self.name,
+                    remedy="Send it there with .to(model.device).",
+                )
+
     def _inputs(self, pieces: Pieces, cache: bool = True) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": pieces.ids, "attention_mask": pieces.mask.long()}
         if pieces.segments is not None:
@@ -374,21 +392,38 @@ def probe(net: PreTrainedModel) -> Pieces:
 
 @contextmanager
 def _head_reads(net: PreTrainedModel, wanted: bool | Tensor) -> Iterator[None]:
-    """The output map sees only the states of the pieces wanted: the rest is too large to make."""
+    """The output map sees only the states of the pieces wanted: the rest is too large to make.
+
+    Logits of weights in half precision are made in float32, for rounded ones tie.
+    """
     head = output_map(net)
-    if head is None or not isinstance(wanted, Tensor):
+    if head is None or wanted is False:
         yield
         return
 
     def choose(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
         states = args[0]  # [batch, pieces, width]
+        assert isinstance(wanted, Tensor)
         return (states[wanted],) if states.shape[:-1] == wanted.shape else None
 
-    hook = head.register_forward_pre_hook(choose)
-    try:
+    with ExitStack() as back:
+        if isinstance(wanted, Tensor):
+            back.callback(head.register_forward_pre_hook(choose).remove)
+        if isinstance(head, nn.Linear) and head.weight.dtype.itemsize < 4:
+            head.forward = partial(_exactly, head)  # type: ignore[method-assign]
+            back.callback(head.__dict__.pop, "forward", None)
         yield
-    finally:
-        hook.remove()
+
+
+def _exactly(head: nn.Linear, states: Tensor) -> Tensor:
+    """What the map makes, in float32; its weights are widened some rows at a time.
+
+    # [..., width] -> [..., vocabulary]
+    """
+    wide = states.float()
+    parts = [functional.linear(wide, rows.float()) for rows in torch.split(head.weight, WIDENED)]
+    found = torch.cat(parts, -1)
+    return found if head.bias is None else found + head.bias.float()
 
 
 def _tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -7,8 +7,8 @@ best check: only then is `converged` true. (Where classes are separable the loss
 Without, every step is taken and the rate falls to zero. No weight decay: early stopping is what
 regularises. Batches are shuffled each epoch by the seed. Weights in half precision learn as copies
 in float32: a step is often smaller than the distance between two bf16 numbers, and would be lost.
-Costs a forward and a backward pass a step, a forward pass over the dev texts every `CHECK` steps,
-and a copy of the weights.
+Texts of a step that do not fit into memory are learnt from in parts. Costs a forward and a backward
+pass a step, a forward pass over the dev texts every `CHECK` steps, and a copy of the weights.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import Batch
+from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Tap
 from workbench.errors import WorkbenchError
 from workbench.models.aims import Aim, Question
@@ -103,7 +104,7 @@ def learn(
     losses: list[float] = []
     checks = {0: loss_of(model, aim, dev)} if dev else {}
     best = [weight.detach().clone() for weight in moving] if dev else []
-    waited, converged, reference = 0, False, checks.get(0, 0.0)
+    waited, converged, reference, room = 0, False, checks.get(0, 0.0), Limit()
     try:
         for weight in still:
             weight.requires_grad_(False)
@@ -111,19 +112,16 @@ def learn(
             weight.requires_grad_(True)
         with torch.enable_grad():
             for question in _batches(model, aim, batch, documents, plan):
-                hung = () if taps is None else taps(question)
-                answer = aim.answer(model, question, hung)
-                loss = answer.nats.sum() / answer.number.sum().clamp(min=1)
-                losses.append(float(loss.detach()))
+                optimiser.zero_grad(set_to_none=True)
+                losses.append(_slopes(model, aim, question, moving, taps, room))
                 if not np.isfinite(losses[-1]):
                     raise WorkbenchError(
                         f"the loss is {losses[-1]} after {len(losses) - 1} steps.",
                         where=model.name,
                         remedy="Set a lower rate.",
                     )
-                whole = loss if penalty is None else loss + penalty()
-                optimiser.zero_grad(set_to_none=True)
-                whole.backward()  # type: ignore[no-untyped-call]
+                if penalty is not None:
+                    penalty().backward()  # type: ignore[no-untyped-call]
                 _hand_on_gradients(moving, wide)
                 torch.nn.utils.clip_grad_norm_(wide, CLIP)
                 optimiser.step()
@@ -155,6 +153,36 @@ def learn(
     return Learnt(losses, checks, converged)
 
 
+def _slopes(
+    model: HuggingFace,
+    aim: Aim,
+    question: Question,
+    moving: Sequence[Tensor],
+    taps: Callable[[Question], Iterable[Tap]] | None,
+    room: Limit,
+) -> float:
+    """The mean loss of a step's texts, whose gradient is left in the weights.
+
+    Where memory does not suffice for all of them at once, gradients of parts add up to the same.
+    """
+
+    def back(part: Question) -> tuple[Tensor, Tensor, list[Tensor | None]]:
+        answer = aim.answer(model, part, () if taps is None else taps(part))
+        nats, number = answer.nats.sum(), answer.number.sum().clamp(min=1)
+        slopes = torch.autograd.grad(nats / number, moving, allow_unused=True)
+        return nats.detach(), number, list(slopes)
+
+    nats = number = torch.zeros((), device=model.device)
+    for part, (own, asked, slopes) in in_halves(back, question, room):
+        nats, number = nats + own, number + asked
+        for weight, slope in zip(moving, slopes, strict=True):
+            if slope is None:
+                continue
+            before = 0 if weight.grad is None else weight.grad * (1 - asked / number)
+            weight.grad = slope if len(part) == len(question) else before + slope * (asked / number)
+    return float(nats / number)
+
+
 def _hand_on_gradients(weights: Sequence[Tensor], wide: Sequence[Tensor]) -> None:
     """Give the float32 copies the gradients of their weights."""
     for weight, copy in zip(weights, wide, strict=True):
@@ -173,12 +201,17 @@ def _hand_back_values(weights: Sequence[Tensor], wide: Sequence[Tensor]) -> None
 
 def loss_of(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> float:
     """Mean loss of the questions, in nats a piece or text."""
-    nats = number = 0.0
-    with torch.no_grad():
-        for question in questions:
-            answer = aim.answer(model, question)
-            nats += float(answer.nats.double().sum())
-            number += float(answer.number.sum())
+    nats, number, room = 0.0, 0.0, Limit()
+
+    @torch.no_grad()
+    def ask(question: Question) -> list[float]:
+        answer = aim.answer(model, question)
+        both: list[float] = torch.stack([answer.nats.double().sum(), answer.number.sum()]).tolist()
+        return both
+
+    for question in questions:
+        for _, (own, asked) in in_halves(ask, question, room):
+            nats, number = nats + own, number + asked
     return nats / max(number, 1.0)
 
 

@@ -8,9 +8,10 @@
 What a gate changes at a site changes nothing below it, so half of a model on average need not be
 run again; of an encoder-decoder all of the encoder, for a site of the decoder. In the block of the
 site itself queries, keys and values are those of before. `rows` repeats the documents of the
-recorded batch, so that many gates can be tried in one pass. The answer is to the bit that of the
-whole pass over the same rows. Costs the states of every block and the queries, keys and values of
-every site, once a batch.
+recorded batch, so that many gates can be tried in one pass. The answer is that of the whole pass
+over the same rows: on a CPU to the bit, on a GPU as far as its products, which depend on how many
+rows there are, let it be (some 1e-6 of a loss in float32). Costs the states of every block and the
+queries, keys and values of every site, once a batch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from workbench.engine.moving import sent
 from workbench.engine.taps import current
 from workbench.models.emptied import LONGFORMER
 from workbench.models.huggingface import SEQUENCE_FIRST, HuggingFace, blocks
@@ -54,8 +56,11 @@ class Prefix:
 
     @contextmanager
     def from_site(self, site: int, rows: Tensor) -> Iterator[None]:
-        """Passes within run from the block of this site on.  # rows: [rows], of the batch"""
-        first = self.saved(site)
+        """Passes within run from the block of this site on.
+
+        `rows` [rows], of the batch, are on the host.
+        """
+        first, chosen = self.saved(site), _Chosen(rows, self.places.axis)
         calls = 0
 
         def replayed(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,16 +73,16 @@ class Prefix:
                 if running is not None:
                     running.calls = self.after[number]
                 if number == first - 1 or number in self.last:
-                    return _chosen(self.outputs[number], rows, self.places.axis)
+                    return chosen(self.outputs[number])
                 return self.outputs[number]
 
             return forward
 
-        with _replaced(self.places.stacks, replayed), self._made_before(site, rows):
+        with _replaced(self.places.stacks, replayed), self._made_before(site, chosen):
             yield
 
     @contextmanager
-    def _made_before(self, site: int, rows: Tensor) -> Iterator[None]:
+    def _made_before(self, site: int, chosen: "_Chosen") -> Iterator[None]:
         """The site's maps hand on what they made, the first time that they are asked."""
         asked: set[nn.Module] = set()
         owners = self.places.maps[site]
@@ -89,7 +94,7 @@ class Prefix:
                 if owner in asked:  # of a block that shares its weights
                     return run(*args, **kwargs)
                 asked.add(owner)
-                return _chosen(self.made[site, place], rows, self.places.axis)
+                return chosen(self.made[site, place])
 
             return forward
 
@@ -186,11 +191,19 @@ def _replaced(
         yield
 
 
-def _chosen(output: Any, rows: Tensor, axis: int) -> Any:
-    """The same of these documents."""
-    if isinstance(output, Tensor):
-        fits = output.ndim > axis and output.shape[axis] > int(rows.max())
-        return output.index_select(axis, rows) if fits else output
-    if isinstance(output, tuple | list):
-        return type(output)(_chosen(each, rows, axis) for each in output)
-    return output
+class _Chosen:
+    """Takes the same documents out of all that was recorded."""
+
+    def __init__(self, rows: Tensor, axis: int) -> None:
+        self.rows, self.axis = rows, axis
+        self.least = int(rows.max()) + 1  # documents
+
+    def __call__(self, output: Any) -> Any:
+        if isinstance(output, Tensor):
+            if output.ndim <= self.axis or output.shape[self.axis] < self.least:
+                return output
+            self.rows = sent(self.rows, output.device)
+            return output.index_select(self.axis, self.rows)
+        if isinstance(output, tuple | list):
+            return type(output)(map(self, output))
+        return output

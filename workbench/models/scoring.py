@@ -24,8 +24,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from workbench.engine.batch import Batch
+from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model
-from workbench.engine.passes import CHUNK, PIECES, narrowed
+from workbench.engine.passes import CHUNK, PIECES
 from workbench.engine.pieces import NO_WORD, Pieces
 from workbench.errors import WorkbenchError
 from workbench.models.alignment import tokenize_batch
@@ -101,7 +102,7 @@ def score(
         most = PIECES.get(model.device.type, PIECES["cpu"]) if pieces is None else pieces
         return _word_scores(net, batch, wanted, most)
     limit = limit_of(net) if pieces is None else pieces
-    run = _scorer(net, pseudo, seed, limit)
+    run, room = _scorer(net, pseudo, seed, limit), Limit()
     found: dict[str, NDArray[Any]] = {
         name: np.zeros(len(wanted), np.float64 if name == "nats" else np.int64) for name in FIELDS
     }
@@ -114,7 +115,7 @@ def score(
         _count_text(net, batch, part, text, {name: found[name][start:] for name in FIELDS})
         place_of = {order: start + i for i, order in enumerate(text.order.tolist())}
         for rows in batched(text, limit):
-            for losses in _fitting(run, rows):
+            for _, losses in in_halves(run, rows, room):
                 places = [place_of[order] for order in losses.text.order.tolist()]
                 _add(losses, places, found)
     found["bytes"][found["pieces"] == 0] = 0
@@ -133,9 +134,10 @@ def losses_of(
     net = _with_head(model, pseudo)
     assert isinstance(net, HuggingFace), f"{model.family} reads words"
     limit = limit_of(net)
-    run = _scorer(net, pseudo, seed, limit)
+    run, room = _scorer(net, pseudo, seed, limit), Limit()
     for rows in batched(net.encode(batch, documents), limit):
-        yield from _fitting(run, rows)
+        for _, losses in in_halves(run, rows, room):
+            yield losses
 
 
 def measures(scores: Scores, objective: str) -> dict[str, tuple[float, int]]:
@@ -179,13 +181,14 @@ def start_of(model: Model, batch: Batch) -> int | None:
     start: int | None = model.tokenizer.bos_token_id
     if start is None or model.tokenizer("a")["input_ids"][0] in model.tokenizer.all_special_ids:
         return None
+    run = _scorer(model, None, 0, limit_of(model))
     nats = {True: 0.0, False: 0.0}  # behind the token, and without it
     documents = range(min(len(batch), KNOWN_BY))
     for behind in nats:
         text = _started(model, batch, documents, start) if behind else None
         text = model.encode(batch, documents) if text is None else text
         for rows in batched(text, limit_of(model)):
-            for losses in _fitting(lambda part: causal_losses(model, part.to(model.device)), rows):
+            for _, losses in in_halves(run, rows, Limit()):
                 nats[behind] += float(losses.nats[:, 1 + behind :].double().sum())
     return start if nats[True] < nats[False] else None
 
@@ -254,24 +257,24 @@ def limit_of(net: HuggingFace) -> int:
 
 
 def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> Score:
-    """The function that scores one batch."""
+    """The function that scores one batch, without gradients."""
     known: Symbols = symbols(net.tokenizer)
     device = net.device
-    if net.objective == "causal":
-        return lambda text: causal_losses(net, text.to(device))
-    if net.objective == "seq2seq" and pseudo:
-        return lambda text: pseudo_denoising_losses(net, text, known, limit, pseudo)
-    if net.objective == "seq2seq":
+    mask = mask_of(net.net, net.tokenizer) if net.objective == "masked" else None
 
-        def mended(text: Pieces) -> Losses:
+    def scored(text: Pieces) -> Losses:
+        if net.objective == "causal":
+            return causal_losses(net, text.to(device))
+        if net.objective == "seq2seq" and pseudo:
+            return pseudo_denoising_losses(net, text, known, limit, pseudo)
+        if net.objective == "seq2seq":
             read, written = denoising(text, known, seed)
             return denoising_losses(net, read.to(device), written.to(device))
+        if pseudo:
+            return pseudo_losses(net, text.to(device), mask, limit, pseudo)
+        return masked_losses(net, text.to(device), chosen(text, seed).to(device), mask)
 
-        return mended
-    mask = mask_of(net.net, net.tokenizer)
-    if pseudo:
-        return lambda text: pseudo_losses(net, text.to(device), mask, limit, pseudo)
-    return lambda text: masked_losses(net, text.to(device), chosen(text, seed).to(device), mask)
+    return torch.no_grad()(scored)
 
 
 def batched(text: Pieces, limit: int) -> Iterator[Pieces]:
@@ -282,31 +285,8 @@ def batched(text: Pieces, limit: int) -> Iterator[Pieces]:
     while start < len(order):
         width = max(int(lengths[order[start]]), 1)
         rows = order[start : start + max(1, limit // width)]
-        yield narrowed(text.take(rows), width)
+        yield text.take(rows).narrowed(width)
         start += len(rows)
-
-
-def _fitting(run: Score, text: Pieces) -> Iterator[Losses]:
-    """Score a batch; where memory does not suffice, its halves."""
-    losses: Losses | None = None
-    try:
-        with torch.no_grad():
-            losses = run(text)
-    except torch.OutOfMemoryError:
-        if len(text) == 1:
-            raise WorkbenchError(
-                f"one document of {text.ids.shape[1]} pieces does not fit into memory.",
-                remedy="Use a smaller model or a lower precision, close other programs, or read "
-                "the corpus by sentences.",
-            ) from None
-    if losses is not None:
-        yield losses
-        return
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    middle = len(text) // 2
-    for rows in (range(middle), range(middle, len(text))):
-        yield from _fitting(run, text.take(list(rows)))
 
 
 def _add(losses: Losses, places: Sequence[int], found: dict[str, NDArray[Any]]) -> None:

@@ -8,13 +8,14 @@ them, twice.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from workbench.errors import WorkbenchError
+from workbench.engine.halving import Limit, in_halves
 from workbench.models.bilm import BiLM, Scored
 
 
@@ -39,44 +40,42 @@ def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordSc
         right=np.zeros(len(texts), dtype=np.int64),
         unknown=np.array([gold.count(unknown) for gold in golds], dtype=np.int64),
     )
+
+    @torch.no_grad()
+    def scored(some: _Texts) -> tuple[Scored, Scored]:
+        return net.scored([texts[p] for p in some.places], [golds[p] for p in some.places])
+
+    room = Limit()
     for batch in _batches(lengths, limit):
-        for places, nats, right in _fitting(net, texts, golds, batch):
+        for some, (nats, right) in in_halves(scored, batch, room):
             for direction, hits in zip(nats, right, strict=True):
-                found.nats[places] += direction.double().sum(1).cpu().numpy() / 2
-                found.right[places] += hits.sum(1).cpu().numpy()
+                found.nats[some.places] += direction.double().sum(1).cpu().numpy() / 2
+                found.right[some.places] += hits.sum(1).cpu().numpy()
     return found
 
 
-def _batches(lengths: NDArray[np.int64], limit: int) -> Iterator[list[int]]:
+@dataclass(frozen=True)
+class _Texts:
+    """Texts of like length, by their places."""
+
+    places: list[int]
+    pieces: int  # words, boundaries and what is added to shorter ones included
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def halves(self) -> tuple["_Texts", "_Texts"]:
+        middle, each = len(self) // 2, self.pieces // len(self)
+        first, last = self.places[:middle], self.places[middle:]
+        return _Texts(first, each * len(first)), _Texts(last, each * len(last))
+
+
+def _batches(lengths: NDArray[np.int64], limit: int) -> Iterator[_Texts]:
     """Texts of like length together, the longest first; those without words are left out."""
     order = [place for place in np.argsort(-lengths, kind="stable").tolist() if lengths[place]]
     start = 0
     while start < len(order):
-        size = max(1, limit // (int(lengths[order[start]]) + 2))
-        yield order[start : start + size]
-        start += size
-
-
-def _fitting(
-    net: BiLM, texts: Sequence[Sequence[str]], golds: Sequence[Sequence[int]], places: list[int]
-) -> Iterator[tuple[list[int], Scored, Scored]]:
-    """Score a batch; where memory does not suffice, its halves."""
-    found = None
-    try:
-        with torch.no_grad():
-            found = net.scored([texts[p] for p in places], [golds[p] for p in places])
-    except torch.OutOfMemoryError:
-        if len(places) == 1:
-            raise WorkbenchError(
-                f"one document of {len(texts[places[0]])} words does not fit into memory.",
-                remedy="Use a smaller model, close other programs, or read the corpus by "
-                "sentences.",
-            ) from None
-    if found is not None:
-        yield places, *found
-        return
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    middle = len(places) // 2
-    for half in (places[:middle], places[middle:]):
-        yield from _fitting(net, texts, golds, half)
+        width = int(lengths[order[start]]) + 2
+        places = order[start : start + max(1, limit // width)]
+        yield _Texts(places, width * len(places))
+        start += len(places)

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate, Tap
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
@@ -63,27 +64,54 @@ def ablated(
     most = limit_of(model) if pieces is None else pieces
     by_site, places = _by_lowest_site(sets), places_of(model)
     base, without, done = [np.zeros((3, 0))], [np.zeros((len(sets), 2, 0))], 0
-    with torch.no_grad():
-        for question in questions:
-            with recorded(places) as prefix:
-                whole = aim.answer(model, question, _taps(model, [gone], question, instead))
-            base.append(numbers_of(whole))
-            found = np.zeros((len(sets), 2, len(question)))
-            at_once = max(1, most // max(question.pieces, 1))
-            for site, members in by_site.items():
-                for part in _in_parts(members, at_once):
-                    rows = torch.arange(len(question), device=model.device).repeat(len(part))
-                    again = question if len(part) == 1 else question.take(rows.cpu())
-                    closed = [[*gone, *sets[number]] for number in part]
-                    with prefix.from_site(site, rows):
-                        answer = aim.answer(model, again, _taps(model, closed, again, instead))
-                    numbers = numbers_of(answer)[:2].reshape(2, len(part), len(question))
-                    found[part] = numbers.swapaxes(0, 1)
-                    done += len(part) * len(question)
-                    if told is not None:
-                        told(done)
+
+    @torch.no_grad()
+    def ask(question: Question) -> tuple[Floats, Floats]:
+        with recorded(places) as prefix:
+            whole = numbers_of(
+                aim.answer(model, question, _taps(model, [gone], question, instead))
+            )  # [3, texts]
+        found = np.zeros((len(sets), 2, len(question)))
+        at_once = max(1, most // max(question.pieces, 1))
+        for site, members in by_site.items():
+            for part in _in_parts(members, at_once):
+                closed = [[*gone, *sets[number]] for number in part]
+                beside = _stands_beside(model, closed, gone)
+                rows = torch.arange(len(question)).repeat(len(beside))
+                again = question if len(beside) == 1 else question.take(rows)
+                with prefix.from_site(site, rows):
+                    answer = aim.answer(model, again, _taps(model, beside, again, instead))
+                numbers = numbers_of(answer)[:2].reshape(2, len(beside), len(question))
+                if len(beside) > len(part):  # of the whole model once more: only differences count
+                    numbers = whole[:2, None] + numbers[:, : len(part)] - numbers[:, -1:]
+                found[part] = numbers.swapaxes(0, 1)
+                counted(len(part) * len(question))
+        return whole, found
+
+    def counted(texts: int) -> None:
+        nonlocal done
+        done += texts
+        if told is not None:
+            told(done)
+
+    room = Limit()
+    for question in questions:
+        for _, (whole, found) in in_halves(ask, question, room):
+            base.append(whole)
             without.append(found)
     return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
+
+
+def _stands_beside(
+    model: HuggingFace, closed: Sequence[Sequence[Head]], gone: Sequence[Head]
+) -> list[Sequence[Head]]:
+    """The sets that are asked about in one pass; on a GPU with the whole model among them.
+
+    A GPU's products depend on how many rows there are, so that what is compared must be computed
+    together; alone, a set stands in rows as many as the whole model did.
+    """
+    alone = len(closed) == 1 or model.device.type == "cpu"
+    return [*closed] if alone else [*closed, gone]
 
 
 def _taps(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
@@ -57,23 +58,30 @@ def gate_gradients(
 ) -> GateGradients:
     """One forward and one backward pass over the questions; `gone` are closed throughout."""
     heads = heads_of(model)
-    sites, numbers = (torch.tensor(each, dtype=torch.long) for each in zip(*heads, strict=True))
+    sites, numbers = np.array(heads).T
     shut = list(gone)
     values, texts, done = [np.zeros((0, len(heads)))], [np.zeros((3, 0))], 0
+
+    def ask(question: Question) -> tuple[Floats, Floats]:
+        gates = opened(model, len(question))  # [batch, sites, heads]
+        for site, head in shut:
+            gates[:, site, head] = 0
+        gates.requires_grad_(True)
+        answer = aim.answer(model, question, [Gate(gates)])
+        gradient: Tensor
+        (gradient,) = torch.autograd.grad(answer.nats.sum(), gates)
+        own: Floats = gradient.double().cpu().numpy()[:, sites, numbers]
+        return own, numbers_of(answer)
+
+    room = Limit()
     with _frozen_weights(model), torch.enable_grad():
         for question in questions:
-            gates = opened(model, len(question))  # [batch, sites, heads]
-            for site, head in shut:
-                gates[:, site, head] = 0
-            gates.requires_grad_(True)
-            answer = aim.answer(model, question, [Gate(gates)])
-            gradient: Tensor
-            (gradient,) = torch.autograd.grad(answer.nats.sum(), gates)
-            values.append(gradient[:, sites, numbers].double().cpu().numpy())
-            texts.append(numbers_of(answer))
-            done += len(question)
-            if told is not None:
-                told(done)
+            for part, (own, sums) in in_halves(ask, question, room):
+                values.append(own)
+                texts.append(sums)
+                done += len(part)
+                if told is not None:
+                    told(done)
     return GateGradients(heads, np.concatenate(values), Texts(*np.concatenate(texts, 1)))
 
 

@@ -6,15 +6,19 @@ next to an encoder, pieces are those that it has to write, however a batch is pa
 over the corpus for means; for other texts one over some thousands of pieces, kept in memory.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from workbench.engine.halving import Limit, in_halves
+from workbench.engine.moving import sent
 from workbench.engine.pieces import Pieces
-from workbench.engine.taps import Site
+from workbench.engine.taps import Site, StackName
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
 
@@ -33,7 +37,11 @@ class Means:
 
     of: dict[Site, Tensor]  # [heads, width of a head]
 
-    def at(self, site: Site, question: Question) -> Tensor:
+    def index(self, site: Site, question: Question) -> Tensor | None:
+        """The same for every piece."""
+        return None
+
+    def at(self, site: Site, index: Tensor | None) -> Tensor:
         """[1, 1, heads, width of a head]"""
         return self.of[site][None, None]
 
@@ -46,8 +54,11 @@ class Others:
     texts: dict[Site, list[tuple[int, int, int]]]  # place in the corpus, first and last piece + 1
     seed: int
 
-    def at(self, site: Site, question: Question) -> Tensor:
-        """[batch, queries, heads, width of a head]"""
+    def index(self, site: Site, question: Question) -> Tensor | None:
+        """Which piece of the pool each piece takes after; the same at all sites of a stack.
+
+        # [batch, queries]
+        """
         pool, text = self.texts[site], pieces_at(site, question)
         lengths = text.mask.sum(1).tolist()
         index = torch.zeros(text.mask.shape, dtype=torch.long)
@@ -57,7 +68,11 @@ class Others:
             _, first, last = free[int(draw.integers(len(free)))]
             along = torch.arange(text.mask.shape[1]) * (last - first) // max(long, 1)
             index[row] = first + along.clamp(max=last - first - 1)
-        return self.of[site][index.to(self.of[site].device)]
+        return sent(index, self.of[site].device)
+
+    def at(self, site: Site, index: Tensor | None) -> Tensor:
+        """[batch, queries, heads, width of a head]"""
+        return self.of[site][index]
 
 
 Instead = Means | Others
@@ -70,19 +85,26 @@ class Replaced:
     gates: Tensor  # [rows, sites, heads]
     instead: Instead
     question: Question  # whose rows these are
+    _replaces: list[bool] = field(init=False)  # [sites]
+    _index: dict[StackName, Tensor | None] = field(default_factory=dict)
 
     needs_probabilities = False
+
+    def __post_init__(self) -> None:
+        self._replaces = (self.gates != 1).any(0).any(1).tolist()  # asked of the device once
 
     def wants(self, site: Site) -> bool:
         return True
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         """[rows, queries, heads, width of a head]"""
-        gates = self.gates[:, site.index, : site.heads]
-        if bool((gates == 1).all()):
+        if not self._replaces[site.index]:
             return output
-        stays = gates[:, None, :, None].to(output.dtype)
-        return output * stays + self.instead.at(site, self.question).to(output.dtype) * (1 - stays)
+        if site.stack not in self._index:
+            self._index[site.stack] = self.instead.index(site, self.question)
+        stays = self.gates[:, site.index, : site.heads][:, None, :, None].to(output.dtype)
+        other = self.instead.at(site, self._index[site.stack]).to(output.dtype)
+        return output * stays + other * (1 - stays)
 
     def close(self, whole: bool) -> None:
         pass
@@ -94,7 +116,8 @@ class _Mean:
 
     question: Question | None = None
     sums: dict[Site, Tensor] = field(default_factory=dict)
-    pieces: dict[Site, int] = field(default_factory=dict)
+    pieces: dict[Site, Tensor] = field(default_factory=dict)
+    _pending: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     needs_probabilities = False
 
@@ -104,13 +127,15 @@ class _Mean:
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         assert self.question is not None, "a mean is over what is asked"
         mask = pieces_at(site, self.question).mask  # [batch, pieces]
-        real = output[mask].double().sum(0)
-        self.sums[site] = self.sums[site] + real if site in self.sums else real
-        self.pieces[site] = self.pieces.get(site, 0) + int(mask.sum())
+        real = torch.where(mask[..., None, None], output, 0).flatten(0, 1)
+        self._pending[site] = real.sum(0, dtype=torch.float64), mask.sum()
         return output
 
     def close(self, whole: bool) -> None:
-        pass
+        for site, (real, number) in self._pending.items() if whole else ():
+            self.sums[site] = self.sums[site] + real if site in self.sums else real
+            self.pieces[site] = self.pieces[site] + number if site in self.pieces else number
+        self._pending.clear()
 
 
 @dataclass(eq=False)
@@ -120,6 +145,7 @@ class _Keep:
     question: Question | None = None
     kept: dict[Site, list[Tensor]] = field(default_factory=dict)
     texts: dict[Site, list[tuple[int, int, int]]] = field(default_factory=dict)
+    _pending: dict[Site, Tensor] = field(default_factory=dict)
 
     needs_probabilities = False
 
@@ -127,39 +153,43 @@ class _Keep:
         return True
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
-        assert self.question is not None, "outputs are kept of what is asked"
-        text = pieces_at(site, self.question)
-        own = self.texts.setdefault(site, [])
-        for row, order in enumerate(text.order.tolist()):
-            start = own[-1][2] if own else 0
-            real = output[row, text.mask[row]]
-            if len(real) and (not own or start + len(real) <= POOL):
-                self.kept.setdefault(site, []).append(real)
-                own.append((order, start, start + len(real)))
+        self._pending[site] = output
         return output
 
     def close(self, whole: bool) -> None:
-        pass
+        assert self.question is not None, "outputs are kept of what is asked"
+        for site, output in self._pending.items() if whole else ():
+            text = pieces_at(site, self.question)
+            own = self.texts.setdefault(site, [])
+            lengths = text.mask.sum(1).tolist()
+            for row, (order, long) in enumerate(zip(text.order.tolist(), lengths, strict=True)):
+                start = own[-1][2] if own else 0
+                if long and (not own or start + long <= POOL):
+                    self.kept.setdefault(site, []).append(output[row, :long])
+                    own.append((order, start, start + long))
+        self._pending.clear()
+
+
+@torch.no_grad()
+def _shown(tap: "_Mean | _Keep", model: HuggingFace, aim: Aim, question: Question) -> None:
+    tap.question = question
+    aim.answer(model, question, [tap])
 
 
 def means(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> Means:
     """Of every head over all that is asked."""
-    tap = _Mean()
-    with torch.no_grad():
-        for question in questions:
-            tap.question = question
-            aim.answer(model, question, [tap])
-    return Means({site: sum_ / max(tap.pieces[site], 1) for site, sum_ in tap.sums.items()})
+    tap, room = _Mean(), Limit()
+    for question in questions:
+        deque(in_halves(partial(_shown, tap, model, aim), question, room), 0)
+    return Means({site: sum_ / tap.pieces[site].clamp(min=1) for site, sum_ in tap.sums.items()})
 
 
 def others(model: HuggingFace, aim: Aim, questions: Iterable[Question], seed: int) -> Others:
     """A pool of texts, the first that there is room for."""
-    tap = _Keep()
-    with torch.no_grad():
-        for question in questions:
-            tap.question = question
-            aim.answer(model, question, [tap])
-            if all(texts and texts[-1][2] > POOL - 64 for texts in tap.texts.values()):
-                break
+    tap, room = _Keep(), Limit()
+    for question in questions:
+        deque(in_halves(partial(_shown, tap, model, aim), question, room), 0)
+        if all(texts and texts[-1][2] > POOL - 64 for texts in tap.texts.values()):
+            break
     kept = {site: torch.cat(parts) for site, parts in tap.kept.items()}
     return Others(kept, tap.texts, seed)

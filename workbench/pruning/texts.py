@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Tap
 from workbench.models.aims import Aim, Answer, Question
 from workbench.models.huggingface import HuggingFace
@@ -51,9 +52,13 @@ def asked(
     taps: Callable[[Question], Sequence[Tap]] | Sequence[Tap] = (),
 ) -> Texts:
     """Ask every question once."""
-    parts = [np.zeros((3, 0))]
-    with torch.no_grad():
-        for question in questions:
-            own = taps(question) if callable(taps) else taps
-            parts.append(numbers_of(aim.answer(model, question, own)))
+    parts, room = [np.zeros((3, 0))], Limit()
+
+    @torch.no_grad()
+    def ask(question: Question) -> Floats:
+        own = taps(question) if callable(taps) else taps
+        return numbers_of(aim.answer(model, question, own))
+
+    for question in questions:
+        parts += [numbers for _, numbers in in_halves(ask, question, room)]
     return Texts(*np.concatenate(parts, 1))

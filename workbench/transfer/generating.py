@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.engine.batch import Batch
-from workbench.engine.passes import narrowed
 from workbench.engine.pieces import NO_WORD, Pieces, Row, pad
 from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
@@ -51,7 +50,7 @@ class Written:
 
     def read(self, texts: Sequence[int], mix: Any) -> Texts:
         width = max(1, *(self.lengths[text] for text in texts))
-        return Texts(narrowed(self.text.take(list(texts)), width).to(self.device), texts)
+        return Texts(self.text.take(list(texts)).narrowed(width).to(self.device), texts)
 
 
 class Writer(nn.Module):

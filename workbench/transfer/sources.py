@@ -16,7 +16,6 @@ from torch import Tensor
 
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
-from workbench.engine.passes import narrowed
 from workbench.engine.pieces import Pieces
 from workbench.engine.store import Store, by_word, pooled
 from workbench.models.precision import autocast
@@ -72,7 +71,7 @@ class Live:
     def read(self, texts: Sequence[int], mix: Mix) -> Read:
         width = max(1, *(self.lengths[text] for text in texts))
         device = self.body.model.device
-        some = narrowed(self.text.take(list(texts)), width).to(device)
+        some = self.text.take(list(texts)).narrowed(width).to(device)
         with autocast(device):
             mixed = mix(self.body.states(some))  # [batch, pieces, width]
         words, there = by_word(mixed.float(), some, "mean")
