@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from probes.sources import Source
+from workbench.engine.moving import sent
 
 SOME = 2_000  # words whose states are measured
 SMALL = 512 << 20  # bytes that are held in memory
@@ -41,7 +42,7 @@ class Bank:
 
     def rows(self, words: Tensor) -> Tensor:
         """Standardised states of these words in every source.  # [...] -> [sources, ..., width]"""
-        flat = words.reshape(-1).to(self.tables[0].device)
+        flat = sent(words.reshape(-1), self.tables[0].device)
         parts = [table.index_select(1, flat) for table in self.tables]
         found = (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self.device).float()
         found = found.sub_(self.mean[:, None]).mul_(self.scale[:, None])

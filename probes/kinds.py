@@ -28,6 +28,7 @@ from torch.nn import functional
 
 from probes.bank import Bank, words_in
 from probes.learning import Parameters
+from workbench.engine.moving import sent
 
 KindName = Literal["edge", "linear", "mlp"]
 COLUMNS = 16  # of numbers in a vector register
@@ -73,7 +74,7 @@ class Reads:
     def batch(self) -> Tensor:
         """Which batch each probe reads.  # [probes]"""
         shares = torch.tensor(self.shares or (self.number,))
-        return torch.repeat_interleave(shares).to(self.fixed.device)
+        return sent(torch.repeat_interleave(shares), self.fixed.device)
 
     def each(self) -> "Iterator[tuple[slice, Reads]]":
         """The probes of one batch after another."""
@@ -202,7 +203,7 @@ def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
 def _attended(weights: Tensor, attend: Tensor, reads: Reads, bank: Bank, spans: Tensor) -> Tensor:
     """The sum of each span's words by each probe's attention.  # [n, 2] -> [probes, n, width]"""
     words, of_span = words_in(spans)
-    of_span = of_span.to(bank.device)
+    of_span = sent(of_span, bank.device)
     read = _read(weights, reads, bank, bank.rows(words)[:, None])  # [probes, words, width]
     scores = (read @ attend[:, :, None])[..., 0]  # [probes, words]
     each = of_span.expand_as(scores)

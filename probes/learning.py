@@ -56,7 +56,8 @@ class Best:
     def see(self, places: Tensor, own: Parameters, score: Tensor, loss: Tensor, at: int) -> None:
         """Keep these probes where they are better than ever; a tie is broken by the loss."""
         before, loss_before = self.score[places], self.loss[places]
-        better = (score > before) | ((score == before) & (loss < loss_before))
+        ahead = (score > before) | ((score == before) & (loss < loss_before))
+        better = ahead.nonzero()[:, 0]  # as a mask it would be asked for every parameter
         chosen = places[better]
         for name, value in own.items():
             self.own[name][chosen] = value.detach()[better]  # copied: what is trained goes on
@@ -150,8 +151,8 @@ class Learning:
         self.best.see(self.places, self.own, score, loss, at)
         self.since = torch.where(worth, 0, self.since + 1)
         self.rate = torch.where(slower, self.rate / 2, self.rate)
-        alive = self.since < patience
-        if bool(alive.all()):
+        alive = (self.since < patience).nonzero()[:, 0]
+        if len(alive) == len(self):
             return
         for each in (self.own, self.mean, self.square):
             each.update({name: value[alive] for name, value in each.items()})
@@ -326,10 +327,11 @@ def minimised(
     step = 0
     for step in range(steps):
         on_progress(step, steps)
-        done = gradient.abs().amax(1) <= tolerance
-        if bool(done.any()):
+        is_done = gradient.abs().amax(1) <= tolerance
+        done = is_done.nonzero()[:, 0]
+        if len(done):
             kept[running[done]], converged[running[done]] = at[done], True
-            stay = ~done
+            stay = (~is_done).nonzero()[:, 0]
             running, at, scale = running[stay], at[stay], scale[stay]
             value, gradient = value[stay], gradient[stay]
             rest = [tuple(part[stay] for part in move) for move in moves]
@@ -346,16 +348,18 @@ def minimised(
             tried = before[open_] + length[open_, None] * direction[open_]
             new, steepness = objective(tried, running[open_])
             enough = ARMIJO * (length * descent).double() + ROUNDING * value.abs()
-            better = new <= value[open_] + enough[open_]
+            is_better = new <= value[open_] + enough[open_]
+            better = is_better.nonzero()[:, 0]  # one look at the device, where masks take one each
             chosen = open_[better]
             at[chosen], gradient[chosen], value[chosen] = (
                 tried[better],
                 steepness[better],
                 new[better],
             )
-            open_ = open_[~better]
-            if not len(open_):
+            if len(better) == len(open_):
+                open_ = open_[:0]
                 break
+            open_ = open_[(~is_better).nonzero()[:, 0]]
             length[open_] /= 3
         if len(open_) == len(running):
             break  # no step lowers any of them: this is as low as single precision goes

@@ -17,6 +17,7 @@ from torch import Tensor
 from probes.static import counted, of_words
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
+from workbench.engine.moving import sent
 from workbench.engine.passes import CHUNK, Report
 from workbench.engine.passes import Progress as Passing
 from workbench.engine.store import TooLargeError, by_word, pooled_stacks
@@ -109,7 +110,11 @@ def without_positions(model: Model, batch: Batch) -> tuple[Source, ...]:
         if found is None:
             return ()
         words, _ = by_word(found, text, "mean")  # [batch, words, width]
-        rows += [words[row, : int(n)].half().cpu() for row, n in enumerate(text.word_counts)]
+        real = torch.arange(words.shape[1]) < text.word_counts[:, None]  # [batch, words]
+        kept = words.flatten(0, 1).index_select(
+            0, sent(real.flatten().nonzero()[:, 0], words.device)
+        )
+        rows.append(kept.half().cpu())
     states = torch.cat(rows) if rows else torch.zeros(0, model.width)
     return (Source(BARE, stack, 0, widened(states, model.width)),)
 

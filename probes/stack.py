@@ -34,6 +34,7 @@ from probes.kinds import (
 )
 from probes.learning import Learning, Parameters
 from probes.side_by_side import SideBySide
+from workbench.engine.moving import sent
 from workbench.errors import WorkbenchError
 
 MIXING = {"mix": 10.0}  # times the rate, else few steps leave every mix a mean
@@ -409,7 +410,7 @@ def _update(
     leaves = now.leaves()
     spans = [side[places] for side in learnt.spans]
     said = answers(shape, leaves, pooled(shape, leaves, alive.reads, bank, spans), drop)
-    near = learnt.labels.index_select(1, places.flatten().to(bank.device))
+    near = learnt.labels.index_select(1, sent(places.flatten(), bank.device))
     near = near.view(-1, places.shape[1], near.shape[2])  # [2 * seeds, batch, labels]
     wanted = near.index_select(0, alive.control * len(places) + alive.reads.batch)
     slopes = torch.autograd.grad(

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from probes.learning import EPOCHS, Fitted, OnProgress, Weights, fitted
 from probes.trees import Tree
+from workbench.engine.moving import sent
 
 Task = Literal["distance", "depth"]
 DISTANCE: Task = "distance"
@@ -74,7 +75,7 @@ class States:
     def at(self, source: int, rows: Tensor) -> Tensor:
         """States of these words.  # [...] -> [..., width]"""
         table = self.tables[source]
-        found = table[rows.to(table.device)].to(self.device).float()
+        found = table[sent(rows, table.device)].to(self.device).float()
         return torch.nn.functional.pad(found, (0, 1), value=CONSTANT)
 
 
@@ -166,11 +167,23 @@ class _Sentences:
         cell = self.squares[trees][..., None, None] + place[:, None] * sizes[..., None] + place
         distances = self.distances[torch.where(both, cell, 0)]
         return _Batch(
-            self.rows[words].to(device),
-            real.float().to(device),
-            distances.float().to(device),
-            self.depths[words].float().to(device),
+            sent(self.rows[words], device),
+            sent(real.float(), device),
+            sent(distances.float(), device),
+            sent(self.depths[words].float(), device),
         )
+
+
+@dataclass(frozen=True)
+class _Which:
+    """Probes that still run; worked out when one stops, since it asks the device."""
+
+    running: Tensor  # [probes], their places among all
+    used: list[int]  # pairs of source and seed
+    pair: Tensor  # [probes], which of these each has
+    seed: Tensor  # [probes]
+    distance: Tensor  # places of those that learn distances
+    depth: Tensor  # and of those that learn depths
 
 
 def trained(
@@ -192,14 +205,23 @@ def trained(
     seed = torch.tensor([place[p.seed] for p in probes], device=device)
     is_distance = torch.tensor([p.task == DISTANCE for p in probes], device=device)
 
+    last: list[_Which] = []
+
+    def which(running: Tensor) -> _Which:
+        if not last or last[0].running is not running:
+            used, own = torch.unique(pair[running], return_inverse=True)
+            far = is_distance[running]
+            halves = (far.nonzero()[:, 0], (~far).nonzero()[:, 0])
+            last[:] = [_Which(running, used.tolist(), own, seed[running], *halves)]
+        return last[0]
+
     def loss(weights: Weights, running: Tensor, batch: _Batch) -> tuple[Tensor, int]:
-        used, at = torch.unique(pair[running], return_inverse=True)
-        states_of = [states.at(pairs[p][0], batch.rows[pairs[p][1]]) for p in used.tolist()]
-        found = torch.stack(states_of)[at]  # [probes, sentences, words, width]
+        now = which(running)
+        states_of = [states.at(pairs[p][0], batch.rows[pairs[p][1]]) for p in now.used]
+        found = torch.stack(states_of)[now.pair]  # [probes, sentences, words, width]
         # the constant cancels in distances but for rounding, which Adam would blow up
-        found[..., -1] *= ~is_distance[running][:, None, None]
-        sums = losses(weights[0], found, is_distance[running], batch, seed[running])
-        return sums, batch.rows.shape[1]
+        found[..., -1].index_fill_(0, now.distance, 0)
+        return losses(weights[0], found, now, batch), batch.rows.shape[1]
 
     known, judges = _Sentences.of(train), _Sentences.of(dev)
     same = [*judges.batches(seeds, 0, device)]
@@ -225,29 +247,24 @@ def first_matrices(probes: Sequence[Probe], width: int, rank: int) -> Tensor:
     return torch.stack([drawn[probe.seed] * size for probe in probes])
 
 
-def losses(
-    matrices: Tensor, states: Tensor, is_distance: Tensor, batch: _Batch, seed: Tensor
-) -> Tensor:
+def losses(matrices: Tensor, states: Tensor, which: _Which, batch: _Batch) -> Tensor:
     """Summed over sentences: the mean miss over pairs of words, or over words.  # [probes]
 
-    [probes, width, rank], [probes, sentences, words, width], [probes], and a place in the batch's
-    seeds for each probe
+    [probes, width, rank], [probes, sentences, words, width]
     """
     vectors, sizes = projected(matrices, states)
-    real = batch.real[seed]  # [probes, sentences, words]
+    real = batch.real[which.seed]  # [probes, sentences, words]
     number = real.sum(-1)  # [probes, sentences]
     found = torch.zeros(len(matrices), device=matrices.device)
-    if bool(is_distance.any()):
-        own = seed[is_distance]
-        apart = between(vectors[is_distance], sizes[is_distance])
-        there = real[is_distance]
+    if len(far := which.distance):
+        apart = between(vectors[far], sizes[far])
+        there = real[far]
         both = there[..., None] * there[..., None, :]
-        miss = ((apart - batch.distances[own]).abs() * both).sum((-1, -2))
-        found = found.index_put((is_distance,), (miss / number[is_distance].square()).sum(-1))
-    is_depth = ~is_distance
-    if bool(is_depth.any()):
-        miss = ((sizes[is_depth] - batch.depths[seed[is_depth]]).abs() * real[is_depth]).sum(-1)
-        found = found.index_put((is_depth,), (miss / number[is_depth]).sum(-1))
+        miss = ((apart - batch.distances[which.seed[far]]).abs() * both).sum((-1, -2))
+        found = found.index_put((far,), (miss / number[far].square()).sum(-1))
+    if len(deep := which.depth):
+        miss = ((sizes[deep] - batch.depths[which.seed[deep]]).abs() * real[deep]).sum(-1)
+        found = found.index_put((deep,), (miss / number[deep]).sum(-1))
     return found
 
 

@@ -20,13 +20,13 @@ import pytest
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 _READ = {
     "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__contains__", "numpy",
     "__array__", "nonzero", "argwhere", "masked_select", "unique", "_return_output", "equal",
-    "allclose", "is_nonzero", "bincount",
+    "allclose", "is_nonzero", "bincount",  # which looks for the least and the largest
 }  # fmt: skip
 _ANYWHERE = {
     "backward", "grad", "size", "dim", "numel", "__len__", "__hash__", "is_floating_point",
@@ -41,12 +41,10 @@ def is_on(tensor: Tensor) -> bool:
 
 
 def _marked(found: Any) -> Any:
-    def one(each: Any) -> Any:
+    for each in tree_leaves(found):
         if isinstance(each, Tensor):
             each._on_card = True  # type: ignore[attr-defined]
-        return each
-
-    return tree_map(one, found)
+    return found
 
 
 class Card(TorchFunctionMode):
@@ -122,9 +120,8 @@ class Card(TorchFunctionMode):
         return found
 
     def _look_at(self, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> None:
-        sized = kwargs.get("minlength") or kwargs.get("output_size")
         repeats = name == "repeat_interleave" and len(tensors) > 1
-        if (name in _READ or repeats) and not sized:
+        if name in _READ or (repeats and not kwargs.get("output_size")):
             self._waited(name)
         elif name == "copy_":
             if is_on(args[0]) != is_on(args[1]) and not (args[2:] or kwargs.get("non_blocking")):
@@ -176,6 +173,14 @@ def card() -> Iterator[Card]:
             "max_memory_allocated": lambda *a: 0,
             "reset_peak_memory_stats": lambda *a: None,
         }
+        drawn, kept = torch.Generator, torch.nn.Parameter.__new__
+
+        def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+            made = kept(cls, data, requires_grad)
+            return _marked(made) if isinstance(data, Tensor) and is_on(data) else made
+
+        patch.setattr(torch.nn.Parameter, "__new__", parameter)
+        patch.setattr(torch, "Generator", lambda device=None: drawn())
         patch.setattr(Tensor, "record_stream", lambda self, stream: None)
         for name, value in about.items():
             patch.setattr(torch.cuda, name, value)

@@ -63,7 +63,7 @@ def test_a_batch_copied_on_another_stream_is_kept_for_the_one_that_reads_it(
         monkeypatch.setattr(torch.cuda, "Stream", lambda device: copies)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: reads)
         monkeypatch.setattr(Tensor, "record_stream", lambda self, by: told.append(("kept", by)))
-        found = list(passes._ahead(model, batches))
+        found = list(passes._sent(model, iter(batches)))
         assert [text.ids.device for text in found] == [CUDA, CUDA]
         assert [text.words.tolist() for text in found] == [[[0, 1]], [[0, 0, 1]]]
         assert {name.split()[0] for name in here.waits} == {"tolist"}, (

@@ -9,6 +9,7 @@ grow with its length.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from workbench.errors import WorkbenchError
 
 CHUNK = 512  # documents tokenised at a time, or as many as make `AHEAD` batches
 AHEAD = 4
+BEFORE = 2  # batches that are ready on the host before a GPU needs them
 BYTES = 3  # of text a piece, or more: subwords are longer
 ALIKE = 0.75  # documents shorter than this share of a batch's longest wait for the next; on a GPU,
 # which computes padding sooner than it begins another batch, they do not
@@ -68,12 +70,14 @@ def run_over(
     logits: bool = False,
     pieces: int | None = None,
     progress: Callable[[Progress], object] | None = None,
+    ahead: Callable[[Pieces], object] | None = None,
 ) -> Report:
     """Send every document through the model once; `use` sees each batch, `order` says which it is.
 
     `pieces` is the most in a batch, padding included; gradients are not kept. Where memory does not
     suffice for `use`, its batch comes again in halves, after the taps have seen all of it: what
     `use` adds up it adds last, and taps beside it keep what they see for it, and add up nothing.
+    `ahead` is shown each batch beforehand, on the host; on a GPU by another thread.
     """
     taps = list(taps)
     report = Report(device=str(model.device), precision=model.precision)
@@ -89,7 +93,7 @@ def run_over(
             use(text, output)
 
     with torch.no_grad():
-        for text in _ahead(model, _counted(_batches(model, batch, limit), report)):
+        for text in _sent(model, _counted(_batches(model, batch, limit), report, ahead)):
             for part, _ in in_halves(run, text, limit):
                 documents += len(part)
                 done += int(sizes[part.order.numpy()].sum())
@@ -142,9 +146,13 @@ def _cut(encoded: Pieces, limit: Limit, fills: bool) -> Iterator[Pieces]:
         start += len(rows)
 
 
-def _counted(batches: Iterable[Pieces], report: Report) -> Iterator[Pieces]:
-    """The same batches, counted while they are on the host."""
+def _counted(
+    batches: Iterable[Pieces], report: Report, ahead: Callable[[Pieces], object] | None
+) -> Iterator[Pieces]:
+    """The same batches, counted and shown while they are on the host."""
     for text in batches:
+        if ahead is not None:
+            ahead(text)
         real = int(text.mask.sum())
         report.documents += len(text)
         report.words += int(text.word_counts.sum())
@@ -155,7 +163,7 @@ def _counted(batches: Iterable[Pieces], report: Report) -> Iterator[Pieces]:
         yield text
 
 
-def _ahead(model: Model, batches: Iterable[Pieces]) -> Iterator[Pieces]:
+def _sent(model: Model, batches: Iterator[Pieces]) -> Iterator[Pieces]:
     """Batches on the model's device; on a GPU the next is copied while this one is used."""
     if model.device.type != "cuda":
         for text in batches:
@@ -163,7 +171,7 @@ def _ahead(model: Model, batches: Iterable[Pieces]) -> Iterator[Pieces]:
         return
     stream = torch.cuda.Stream(model.device)  # type: ignore[no-untyped-call]
     ready: Pieces | None = None
-    for text in batches:
+    for text in _beforehand(batches):
         pinned = text.pin()
         with torch.cuda.stream(stream):
             copied = pinned.to(model.device)
@@ -174,3 +182,12 @@ def _ahead(model: Model, batches: Iterable[Pieces]) -> Iterator[Pieces]:
         ready = copied.read_on(now)
     if ready is not None:
         yield ready
+
+
+def _beforehand(batches: Iterator[Pieces]) -> Iterator[Pieces]:
+    """The same batches, made by another thread while those before them are used."""
+    with ThreadPoolExecutor(max_workers=1) as worker:
+        waiting = deque(worker.submit(next, batches, None) for _ in range(BEFORE))
+        while (text := waiting.popleft().result()) is not None:
+            waiting.append(worker.submit(next, batches, None))
+            yield text

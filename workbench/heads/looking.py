@@ -5,7 +5,7 @@ site, and memory does not grow with the corpus. Costs what `measures` and `nulls
 pass, and totals of drawings times heads times numbers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
+from workbench.engine.moving import all_sent
 from workbench.engine.passes import Progress, Report, run_over
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Kind, Site, StackName, View
@@ -85,6 +86,13 @@ class Answers:
     report: Report
 
 
+_Key = tuple[Group, bytes]
+
+
+def _key(group: Group, text: Pieces) -> _Key:
+    return group, text.order.numpy().tobytes()
+
+
 @dataclass(frozen=True)
 class _Ready:
     """What the sites of a group have in common in one batch."""
@@ -105,6 +113,7 @@ class _Tap:
     sample: Sample | None = None  # keeps some documents in full
     tally: Tally = field(default_factory=Tally)
     normed: set[Site] = field(default_factory=set)
+    _before: dict[_Key, tuple[Words, Tensor]] = field(default_factory=dict)  # see `prepare`
     _ready: dict[Group, _Ready] = field(default_factory=dict)
     _looks: dict[Group, list[tuple[Site, Tensor]]] = field(default_factory=dict)  # of a batch
 
@@ -175,20 +184,34 @@ class _Tap:
             found = self._ready[group] = self._prepared(group, queries, keys)
         return found
 
-    def _prepared(self, group: Group, queries: Pieces, keys: Pieces) -> _Ready:
+    def prepare(self, groups: Iterable[Group], texts: Mapping[StackName, Pieces]) -> None:
+        """Draw what a batch needs, on the host, while the batches before it are computed."""
+        for group in groups:
+            queries = texts[group.stack]
+            keys = texts["encoder"] if group.kind == "cross" else queries
+            self._before[_key(group, queries)] = self._drawn(group, queries, keys)
+
+    def _drawn(self, group: Group, queries: Pieces, keys: Pieces) -> tuple[Words, Tensor]:
+        """What words there are and what is asked of them; [1 + drawings, batch]."""
         asking, order = self.asking, queries.order.tolist()
         sides = sides_of(queries, keys, group.kind, asking.by_pieces)
         there = sides.both.cpu().numpy()
         shuffles = shuffled([*there], order, asking.shuffles, asking.seed)
         asked = asked_of(self.gold, order, sides, shuffles, asking.seed)
         words = words_of(sides, asked, self.gold.frequent)
-        weights = drawings(order, asking.drawings, asking.seed).to(queries.ids.device)
+        return words, drawings(order, asking.drawings, asking.seed)
+
+    def _prepared(self, group: Group, queries: Pieces, keys: Pieces) -> _Ready:
+        asking, device = self.asking, queries.ids.device
+        drawn = self._before.pop(_key(group, queries), None)
+        words, weights = all_sent(drawn or self._drawn(group, queries, keys), device)
+        sides, asked = words.sides, words.asked
         rarity = rarity_of(asked, sides, self.gold.frequent)
         self.tally.add("shared", group, drawn_sums(weights.double(), words.shared))
         maps = sides.merged(_uniform(queries, keys, group.kind))
         looks = looks_of(maps[..., : sides.words], sides.pairs, asking.residual)
         even = head_sums(maps, looks, words, None, asking.residual)
-        kept = even[:, 0, [HEAD.index(name) for name in EVEN]]  # [batch, numbers]
+        kept = torch.stack([even[:, 0, HEAD.index(name)] for name in EVEN], 1)  # [batch, numbers]
         self.tally.add("even", group, drawn_sums(weights, kept))
         if self.gold.relations:
             self.tally.add("asked", group, shuffled_asked(asked, sides))
@@ -252,6 +275,14 @@ def look(
             written = weight.float()  # [heads, width of a head, width]
             outputs[site] = written @ written.mT
     tap = _Tap(gold, asking, outputs, sample)
-    report = run_over(model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress)
+    groups = dict.fromkeys(Group(site.stack, site.kind) for site in model.sites)
+
+    def ahead(text: Pieces) -> None:
+        if isinstance(model, HuggingFace):
+            tap.prepare(groups, model.texts_of(text))
+
+    report = run_over(
+        model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress, ahead=ahead
+    )
     sums = {name: tap.tally.total.get(name, {}) for name in SUMS}
     return Answers(model.sites, **sums, normed=frozenset(tap.normed), report=report)

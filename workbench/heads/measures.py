@@ -59,6 +59,7 @@ class Words:
     sentence: Tensor  # [batch, words, longest], the columns of the words of each word's sentence
     in_sentence: Tensor  # [batch, words, longest], which of these are there
     several: Tensor  # [batch, 1], texts of more than one sentence
+    has_several: bool  # whether any is
     seen: Tensor  # [batch, words], how many columns each may look at
     shares: Tensor  # [batch, pieces], what part of a word that attends each piece is
     shared: Tensor  # [batch, numbers]
@@ -81,6 +82,7 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
         rare,
         *_own_sentence(asked, sides),
         several,
+        bool(several.any()),
         seen,
         shares,
         shared,
@@ -182,7 +184,7 @@ def head_sums(
     looks_at = _product(among, places)
     distances = (places - place[: among.shape[-2], None]).abs()  # [words, words]
     stays = torch.zeros_like(on_words)
-    if words.several.any():
+    if words.has_several:
         chosen = words.sentence[:, None].expand(-1, maps.shape[1], -1, -1)
         within = _product(maps.gather(-1, chosen), words.in_sentence[:, None])
         stays = within / on_words.clamp(min=1e-9) * words.several[:, None]

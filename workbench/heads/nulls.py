@@ -41,6 +41,10 @@ def shuffled_hits(looks: Tensor, asked: Asked) -> Tensor:
         partner = part.index_select(1, row + arcs.partner)
         there = (arcs.document * looks.shape[2] + word).flatten()
         hits = by_word.index_select(0, there).view(*word.shape, heads) == partner[..., None]
+        if looks.device.type != "cpu":  # which would have to tell the host how many there are
+            none = torch.zeros(len(part), questions, heads, device=looks.device)
+            found.append(none.index_add_(1, arcs.question, hits.float()))
+            continue
         shuffle, arc, head = hits.nonzero(as_tuple=True)  # few: shuffled trees are rarely hit
         cell = (shuffle * questions + arcs.question[arc]) * heads + head
         counts = torch.bincount(cell, minlength=len(part) * questions * heads)

@@ -23,7 +23,8 @@ class Owned:
 
     first: Tensor  # [batch, n], its first piece; 0 where it has none
     count: Tensor  # [batch, n]
-    more: Tensor  # [batch, most], further pieces, of all words; 0 where there are no more
+    further: Tensor  # [3, further pieces of all words], text, word and piece
+    more: Tensor  # [batch, most], the same side by side; 0 where there are no more
     whose: Tensor  # [batch, most], which word each of them belongs to
     real: Tensor  # [batch, most], which of them are there
     is_plain: bool  # every word has exactly one piece
@@ -42,7 +43,8 @@ def _owned(matrix: Tensor) -> Owned:
     more[row, place], whose[row, place] = piece, word
     real = torch.arange(most, device=row.device) < each[:, None]
     first = there.int().argmax(-1)
-    return Owned(first, count, more, whose, real, bool((count == 1).all()))
+    is_plain = bool((count == 1).all())
+    return Owned(first, count, torch.stack([row, word, piece]), more, whose, real, is_plain)
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,10 @@ class Sides:
 
         rows = flat.index_select(0, (maps * queries + of_heads(own.first)).flatten())
         if own.more.numel():
-            real = of_heads(own.real)
-            further = (maps * queries + of_heads(own.more))[real]
-            word = (maps * words + of_heads(own.whose))[real]
-            rows.index_add_(0, word, flat.index_select(0, further))
+            text, word, piece = own.further[..., None]  # [further, 1] each
+            map_ = text * heads + torch.arange(heads, device=device)  # [further, heads]
+            given = flat.index_select(0, (map_ * queries + piece).flatten())
+            rows.index_add_(0, (map_ * words + word).flatten(), given)
         if not own.is_plain:
             share = torch.where(own.count > 0, 1 / own.count.clamp(min=1), 0.0)
             rows.mul_(of_heads(share).view(-1, 1))

@@ -132,9 +132,7 @@ class HuggingFace:
         require_sites(self, taps)
         self._require_one_pass(taps)
         self._require_here(pieces, targets, taps, logits)
-        texts: dict[StackName, Pieces] = {self._first: pieces}
-        if self.two_sided and not alone:
-            texts["decoder"] = self._shifted(pieces if targets is None else targets)
+        texts = self.texts_of(pieces, targets, alone)
         with (
             session(taps, self.sites, texts),
             self._last_blocks(hidden) as raw,
@@ -297,6 +295,15 @@ class HuggingFace:
         if pieces.unseen is not None:
             inputs |= _in_order(pieces.unseen, self.net.dtype)
         return inputs
+
+    def texts_of(
+        self, pieces: Pieces, targets: Pieces | None = None, alone: bool = False
+    ) -> dict[StackName, Pieces]:
+        """What each stack reads in such a pass."""
+        texts: dict[StackName, Pieces] = {self._first: pieces}
+        if self.two_sided and not alone:
+            texts["decoder"] = self._shifted(pieces if targets is None else targets)
+        return texts
 
     def _shifted(self, pieces: Pieces) -> Pieces:
         """What a decoder reads to predict these pieces: a start symbol, then all but the last."""
