@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from spacy.tokens import Doc
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -32,6 +31,9 @@ from workbench.engine.passes import Progress, run_over
 from workbench.engine.pieces import Pieces
 from workbench.engine.statistics import by_words, owners
 from workbench.engine.taps import Site, StackName, View
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 NONE = -1
 LEAST = 1e-4  # a head whose attention varies less is the same everywhere
@@ -158,7 +160,7 @@ class Sentence:
         return len(self.heads)
 
 
-def sentence_of(doc: Doc, document: int, first: int, missing: Truths) -> Sentence | None:
+def sentence_of(doc: "Doc", document: int, first: int, missing: Truths) -> Sentence | None:
     """None where nothing is asked: no arc between two words that were read."""
     size = len(doc)
     heads = np.array([token.head.i for token in doc], dtype=np.int64)

@@ -8,11 +8,14 @@ sentences of ten words cost a tenth of a second a probe.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from spacy.tokens import Doc
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -37,12 +40,12 @@ class Tree:
         return len(self.rows)
 
 
-def is_punctuation(doc: Doc) -> Truths:
+def is_punctuation(doc: "Doc") -> Truths:
     """By part of speech or by relation, whichever the corpus has.  # [words]"""
     return np.array([t.pos_ == "PUNCT" or t.dep_ == "punct" for t in doc], dtype=np.bool_)
 
 
-def trees_of(doc: Doc, document: int, first: int, missing: Truths) -> list[Tree]:
+def trees_of(doc: "Doc", document: int, first: int, missing: Truths) -> list[Tree]:
     """The trees of two words or more; `first` is the row of the text's first word.
 
     Words that the model did not read (`missing`, [words of the corpus]) are left out; the others

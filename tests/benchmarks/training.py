@@ -108,10 +108,11 @@ def peer(
     return sum(read[1:steps]) / (clock.ends[-1] - clock.ends[0])
 
 
-def ours(net: nn.Module, objective: str, packing: Packing, batch: int, steps: int) -> float:
+def ours(
+    net: nn.Module, objective: str, packing: Packing, batch: int, steps: int, device: torch.device
+) -> float:
     """Tokens a second of ours."""
-    plan = Plan(steps=steps, batch=batch, rate=1e-4, rows=steps)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    plan = Plan(steps=steps, batch=batch, rate=1e-4, points=steps)
     part, held = parted(packing, 0.0)
     task = task_of(objective, net, part, held, plan, 1)
     rows = fit(net, task, plan, Quiet(), place=Place(device))
@@ -139,6 +140,7 @@ def rounds(arguments: argparse.Namespace, family: str, folder: Path) -> Iterator
     store = tokenize_text(lines, tokenizer, folder, processes=1)
     packing = pack(store, vocabulary_of(tokenizer), size.length)
     masked = objective == "masked"
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     even = features(packing.batch(0, len(packing)).tokens.tolist())
     rows, theirs = even, arguments.batch
     if masked:
@@ -148,7 +150,9 @@ def rounds(arguments: argparse.Namespace, family: str, folder: Path) -> Iterator
     for number in range(arguments.rounds):
         nets = [build(family, size, tokenizer, number, objective) for _ in range(3)]
         arms = {
-            "ours": lambda net: ours(net, objective, packing, arguments.batch, arguments.steps),
+            "ours": lambda net: ours(
+                net, objective, packing, arguments.batch, arguments.steps, device
+            ),
             "transformers": lambda net: peer(
                 net, tokenizer, rows, theirs, arguments.steps, masked, folder
             ),

@@ -9,12 +9,15 @@ Costs a pass over the Docs, and some 40 bytes a word.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc
 
-from workbench.corpora.layers import Mention, chains
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.corpora.layers import Mention
 
 LEFT_OUT = ("root", "punct", "")
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
@@ -54,7 +57,7 @@ class Gold:
         return any(self.questions)
 
 
-def gold_of(docs: Sequence[Doc], subtypes: bool = False, frequent: int = 500) -> Gold:
+def gold_of(docs: "Sequence[Doc]", subtypes: bool = False, frequent: int = 500) -> Gold:
     """Everything the heads are asked, of all documents."""
     counts = Counter(token.text for doc in docs for token in doc)
     by_rank = sorted(counts, key=lambda word: (-counts[word], word))
@@ -79,7 +82,7 @@ def relation_of(label: str, subtypes: bool) -> str:
     return "" if name.split(":")[0] in LEFT_OUT else name
 
 
-def _arcs(doc: Doc, subtypes: bool) -> Iterator[tuple[int, int, str]]:
+def _arcs(doc: "Doc", subtypes: bool) -> Iterator[tuple[int, int, str]]:
     for token in doc:
         if token.head.i != token.i and (name := relation_of(token.dep_, subtypes)):
             yield token.i, token.head.i, name
@@ -90,14 +93,16 @@ def _array(rows: object, columns: int = 0) -> Numbers:
     return found.reshape(-1, columns) if columns else found
 
 
-def _sentences(doc: Doc) -> list[int]:
+def _sentences(doc: "Doc") -> list[int]:
     if not doc.has_annotation("SENT_START"):
         return [0] * len(doc)
     return [place for place, sentence in enumerate(doc.sents) for _ in sentence]
 
 
-def _questions(doc: Doc) -> Iterator[Question]:
+def _questions(doc: "Doc") -> Iterator[Question]:
     """Every mention with an earlier one of its chain, and all mentions that began before it."""
+    from workbench.corpora.layers import chains
+
     mentions = sorted(
         ((mention, name) for name, chain in chains(doc).items() for mention in chain),
         key=lambda each: (each[0].start, each[0].end),
@@ -119,7 +124,7 @@ def _questions(doc: Doc) -> Iterator[Question]:
         )
 
 
-def head_word(doc: Doc, mention: Mention) -> int:
+def head_word(doc: "Doc", mention: "Mention") -> int:
     """The word of a mention whose own head lies outside of it; without a tree, its last word."""
     if doc.has_annotation("DEP"):
         for token in doc[mention.start : mention.end]:

@@ -1,0 +1,184 @@
+"""Checks the engine on a GPU: the same answers as on the CPU, memory, and time beside the card's.
+
+    python -m tests.gpu                               every check on the GPU, at most 10 minutes
+    python -m tests.gpu --only machine store          some of them
+    python -m tests.gpu --device cpu --small          what a machine without a GPU can run of it
+
+Needs torch, transformers and safetensors, and neither spaCy nor Streamlit, a network or a corpus.
+One line a check as it goes, a table at the end, and a JSON file that is written anew after every
+check: outcome, seconds, peak memory on the device, figures with their bounds, and the last lines of
+a traceback. A check that fails does not stop the next, not even where it takes the device with it:
+the others then run in a new process. The exit code is 1 where a check failed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import torch
+from transformers.utils import logging
+
+from tests.gpu import checks
+
+ROOT = Path(__file__).parents[2]
+MINUTES = 9.5  # of all checks together
+CHECKS = {  # in this order: what is cheap comes first
+    "machine": "tests.gpu.machine:machine",
+    "answers": "tests.gpu.answers:answers",
+    "families": "tests.gpu.answers:families",
+    "passes": "tests.gpu.passes:waits",
+    "store": "tests.gpu.passes:store",
+    "halving": "tests.gpu.passes:halving",
+    "probes": "tests.gpu.probing:probes",
+    "trees": "tests.gpu.probing:trees",
+    "attachment": "tests.gpu.probing:heads_of_words",
+    "description-length": "tests.gpu.probing:description_length",
+    "heads": "tests.gpu.looking:heads",
+    "removal": "tests.gpu.removing:removal",
+    "gates": "tests.gpu.removing:gates",
+    "fine-tuning": "tests.gpu.learning:fine_tuning",
+    "elmo": "tests.gpu.learning:elmo",
+    "training": "tests.gpu.learning:training",
+    "one-rank": "tests.gpu.learning:one_rank",
+    "large": "tests.gpu.large:large",
+    "engine-speed": "tests.gpu.speed:engine_speed",
+    "heads-speed": "tests.gpu.speed:heads_speed",
+    "pruning-speed": "tests.gpu.speed:pruning_speed",
+    "probing-speed": "tests.gpu.speed:probing_speed",
+    "training-speed": "tests.gpu.speed:training_speed",
+}
+MARKS = {checks.PASSED: "ok", checks.FAILED: "FAILED", checks.SKIPPED: "skipped"}
+
+
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.gpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--small", action="store_true", help="models and texts shrunk")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help=", ".join(CHECKS))
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="(default %(default)s)")
+    found = parser.parse_args(given)
+    if unknown := [name for name in found.only or () if name not in CHECKS]:
+        parser.error(f"no check {', '.join(unknown)}: there are {', '.join(CHECKS)}")
+    if found.device == "cuda" and not torch.cuda.is_available():
+        parser.error("no CUDA device was found: say --device cpu --small")
+    return found
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    told = arguments(given)
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    device, started = torch.device(told.device), time.perf_counter()
+    names = [name for name in CHECKS if not told.only or name in told.only]
+    outcomes: list[dict[str, Any]] = []
+    for place, name in enumerate(names):
+        left = 60 * told.minutes - (time.perf_counter() - started)
+        if left < 1:
+            outcomes.append(_not_begun(name))
+        else:
+            outcomes.append(checks.run_one(name, CHECKS[name], device, told.small, left))
+        _told(outcomes[-1])
+        lost = outcomes[-1]["outcome"] == checks.FAILED and not checks.is_usable(device)
+        if lost and (rest := names[place + 1 :]):
+            left = 60 * told.minutes - (time.perf_counter() - started)
+            outcomes += _in_a_new_process(rest, told, left / 60)
+        _written(told, outcomes, time.perf_counter() - started)
+        if lost:
+            break
+    _table(outcomes)
+    return int(any(each["outcome"] == checks.FAILED for each in outcomes))
+
+
+def _in_a_new_process(
+    names: Sequence[str], told: argparse.Namespace, minutes: float
+) -> list[dict[str, Any]]:
+    """The outcomes of these checks, where the device cannot be asked any more in this process."""
+    print("the device does not answer: the others run in a new process", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rest.json"
+        command = [sys.executable, "-m", "tests.gpu", "--device", told.device]
+        command += ["--minutes", f"{minutes:.2f}", "--out", str(out), "--only", *names]
+        command += ["--small"] if told.small else []
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd=ROOT)
+        written = out.read_text("utf-8") if out.is_file() else '{"checks": []}'
+    found: list[dict[str, Any]] = json.loads(written)["checks"]
+    done = {each["name"] for each in found}
+    found += [_not_begun(name) for name in names if name not in done]
+    for each in found:
+        _told(each)
+    return found
+
+
+def _not_begun(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "outcome": checks.SKIPPED,
+        "reason": "no time was left",
+        "seconds": 0.0,
+        "peak_mib": None,
+        "figures": {},
+        "traceback": [],
+    }
+
+
+def _told(outcome: dict[str, Any]) -> None:
+    print(
+        f"{outcome['name']:20} {MARKS[outcome['outcome']]:8} {outcome['seconds']:7.1f} s  "
+        f"{outcome['reason']}",
+        flush=True,
+    )
+
+
+def _written(told: argparse.Namespace, outcomes: list[dict[str, Any]], seconds: float) -> None:
+    if told.out is None:
+        return
+    found = {
+        "device": told.device,
+        "small": told.small,
+        "seconds": round(seconds, 1),
+        "torch": torch.__version__,
+        "checks": outcomes,
+    }
+    told.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _table(outcomes: list[dict[str, Any]]) -> None:
+    print(f"\n{'check':20} {'outcome':8} {'seconds':>8} {'peak MiB':>9}  figures")
+    for each in outcomes:
+        peak = "" if each["peak_mib"] is None else f"{each['peak_mib']:,.0f}"
+        print(
+            f"{each['name']:20} {MARKS[each['outcome']]:8} {each['seconds']:8.1f} {peak:>9}  "
+            f"{_in_short(each)}"
+        )
+    number = {mark: sum(e["outcome"] == o for e in outcomes) for o, mark in MARKS.items()}
+    print(", ".join(f"{count} {mark}" for mark, count in number.items()))
+    for each in outcomes:
+        for line in each["traceback"]:
+            print(f"{each['name']}: {line}")
+
+
+def _in_short(outcome: dict[str, Any]) -> str:
+    """Why it is as it is; of a check that passed, how many figures keep a bound."""
+    if outcome["reason"]:
+        return str(outcome["reason"])
+    bounded = sum("kept" in figure for figure in outcome["figures"].values())
+    return f"{len(outcome['figures'])}, of which {bounded} keep their bounds"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
