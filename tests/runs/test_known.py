@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from workbench.models.huggingface import HuggingFace
 from workbench.runs import known
+from workbench.runs.asking import ask
+from workbench.runs.execute import open_again
 from workbench.runs.known import files_hash
+from workbench.training.task import Quiet
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 
@@ -74,3 +78,23 @@ def test_a_kept_hash_that_is_damaged_is_not_used(folder: Path) -> None:
     for path in kept:
         path.write_text("nonsense")
     assert files_hash(str(folder)) == first
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_weights_are_hashed_again_only_where_they_are_those_of_the_files(
+    precision: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is rounded as it is opened has another hash, which nobody would compare."""
+    asked = ask("heads", [str(folder)], ["primer"], device="cpu", precision=precision).spec
+    asked = asked.model_copy(update={"corpora": ()})
+    hashed: list[str] = []
+    reading = HuggingFace._hashed
+
+    def watched(self: HuggingFace, *how: object) -> str:
+        hashed.append(self.precision)
+        return reading(self, *how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(HuggingFace, "_hashed", watched)
+    ((model,), _) = open_again(asked, Quiet())
+    assert model.precision == precision and model.content_hash == asked.models[0].hash
+    assert hashed == (["fp32"] if precision == "fp32" else [])

@@ -65,11 +65,10 @@ def never(before: int) -> None:
 def test_devices_are_apart_and_any_gpu_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert queue.slots("cuda") == ["cuda:0", "cuda:1"] and queue.slots("cuda:1") == ["cuda:1"]
+    monkeypatch.setattr(torch.cuda, "_raw_device_uuid_nvml", lambda: ["GPU-a", "GPU-b"])
     with queue.turn("cpu", never) as cpu, queue.turn("cuda", never) as one:
         with queue.turn("cuda", never) as other:
-            assert {cpu, one, other} == {"cpu", "cuda:0", "cuda:1"}
+            assert {cpu.title, one.name, other.name} == {"cpu", "GPU-a", "GPU-b"}
             with pytest.raises(KeyboardInterrupt), queue.turn("cuda", stop):
                 pass
         with queue.turn("cuda:1", never):

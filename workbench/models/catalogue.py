@@ -1,8 +1,15 @@
-"""What models can be opened, and what cannot be asked of some; the facts of an open one."""
+"""What models can be opened, and what cannot be asked of some; the facts of an open one.
+
+The facts of files are those of the model opened in fp32. Files of half its width are opened as they
+are, which leaves the weights on disk, mapped into memory; so they cost one tensor in fp32.
+"""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from workbench.errors import WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.engine.model import Model
@@ -85,6 +92,22 @@ def facts(model: "Model") -> dict[str, Any]:
         "content_hash": model.content_hash,
         "limits": "; ".join(filter(None, _limits(model))),
     }
+
+
+def facts_of_files(ref: str, seed: int = 0, pickled: bool = False) -> dict[str, Any]:
+    """The facts of a model as it is when opened in fp32, in as little memory as can be."""
+    from workbench.models.huggingface import HuggingFace
+    from workbench.models.loading import load, precision_of_files
+
+    with suppress(WorkbenchError):  # what is wrong is said by opening it in fp32
+        precision = "fp32" if pickled else precision_of_files(ref)
+        if precision != "fp32":
+            model = load(ref, "cpu", precision)
+            if isinstance(model, HuggingFace) and (found := model.content_hash_in_fp32()):
+                vars(model)["content_hash"] = found
+                return facts(model) | {"precision": "fp32"}
+            del model  # before it is opened again
+    return facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
 
 
 def _limits(model: "Model") -> Iterator[str]:

@@ -34,6 +34,7 @@ CONFIG = 16 << 20  # bytes of a config.json
 WIDEST = 2**20  # of any width; the widest of today's models have a quarter of it
 LONGEST = 2**26  # of a vocabulary, or of positions; some parts of transformers make tables of them
 SPARE = 1_000_000  # parameters that a config may have beyond its weights' (a new head)
+_PRECISIONS = {"F32": "fp32", "BF16": "bf16", "F16": "fp16"}  # in the words of safetensors
 _FP32 = torch.finfo(torch.float32).max
 _MODULES = re.compile(r"(^|_)(layers?|groups|experts|blocks|depths?)$|^inner_group_num$")
 _WIDTHS = re.compile(
@@ -93,10 +94,12 @@ def check_size(
     config: PretrainedConfig,
     source: str,
     weights: Path | None,
+    width: int = 4,
 ) -> None:
     """Whether what a config describes can be built, fits the weights and this machine's memory.
 
-    `weights` is the folder of its weight files; None where there are none to compare with.
+    `weights` is the folder of its weight files; None where there are none to compare with. `width`
+    is the bytes of a number as it will be held.
     """
     with torch.device("meta"), _few_modules(source):
         net = opened(lambda: build(config), source, True)
@@ -110,7 +113,7 @@ def check_size(
             where=source,
             remedy="Copy config.json and the weights from the same checkpoint.",
         )
-    needed, there = 4 * (parameters + buffers), machine_memory()
+    needed, there = width * parameters + 4 * buffers, machine_memory()
     if needed > there:
         raise WorkbenchError(
             f"config.json describes a model that needs {needed / 2**30:,.0f} GiB of memory; this "
@@ -146,6 +149,14 @@ def numbers_stored(folder: Path) -> int | None:
     """How many numbers the safetensors files of a folder hold, by their headers; None of none."""
     files = sorted(folder.glob("*.safetensors"))
     return sum(_stored(path) for path in files) if files else None
+
+
+def precisions_stored(folder: Path) -> set[str]:
+    """The precisions of what the safetensors files of a folder hold, by their headers."""
+    paths = sorted(folder.glob("*.safetensors"))
+    found = {kind for path in paths for kind in _headers(path, lambda each: each.get_dtype())}
+    floats = {kind for kind in found if kind.startswith(("F", "BF"))}
+    return {_PRECISIONS.get(kind, kind) for kind in floats}
 
 
 def opened(read: Callable[[], T], source: str, local: bool) -> T:
@@ -259,9 +270,14 @@ def _bad_value(
 
 
 def _stored(path: Path) -> int:
+    return sum(_headers(path, lambda each: math.prod(each.get_shape())))
+
+
+def _headers(path: Path, told: Callable[[Any], T]) -> list[T]:
+    """What the header of a safetensors file tells of each tensor."""
     try:
         with safe_open(require_regular(path), framework="pt") as file:
-            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+            return [told(file.get_slice(name)) for name in file.keys()]  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise WorkbenchError(
             f"cannot be loaded: it is no safetensors file ({type(error).__name__}).",

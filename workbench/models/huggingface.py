@@ -8,7 +8,7 @@ Loading costs one forward pass over four pieces on top of transformers' own.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -60,6 +60,7 @@ class HuggingFace:
         self.two_sided = bool(net.config.is_encoder_decoder)
         self.max_pieces: int | None = _max_pieces(net, tokenizer)
         _through_engine(net, self.family)
+        self._is_finite = True  # every attention map of the pass that finds the sites
         self.sites = self._find_sites() if sites is None else sites
         # which heads these are, and of how many, where some were taken out
         self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
@@ -88,11 +89,33 @@ class HuggingFace:
     @cached_property
     def content_hash(self) -> str:
         """Of every tensor, the configuration and the tokenizer; reads the weights once."""
+        return self._hashed({})
+
+    def content_hash_in_fp32(self) -> str | None:
+        """The content hash that it has when its files are opened in fp32, without doing so.
+
+        None where that cannot be promised: some weights were not in the files, transformers may
+        treat parts of the model differently in another precision, or this one overflowed. Costs one
+        tensor in fp32.
+        """
+        net = self.net
+        kept = net.state_dict().keys()
+        if (
+            not all(getattr(weight, "_is_hf_initialized", False) for weight in net.parameters())
+            or any(b.is_floating_point() and name in kept for name, b in net.named_buffers())
+            or net.config.sub_configs
+            or self.lacking
+            or not self._is_finite
+        ):
+            return None
+        return self._hashed(dict.fromkeys((torch.bfloat16, torch.float16), torch.float32))
+
+    def _hashed(self, widened: Mapping[torch.dtype, torch.dtype]) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for key, tensor in sorted(self.net.state_dict().items()):
+        for key, weight in sorted(self.net.state_dict().items()):
+            tensor = weight.detach().cpu().to(widened.get(weight.dtype, weight.dtype))
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().tobytes())
+            digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
         config = self.net.config.to_dict()
         for passing in ("_name_or_path", "transformers_version", "dtype", "architectures"):
             config.pop(passing, None)
@@ -163,6 +186,7 @@ class HuggingFace:
         counted: dict[tuple[StackName, Kind], int] = {}
         sites = []
         for placeholder, (probabilities,) in capture.maps.items():
+            self._is_finite &= bool(probabilities.isfinite().all())
             stack, kind = self._kind(probabilities)
             layer = counted.get((stack, kind), 0)
             counted[stack, kind] = layer + 1

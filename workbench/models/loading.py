@@ -24,7 +24,7 @@ from workbench.models import checkpoint, pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import CLASSIFIER
 from workbench.models.precision import placed
-from workbench.models.references import RANDOM, is_folder, located, require_model
+from workbench.models.references import RANDOM, folder_of, is_folder, located, require_model
 from workbench.models.words import (
     ELMO,
     VECTORS,
@@ -80,7 +80,8 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     if not fresh and local:
         _require_weights(source, pickled)
     compared = Path(source) if local and told is None else None
-    checkpoint.check_size(_built, config, source, compared)
+    width = 4 if fresh or told is not None else dtype.itemsize  # those are made in fp32
+    checkpoint.check_size(_built, config, source, compared, width)
     tokenizer = checkpoint.read_tokenizer(source, local)
     if told is not None:
 
@@ -100,6 +101,18 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         return HuggingFace(net, tokenizer, name)  # runs it once: then its numbers fit together
 
     return checkpoint.opened(whole, source, local)
+
+
+def precision_of_files(ref: str) -> str:
+    """The precision in which a model's safetensors hold it; fp32 where they do not say one."""
+    name = located(ref)
+    folder = folder_of(name)
+    if name.endswith(RANDOM) or folder is None or _of_words(name, folder):
+        return "fp32"
+    if pruned.manifest(folder) is not None:  # it is made in fp32 before its weights are read
+        return "fp32"
+    stored = checkpoint.precisions_stored(folder)
+    return next(iter(stored & PRECISIONS.keys())) if len(stored) == 1 else "fp32"
 
 
 def _of_words(name: str, folder: Path | None) -> Opener | None:

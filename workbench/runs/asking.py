@@ -78,7 +78,7 @@ def ask(
         raise WorkbenchError(
             f"a split {split!r} of no corpus is asked for.", remedy="Name a corpus, or no split."
         )
-    device = _device(device, bool(models) or kind.trains)
+    device = _device(device or _card_of(models), bool(models) or kind.trains)
     told = [_model(one, kind, seed, device, precision, pickled, seen) for one in models]
     spec = Spec(
         experiment=kind.name,
@@ -226,6 +226,12 @@ def _device(asked: str | None, is_needed: bool) -> str:
     from workbench.models.loading import chosen_device
 
     return str(chosen_device(asked))
+
+
+def _card_of(models: "Sequence[str | Path | Model]") -> str | None:
+    """The GPU that a model which was handed over is on; None where none is on one."""
+    places = [one.device for one in models if not isinstance(one, str | Path)]
+    return next((str(place) for place in places if place.type == "cuda"), None)
 
 
 def _model(

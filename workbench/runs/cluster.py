@@ -1,9 +1,9 @@
 """The same process on a Dask cluster: a worker's machine starts it, watches it, and can end it.
 
 The folder of runs must be on storage that every machine sees under the same path. A job on a GPU
-asks the cluster for the resource `GPU=1`. Where a worker dies, the cluster gives the job to
-another, which goes on from its last checkpoint. Costs a connection, and a look at the folder twice
-a second.
+asks the cluster for the resource `GPU=1`, and its machine for a card that no other run holds. Where
+a worker dies, the cluster gives the job to another, which goes on from its last checkpoint. Costs a
+connection, and a look at the folder twice a second.
 """
 
 import os
@@ -123,9 +123,11 @@ def supervise(folder_name: str, threads: Mapping[str, str]) -> str:
     if lock is None:
         return status.ended(folder).state
     try:
+        # cores are the cluster's to share out; which of a machine's cards is free, it cannot know
+        on_card = spec.read(folder).device.startswith("cuda")
         with opened_log(folder) as log:
             process = subprocess.Popen(
-                [*worker_command(folder, lock, share=True), "--with-parent"],
+                [*worker_command(folder, lock, share=not on_card), "--with-parent"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

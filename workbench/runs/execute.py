@@ -14,7 +14,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,7 +27,7 @@ from workbench.errors import WorkbenchError
 from workbench.experiment import EXPERIMENTS, Inputs, Progress, Result, misfits
 from workbench.files import FULL, unwritable, written_whole
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import events, integrity, queue, results, spec, status
+from workbench.runs import cards, events, integrity, queue, results, spec, status
 from workbench.runs.asking import checked_settings
 from workbench.runs.integrity import PROVENANCE
 from workbench.runs.journal import Cancelled, Journal
@@ -105,10 +105,15 @@ def _attempt(told: Journal, share: bool, opened: Open | None) -> None:
     if asked.sweep:
         from workbench.runs.sweep import gather
 
-        _run(told, asked, asked.device, lambda: gather(asked, told, share))
+        _run(told, asked, "cpu", asked.device, lambda: gather(asked, told, share))
         return
-    with _turn(asked.device, told, share or opened is not None) as device:
-        _run(told, asked, device, lambda: _compute(told, asked, device, opened))
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # processes that `torchrun` started
+    wanted, guest = asked.device, opened is not None
+    if several and wanted.startswith("cuda"):
+        wanted = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"  # as the others have theirs
+    alone = not (guest or several)
+    with _turn(wanted, told, share or guest) as slot, _on(slot, alone) as own:
+        _run(told, asked, own, slot.title, lambda: _compute(told, asked, own, opened))
 
 
 def _question(folder: Path) -> spec.Spec:
@@ -125,8 +130,13 @@ def _question(folder: Path) -> spec.Spec:
     raise WorkbenchError(what, where=folder.name, remedy="Ask anew with workbench run.")
 
 
+def _on(slot: queue.Slot, alone: bool) -> AbstractContextManager[str]:
+    """Compute where it is our turn; what torch calls that place in this process."""
+    return nullcontext(slot.name) if slot.card is None else cards.on(slot.card, alone)
+
+
 @contextmanager
-def _turn(device: str, told: Journal, share: bool) -> Iterator[str]:
+def _turn(device: str, told: Journal, share: bool) -> Iterator[queue.Slot]:
     said: list[int] = []
 
     def waiting(before: int) -> None:
@@ -145,11 +155,12 @@ def _run(
     told: Journal,
     asked: spec.Spec,
     device: str,
+    title: str,
     compute: Callable[[], tuple[Result, dict[str, Any]]],
 ) -> None:
-    """Compute and write, with the states before and after."""
+    """Compute and write, with the states before and after; `title` is a user's name of `device`."""
     folder = told.folder
-    told.becomes("running", started=events.now(), device=device)
+    told.becomes("running", started=events.now(), device=title)
     clock = time.monotonic()
     experiment = EXPERIMENTS[asked.experiment]
     with _warnings_to(told):
@@ -167,12 +178,12 @@ def _run(
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
-        "device": device,
+        "device": title,
         "threads": os.environ.get("OMP_NUM_THREADS") or os.cpu_count(),
         "started": told.status.started,
         "ended": events.now(),
         "seconds": round(seconds, 3),
-        "peak_memory_bytes": _peak_memory(),
+        "peak_memory_bytes": _peak_memory(device),
         "tables": rows,
         "figures": drawn,
         "caveats": [asdict(caveat) for caveat in result.caveats],
@@ -266,6 +277,8 @@ def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tu
             model.ref, asked.device, model.precision, seed=asked.seed, pickled=model.pickled
         )
         found.name = model.name  # not the path it was read from
+        if model.precision != "fp32":  # `known` has hashed its files; rounded, they are not again
+            vars(found)["content_hash"] = model.hash
         models.append(found)
     return tuple(models), tuple(corpora)
 
@@ -369,13 +382,13 @@ def _version(package: str) -> str:
         return ""
 
 
-def _peak_memory() -> dict[str, int]:
-    """The most memory this process has held, by device."""
+def _peak_memory(device: str) -> dict[str, int]:
+    """The most memory this process has held, of the processor's and of its own GPU's."""
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
     peak = {"cpu": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        peak["cuda"] = int(torch.cuda.max_memory_allocated())
+    if torch is not None and device.startswith("cuda"):
+        peak["cuda"] = int(torch.cuda.max_memory_allocated(device))
     return peak

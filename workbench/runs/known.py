@@ -1,10 +1,11 @@
 """What is known of a model before it is opened: its content hash and its facts.
 
-The first time a model's files are met, the model is opened once; after that the files' own bytes
-tell, so the same question is answered without importing torch. What is kept is keyed by content
-(bytes, seed of random weights, version of transformers), never by name; a run trusts it no further
-than to find its name. Costs one reading of the files; a large file is read again only when its
-inode, size or times have changed.
+The first time a model's files are met, the model is opened once, in the precision of its files; the
+hash is that of the model in fp32, made tensor by tensor. After that the files' own bytes tell, so
+the same question is answered without importing torch. What is kept is keyed by content (bytes, seed
+of random weights, version of transformers), never by name; a run trusts it no further than to find
+its name. Costs one reading of the files; a large file is read again only when its inode, size or
+times have changed.
 """
 
 import hashlib
@@ -43,10 +44,9 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     path = places.home() / "known" / f"{key}.json"
     if key and (kept := _kept(path)):
         return kept
-    from workbench.models.catalogue import facts
-    from workbench.models.loading import load
+    from workbench.models.catalogue import facts_of_files
 
-    told = facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
+    told = facts_of_files(ref, seed, pickled)
     if key and key == files_hash(ref, seed, pickled):  # else it was written to while it was opened
         with suppress(WorkbenchError), written_whole(path) as draft:  # a cache; it can do without
             draft.write_text(json.dumps({"facts": told, "check": _check(told)}))

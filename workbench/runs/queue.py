@@ -1,35 +1,54 @@
 """A line before each device of this machine: one job at a time, in the order they came.
 
 A job draws a numbered ticket and holds its lock; the first in line whose device is free goes. A job
-that dies frees ticket and device, for the system frees its locks. Waiting costs a look at a folder
-five times a second.
+that dies frees ticket and device, for the system frees its locks. A GPU's place is named by its
+UUID, whatever index the process knows it by. Waiting costs a look at a folder five times a second.
 """
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.runs import locks
+from workbench.runs import cards, locks
+from workbench.runs.cards import Card
 
 EVERY = 0.2  # seconds between looks
 
 
-def slots(device: str) -> list[str]:
-    """The places that would do for a device: `cuda` is any GPU, `cuda:1` that one."""
-    if device != "cuda":
-        return [device]
-    import torch
+@dataclass(frozen=True)
+class Slot:
+    """A place that one job at a time holds: the processor, or a card."""
 
-    return [f"cuda:{number}" for number in range(max(1, torch.cuda.device_count()))]
+    name: str  # the same in every process of the machine
+    card: Card | None = None
+
+    @property
+    def title(self) -> str:
+        """What a user knows it by."""
+        return self.card.title if self.card else self.name
+
+
+def slots(device: str) -> list[Slot]:
+    """The places that would do for a device: `cuda` is any GPU, `cuda:1` that one."""
+    if not device.startswith("cuda"):
+        return [Slot(device)]
+    return [Slot(_name(card), card) for card in cards.fitting(device)]
+
+
+def _name(card: Card) -> str:
+    """A name that can be a file's: that of a MIG device may have slashes."""
+    return re.sub(r"[^\w.-]", "-", card.key if card.has_uuid else f"cuda-{card.key}")
 
 
 @contextmanager
-def turn(device: str, waiting: Callable[[int], None]) -> Iterator[str]:
+def turn(device: str, waiting: Callable[[int], None]) -> Iterator[Slot]:
     """Wait for a device and hold it through the block; `waiting` hears how many are before."""
     folder = places.home() / "queue" / socket.gethostname()
     try:
@@ -46,14 +65,17 @@ def turn(device: str, waiting: Callable[[int], None]) -> Iterator[str]:
         os.close(held)
 
 
-def _waited(folder: Path, wanted: Sequence[str], waiting: Callable[[int], None]) -> tuple[str, int]:
+def _waited(
+    folder: Path, wanted: Sequence[Slot], waiting: Callable[[int], None]
+) -> tuple[Slot, int]:
     """The place that became free for us, and its lock."""
-    number, ticket = _draw(folder, wanted)
+    names = [slot.name for slot in wanted]
+    number, ticket = _draw(folder, names)
     try:
         while True:
-            before = _before(folder, number, wanted)
+            before = _before(folder, number, names)
             for slot in wanted if not before else ():
-                held = locks.take(folder / f"{slot.replace(':', '-')}.slot")
+                held = locks.take(folder / f"{slot.name}.slot")
                 if held is not None:
                     return slot, held
             waiting(before)

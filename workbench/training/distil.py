@@ -81,19 +81,29 @@ def begin_as(student: PreTrainedModel, teacher: PreTrainedModel) -> bool:
 
 
 def distilled_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    """Soft and hard targets at masks, and how alike states are at every token, in sums.  # [3]"""
+    """Soft and hard targets at masks, and how alike states are at every token, in sums.  # [3]
+
+    `real` [tokens] are the flat places of [batch, length] that are no padding; where it is left
+    out, all are.
+    """
     assert isinstance(net, Distilled)
-    real = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"])) > 0
-    logits, answer = logits_at(net.student, inputs, output_hidden_states=True)
+    own = {name: tensor for name, tensor in inputs.items() if name != "real"}
+    logits, answer = logits_at(net.student, own, output_hidden_states=True)
     with torch.no_grad():
         teacher = net.teacher(logits.device)
-        wanted, taught = logits_at(teacher, inputs, output_hidden_states=True)
-    parts = distillation(
-        logits,
-        wanted,
-        inputs["gold"],
-        answer.hidden_states[-1][real],
-        taught.hidden_states[-1][real],
+        wanted, taught = logits_at(teacher, own, output_hidden_states=True)
+    states, others = (
+        _real(each.hidden_states[-1], inputs.get("real")) for each in (answer, taught)
     )
-    targets, tokens = len(inputs["gold"]), real.sum()
+    parts = distillation(logits, wanted, inputs["gold"], states, others)
+    targets, tokens = len(inputs["gold"]), len(states)
     return torch.stack([parts["soft"] * targets, parts["hard"] * targets, parts["cosine"] * tokens])
+
+
+def _real(states: Tensor, places: Tensor | None) -> Tensor:
+    """The states of what is no padding; a mask would have to be read first.
+
+    # [batch, length, width] -> [tokens, width]
+    """
+    flat = states.flatten(0, 1)
+    return flat if places is None else flat.index_select(0, places)

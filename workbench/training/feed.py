@@ -27,13 +27,13 @@ def feed(
     def drawn(step: int) -> list[Micro]:
         return [draw(step, number) for number in range(place.rank, per_step, place.world)]
 
-    if place.device.type != "cuda":
+    if place.device.type == "cpu":
         for step in count(first):
-            yield [micro.to(place.device) for micro in drawn(step)]
+            yield drawn(step)
         return
     with ThreadPoolExecutor(max_workers=1) as worker:
         waiting = worker.submit(drawn, first)
         for step in count(first + 1):
-            now = [micro.to(place.device, pinned=True) for micro in waiting.result()]
+            now = [micro.to(place.device) for micro in waiting.result()]
             waiting = worker.submit(drawn, step)
             yield now

@@ -48,6 +48,8 @@ def micro(batch: Mapping[str, Tensor], objective: str) -> Micro:
         tokens += counts[0]
     if bool(inputs["attention_mask"].all()):  # attention is faster without a mask
         del inputs["attention_mask"]
+    elif objective == "distilled":
+        inputs["real"] = inputs["attention_mask"].flatten().nonzero()[:, 0]
     return Micro(inputs, torch.tensor(counts), tokens)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from workbench.errors import WorkbenchError
@@ -22,13 +23,16 @@ class Micro(NamedTuple):
     counts: Tensor  # [terms], targets of each term of the loss
     tokens: int  # that are read, padding left out
 
-    def to(self, device: "object", pinned: bool = False) -> "Micro":
-        """On a device; from pinned memory without waiting."""
-        moved = {
-            name: (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)  # type: ignore[call-overload]
-            for name, tensor in self.inputs.items()
-        }
-        return self._replace(inputs=moved)
+    def to(self, device: torch.device) -> "Micro":
+        """On a device; the processor does not wait for the copies."""
+        return self._replace(inputs={name: sent(own, device) for name, own in self.inputs.items()})
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the processor's on a device; to a GPU from pinned memory, without waiting."""
+    if device.type == "cpu":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 Losses = Callable[[nn.Module, Mapping[str, Tensor]], Tensor]  # sums in nats, [terms]

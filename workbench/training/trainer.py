@@ -3,9 +3,11 @@
 It knows nothing of text: a `Task` says what micro-batch m of step s is, and what a model loses on
 it. A step's loss is its sum over all targets of all micro-batches and processes, divided by their
 number, so that neither accumulation nor more devices change what is learnt. All that is random
-follows from (seed, step, micro-batch): a run that was killed goes on as if it had not been. Costs,
-beside the model's own arithmetic, 8 bytes a parameter for the optimiser, and a reading of the clock
-and, with several processes, one sum of a few numbers a step.
+follows from (seed, step, micro-batch): a run that was killed goes on as if it had not been. What a
+step needs goes to a GPU from pinned memory, and losses stay there until they are looked at
+together: this loop never waits for one (transformers does, where it looks into masks for padding).
+Costs, beside the model's own arithmetic, 8 bytes a parameter for the optimiser, and a reading of
+the clock and, with several processes, one sum of a few numbers a step.
 """
 
 from collections.abc import Mapping
@@ -27,7 +29,7 @@ from workbench.training.feed import feed, seed_of
 from workbench.training.optimiser import adamw, clipped
 from workbench.training.record import Record
 from workbench.training.schedule import multiplier
-from workbench.training.task import Micro, Plan, Progress, Task
+from workbench.training.task import Micro, Plan, Progress, Task, sent
 
 
 def fit(
@@ -136,7 +138,8 @@ def _step(
     step: int,
 ) -> Tensor:
     """One step of the optimiser: the loss (this process' part) and the gradient's norm.  # [2]"""
-    scale = (torch.tensor(task.weights) / counts.clamp(min=1)).float().to(place.device)  # [terms]
+    weights = torch.tensor(task.weights) / counts.clamp(min=1)
+    scale = sent(weights.float(), place.device)  # [terms]
     total = torch.zeros((), device=place.device)
     for number, micro in enumerate(micros):
         torch.manual_seed(seed_of(plan.seed, step, place.rank + number * place.world))
@@ -162,12 +165,13 @@ def _alone(learner: nn.Module, alone: bool) -> AbstractContextManager[Any]:
 def _held_out(net: nn.Module, task: Task, place: Place) -> float:
     """The loss of the held-out text, each term by its own targets."""
     assert task.held_out is not None, "asked only where there is held-out text"
-    found = torch.zeros(2, len(task.terms), dtype=torch.float64)  # [sums and counts, terms]
+    sums = torch.zeros(len(task.terms), dtype=torch.float64, device=place.device)
+    counts = torch.zeros(len(task.terms), dtype=torch.float64)
     net.eval()
     with torch.no_grad(), autocast(place.device):
         for micro in task.held_out()[place.rank :: place.world]:
-            sums = task.losses(net, micro.to(place.device).inputs)
-            found += torch.stack([sums.double().cpu(), micro.counts.double()])
+            sums += task.losses(net, micro.to(place.device).inputs).double()
+            counts += micro.counts.double()
     net.train()
-    sums, counts = place.total(found)
+    sums, counts = place.total(torch.stack([sums.cpu(), counts]))  # the one reading of a GPU
     return float((sums / counts.clamp(min=1) * torch.tensor(task.weights)).sum())

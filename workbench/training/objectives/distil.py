@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from workbench.training.objectives.causal import IGNORED
+from workbench.training.task import sent
 
 TEMPERATURE = 2.0
 SOFT, HARD, COSINE = 5.0, 2.0, 1.0
@@ -36,5 +37,5 @@ def distillation(
     alike = functional.cosine_similarity(student_hidden.float(), teacher_hidden.float(), dim=1)
     cosine = (1 - alike).mean()
     parts = torch.stack([soft, hard, cosine])
-    loss = parts @ parts.new_tensor(weights)
+    loss = parts @ sent(torch.tensor(weights, dtype=parts.dtype), parts.device)
     return {"loss": loss, "soft": soft, "hard": hard, "cosine": cosine}

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from workbench.training.objectives.causal import IGNORED
 from workbench.training.objectives.masked import masked
+from workbench.training.task import sent
 from workbench.training.vocabulary import Vocabulary
 
 
@@ -38,7 +39,7 @@ def detect(
     on special tokens and on padding, which the attention mask leaves out.
     """
     noise = torch.empty_like(logits, dtype=torch.float32).exponential_(generator=generator).log()
-    ordinary = vocabulary.ordinary.to(logits.device)
+    ordinary = sent(vocabulary.ordinary, logits.device)
     found = (logits.float() - noise)[:, ordinary].argmax(1)  # Gumbel's way to draw by softmax
     inputs = tokens.masked_scatter(chosen, ordinary[found].to(tokens.dtype))
     return {

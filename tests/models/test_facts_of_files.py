@@ -1,0 +1,179 @@
+"""What is told of files is what is told of the model opened in fp32, whatever they are held in."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM
+
+from tests.models import zoo
+from workbench.models import loading
+from workbench.models.catalogue import facts, facts_of_files
+
+Folder = Callable[[str], Path]
+HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@pytest.fixture
+def precisions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The precisions in which models are opened."""
+    opened, load = [], loading.load
+
+    def watched(ref: Any, device: str, precision: str, **how: Any) -> Any:
+        opened.append(precision)
+        return load(ref, device, precision, **how)
+
+    monkeypatch.setattr(loading, "load", watched)
+    return opened
+
+
+def in_fp32(folder: Path) -> dict[str, Any]:
+    return facts(loading._opened(str(folder), "cpu", "fp32", 0, False))
+
+
+def rewritten(folder: Path, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Path:
+    """The folder, with each tensor of its weights changed."""
+    path = folder / "model.safetensors"
+    state = {name: change(name, tensor) for name, tensor in load_file(path).items()}
+    save_file(state, path, {"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("precision", HALVES)
+@pytest.mark.parametrize("name", zoo.NAMES)
+def test_half_as_wide_it_is_told_without_its_being_opened_in_fp32(
+    name: str, precision: str, zoo_folder: Folder, tmp_path: Path, precisions: list[str]
+) -> None:
+    copytree(zoo_folder(name), tmp_path / "half")
+    folder = rewritten(tmp_path / "half", lambda _, tensor: tensor.to(HALVES[precision]))
+    found = facts_of_files(str(folder))
+    assert precisions == [precision]
+    assert found == in_fp32(folder)
+
+
+def test_tied_weights_and_names_that_transformers_changes(
+    zoo_folder: Folder, tmp_path: Path, precisions: list[str]
+) -> None:
+    """As in the first BERTs, whose norms have a gamma and a beta."""
+    words = AutoTokenizer.from_pretrained(zoo_folder("bert"))
+    net = BertForMaskedLM(AutoConfig.from_pretrained(zoo_folder("bert"))).bfloat16()
+    net.save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    state = load_file(path)
+    assert "cls.predictions.decoder.weight" not in state, "it is tied"
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in state.items()
+    }
+    assert old.keys() != state.keys()
+    save_file(old, path, {"format": "pt"})
+    found = facts_of_files(str(tmp_path))
+    assert precisions == ["bf16"] and found["objective"] == "masked"
+    assert found == in_fp32(tmp_path)
+
+
+def test_what_holds_both_widths_is_opened_in_the_larger(
+    zoo_folder: Folder, tmp_path: Path, precisions: list[str]
+) -> None:
+    copytree(zoo_folder("bert"), tmp_path / "mixed")
+    folder = rewritten(
+        tmp_path / "mixed",
+        lambda name, tensor: tensor if "LayerNorm" in name else tensor.bfloat16(),
+    )
+    assert facts_of_files(str(folder)) == in_fp32(folder)
+    assert precisions == ["fp32"]
+
+
+def test_a_head_that_was_made_up_is_no_weight_of_the_files(
+    zoo_folder: Folder, tmp_path: Path, precisions: list[str]
+) -> None:
+    """In another precision other numbers would be drawn for it."""
+    copytree(zoo_folder("bert"), tmp_path / "bare")
+    folder = rewritten(tmp_path / "bare", lambda _, tensor: tensor.bfloat16())
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}))
+    assert facts_of_files(str(folder))["objective"] == ""
+    assert precisions == ["bf16", "fp32"]
+
+
+def test_what_overflows_in_fp16_is_opened_in_fp32(
+    zoo_folder: Folder, tmp_path: Path, precisions: list[str]
+) -> None:
+    """Without numbers in its maps no causal one can be told from another."""
+    copytree(zoo_folder("gpt2"), tmp_path / "large")
+    folder = rewritten(
+        tmp_path / "large",
+        lambda name, tensor: (tensor * (3e4 if "c_attn" in name else 1)).clamp(-6e4, 6e4).half(),
+    )
+    assert [stack["name"] for stack in facts_of_files(str(folder))["stacks"]] == ["decoder"]
+    assert precisions == ["fp16", "fp32"]
+
+
+@pytest.mark.parametrize(
+    ("ref", "expected"),
+    [
+        ("mini:bert", "9bb35a23c2dd954bdbb0bfb46f43985e"),
+        ("mini:gpt", "1e5f1c57ca8b61399a74f0f6eb7f7c91"),
+        ("mini:t5", "94632f4ce37122d1f28555aed8471191"),
+        ("mini:elmo", "039eab8b72bd059d07c476f22a20c923"),
+    ],
+)
+def test_the_hash_of_what_is_stored_in_fp32_stays(ref: str, expected: str) -> None:
+    """Runs are found again by it."""
+    assert facts_of_files(ref)["content_hash"] == expected
+
+
+MEASURED = """
+import json, resource, sys
+from workbench.models.loading import load
+from workbench.runs.known import known
+
+def anonymous():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon"))
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+load("mini:bert", "cpu", "fp32").content_hash  # imports, and what is made once
+before, own = peak(), anonymous()
+known(sys.argv[1])
+print(json.dumps([peak() - before, anonymous() - own]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_the_memory_is_that_of_the_files_not_of_fp32(
+    zoo_folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 MB of bf16 in five files are mapped, not read: the system can take that memory back."""
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    words = AutoTokenizer.from_pretrained(zoo_folder("bert"))
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=1024,
+        num_hidden_layers=8,
+        num_attention_heads=16,
+        intermediate_size=4096,
+    )
+    net = AutoModel.from_config(config, dtype=torch.bfloat16)
+    net.save_pretrained(tmp_path / "model", max_shard_size="45MB")
+    words.save_pretrained(tmp_path / "model")
+    files = list((tmp_path / "model").glob("*.safetensors"))
+    size = sum(path.stat().st_size for path in files)
+    assert len(files) >= 4 and size > 190e6
+    command = [sys.executable, "-c", MEASURED, str(tmp_path / "model")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    most, own = json.loads(done.stdout)
+    assert most < 1.25 * size, f"{most / size:.2f} of the files; fp32 would be 2"
+    assert own < 0.15 * size, f"{own / size:.2f} of the files are not mapped"
