@@ -163,6 +163,8 @@ def card() -> Iterator[Card]:
             "is_bf16_supported": lambda: True,
             "device_count": lambda: 1,
             "current_device": lambda: 0,
+            "_exchange_device": lambda index: 0,
+            "_maybe_exchange_device": lambda index: 0,
             "Stream": lambda *a, **k: stream,
             "stream": on,
             "current_stream": lambda *a: stream,
