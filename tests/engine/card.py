@@ -171,6 +171,8 @@ def card() -> Iterator[Card]:
             "Event": lambda *a, **k: event,
             "empty_cache": lambda: None,
             "synchronize": lambda *a: None,
+            "get_rng_state": lambda *a: torch.get_rng_state(),
+            "set_rng_state": lambda *a: None,
             "mem_get_info": lambda *a: (gibi, gibi),
             "max_memory_allocated": lambda *a: 0,
             "reset_peak_memory_stats": lambda *a: None,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.engine.card import CUDA, card
 from workbench.engine.pieces import NO_WORD, Pieces, Row, pad
 
 
@@ -106,8 +107,9 @@ def test_moving_moves_what_a_model_reads_and_leaves_what_is_known_of_rows() -> N
     assert same(batch.to("cpu"), batch)
 
 
-def test_pinning_needs_a_gpu_and_changes_no_value() -> None:
+def test_going_to_a_card_waits_for_nothing_and_changes_no_value() -> None:
     batch = pad([row(4), row(2)])
-    pinned = batch.pin()
-    assert pinned.ids.is_pinned() == torch.cuda.is_available()
-    assert same(pinned, batch)
+    with card() as here:
+        there = batch.to(CUDA)
+        assert there.ids.device == CUDA and not here.waits
+        assert same(there.to("cpu"), batch)

@@ -212,7 +212,7 @@ def test_more_distinct_words_than_are_spelt_at_once_come_out_in_their_places(
 ) -> None:
     elmo = Elmo.from_original(*write(tmp_path, SMALL))
     whole, _ = elmo(SENTENCES)
-    monkeypatch.setattr("workbench.models.elmo.WORDS_AT_ONCE", 3)
+    monkeypatch.setattr("workbench.models.elmo.WORDS_AT_ONCE", {"cpu": 3})
     parts, _ = elmo(SENTENCES)
     assert all(apart(p, w.detach()) < 1e-6 for p, w in zip(parts, whole, strict=True))
 

@@ -27,9 +27,9 @@ from workbench.engine.taps import Tap
 from workbench.errors import WorkbenchError
 
 CHUNK = 512  # documents tokenised at a time, or as many as make `AHEAD` batches
-AHEAD = 4
+AHEAD = 8
 BEFORE = 2  # batches that are ready on the host before a GPU needs them
-BYTES = 3  # of text a piece, or more: subwords are longer
+BYTES = 4  # of text a piece; most subwords are longer
 ALIKE = 0.75  # documents shorter than this share of a batch's longest wait for the next; on a GPU,
 # which computes padding sooner than it begins another batch, they do not
 PIECES = {"cpu": 2_048, "cuda": 32_768}  # in a batch
@@ -93,7 +93,8 @@ def run_over(
             use(text, output)
 
     with torch.no_grad():
-        for text in _sent(model, _counted(_batches(model, batch, limit), report, ahead)):
+        batches = _batches(model, batch, limit, fills=model.device.type == "cuda")
+        for text in _sent(model, _counted(batches, report, ahead)):
             for part, _ in in_halves(run, text, limit):
                 documents += len(part)
                 done += int(sizes[part.order.numpy()].sum())
@@ -106,9 +107,8 @@ def run_over(
     return report
 
 
-def _batches(model: Model, batch: Batch, limit: Limit) -> Iterator[Pieces]:
+def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[Pieces]:
     """Tokenised batches, longest documents first, the next chunk made while this one is used."""
-    fills = model.device.type == "cuda"
     with ThreadPoolExecutor(max_workers=1) as worker:
         least = AHEAD * BYTES * limit.pieces if fills else 0
         chunks = iter(_chunks(np.diff(batch.text_offsets), least))
@@ -172,9 +172,8 @@ def _sent(model: Model, batches: Iterator[Pieces]) -> Iterator[Pieces]:
     stream = torch.cuda.Stream(model.device)  # type: ignore[no-untyped-call]
     ready: Pieces | None = None
     for text in _beforehand(batches):
-        pinned = text.pin()
         with torch.cuda.stream(stream):
-            copied = pinned.to(model.device)
+            copied = text.to(model.device)
         if ready is not None:
             yield ready
         now = torch.cuda.current_stream(model.device)

@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.engine.moving import sent
+
 NO_WORD = -1
 
 
@@ -77,13 +79,9 @@ class Pieces:
         return self._each(lambda tensor: tensor[:, :width])
 
     def to(self, device: torch.device | str) -> "Pieces":
-        """The same batch on another device; does not wait where the batch is pinned."""
-        later = torch.device(device).type == "cuda"
-        return self._each(lambda tensor: tensor.to(device, non_blocking=later))
-
-    def pin(self) -> "Pieces":
-        """The same batch in page-locked memory, where there is a GPU to copy it to."""
-        return self._each(Tensor.pin_memory) if torch.cuda.is_available() else self
+        """The same batch on another device; the host does not wait for it."""
+        place = torch.device(device)
+        return self._each(lambda tensor: sent(tensor, place))
 
     def read_on(self, stream: "torch.cuda.Stream") -> "Pieces":
         """Keep the memory of a batch that was copied on another stream until this one is done."""
@@ -99,7 +97,7 @@ class Pieces:
         chosen = torch.as_tensor(rows, dtype=torch.int64).tolist()
         chosen = [range(len(self))[row] for row in chosen]
         index = torch.tensor(chosen, dtype=torch.int64)
-        there = index.to(self.ids.device)
+        there = sent(index, self.ids.device)
         taken = self._each(lambda tensor: tensor[there])
         return replace(
             taken,

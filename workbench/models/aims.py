@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from workbench.engine.batch import Batch
+from workbench.engine.moving import sent
 from workbench.engine.passes import CHUNK
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Tap
@@ -66,7 +67,7 @@ class Question:
 
     def take(self, rows: Tensor) -> "Question":
         """These rows, each as often as it is named; `rows` are on the host."""
-        there = rows.to(self.text.ids.device)
+        there = sent(rows, self.text.ids.device)
         return Question(
             self.text.take(rows),
             None if self.target is None else self.target.take(rows),
@@ -123,11 +124,11 @@ class Aim:
     def _question(self, model: HuggingFace, text: Pieces, gold: Tensor | None) -> Question:
         device = model.device
         if self.kind == "masked":
-            return Question(text.to(device), hidden=chosen(text, self.seed).to(device))
+            return Question(text.to(device), hidden=sent(chosen(text, self.seed), device))
         if self.kind == "seq2seq":
             read, written = denoising(text, symbols(model.tokenizer), self.seed)
             return Question(read.to(device), target=written.to(device))
-        return Question(text.to(device), gold=None if gold is None else gold.to(device))
+        return Question(text.to(device), gold=None if gold is None else sent(gold, device))
 
     def answer(self, model: HuggingFace, question: Question, taps: Iterable[Tap] = ()) -> Answer:
         """Ask once."""

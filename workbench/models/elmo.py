@@ -21,11 +21,13 @@ from torch import Tensor, nn
 from torch.backends import cudnn
 from torch.nn import functional
 
+from workbench.engine.moving import sent
 from workbench.models.elmo_characters import index_words
 from workbench.models.elmo_files import read_weights, write_original
 from workbench.models.elmo_options import ElmoOptions, cell_name, dataset_shapes, read_options
 
-WORDS_AT_ONCE = 512  # spelt at a time: the widest convolution takes 180 kB a word
+WORDS_AT_ONCE = {"cpu": 512, "cuda": 8_192}  # spelt at a time: the widest convolution takes
+# 180 kB a word
 
 
 class Elmo(nn.Module):
@@ -82,11 +84,12 @@ class Elmo(nn.Module):
         """
         device = self.weights["char_embed"].device
         indexed = index_words(sentences, self.options.max_characters)
-        characters, words, lengths = (torch.from_numpy(part).to(device) for part in indexed)
+        characters, words, lengths = (torch.from_numpy(part) for part in indexed)
         if not len(words):
             words = words.new_zeros(0, 2)
-        vectors = self.token_vectors(characters)  # [distinct, width]
-        order = reading_order(lengths)
+        order = reading_order(lengths).to(device)
+        words, lengths = sent(words, device), sent(lengths, device)
+        vectors = self.token_vectors(sent(characters, device))  # [distinct, width]
         tokens = vectors[words]  # [batch, longest, width]
         halves = []
         for direction, place in enumerate((order.forward, order.backward)):
@@ -98,7 +101,7 @@ class Elmo(nn.Module):
 
     def token_vectors(self, characters: Tensor) -> Tensor:
         """Words from their characters alone.  # [words, characters] -> [words, width]"""
-        parts = torch.split(characters, WORDS_AT_ONCE)
+        parts = torch.split(characters, WORDS_AT_ONCE[characters.device.type])
         return torch.cat([_spelt(part, self.weights, self.options) for part in parts])
 
     def read(self, rows: Tensor, sizes: list[int], direction: int) -> list[Tensor]:
@@ -122,16 +125,22 @@ class ReadingOrder(NamedTuple):
     forward: Tensor  # [rows], place in the sentence
     backward: Tensor  # [rows], place in the sentence when read from its own end
 
+    def to(self, device: torch.device) -> "ReadingOrder":
+        """The same on a device."""
+        return ReadingOrder(self.sizes, *(sent(each, device) for each in self[1:]))
+
 
 def reading_order(lengths: Tensor) -> ReadingOrder:
-    """The order in which LSTMs read sentences of these lengths."""
+    """The order in which LSTMs read sentences of these lengths, made on the host."""
+    device, lengths = lengths.device, lengths.cpu()
     longest_first = lengths.argsort(descending=True, stable=True)
     steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device=lengths.device)
     running = steps[:, None] < lengths[longest_first]  # [steps, batch]
     step, rank = running.nonzero(as_tuple=True)
     sentence = longest_first[rank]
     sizes: list[int] = running.sum(dim=1).tolist()
-    return ReadingOrder(sizes, sentence, step, lengths[sentence] - 1 - step)
+    order = ReadingOrder(sizes, sentence, step, lengths[sentence] - 1 - step)
+    return order.to(device)
 
 
 def _spelt(characters: Tensor, weights: nn.ParameterDict, options: ElmoOptions) -> Tensor:

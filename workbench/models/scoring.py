@@ -26,6 +26,7 @@ from torch.nn import functional
 from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model
+from workbench.engine.moving import sent
 from workbench.engine.passes import CHUNK, PIECES
 from workbench.engine.pieces import NO_WORD, Pieces
 from workbench.errors import WorkbenchError
@@ -272,7 +273,7 @@ def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> S
             return denoising_losses(net, read.to(device), written.to(device))
         if pseudo:
             return pseudo_losses(net, text.to(device), mask, limit, pseudo)
-        return masked_losses(net, text.to(device), chosen(text, seed).to(device), mask)
+        return masked_losses(net, text.to(device), sent(chosen(text, seed), device), mask)
 
     return torch.no_grad()(scored)
 

@@ -124,7 +124,7 @@ class WordModel:
                 f"{self.name} ({self.family}) gives states of words, and nothing else.",
                 remedy="Leave out targets, logits and whatever else was asked for.",
             )
-        counts = pieces.mask.sum(1).tolist()
+        counts = pieces.word_counts.tolist()  # a piece each
         rows = pieces.ids.tolist()
         sentences = [
             [self._word[i] for i in row[:count]] for row, count in zip(rows, counts, strict=True)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.engine.moving import sent
 from workbench.models.mix import ScalarMix
 from workbench.transfer.sources import Read, Source
 from workbench.transfer.tasks import Gold, Task
@@ -159,7 +160,7 @@ class Head(nn.Module):
         for row, tags in enumerate(gold):
             assert isinstance(tags, list), "words have tags"
             wanted[row, : len(tags)] = torch.tensor([t if t >= 0 else -100 for t in tags])  # type: ignore[operator]
-        wanted = wanted.to(found.device).masked_fill(~read.there, -100)
+        wanted = sent(wanted, found.device).masked_fill(~read.there, -100)
         losses = functional.cross_entropy(
             found.flatten(0, 1), wanted.flatten(), reduction="sum", ignore_index=-100
         )

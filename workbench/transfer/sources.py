@@ -16,6 +16,7 @@ from torch import Tensor
 
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
+from workbench.engine.moving import sent
 from workbench.engine.pieces import Pieces
 from workbench.engine.store import Store, by_word, pooled
 from workbench.models.precision import autocast
@@ -75,7 +76,7 @@ class Live:
         with autocast(device):
             mixed = mix(self.body.states(some))  # [batch, pieces, width]
         words, there = by_word(mixed.float(), some, "mean")
-        second = self.segments[list(texts), : words.shape[1]].to(device)
+        second = sent(self.segments[list(texts), : words.shape[1]], device)
         return Read(words, there, second)
 
 

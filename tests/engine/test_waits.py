@@ -1,0 +1,447 @@
+"""A GPU that is not there: nothing is on the wrong device, and the host seldom waits for it.
+
+Everything runs on the CPU, on `card.Card`, which counts waits and refuses what a GPU would refuse.
+What transformers itself waits for (whether a batch has padding) is told apart.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import workbench as wb
+from probes import learning
+from probes.bank import banked
+from probes.examples import examples_of
+from probes.logistic import logistic
+from probes.sources import encoded
+from probes.stack import Probe, Schedule, data_of, train_seeds
+from probes.tasks import tasks_of
+from tests.benchmarks.engine import Quiet
+from tests.engine.card import CUDA, Card, card
+from tests.models.zoo import make
+from workbench.corpora import encode, read
+from workbench.engine.halving import Limit, in_halves
+from workbench.engine.passes import PIECES, run_over
+from workbench.engine.statistics import together
+from workbench.engine.store import pooled_stacks
+from workbench.engine.taps import Capture, Gate, Reduce
+from workbench.errors import WorkbenchError
+from workbench.heads.few import Sample
+from workbench.heads.gold import gold_of
+from workbench.heads.looking import Asking, look
+from workbench.models.aims import aim_of
+from workbench.models.huggingface import HuggingFace
+from workbench.models.learning import Plan, learn
+from workbench.models.loading import load
+from workbench.pruning.ablation import ablated
+from workbench.pruning.gradients import gate_gradients
+from workbench.pruning.texts import asked
+
+MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
+DOCS = list(read("primer:size=120", unit="sentence").docs("train"))
+BATCH = encode(DOCS, ["pos"])
+SMALL = 500  # pieces, so that there are several batches
+
+
+def loaded(name: str) -> Any:
+    """A model on the card; what loading waited for is not asked."""
+    return load(name, "cuda", "fp32")
+
+
+def waited(here: Card) -> Counter[str]:
+    """What our own code waited for since this was asked last."""
+    own = Counter({what: n for what, n in here.waits.items() if "masking_utils" not in what})
+    here.waits.clear()
+    return own
+
+
+# --- the card itself ------------------------------------------------------------------------------
+
+
+def test_the_card_sees_what_a_gpu_would() -> None:
+    with card() as here:
+        there = torch.ones(3).to(CUDA)
+        assert there.device == CUDA and (there + 1).device == CUDA and not here.waits["item"]
+        for wait in (
+            lambda: there.tolist(), lambda: there[there > 0], lambda: bool(there.any()),
+            lambda: there.nonzero(), lambda: there.cpu(), lambda: torch.ones(3).to(CUDA),
+        ):  # fmt: skip
+            here.waits.clear()
+            wait()
+            assert sum(here.waits.values()) == 1
+        with pytest.raises(RuntimeError, match="cuda:0 and on the CPU"):
+            there + torch.ones(3)
+        here.waits.clear()
+        there.sum().add(1).to("cpu", non_blocking=True)
+        torch.ones(3).pin_memory().to(CUDA, non_blocking=True)
+        assert not here.waits
+
+
+# --- how often the host waits ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MINIS)
+def test_a_pass_waits_for_nothing(name: str) -> None:
+    with card() as here:
+        model, sizes = loaded(name), []
+        waited(here)
+        tap = Reduce(together())
+        taps = [tap] if model.sites else []
+        run_over(
+            model, BATCH, lambda t, o: sizes.append(t.pieces), taps=taps, hidden=True, pieces=SMALL
+        )
+        assert len(sizes) > 2
+        spells = 3 if name == "mini:elmo" else 0  # words go back to the host, to be spelt
+        assert sum(waited(here).values()) <= spells * len(sizes)
+
+
+@pytest.mark.parametrize("name", MINIS)
+def test_a_store_waits_for_one_copy_of_an_index(name: str, tmp_path: Path) -> None:
+    with card() as here:
+        model = loaded(name)
+        _ = model.content_hash
+        waited(here)
+        _, report = pooled_stacks(model, BATCH, tmp_path, pieces=SMALL)
+        assert report is not None
+        own = waited(here)
+        batches = 2 + report.pieces // SMALL
+        spells = 3 if name == "mini:elmo" else 0
+        assert sum(own.values()) <= (len(model.stacks) + spells) * 2 * batches, own
+    stored, _ = pooled_stacks(load(name, "cpu"), BATCH, tmp_path / "cpu", pieces=SMALL)
+    there, _ = pooled_stacks(load(name, "cpu"), BATCH, tmp_path, pieces=SMALL)
+    for stack, store in stored.items():
+        for layer in range(store.description.layers + 1):
+            close = torch.testing.assert_close
+            close(there[stack].layer(layer), store.layer(layer), atol=2e-3, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", MINIS[:3])
+def test_heads_wait_for_nothing(name: str) -> None:
+    gold = gold_of(DOCS)
+    with card() as here:
+        model = loaded(name)
+        look(model, encode(DOCS[:4]), gold_of(DOCS[:4]), Asking())  # finds out how values go on
+        waited(here)
+        found = look(model, BATCH, gold, Asking(), pieces=SMALL)
+        own = Counter({k: n for k, n in waited(here).items() if "projections.py" not in k})
+        assert not own
+    plain = look(load(name, "cpu"), BATCH, gold, Asking(), pieces=SMALL)
+    for site, sums in plain.hits.items():
+        assert torch.equal(sums, found.hits[site].to("cpu"))
+    for site, sums in plain.heads.items():
+        same = torch.isclose(found.heads[site].to("cpu"), sums, atol=1e-2, rtol=1e-4)
+        assert same.double().mean() > 0.995, "other batches turn a near tie now and then"
+
+
+def test_a_sample_waits_once_a_site_and_text() -> None:
+    gold = gold_of(DOCS)
+    with card() as here:
+        model = loaded("mini:bert")
+        waited(here)
+        sample = Sample(0.05, 4, frozenset(range(4)))
+        look(model, BATCH, gold, Asking(), pieces=SMALL, sample=sample)
+        own = Counter({k: n for k, n in waited(here).items() if "few.py" in k})
+        assert sum(own.values()) <= 5 * 4 * len(model.sites)
+
+
+def _probes() -> tuple[Any, Any, Any]:
+    task = tasks_of(("pos",), ("pos",))[0]
+    part_of = torch.tensor([0] * 80 + [1] * 20 + [2] * 20).numpy()
+    missing = torch.zeros(len(BATCH.words), dtype=torch.bool)
+    examples = examples_of(task, BATCH, part_of, missing, 500, 0)
+    return task, part_of, examples
+
+
+def test_convex_probes_wait_a_few_times_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, examples = _probes()
+    with card() as here:
+        sources = encoded(loaded("mini:bert"), BATCH, tmp_path, Quiet()).sources
+        bank = banked(sources, CUDA, torch.arange(len(BATCH.words)))[0]
+        data = data_of(examples, examples.labels, softmax=True)
+        learnt, dev = (data.take(examples.of(part)) for part in ("train", "dev"))
+        probes = [Probe((layer,), False) for layer in range(len(sources))]
+        steps, newton = [], learning._newton
+        monkeypatch.setattr(learning, "_newton", lambda *a: (steps.append(1), newton(*a))[1])
+        waited(here)
+        logistic(bank, probes, learnt, dev)
+        own = waited(here)
+        assert sum(own.values()) <= 3 * len(steps), own.most_common(5)
+
+
+def test_edge_probes_wait_for_nothing_in_a_step(tmp_path: Path) -> None:
+    _, _, examples = _probes()
+    with card() as here:
+        sources = encoded(loaded("mini:bert"), BATCH, tmp_path, Quiet()).sources
+        bank = banked(sources, CUDA, torch.arange(len(BATCH.words)))[0]
+        data = data_of(examples, examples.labels, softmax=True)
+        learnt, dev = (data.take(examples.of(part)) for part in ("train", "dev"))
+        probes = [Probe((layer,), False) for layer in range(len(sources))]
+        spent = []
+        for batch in (16, 64):  # four times as many steps in each epoch
+            schedule = Schedule(rate=3e-3, batch=batch, epochs=3, patience=9, steps=1)
+            waited(here)
+            train_seeds("edge", 32, bank, probes, {0: learnt}, dev, schedule)
+            spent.append(sum(waited(here).values()))
+        assert spent[0] <= spent[1] + 10, spent
+
+
+@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
+def test_ablation_and_learning_wait_a_few_times_a_batch(name: str) -> None:
+    with card() as here:
+        model = loaded(name)
+        aim = aim_of(model, BATCH)
+        questions = list(aim.questions(model, BATCH, pieces=SMALL))
+        sets = [[(site.index, head)] for site in model.sites for head in range(site.heads)]
+        waited(here)
+        found = ablated(model, aim, questions, sets, pieces=4 * SMALL)
+        passes = len(questions) * (1 + len(sets))
+        assert sum(waited(here).values()) <= 5 * passes
+        gradients = gate_gradients(model, aim, questions)
+        assert sum(waited(here).values()) <= 8 * len(questions)
+        learn(model, aim, BATCH, range(len(BATCH)), Plan(10, texts=40))
+        assert sum(waited(here).values()) <= 12 * 10
+    plain = load(name, "cpu")
+    assert isinstance(plain, HuggingFace)
+    asked_ = list(aim.questions(plain, BATCH, pieces=SMALL))
+    expected = ablated(plain, aim, asked_, sets, pieces=4 * SMALL)
+    assert abs(found.differences("loss") - expected.differences("loss")).max() < 1e-4
+    own = gate_gradients(plain, aim, asked_)
+    assert abs(gradients.values - own.values).max() < 1e-4
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
+def test_batches_on_a_gpu_are_filled(name: str) -> None:
+    """512 documents at a time made a twentieth of what a batch may hold."""
+    batch = encode(list(read("primer:size=2500", unit="sentence").docs("train")))
+    with card():
+        model, sizes = loaded(name), []
+        limit = 4_096
+        run_over(model, batch, lambda t, o: sizes.append(t.pieces), hidden=False, pieces=limit)
+    whole = sum(sizes)
+    assert len(sizes) > 4 and max(sizes) <= limit
+    assert whole / (limit * len(sizes)) >= 0.8
+    assert PIECES["cuda"] > 10 * PIECES["cpu"]
+
+
+# --- out of memory --------------------------------------------------------------------------------
+
+
+class _Cramped:
+    """Memory that holds batches of so many pieces."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.failed = most, 0
+
+    def need(self, pieces: int) -> None:
+        if pieces > self.most:
+            self.failed += 1
+            raise torch.OutOfMemoryError("no room")
+
+
+def _in_forward(model: HuggingFace, room: _Cramped) -> Callable[[], None]:
+    def look_at(module: Any, args: Any, output: Any) -> None:
+        states = output[0] if isinstance(output, tuple) else output
+        room.need(states.shape[0] * states.shape[1])
+
+    return model.net.encoder.layer[-1].register_forward_hook(look_at).remove
+
+
+def test_what_is_made_of_a_batch_is_halved_too(tmp_path: Path) -> None:
+    """Sums are the same where memory runs out behind the model, and what failed is let go."""
+    model, room = load("mini:bert", "cpu"), _Cramped(120)
+    expected: dict[int, Tensor] = {}
+    found: dict[int, Tensor] = {}
+
+    def into(kept: dict[int, Tensor], need: Callable[[int], None]) -> Any:
+        def use(text: Any, output: Any) -> None:
+            need(text.pieces)
+            for row, place in enumerate(text.order.tolist()):
+                kept[place] = output.hidden["encoder"][-1][row, : int(text.mask[row].sum())]
+
+        return use
+
+    run_over(model, BATCH, into(expected, lambda pieces: None), pieces=1_000)
+    report = run_over(model, BATCH, into(found, room.need), pieces=1_000)
+    assert room.failed and report.documents == len(BATCH) == len(found)
+    assert report.halvings <= 5, "what did not fit is not tried again"
+    for place, states in expected.items():
+        torch.testing.assert_close(found[place], states, atol=1e-5, rtol=1e-5)
+
+
+def test_a_question_an_ablation_and_a_gradient_are_halved() -> None:
+    model = load("mini:bert", "cpu")
+    assert isinstance(model, HuggingFace)
+    aim = aim_of(model, BATCH)
+    questions = list(aim.questions(model, BATCH, pieces=1_000))
+    sets = [[(0, 0)], [(3, 1)]]
+    expected = (
+        asked(model, aim, questions).nats.sum(),
+        ablated(model, aim, questions, sets).values("loss"),
+        abs(gate_gradients(model, aim, questions).values).sum(),
+    )
+    room, body = _Cramped(300), model.net.base_model
+
+    def narrow(module: Any, args: Any, output: Any) -> None:
+        room.need(output[0].shape[0] * output[0].shape[1])
+
+    hook = body.register_forward_hook(narrow)
+    found = (
+        asked(model, aim, questions).nats.sum(),
+        ablated(model, aim, questions, sets, pieces=1).values("loss"),
+        abs(gate_gradients(model, aim, questions).values).sum(),
+    )
+    hook.remove()
+    assert room.failed
+    for one, other in zip(expected, found, strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+
+
+def test_a_step_of_learning_is_halved_and_learns_the_same() -> None:
+    """Memory runs out in the backward pass; gradients of the parts add up to that of the whole."""
+
+    def learnt(room: _Cramped | None) -> tuple[list[float], Tensor]:
+        model = load("mini:bert", "cpu")
+        assert isinstance(model, HuggingFace)
+        layer = model.net.base_model.encoder.layer[0].output.dense
+
+        def narrow(grad: Tensor) -> None:
+            assert room is not None
+            room.need(grad.shape[0] * grad.shape[1])
+
+        def watch(module: Any, args: Any, output: Tensor) -> None:
+            if room is not None and output.requires_grad:
+                output.register_hook(narrow)
+
+        layer.register_forward_hook(watch)
+        told = learn(model, aim_of(model, BATCH), BATCH, range(40), Plan(6, rate=1e-3, texts=20))
+        return told.losses, layer.weight.detach()
+
+    room = _Cramped(150)
+    losses, weights = learnt(None)
+    other, apart = learnt(room)
+    assert room.failed
+    assert other == pytest.approx(losses, rel=1e-4)
+    torch.testing.assert_close(apart, weights, atol=2e-4, rtol=1e-3)
+
+
+def test_what_failed_is_let_go_before_its_halves_are_tried() -> None:
+    """Else both would have to fit."""
+    import weakref
+
+    alive: list[weakref.ref[Tensor]] = []
+
+    def run(text: Any) -> int:
+        assert not [each for each in alive if each() is not None]
+        made = torch.ones(text.pieces)
+        alive.append(weakref.ref(made))
+        if len(text) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return len(text)
+
+    text = load("mini:bert", "cpu").encode(BATCH, range(8))
+    limit = Limit()
+    parts = list(in_halves(run, text, limit))
+    assert [place for part, _ in parts for place in part.order.tolist()] == text.order.tolist()
+    assert max(found for _, found in parts) == 2
+    assert limit.halvings == 2 and limit.pieces < text.pieces
+    with pytest.raises(WorkbenchError, match="does not fit into memory"):
+        list(in_halves(lambda t: (_ for _ in ()).throw(torch.OutOfMemoryError()), text, Limit()))
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["the text", "a Gate", "the mask of logits"])
+def test_what_is_on_another_device_is_refused_by_name(what: str) -> None:
+    with card():
+        model = loaded("mini:bert")
+        text = model.encode(BATCH, range(4))
+        there = text.to(CUDA)
+        given: dict[str, Any] = {"taps": (), "logits": False}
+        if what == "a Gate":
+            given["taps"] = [Gate(torch.ones(len(model.sites), 4))]
+        if what == "the mask of logits":
+            given["logits"] = text.mask
+        with pytest.raises(WorkbenchError, match=f"{what} is on cpu, and the model on cuda:0"):
+            model.forward(text if what == "the text" else there, **given)
+
+
+FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra", "gpt2", "llama", "modernbert",
+            "t5", "bart", "xlnet", "openai-gpt", "bloom", "deberta-v2", "gpt-neox")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_keeps_to_its_device(name: str, tmp_path: Path) -> None:
+    """With taps and gates; a tensor made on the host in between is an error, as on a GPU."""
+    place = make(name, tmp_path)
+    plain = load(str(place), "cpu")
+    expected, maps = _answers(plain, plain.encode(BATCH, range(6)))
+    with card():
+        model = loaded(str(place))
+        found, there = _answers(model, model.encode(BATCH, range(6)).to(CUDA))
+        for one, other in zip([*expected, *maps], [*found, *there], strict=True):
+            torch.testing.assert_close(other.to("cpu"), one, atol=1e-4, rtol=1e-4)
+
+
+def _answers(model: Any, text: Any) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    most = max(site.heads for site in model.sites)
+    drawn = torch.Generator().manual_seed(0)
+    gates = torch.rand(len(model.sites), most, generator=drawn).to(model.device)
+    capture = Capture()
+    with torch.no_grad():
+        output = model.forward(text, taps=[capture, Gate(gates)])
+    real = {name: read.mask for name, read in output.texts.items()}
+    states = [
+        layer * real[stack][..., None]
+        for stack, layers in output.hidden.items()
+        for layer in layers
+    ]
+    return states, [torch.cat(each) for each in capture.maps.values()]
+
+
+EXPERIMENTS: dict[str, dict[str, Any]] = {
+    "attention-averages": {},
+    "attention-probe": {"seeds": (0,)},
+    "description-length": {"tasks": ["pos"]},
+    "edge-probing": {"tasks": ["roles"], "preset": "quick"},
+    "finetune": {"task": "sentiment"},
+    "head-ablation": {},
+    "head-importance": {},
+    "head-pruning": {"steps": 2, "seeds": 1},
+    "heads": {},
+    "minimal-pairs": {},
+    "profile": {},
+    "similarity": {},
+    "structural-probe": {},
+}
+
+
+CORPORA = {
+    "finetune": "primer/sentiment:size=40",
+    "minimal-pairs": "primer/acceptability:size=40",
+    "head-pruning": "primer:size=12",
+    "description-length": "primer:size=24",
+    "attention-probe": "primer:size=24",
+}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_keeps_to_its_device(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with card():
+        corpus = wb.read(CORPORA.get(name, "primer:size=40"))
+        run = wb.run(name, model=loaded("mini:bert"), corpus=corpus, **EXPERIMENTS[name])
+    assert run.tables
