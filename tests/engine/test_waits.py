@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import Dropout
 
 import workbench as wb
 from probes import learning
@@ -41,6 +42,7 @@ from workbench.models.loading import load
 from workbench.pruning.ablation import ablated
 from workbench.pruning.gradients import gate_gradients
 from workbench.pruning.texts import asked
+from workbench.transfer.body import Body
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
 DOCS = list(read("primer:size=120", unit="sentence").docs("train"))
@@ -214,6 +216,22 @@ def test_ablation_and_learning_wait_a_few_times_a_batch(name: str) -> None:
     assert abs(found.differences("loss") - expected.differences("loss")).max() < 1e-4
     own = gate_gradients(plain, aim, asked_)
     assert abs(gradients.values - own.values).max() < 1e-4
+
+
+def test_what_is_compared_is_computed_in_as_many_rows() -> None:
+    """A GPU's products depend on the number of rows; here they do so much that it is seen."""
+    with card():
+        model = loaded("mini:bert")
+        aim = aim_of(model, BATCH)
+        questions = list(aim.questions(model, BATCH, pieces=SMALL))
+
+        def depends(module: Any, args: Any, output: Tensor) -> Tensor:
+            return output * (1 + 1e-3 * len(output))
+
+        hook = model.net.base_model.encoder.layer[-1].output.register_forward_hook(depends)
+        none_gone = ablated(model, aim, questions, [[], [], []], pieces=8 * SMALL)
+        hook.remove()
+    assert abs(none_gone.differences("loss")).max() < 1e-5
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -435,7 +453,13 @@ CORPORA = {
 }
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+LONG = ("head-pruning", "description-length")  # what they are made of is seen by day too
+LISTED = [
+    pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in EXPERIMENTS
+]
+
+
+@pytest.mark.parametrize("name", LISTED)
 def test_every_experiment_keeps_to_its_device(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,3 +469,33 @@ def test_every_experiment_keeps_to_its_device(
         corpus = wb.read(CORPORA.get(name, "primer:size=40"))
         run = wb.run(name, model=loaded("mini:bert"), corpus=corpus, **EXPERIMENTS[name])
     assert run.tables
+
+
+def test_a_fine_tuning_is_halved_and_learns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step's texts, and texts that are guessed, are computed in parts where there is no room."""
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    corpus, read, room = wb.read("primer/sentiment:size=60"), Body.states, _Cramped(150)
+
+    def losses() -> list[float]:
+        model = load("mini:bert", "cpu")
+        with torch.random.fork_rng():
+            run = wb.run(
+                "finetune", model=model, corpus=corpus, task="sentiment", epochs=1,
+                rates=(1e-3,), seeds=(0,), ridges=(1.0,),
+            )  # fmt: skip
+        found: list[float] = run.tables["learning"]["loss"].tolist()
+        run.path.rename(tmp_path / f"kept-{room.failed}")
+        return found
+
+    def narrow(body: Body, text: Any) -> Any:
+        room.need(text.pieces)
+        return read(body, text)
+
+    monkeypatch.setattr(Dropout, "forward", lambda self, values: values)  # drawn by rows
+    expected = losses()
+    monkeypatch.setattr(Body, "states", narrow)
+    assert losses() == pytest.approx(expected, rel=1e-3)
+    assert room.failed

@@ -156,7 +156,7 @@ def test_memory_that_does_not_suffice_halves_the_batch(
     monkeypatch.setattr(BiLM, "scored", cramped)
     np.testing.assert_allclose(score(model, batch).nats, whole.nats, rtol=1e-5)
     most[0] = 0
-    with pytest.raises(WorkbenchError, match="one document of 7 words does not fit"):
+    with pytest.raises(WorkbenchError, match="one document of 9 pieces does not fit"):
         score(model, by_words(TEXTS[:1]))
 
 

@@ -6,12 +6,13 @@ in vain. What the function made before it failed is dropped, so it must change n
 it can no longer fail. Costs nothing where memory suffices.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
 import torch
+from torch import Tensor
 
 from workbench.errors import WorkbenchError
 
@@ -44,6 +45,26 @@ class Rows(Protocol):
     def halves(self) -> tuple[Self, Self]: ...
 
 
+@dataclass(frozen=True)
+class Places:
+    """Texts that are computed together, each in as many pieces as the longest."""
+
+    places: Sequence[int]
+    longest: int
+
+    @property
+    def pieces(self) -> int:
+        return self.longest * len(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def halves(self) -> tuple["Places", "Places"]:
+        middle = len(self) // 2
+        first, last = self.places[:middle], self.places[middle:]
+        return Places(first, self.longest), Places(last, self.longest)
+
+
 R = TypeVar("R", bound=Rows)
 T = TypeVar("T")
 
@@ -68,3 +89,27 @@ def in_halves(run: Callable[[R], T], batch: R, limit: Limit) -> Iterator[tuple[R
             torch.cuda.empty_cache()
     for half in batch.halves():
         yield from in_halves(run, half, limit)
+
+
+Part = tuple[Tensor, Tensor | int, Sequence[Tensor | None]]  # mean loss, of how many, its gradients
+
+
+def averaged(parts: Iterable[Part], weights: Sequence[Tensor]) -> Tensor:
+    """The mean loss of all parts of a step, whose gradient is left in the weights.
+
+    Gradients are laid out in memory as their weights are, which fused optimisers take for granted.
+    """
+    loss, number, first = torch.zeros(()), torch.zeros(()), True
+    for own, several, slopes in parts:
+        number = several + number.to(own.device)
+        share = several / number
+        loss = own if first else loss * (1 - share) + own * share
+        for weight, slope in zip(weights, slopes, strict=True):
+            if not first and weight.grad is not None:
+                weight.grad = weight.grad * (1 - share)
+            if slope is None:
+                continue
+            dense = slope.contiguous() if first else (slope * share).contiguous()
+            weight.grad = dense if weight.grad is None else weight.grad + dense
+        first = False
+    return loss

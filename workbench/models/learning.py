@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import Batch
-from workbench.engine.halving import Limit, in_halves
+from workbench.engine.halving import Limit, Part, averaged, in_halves
 from workbench.engine.taps import Tap
 from workbench.errors import WorkbenchError
 from workbench.models.aims import Aim, Question
@@ -166,21 +166,14 @@ def _slopes(
     Where memory does not suffice for all of them at once, gradients of parts add up to the same.
     """
 
-    def back(part: Question) -> tuple[Tensor, Tensor, list[Tensor | None]]:
+    def back(part: Question) -> Part:
         answer = aim.answer(model, part, () if taps is None else taps(part))
-        nats, number = answer.nats.sum(), answer.number.sum().clamp(min=1)
-        slopes = torch.autograd.grad(nats / number, moving, allow_unused=True)
-        return nats.detach(), number, list(slopes)
+        number = answer.number.sum().clamp(min=1)
+        loss = answer.nats.sum() / number
+        slopes = torch.autograd.grad(loss, moving, allow_unused=True)
+        return loss.detach(), number, slopes
 
-    nats = number = torch.zeros((), device=model.device)
-    for part, (own, asked, slopes) in in_halves(back, question, room):
-        nats, number = nats + own, number + asked
-        for weight, slope in zip(moving, slopes, strict=True):
-            if slope is None:
-                continue
-            before = 0 if weight.grad is None else weight.grad * (1 - asked / number)
-            weight.grad = slope if len(part) == len(question) else before + slope * (asked / number)
-    return float(nats / number)
+    return float(averaged((found for _, found in in_halves(back, question, room)), moving))
 
 
 def _hand_on_gradients(weights: Sequence[Tensor], wide: Sequence[Tensor]) -> None:

@@ -8,14 +8,13 @@ them, twice.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from workbench.engine.halving import Limit, in_halves
+from workbench.engine.halving import Limit, Places, in_halves
 from workbench.models.bilm import BiLM, Scored
 
 
@@ -42,40 +41,24 @@ def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordSc
     )
 
     @torch.no_grad()
-    def scored(some: _Texts) -> tuple[Scored, Scored]:
+    def scored(some: Places) -> tuple[Scored, Scored]:
         return net.scored([texts[p] for p in some.places], [golds[p] for p in some.places])
 
     room = Limit()
     for batch in _batches(lengths, limit):
         for some, (nats, right) in in_halves(scored, batch, room):
             for direction, hits in zip(nats, right, strict=True):
-                found.nats[some.places] += direction.double().sum(1).cpu().numpy() / 2
-                found.right[some.places] += hits.sum(1).cpu().numpy()
+                found.nats[list(some.places)] += direction.double().sum(1).cpu().numpy() / 2
+                found.right[list(some.places)] += hits.sum(1).cpu().numpy()
     return found
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """Texts of like length, by their places."""
-
-    places: list[int]
-    pieces: int  # words, boundaries and what is added to shorter ones included
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def halves(self) -> tuple["_Texts", "_Texts"]:
-        middle, each = len(self) // 2, self.pieces // len(self)
-        first, last = self.places[:middle], self.places[middle:]
-        return _Texts(first, each * len(first)), _Texts(last, each * len(last))
-
-
-def _batches(lengths: NDArray[np.int64], limit: int) -> Iterator[_Texts]:
+def _batches(lengths: NDArray[np.int64], limit: int) -> Iterator[Places]:
     """Texts of like length together, the longest first; those without words are left out."""
     order = [place for place in np.argsort(-lengths, kind="stable").tolist() if lengths[place]]
     start = 0
     while start < len(order):
         width = int(lengths[order[start]]) + 2
         places = order[start : start + max(1, limit // width)]
-        yield _Texts(places, width * len(places))
+        yield Places(places, width)
         start += len(places)

@@ -65,11 +65,25 @@ def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -
         )
         _unfinished(told, "failed", failure)
     except (Exception, SystemExit) as error:
+        if type(error).__name__ == "OutOfMemoryError":  # torch's; it need not have been imported
+            _unfinished(told, "failed", _too_large(told.folder))
+            return status.CODES[told.status.state]
         lines = tuple(traceback.format_exc().rstrip().splitlines())
         for line in lines:
             told.log(line)
         _unfinished(told, "failed", _crash(told.folder, error, lines[-status.LINES :]))
     return status.CODES[told.status.state]
+
+
+def _too_large(folder: Path) -> Failure:
+    """The device's memory was too small for what cannot be done in parts."""
+    return Failure(
+        "the device's memory did not suffice.",
+        remedy="Use a smaller model, --precision bf16, shorter texts (--unit sentence), or "
+        "--device cpu.",
+        kind="input",
+        lines=status.log_lines(folder),
+    )
 
 
 def _crash(folder: Path, error: BaseException, lines: tuple[str, ...]) -> Failure:

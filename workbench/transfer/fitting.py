@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workbench.engine.halving import Limit, Part, Places, averaged, in_halves
 from workbench.transfer.examples import Examples, metrics_of
 from workbench.transfer.heads import Head, side_by_side
 from workbench.transfer.sources import Read, Source
@@ -33,6 +34,8 @@ class Above(Protocol):
     def __call__(self, read: Any) -> Any: ...
 
     def loss(self, found: Any, gold: Sequence[Gold], read: Any) -> Tensor: ...
+
+    def targets(self, gold: Sequence[Gold], read: Any) -> int: ...
 
     def guesses(self, found: Any, read: Any, lengths: Sequence[int]) -> list[Any]: ...
 
@@ -90,7 +93,7 @@ def learn(
     steps = steps_of(len(train[0]), plan)
     optimiser, schedule = _optimiser(head, made, plan, steps)
     moving = [weights for group in optimiser.param_groups for weights in group["params"]]
-    found, best, since = Learnt(), _copies(moving), 0
+    found, best, since, room = Learnt(), _copies(moving), 0, Limit()
     devices = [made.body.model.device] if made.body.model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(plan.seed)
@@ -98,7 +101,7 @@ def learn(
             head.train()
             made.body.train(bool(made.groups))
             for texts in _batches(train[0].lengths, plan, epoch):
-                loss = _step(head, made, train, texts, optimiser, moving)
+                loss = _step(head, made, train, texts, optimiser, moving, room)
                 found.losses.append(loss)
                 if not math.isfinite(loss):
                     found.diverged = True
@@ -233,13 +236,19 @@ def guessed(head: Above, made: Fitting, source: Source, examples: Examples) -> l
     order = sorted(range(len(source)), key=lambda text: source.lengths[text])
     head.eval()
     made.body.train(False)
+    room = Limit()
+
+    def guess(some: Places) -> list[Any]:
+        read = source.read(some.places, head.mix)
+        return head.guesses(head(read), read, [words[text] for text in some.places])
+
     with torch.no_grad():
         for start in range(0, len(order), SCORED):
             texts = order[start : start + SCORED]
-            read = source.read(texts, head.mix)
-            guesses = head.guesses(head(read), read, [words[text] for text in texts])
-            for text, guess in zip(texts, guesses, strict=True):
-                found[text] = guess
+            some = Places(texts, source.lengths[texts[-1]])
+            for part, guesses in in_halves(guess, some, room):
+                for text, own in zip(part.places, guesses, strict=True):
+                    found[text] = own
     return found
 
 
@@ -255,14 +264,24 @@ def _step(
     texts: Sequence[int],
     optimiser: torch.optim.Optimizer,
     moving: Sequence[Tensor],
+    room: Limit,
 ) -> float:
+    """The loss of these texts, and a step; where memory does not suffice, in parts."""
     source, examples = train
-    with torch.enable_grad():
-        read = source.read(texts, head.mix)
-        loss = head.loss(head(read), [examples.gold[text] for text in texts], read)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-    value = float(loss.detach())
+
+    def back(some: Places) -> Part:
+        with torch.enable_grad():
+            read = source.read(some.places, head.mix)
+            gold = [examples.gold[text] for text in some.places]
+            loss = head.loss(head(read), gold, read)
+            slopes = torch.autograd.grad(loss, moving, allow_unused=True)
+        number = 1 if len(some) == len(texts) else head.targets(gold, read)
+        return loss.detach(), number, slopes
+
+    optimiser.zero_grad(set_to_none=True)
+    whole = Places(texts, max(source.lengths[text] for text in texts))
+    parts = (found for _, found in in_halves(back, whole, room))
+    value = float(averaged(parts, moving))
     if math.isfinite(value):
         torch.nn.utils.clip_grad_norm_(moving, CLIP)
         optimiser.step()

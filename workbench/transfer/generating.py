@@ -83,11 +83,7 @@ class Writer(nn.Module):
 
     def loss(self, found: Any, gold: Sequence[Gold], read: Texts) -> Tensor:
         """Nats a piece of what should be written."""
-        rows = [
-            self._row(self.text_of(each, place))
-            for each, place in zip(gold, read.places, strict=True)
-        ]
-        model = self.model[0]
+        rows, model = self._rows(gold, read), self.model[0]
         target = pad(rows, model.tokenizer.pad_token_id).to(model.device)
         logits = model.forward(read.text, targets=target, hidden=False, logits=True).logits
         assert logits is not None, "a writer has logits"
@@ -95,6 +91,14 @@ class Writer(nn.Module):
         return functional.cross_entropy(
             logits.float().flatten(0, 1), wanted.flatten(), ignore_index=-100
         )
+
+    def targets(self, gold: Sequence[Gold], read: Texts) -> int:
+        """How many pieces `loss` is the mean of."""
+        return sum(len(row.ids) for row in self._rows(gold, read))
+
+    def _rows(self, gold: Sequence[Gold], read: Texts) -> list[Row]:
+        places = zip(gold, read.places, strict=True)
+        return [self._row(self.text_of(each, place)) for each, place in places]
 
     def text_of(self, gold: Gold, place: int) -> str:
         """What should be written."""

@@ -10,7 +10,7 @@ softmax cross-entropy (one label a text or a word, the ends of an answer) or the
 (scores). Costs some thousand weights; an LSTM a few hundred thousand and a step a word.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.moving import sent
 from workbench.models.mix import ScalarMix
 from workbench.transfer.sources import Read, Source
@@ -113,15 +114,22 @@ class Head(nn.Module):
         """Mean 0 and spread 1 of each layer's features over words, then of what is pooled."""
         texts = np.linspace(0, len(source) - 1, min(len(source), STANDARD)).round().astype(int)
         chunks = [texts[at : at + CHUNK].tolist() for at in range(0, len(texts), CHUNK)]
-        layers = (source.read(chunk, side_by_side) for chunk in chunks)
-        mean, spread = _moments(read.words[read.there] for read in layers)
+        room = Limit()
+
+        def read(mix: Any) -> Iterator[Read]:
+            for chunk in chunks:
+                some = Places(chunk, max(source.lengths[text] for text in chunk))
+                yield from (
+                    r for _, r in in_halves(lambda s: source.read(s.places, mix), some, room)
+                )
+
+        mean, spread = _moments(each.words[each.there] for each in read(side_by_side))
         if not len(mean):
             return  # the model knows no word of train
         self.mix.mean.copy_(mean.view_as(self.mix.mean))
         self.mix.spread.copy_(_floored(spread.view_as(self.mix.spread)))
         if self.reader is None:
-            mixed = (source.read(chunk, self.mix) for chunk in chunks)
-            mean, spread = _moments(self._seen(read) for read in mixed)
+            mean, spread = _moments(self._seen(each) for each in read(self.mix))
             self.seen_mean.copy_(mean)
             self.seen_spread.copy_(_floored(spread))
 
