@@ -238,7 +238,8 @@ def main() -> None:
     dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
     ours = model(batch, given.device, dtype, given.layers)
     limit = Limit(given.pieces or PIECES[given.device])
-    texts = [text.to(given.device) for text in _batches(ours, batch, limit)]
+    cut = _batches(ours, batch, limit, fills=given.device == "cuda")
+    texts = [text.to(given.device) for text in cut]
     if given.only:
         ours.net.set_attn_implementation(implementation(given.only))
         print(json.dumps({"peak": own_peak(arm(given.only, ours), texts)}))

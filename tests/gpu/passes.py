@@ -26,7 +26,7 @@ from workbench.engine.store import pooled
 from workbench.engine.taps import Reduce
 from workbench.models.huggingface import HuggingFace
 
-WAITS = 12  # for the device, in a batch, at most
+WAITS = 4  # for the device, in a batch, at most
 SUMMED = (
     5  # statistics that are sums; the others count where a maximum is, and ties fall either way
 )

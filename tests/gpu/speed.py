@@ -53,10 +53,9 @@ def engine_speed(setting: Setting, figures: Figures) -> None:
     """Plain eager and fused passes, and ours with nothing, with gates and with all reducers."""
     batch = batch_of(60 if setting.small else 2_000, 60, 5)
     model = shaped(setting, batch)
-    texts = [
-        text.to(setting.device)
-        for text in _batches(model, batch, Limit(PIECES[setting.device.type]))
-    ]
+    kind = setting.device.type
+    batches = _batches(model, batch, Limit(PIECES[kind]), fills=kind == "cuda")
+    texts = [text.to(setting.device) for text in batches]
     seconds = engine.measure(model, texts, 1 if setting.small else 3)
     pieces = sum(text.mask.numel() for text in texts)
     rate = matrix_rate(setting, model.net.dtype)
