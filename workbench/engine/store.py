@@ -27,6 +27,7 @@ from torch import Tensor
 
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, Output
+from workbench.engine.moving import sent
 from workbench.engine.passes import Progress, Report, run_over
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import StackName
@@ -301,7 +302,7 @@ class _Writer:
         read, found = output.texts[self.about.stack], output.hidden[self.about.stack]
         device, kind = found[0].device, _KINDS[self.about.kind][0]
         rows, gathered = self._placed(text.order.numpy(), read)
-        gathered = gathered.to(device)
+        gathered = sent(gathered, device)
         states = torch.empty(len(found), len(rows), self.about.width, dtype=kind, device=device)
         infinite, there = [], torch.ones(0)
         pool = Pool.of(read, self.about.pooling)
