@@ -41,6 +41,7 @@ from workbench.models.learning import Plan, learn
 from workbench.models.loading import load
 from workbench.pruning.ablation import ablated
 from workbench.pruning.gradients import gate_gradients
+from workbench.pruning.replaced import means, others
 from workbench.pruning.texts import asked
 from workbench.transfer.body import Body
 
@@ -215,6 +216,21 @@ def test_ablation_and_learning_wait_a_few_times_a_batch(name: str) -> None:
     assert abs(found.differences("loss") - expected.differences("loss")).max() < 1e-4
     own = gate_gradients(plain, aim, asked_)
     assert abs(gradients.values - own.values).max() < 1e-4
+
+
+@pytest.mark.parametrize("instead_of", [means, lambda *given: others(*given, seed=0)])
+def test_what_stands_in_for_a_head_is_looked_up_once_a_pass(instead_of: Any) -> None:
+    """Not once a site."""
+    with card() as here:
+        model = loaded("mini:bert")
+        aim = aim_of(model, BATCH)
+        questions = list(aim.questions(model, BATCH, pieces=SMALL))
+        instead = instead_of(model, aim, questions)
+        sets = [[(site.index, 0)] for site in model.sites]
+        waited(here)
+        ablated(model, aim, questions, sets, instead, pieces=1)
+        own = waited(here)
+        assert sum(own.values()) <= 6 * len(questions) * (1 + len(sets)), own.most_common(8)
 
 
 def test_what_is_compared_is_computed_in_as_many_rows() -> None:
