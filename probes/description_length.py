@@ -34,7 +34,7 @@ from workbench.bootstrap import interval, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.errors import WorkbenchError
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.files import written_whole
+from workbench.files import DAMAGED, parsed_json, require_regular, written_whole
 from workbench.splits import TRAIN, SplitSettings
 
 Floats = NDArray[np.float64]
@@ -335,15 +335,16 @@ def _write(path: Path, found: Sent) -> None:
 
 
 def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> Sent | None:
-    """What was done before the run was stopped."""
-    if not path.is_file():
+    """What was done before the run was stopped; what cannot be read is done again."""
+    try:
+        with np.load(require_regular(path), allow_pickle=False) as kept:
+            about = parsed_json(str(kept["about"]))
+            probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
+            order, nats, divergence, accuracy = (kept[field] for field in _FIELDS)
+            converged = kept.get("converged")
+        ends = tuple(about["ends"])
+    except DAMAGED:
         return None
-    with np.load(path, allow_pickle=False) as kept:
-        about = json.loads(str(kept["about"]))
-        probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
-        order, nats, divergence, accuracy = (kept[field] for field in _FIELDS)
-        converged = kept.get("converged")
-    ends = tuple(about["ends"])
     return Sent(name, code, seed, bank, probes, order, ends, nats, divergence, accuracy, converged)
 
 

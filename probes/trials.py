@@ -40,7 +40,7 @@ from probes.stack import (
     steps_an_epoch,
 )
 from workbench.experiment import Progress
-from workbench.files import written_whole
+from workbench.files import DAMAGED, parsed_json, require_regular, written_whole
 
 Kind = KindName | Literal["ridge"]
 RIDGE: Literal["ridge"] = "ridge"
@@ -329,22 +329,24 @@ def _write(path: Path, trial: Trial) -> None:
 
 
 def _read(path: Path, stack: _Stack, seed: int) -> Trial | None:
-    """What was done before the run was stopped."""
-    if not path.is_file():
+    """What was done before the run was stopped; what cannot be read is done again."""
+    try:
+        with np.load(require_regular(path), allow_pickle=False) as kept:
+            about = parsed_json(str(kept["about"]))
+            found = Measured(*(kept[field] for field in _FIELDS))
+            own = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
+            mixes, converged = kept["mixes"], kept["converged"]
+    except DAMAGED:
         return None
-    with np.load(path, allow_pickle=False) as kept:
-        about = json.loads(str(kept["about"]))
-        found = Measured(*(kept[field] for field in _FIELDS))
-        own = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
-        return Trial(
-            stack.task,
-            stack.kind,
-            seed,
-            stack.share,
-            stack.bank,
-            own,
-            found,
-            kept["mixes"],
-            kept["converged"],
-            stack.half,
-        )
+    return Trial(
+        stack.task,
+        stack.kind,
+        seed,
+        stack.share,
+        stack.bank,
+        own,
+        found,
+        mixes,
+        converged,
+        stack.half,
+    )

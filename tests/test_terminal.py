@@ -1,6 +1,10 @@
 """What the commands print: long tables cut, nothing taken for markup, progress out of the way."""
 
+from random import Random
+
 import pytest
+from rich.console import Console
+from rich.text import Text
 
 from workbench import terminal
 
@@ -33,3 +37,31 @@ def test_progress_and_notes_leave_standard_output_clean(capsys: pytest.CaptureFi
         assert list(terminal.counted("abc", done)) == ["a", "b", "c"]
     terminal.note("no pipeline [yet].")
     assert tuple(capsys.readouterr()) == ("", "note: no pipeline [yet].\n")
+
+
+WORDS = (
+    *("a", "describe-ff448dbe27c5ae0d", "2026-12-28 23:00", "12", "3.5 %", "", "[b]"),
+    *("两个词 字", "e\u0301te\u0301", "x" * 45, "two words", "a, b, c, d, e, f, g, h"),
+    *("x\ty", "a\nb", "\x1b[31m"),
+)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_table_is_as_rich_draws_it(
+    seed: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw = Random(seed)
+    console = Console(highlight=False, soft_wrap=True, width=draw.choice([60, 80, 120, 200]))
+    monkeypatch.setattr(terminal, "out", console)
+    columns = ("run", "status", "models", "corpora", "asked (UTC)", "took")[: draw.randint(1, 6)]
+    count = draw.choice([0, 1, 4, 12])
+    rows = [[draw.choice(WORDS) for _ in columns] for _ in range(count)]
+    drawn = terminal._columns(columns, rows)
+    drawn.title, drawn.title_justify = "Runs", "left"
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    with console.capture() as capture:
+        console.print(drawn)
+    expected = [line.rstrip() for line in capture.get().splitlines()]
+    terminal.table("Runs", columns, rows)
+    assert capsys.readouterr().out.split("\n")[:-2] == expected

@@ -14,6 +14,8 @@ import re
 import shutil
 import stat
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -23,6 +25,18 @@ from typing import Any
 from workbench.errors import WorkbenchError
 
 DEEPEST = 100  # levels of objects and lists in a JSON file
+# What the reader of an array or a table may raise for a file that is damaged, or is no file at all.
+DAMAGED = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    MemoryError,  # a header that claims more than there is
+    zipfile.BadZipFile,
+    zlib.error,
+)
 FULL = {errno.ENOSPC, errno.EDQUOT}  # where the disk, or the user's share of it, is full
 _FULL_SAID = re.compile(r"No space left|os error 28\b|[Dd]isk quota exceeded")  # by libraries
 
@@ -56,21 +70,30 @@ def written_whole(target: Path) -> Iterator[Path]:
 
 def open_regular(path: Path) -> BufferedReader:
     """Open a file to read; a pipe, socket or device is an OSError at once, and not waited for."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return os.fdopen(handle, "rb")
-    os.close(handle)
-    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(_regular(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def open_to_add(path: Path, how: int = 0) -> int:
     """The descriptor of a file to add to, made where missing; no link, and no pipe to wait for."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(path, flags | how, 0o644)
+    return _regular(path, flags | how)
+
+
+def _regular(path: Path, flags: int) -> int:
+    try:
+        handle = os.open(path, flags, 0o644)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # of a socket, and of a pipe that nobody reads
+            raise
+        raise _no_regular_file(path) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)
-    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    raise _no_regular_file(path)
+
+
+def _no_regular_file(path: Path) -> OSError:
+    return OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def require_regular(path: Path) -> Path:
@@ -106,6 +129,12 @@ def parsed_json(content: bytes | str) -> Any:
         if not level:
             return found
     raise ValueError(too_deep)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file could not be read, in one line that does not repeat its path."""
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(said).splitlines()[0].rstrip(".")
 
 
 def drafted(folder: Path) -> Path:
@@ -167,7 +196,7 @@ def unwritable(
     `needed` is how many bytes the file has as far as is known: of one that was being written, those
     it had by then.
     """
-    reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+    reason = reason_of(error)
     if getattr(error, "errno", None) not in FULL and not _FULL_SAID.search(reason):
         return WorkbenchError(f"cannot be written: {reason}.", where=str(target), remedy=remedy)
     disk, free, size = _room(target)

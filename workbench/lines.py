@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from workbench.errors import WorkbenchError
-from workbench.files import open_regular, require_regular
+from workbench.files import open_regular, reason_of, require_regular
 
 
 def _open(path: Path) -> AbstractContextManager[Iterable[bytes]]:
@@ -55,9 +55,8 @@ def stem(path: Path) -> str:
 
 def unreadable(path: Path, error: Exception, line: int = 0) -> WorkbenchError:
     """The error for a file that is missing, forbidden or cut off."""
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return WorkbenchError(
-        f"cannot be read: {reason.rstrip('.')}.",
+        f"cannot be read: {reason_of(error)}.",
         where=f"{path}:{line}" if line else str(path),
         remedy="Check the path, its permissions, and that the file was copied whole.",
     )

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from workbench import terminal
 from workbench.errors import WorkbenchError
-from workbench.files import drafted, written_whole
+from workbench.files import drafted, require_regular, written_whole
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -254,9 +254,9 @@ def _shipped(run: "Run", folder: Path) -> Path:
         if path.name in LEFT_OUT:
             continue
         if path.suffix != ".safetensors":
-            shutil.copyfile(path, folder / path.name)
+            shutil.copyfile(require_regular(path), folder / path.name)
             continue
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_regular(path), framework="pt") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         halves = {

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from tests.commands.harms import in_time
 from workbench.corpora import encode, read
 from workbench.errors import WorkbenchError
 from workbench.models import checkpoint
@@ -243,4 +244,22 @@ def test_a_pipe_among_the_files_is_not_waited_for(copied: Path) -> None:
 def test_json_nested_without_end_is_an_error(name: str, copied: Path) -> None:
     (copied / name).write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
     with pytest.raises(WorkbenchError):
+        load(copied, "cpu")
+
+
+@pytest.mark.parametrize("file", ["parts/model.safetensors", "../model.safetensors", "/dev/zero"])
+def test_weights_are_read_from_beside_their_list(file: str, copied: Path) -> None:
+    (copied / "parts").mkdir()
+    os.mkfifo(copied / "parts" / "model.safetensors")
+    (copied / "model.safetensors").rename(copied / "model-1.safetensors")
+    index = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": file}}
+    (copied / "model.safetensors.index.json").write_text(json.dumps(index))
+    with in_time(), pytest.raises(WorkbenchError, match="not beside it"):
+        load(copied, "cpu")
+
+
+@pytest.mark.parametrize("content", ["[1]", "7", '"text"'])
+def test_a_tokenizer_file_that_is_none_is_named(content: str, copied: Path) -> None:
+    (copied / "tokenizer.json").write_text(content)
+    with pytest.raises(WorkbenchError, match=r"tokenizer\.json"):
         load(copied, "cpu")

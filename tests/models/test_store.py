@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests import warm
+from tests.commands.harms import in_time, put
 from workbench.corpora import encode, read
 from workbench.engine.batch import Batch, save
 from workbench.engine.store import by_word, open_store, pooled
@@ -186,6 +187,10 @@ def test_broken_stores_and_wrong_questions_are_errors(
         pooled(bert, batch, tmp_path, stack="decoder")
     with pytest.raises(WorkbenchError, match="no kind 'int8'"):
         pooled(bert, batch, tmp_path, kind="int8")
+    states = store.folder / "states.npy"
+    put("pipe", states)
+    with in_time(), pytest.raises(WorkbenchError, match="no regular file"):
+        store.layer(1)
     about = store.folder / "store.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "format": "other"}))
     with pytest.raises(WorkbenchError, match="its format is 'other'"):

@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 
 from probes.asked import PRESETS, EdgeProbing
 from probes.edge_probing import EXPERIMENT, fits
+from tests.commands.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
 from workbench.corpora.corpus import Corpus
@@ -436,3 +437,14 @@ def bert() -> Callable[[], Any]:
     return lambda: WordModel(
         "letters", "letters", 1, 8, {"t": table.table}, states, "abcdef", anew=anew
     )
+
+
+@pytest.mark.parametrize("harm", ["no text", "deep"])
+def test_a_trial_that_cannot_be_read_is_done_again(harm: str, read: Corpus, tmp_path: Path) -> None:
+    few: dict[str, Any] = {"tasks": ("pos",), "modes": ("layer",)}
+    first = probe(read, scratch=tmp_path, **few)
+    put(harm, sorted(tmp_path.glob("trial-*.npz"))[-1])
+    with in_time():
+        again = probe(read, scratch=tmp_path, **few)
+    for name, table in first.tables.items():
+        assert table.equals(again.tables[name]), name

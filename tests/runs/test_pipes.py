@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.harms import in_time
 from workbench.errors import WorkbenchError
 from workbench.files import DEEPEST, open_regular, parsed_json
-from workbench.runs import events, status
+from workbench.runs import events, queue, status
 from workbench.runs.run import Run
 
 FILES = ("spec.json", "provenance.json", "status.json", "events.jsonl", "log.txt")
@@ -60,3 +61,37 @@ def test_a_run_with_a_harmful_file_is_said(name: str, harm: str, tmp_path: Path)
     for what in ("spec", "provenance"):
         with pytest.raises(WorkbenchError):
             getattr(run, what)
+
+
+def test_a_pipe_in_the_queue_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    counter = tmp_path / "queue" / socket.gethostname() / "counter"
+    counter.parent.mkdir(parents=True)
+    os.mkfifo(counter)
+    with (
+        in_time(),
+        pytest.raises(WorkbenchError, match="no regular file"),
+        queue.turn("cpu", print),
+    ):
+        pass
+    counter.unlink()
+    os.mkfifo(counter.with_name("000000000000.ticket"))
+    with in_time(), queue.turn("cpu", print):
+        pass
+
+
+@pytest.mark.parametrize("name", ["spec.json", "status.json"])
+def test_the_error_names_the_file_once_and_no_number(name: str, tmp_path: Path) -> None:
+    run = Run(tmp_path / "describe-0")
+    run.path.mkdir()
+    pipe(run.path / name)
+    if name == "spec.json":
+        with pytest.raises(WorkbenchError) as caught:
+            run.spec  # noqa: B018
+        said = str(caught.value)
+    else:
+        failure = status.settled(run.path).failure
+        assert failure is not None
+        said = str(failure.error())
+    assert said.count(str(run.path / name)) == 1
+    assert "Errno" not in said and "regular file" in said

@@ -214,3 +214,17 @@ def test_the_twin_of_a_twin_is_another(minis: list[Model]) -> None:
     fresh = wb.load("mini:bert@random", device="cpu")
     names = compared([fresh], limit=5).tables["words"]["model"]
     assert list(names) == ["mini:bert@random", "mini:bert@random (2)"]
+
+
+def test_progress_names_a_model_once(minis: list[Model]) -> None:
+    said: list[str] = []
+
+    class Heard(Silent):
+        def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+            said.append(doing)
+
+    inputs = Inputs((minis[0],), (wb.read("primer:size=200"),), "train", limit=5)
+    run(inputs, Similarity(limit=5), Heard())
+    name = minis[0].name
+    assert f"layers of {name}" in said and f"layers of {name}@random" in said
+    assert not [doing for doing in said if " and " in doing]

@@ -24,7 +24,7 @@ from workbench.commands.options import (
 )
 from workbench.commands.run import asked_settings
 from workbench.errors import WorkbenchError, did_you_mean
-from workbench.files import drafted, unwritable
+from workbench.files import drafted, require_regular, unwritable
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -145,7 +145,9 @@ def copied(run: "Run", out: Path | None) -> Path:
     draft = drafted(out)
     try:
         shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(folder, draft)
+        shutil.copytree(
+            folder, draft, copy_function=lambda a, b: shutil.copy2(require_regular(Path(a)), b)
+        )
         draft.rename(out)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from unicodedata import category
 
 import spacy
@@ -73,6 +74,14 @@ def tokenizer(name: str | None, language: str) -> Language:
 
 
 def _load(name: str) -> tuple[Language, tuple[str, ...]]:
+    if (Path(name) / "meta.json").exists():
+        for path in Path(name).rglob("*"):
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise WorkbenchError(
+                    "this is a pipe, socket or device, not a file.",
+                    where=str(path),
+                    remedy="Put the pipeline's own files into the folder, and nothing else.",
+                )
     try:
         nlp = spacy.load(name)
     except Exception as error:  # whatever a package or folder that is no pipeline leads to

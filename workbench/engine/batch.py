@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.errors import WorkbenchError
-from workbench.files import require_regular, written_whole
+from workbench.files import parsed_json, require_regular, written_whole
 
 FORMAT = "workbench-batch-1"
 
@@ -101,7 +101,7 @@ def load(path: Path) -> Batch:
     if metadata.get("format") != FORMAT:
         raise _not_a_batch(path, f"its format is {metadata.get('format')!r}, not {FORMAT!r}")
     try:
-        return _assemble(arrays, json.loads(metadata["names"]))
+        return _assemble(arrays, parsed_json(metadata["names"]))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise _not_a_batch(path, f"it is incomplete ({error})") from None
 

@@ -32,7 +32,7 @@ from workbench.engine.passes import Progress, Report, run_over
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import StackName
 from workbench.errors import WorkbenchError
-from workbench.files import parsed_json, read_regular, require_regular, unwritable
+from workbench.files import parsed_json, read_regular, reason_of, require_regular, unwritable
 
 Pooling = Literal["mean", "first", "last"]
 FORMAT = "workbench-store-1"
@@ -79,10 +79,12 @@ class Store:
                 where=str(self.folder),
                 remedy=f"Layers run from 0, the embeddings, to {about.layers}.",
             )
-        array = np.load(
-            self.folder / "states.npy", mmap_mode="c"
-        )  # torch wants it writable; the file stays
-        kept = torch.from_numpy(array[layer].view())  # [rows, width]
+        try:
+            path = require_regular(self.folder / "states.npy")
+            array = np.load(path, mmap_mode="c")  # torch wants it writable; the file stays
+            kept = torch.from_numpy(array[layer].view())  # [rows, width]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise _unsound(self.folder, reason_of(error)) from None
         return kept.view(_KINDS[about.kind][0])
 
 

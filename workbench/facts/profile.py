@@ -18,7 +18,7 @@ from workbench.corpora.references import WHOLE
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
-from workbench.files import written_whole
+from workbench.files import DAMAGED, require_regular, written_whole
 from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.masking import CORRUPTED, INFILLED, MASKED
@@ -118,8 +118,8 @@ def _scored(
     for start in range(0, max(len(batch), 1), CHUNK):
         documents = range(start, min(start + CHUNK, len(batch)))
         kept = inputs.scratch and inputs.scratch / f"documents-{start:09d}.safetensors"
-        if kept and kept.is_file():
-            chunks.append(_read(kept, objectives))
+        if kept and (before := _read(kept, objectives)):
+            chunks.append(before)
         else:
             chunks.append(
                 {
@@ -151,14 +151,19 @@ def _write(path: Path, chunk: Mapping[str, Scores]) -> None:
         save_file(arrays, draft)
 
 
-def _read(path: Path, objectives: Sequence[str]) -> dict[str, Scores]:
+def _read(path: Path, objectives: Sequence[str]) -> dict[str, Scores] | None:
+    """What was done before the run was stopped; what cannot be read is done again."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    arrays: dict[str, np.ndarray[Any, Any]] = load_file(path)
-    return {
-        objective: Scores(*(arrays[f"{objective}/{field}"] for field in FIELDS))
-        for objective in objectives
-    }
+    try:
+        arrays: dict[str, np.ndarray[Any, Any]] = load_file(require_regular(path))
+        return {
+            objective: Scores(*(arrays[f"{objective}/{field}"] for field in FIELDS))
+            for objective in objectives
+        }
+    except (*DAMAGED, SafetensorError):
+        return None
 
 
 # --- what to know ---------------------------------------------------------------------------------

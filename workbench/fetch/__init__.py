@@ -21,6 +21,7 @@ from workbench.errors import WorkbenchError, did_you_mean
 from workbench.fetch.catalogue import ENTRIES, STATED, Entry, File
 from workbench.fetch.download import Digest, Found, examine, fetch_file, read_small
 from workbench.files import parsed_json, read_regular, unwritable, written_whole
+from workbench.lines import unreadable
 
 __all__ = ["Entry", "File", "Progress", "entries", "fetch", "find", "is_there"]
 
@@ -130,7 +131,10 @@ def _stated(entry: Entry) -> Mapping[str, Digest]:
     """What the host states of this commit: asked once, then held to."""
     path = entry.folder / STATEMENT
     if path.exists():
-        return _parsed(entry, path.read_bytes(), str(path))
+        try:
+            return _parsed(entry, read_regular(path), str(path))
+        except OSError as error:
+            raise unreadable(path, error) from None
     raw = read_small(entry.statement, _by_hand(entry, {}))
     stated = _parsed(entry, raw, entry.statement)
     with written_whole(path) as draft:
@@ -141,7 +145,7 @@ def _stated(entry: Entry) -> Mapping[str, Digest]:
 def _parsed(entry: Entry, raw: bytes, where: str) -> Mapping[str, Digest]:
     """The files of a commit with their checksums: the model hub's list, or a tree of git."""
     try:
-        told = json.loads(raw)
+        told = parsed_json(raw)
         if "tree" in told:
             return {
                 item["path"]: Digest("git sha1", item["sha"], item["size"])

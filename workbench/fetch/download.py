@@ -18,7 +18,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from workbench.errors import WorkbenchError
-from workbench.files import FULL, unwritable
+from workbench.files import FULL, open_regular, unwritable
 
 TIMEOUT = 30.0  # seconds without a byte
 PAUSES = (1.0, 3.0, 9.0)  # seconds before each further try
@@ -150,7 +150,7 @@ def _attempt(url: str, part: Path, wanted: Digest, told: Told, by_hand: str) -> 
 def _hashed(path: Path, wanted: Digest, told: Told) -> _Hashes:
     sums = _Hashes(wanted)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while block := file.read(BLOCK):
                 sums.update(block)
                 told(sums.size)

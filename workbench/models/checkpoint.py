@@ -24,12 +24,13 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
-from workbench.files import require_regular
+from workbench.files import parsed_json, read_regular, reason_of, require_regular
 from workbench.memory import machine_memory, ran_out
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 PARTS = 200_000  # modules in modules that a build may make, whatever its numbers are called
 LABELS = 1_000_000  # names that transformers makes up where a config has none
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 CONFIG = 16 << 20  # bytes of a config.json
 WIDEST = 2**20  # of any width; the widest of today's models have a quarter of it
 LONGEST = 2**26  # of a vocabulary, or of positions; some parts of transformers make tables of them
@@ -78,7 +79,11 @@ def read_tokenizer(source: str, local: bool) -> PreTrainedTokenizerBase:
         found.convert_tokens_to_ids("")  # looks for an unknown piece, without end if it is unknown
         return found
 
-    found = opened(whole, source, local)
+    try:
+        found = opened(whole, source, local)
+    except WorkbenchError:
+        _require_objects(Path(source))  # else the library's words, which name no file
+        raise
     longest = found.model_max_length
     if not isinstance(longest, int | float) or not 1 <= longest < math.inf:
         raise _bad_value("model_max_length", longest, "1 or more", source, "tokenizer_config.json")
@@ -201,19 +206,60 @@ def _unreadable(error: Exception, source: str, local: bool) -> WorkbenchError:
 
 def _require_files(folder: Path) -> None:
     """A pipe or device among the files would be waited for without end."""
-    for path in folder.iterdir():
+    for path in (*folder.iterdir(), *folder.glob("additional_chat_templates/*")):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise WorkbenchError(
                 "this is a pipe, socket or device, not a file.",
                 where=str(path),
                 remedy="Put the checkpoint's own files into the folder, and nothing else.",
             )
+    for index in folder.glob("*.index.json"):
+        _require_beside(index)
     config = folder / "config.json"
     if config.is_file() and (size := config.stat().st_size) > CONFIG:
         raise WorkbenchError(
             f"it has {size:,} bytes; a config has {CONFIG:,} at most.",
             where=str(config),
             remedy="Restore config.json from the checkpoint it belongs to.",
+        )
+
+
+def _require_objects(folder: Path) -> None:
+    """Each file of a tokenizer is a JSON object."""
+    for name in TOKENIZER:
+        path = folder / name
+        if not path.is_file():
+            continue
+        try:
+            found = parsed_json(read_regular(path))
+            if isinstance(found, dict):
+                continue
+            said = f"it is a JSON {type(found).__name__}, not an object"
+        except (OSError, ValueError) as error:
+            said = reason_of(error)
+        raise WorkbenchError(
+            f"{name} cannot be read: {said}.",
+            where=str(path),
+            remedy=f"Copy {name} again from where the checkpoint came from.",
+        ) from None
+
+
+def _require_beside(index: Path) -> None:
+    """The files that weights are read from lie beside the list of them, not anywhere else."""
+    try:
+        files = parsed_json(read_regular(index))["weight_map"].values()
+        away = [name for name in files if not isinstance(name, str) or Path(name).name != name]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise WorkbenchError(
+            f"cannot be read as a list of weight files: {reason_of(error)}.",
+            where=str(index),
+            remedy="Copy it again from where the checkpoint came from.",
+        ) from None
+    if away:
+        raise WorkbenchError(
+            f"it names a weight file that is not beside it: {away[0]!r:.80}.",
+            where=str(index),
+            remedy="Put the checkpoint's weight files into one folder, without folders in it.",
         )
 
 

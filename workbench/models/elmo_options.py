@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError
-from workbench.files import read_regular
+from workbench.files import parsed_json, read_regular
 from workbench.models.elmo_characters import CHARACTERS
 
 # Where each field stands in options.json.
@@ -91,14 +91,14 @@ def read_options(path: Path) -> ElmoOptions:
     """Read an `options.json`."""
     remedy = "Name the options.json that belongs to the weights, as a file on this machine."
     try:
-        return parse_options(json.loads(read_regular(path).decode("utf-8-sig")), str(path))
+        return parse_options(parsed_json(read_regular(path).decode("utf-8-sig")), str(path))
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}."
         raise WorkbenchError(reason, where=str(path), remedy=remedy) from None
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}"
         raise WorkbenchError(f"not JSON: {error.msg}.", where=place, remedy=remedy) from None
-    except (UnicodeDecodeError, RecursionError):
+    except ValueError:
         raise WorkbenchError("not JSON in UTF-8.", where=str(path), remedy=remedy) from None
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from workbench import places
 from workbench.errors import WorkbenchError
+from workbench.files import open_to_add, read_regular
 from workbench.runs import cards, locks
 from workbench.runs.cards import Card
 
@@ -91,9 +92,10 @@ def _draw(folder: Path, wanted: Sequence[str]) -> tuple[int, int]:
     with locks.held(folder / "counter.lock"):
         numbers = [number for number, _ in _tickets(folder)]
         with suppress(OSError, ValueError):
-            numbers.append(int(counter.read_text()))
+            numbers.append(int(read_regular(counter)))
         number = max(numbers, default=0) + 1
-        counter.write_text(str(number))
+        with os.fdopen(open_to_add(counter, os.O_TRUNC), "w") as file:
+            file.write(str(number))
         ticket = locks.take(folder / f"{number:012d}.ticket")
         assert ticket is not None, "a new number has no other holder"
         os.write(ticket, " ".join(wanted).encode())
@@ -113,7 +115,7 @@ def _before(folder: Path, number: int, wanted: Sequence[str]) -> int:
         if other >= number:
             break
         try:
-            overlap = set(path.read_text().split()) & set(wanted)
+            overlap = set(read_regular(path).decode().split()) & set(wanted)
         except (OSError, ValueError):
             continue
         if not locks.is_held(path):

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from workbench.errors import WorkbenchError
-from workbench.files import parsed_json, read_regular, written_whole
+from workbench.files import parsed_json, read_regular, reason_of, written_whole
 from workbench.runs.names import unlinked
 
 FILE = "spec.json"
@@ -106,9 +106,8 @@ def read(folder: Path) -> Spec:
             raise LaterVersionError(path, written)
         return Spec.model_validate_json(content)
     except (OSError, ValueError) as error:
-        first = str(error).splitlines()[0]
         raise WorkbenchError(
-            f"the run's spec cannot be read: {first}.",
+            f"the run's spec cannot be read: {reason_of(error)}.",
             where=str(path),
             remedy="Ask the same question again, or remove the run.",
         ) from None

@@ -20,6 +20,7 @@ from workbench.files import (
     open_regular,
     parsed_json,
     read_regular,
+    reason_of,
     unwritable,
     written_whole,
 )
@@ -128,10 +129,11 @@ def ended(folder: Path, why: Failure | None = None) -> Status:
 
 
 def _death(folder: Path, found: Status | None) -> Failure:
+    where = ""
     if found is not None:
         what = f"its process ended without a word while the run was {found.state}"
     elif os.path.lexists(folder / FILE):
-        what = "its status cannot be read"
+        what, where = f"its status cannot be read: {_unread(folder)}", str(folder / FILE)
     else:
         what = "it was never started"
     remedy = "Run it again: what it had saved is used."
@@ -140,7 +142,20 @@ def _death(folder: Path, found: Status | None) -> Failure:
         if disk.f_blocks and not disk.f_bavail:  # then it could say nothing, nor save
             full = unwritable(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), remedy)
             return Failure(full.what, full.where, full.remedy, "died", log_lines(folder))
-    return Failure(f"{what}.", remedy=remedy, kind="died", lines=log_lines(folder))
+    return Failure(f"{what}.", where, remedy=remedy, kind="died", lines=log_lines(folder))
+
+
+def _unread(folder: Path) -> str:
+    """Why a status cannot be read."""
+    try:
+        _status(parsed_json(read_regular(unlinked(folder / FILE))))
+    except WorkbenchError as error:
+        return error.what.rstrip(".")
+    except (LookupError, TypeError):
+        return "it is none that Workbench wrote"
+    except (OSError, ValueError, ArithmeticError) as error:
+        return reason_of(error)
+    return "it was being written"
 
 
 def log_lines(folder: Path, most: int = LINES) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from workbench.errors import WorkbenchError
-from workbench.files import require_regular, written_whole
+from workbench.files import parsed_json, reason_of, require_regular, written_whole
 from workbench.training.curves import Course, Row
 
 NAME = "checkpoint.safetensors"
@@ -59,16 +59,16 @@ def load_checkpoint(path: Path, net: nn.Module, optimizer: Optimizer, recipe: st
             if metadata.get("recipe") != recipe:
                 raise _another(path)
             _restore(net, optimizer, file)
-    except (SafetensorError, OSError, KeyError) as error:
+        raw = parsed_json(metadata["reached"])
+        raw["rows"] = tuple(Row(**row) for row in raw["rows"])
+        raw["course"] = Course(**raw["course"])
+        return Reached(**raw)
+    except (SafetensorError, OSError, ValueError, LookupError, TypeError) as error:
         raise WorkbenchError(
-            f"cannot be read as a checkpoint: {error}.",
+            f"cannot be read as a checkpoint: {reason_of(error)}.",
             where=str(path),
             remedy="Was it copied whole? Without it, training begins anew.",
         ) from None
-    raw = json.loads(metadata["reached"])
-    raw["rows"] = tuple(Row(**row) for row in raw["rows"])
-    raw["course"] = Course(**raw["course"])
-    return Reached(**raw)
 
 
 def _tensors(net: nn.Module, optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:

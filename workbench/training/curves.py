@@ -18,7 +18,8 @@ from pathlib import Path
 
 import torch
 
-from workbench.files import written_whole
+from workbench.errors import WorkbenchError
+from workbench.files import read_regular, reason_of, written_whole
 
 MEMORY = 0.9  # of the running mean, a step
 PATIENCE = 20  # steps before a loss can be too high
@@ -125,7 +126,8 @@ def write_curves(rows: Sequence[Row], path: Path) -> None:
 
 def read_curves(path: Path) -> list[Row]:
     """What `write_curves` wrote."""
-    with path.open(encoding="utf-8", newline="") as file:
+    try:
+        text = io.StringIO(read_regular(path).decode(), newline="")
         return [
             Row(
                 step=int(row["step"]),
@@ -134,8 +136,14 @@ def read_curves(path: Path) -> list[Row]:
                 held_out=float(row["held_out"]) if row["held_out"] else None,
                 **{key: float(row[key]) for key in _FLOATS},
             )
-            for row in csv.DictReader(file)
+            for row in csv.DictReader(text)
         ]
+    except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
+        raise WorkbenchError(
+            f"cannot be read as a training's curves: {reason_of(error)}.",
+            where=str(path),
+            remedy="Copy the folder again from where it was trained, or train into a new one.",
+        ) from None
 
 
 _FLOATS = ("seconds", "loss", "rate", "tokens_per_second")

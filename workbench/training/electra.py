@@ -14,6 +14,7 @@ from torch.nn import functional
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from workbench.errors import WorkbenchError
+from workbench.models.checkpoint import opened, read_config
 from workbench.training.heads import logits_at
 from workbench.training.objectives.replaced import detect
 from workbench.training.vocabulary import Vocabulary
@@ -51,9 +52,14 @@ def open_electra(folder: Path) -> Electra:
             where=str(folder),
             remedy=f"Put the generator into {folder / GENERATOR}.",
         )
-    generator = ElectraForMaskedLM.from_pretrained(folder / GENERATOR, local_files_only=True)
-    detector = ElectraForPreTraining.from_pretrained(folder, local_files_only=True)
-    return Electra(generator, detector)
+    return Electra(
+        _half(ElectraForMaskedLM, folder / GENERATOR), _half(ElectraForPreTraining, folder)
+    )
+
+
+def _half(kind: Any, folder: Path) -> Any:
+    read_config(str(folder), True)  # no pipe among its files, no number that is none
+    return opened(lambda: kind.from_pretrained(folder, local_files_only=True), str(folder), True)
 
 
 def electra_losses(net: nn.Module, inputs: Mapping[str, Tensor], vocabulary: Vocabulary) -> Tensor:

@@ -130,6 +130,7 @@ def with_teacher(student: nn.Module, teacher: Path) -> Distilled:
 
 
 def _teacher(folder: Path) -> PreTrainedModel:
+    _config(folder)  # no pipe among its files, no number that is none
     with quietly():
         net: Any = hf.AutoModelForMaskedLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False

@@ -16,7 +16,8 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from workbench.errors import WorkbenchError
-from workbench.files import written_whole
+from workbench.files import parsed_json, read_regular, written_whole
+from workbench.lines import unreadable
 from workbench.models.checkpoint import read_tokenizer
 from workbench.models.vocabulary_files import Words, read_words, save_words
 from workbench.training.architectures import Size
@@ -137,16 +138,22 @@ def _with(first: Words | None, counted: Words) -> Words:
 
 
 def _is_made(note: Path, digest: str, tokenizer: str) -> bool:
-    if not note.is_file():
+    """Whether it was made of this text; what cannot be read is made again."""
+    try:
+        made: dict[str, Any] = parsed_json(read_regular(note))
+        there = Path(made["manifest"]).is_file()
+        return bool(there and made["text"] == digest and made["tokenizer"] == tokenizer)
+    except (OSError, ValueError, LookupError, TypeError):
         return False
-    made: dict[str, Any] = json.loads(note.read_text("utf-8"))
-    there = Path(made["manifest"]).is_file()
-    return bool(there and made["text"] == digest and made["tokenizer"] == tokenizer)
 
 
 def _opened(row: Family, note: Path) -> Prepared:
-    made = json.loads(note.read_text("utf-8"))
+    try:
+        made: dict[str, str] = parsed_json(read_regular(note))
+        text, manifest = made["text"], Path(made["manifest"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise unreadable(note, error) from None
     folder = note.parent / TOKENIZER
     words = read_words(folder) if row.reads == "words" else None
     own = word_tokenizer(words) if words is not None else open_tokenizer(folder)
-    return Prepared(own, words, open_store(Path(made["manifest"])), made["text"])
+    return Prepared(own, words, open_store(manifest), text)

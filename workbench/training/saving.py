@@ -4,6 +4,7 @@ Files are made in a folder beside and moved into place one by one. Costs the wei
 """
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -14,7 +15,8 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from workbench.files import unwritable, written_whole
+from workbench.errors import WorkbenchError
+from workbench.files import parsed_json, read_regular, reason_of, unwritable, written_whole
 from workbench.models.bilm import BiLM
 from workbench.training.curves import Row, write_curves
 from workbench.training.quiet import quietly
@@ -59,9 +61,18 @@ def save_trained(
 def read_recipe(folder: Path) -> dict[str, Any] | None:
     """What a folder was trained with; None where no training was finished in it."""
     path = folder / RECIPE
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    try:
+        found = parsed_json(read_regular(path))
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+    except (OSError, ValueError) as error:
+        raise WorkbenchError(
+            f"cannot be read as a training's recipe: {reason_of(error)}.",
+            where=str(path),
+            remedy="Copy the folder again from where it was trained, or train into a new one.",
+        ) from None
     return found
 
 

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import streamlit as st
 
 from workbench import places
 from workbench.errors import WorkbenchError
-from workbench.files import unwritable
+from workbench.files import open_regular, open_to_add, read_regular, unwritable
 
 FOLDER, LOCK, LOG, PID = ".demo", "lock", "log.txt", "pid"
 REPORT = "demo.html"
@@ -68,7 +70,7 @@ def begin() -> None:
         if lock is None:
             return
         try:
-            with (folder / LOG).open("wb") as log:
+            with _emptied(folder / LOG) as log, _emptied(folder / PID) as number:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "workbench.cli", "demo"],
                     stdin=subprocess.DEVNULL,
@@ -79,7 +81,7 @@ def begin() -> None:
                     start_new_session=True,
                     preexec_fn=_can_be_interrupted,
                 )
-            (folder / PID).write_text(str(process.pid))
+                number.write(str(process.pid).encode())
         finally:
             os.close(lock)
     except OSError as error:
@@ -87,6 +89,10 @@ def begin() -> None:
             folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
         ) from None
     reap_when_ended(process)
+
+
+def _emptied(path: Path) -> BinaryIO:
+    return os.fdopen(open_to_add(path, os.O_TRUNC), "wb")
 
 
 _PLAIN = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}
@@ -112,7 +118,7 @@ def end() -> None:
         if time.monotonic() - told > PATIENCE / 3:
             told = time.monotonic()
             with suppress(OSError, ValueError):
-                os.kill(int((_folder() / PID).read_text()), signal.SIGINT)
+                os.kill(int(read_regular(_folder() / PID)), signal.SIGINT)
         time.sleep(0.1)
 
 
@@ -142,7 +148,7 @@ def _report(report: Path) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Save the tour's report",
-            report.read_bytes,
+            partial(read_regular, report),
             file_name="workbench-demo.html",
             mime="text/html",
             icon=":material/download:",
@@ -155,7 +161,7 @@ def _report(report: Path) -> None:
 
 def _said() -> list[str]:
     try:
-        with (_folder() / LOG).open("rb") as file:
+        with open_regular(_folder() / LOG) as file:
             file.seek(max(0, (_folder() / LOG).stat().st_size - TAIL))
             return [line for line in file.read().decode("utf-8", "replace").splitlines() if line]
     except OSError:

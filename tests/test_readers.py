@@ -1,0 +1,166 @@
+"""Nothing reads a file that others may have put there but through `workbench.files`.
+
+A pipe in the place of a file is waited for without end by `open`, `np.load` and their like, and
+deep brackets overflow the stack of `json.loads`. So every such call names a regular file with
+`require_regular`, writes to a draft of `written_whole`, or is listed here with its reason.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ("workbench", "probes", "pages", "streamlit_app.py")
+READERS = frozenset(
+    "open read_text read_bytes write_text write_bytes load_file safe_open read_table read_parquet "
+    "read_csv from_pretrained get_config_dict copyfile copytree copy2 memmap open_memmap fromfile "
+    "loadtxt genfromtxt File".split()
+)
+LOADERS = frozenset(
+    f"{module}.{name}"
+    for module in ("json", "np", "torch", "pickle", "spacy")
+    for name in ("load", "loads")
+)
+SAFE = frozenset({"require_regular", "open_regular", "read_regular", "open_to_add"})
+DRAFTS = frozenset({"draft"})  # of `written_whole`, which are new files
+
+PIPES = "opened so that it does not wait for a pipe"
+CHECKED = "the folder is checked for pipes and devices before"
+OURS = "a part of the package, or of the system"
+SCRATCH = "a file in a temporary folder of this process"
+JSON = "RecursionError is caught, and what is read is never written again"
+MESSAGE = "no file, but what a process or a page of ours says"
+ALLOWED = {
+    "workbench/commands/train.py copied": "each file is copied with require_regular",
+    "workbench/corpora/columns.py _of_objects": JSON,
+    "workbench/corpora/faults.py _objects": JSON,
+    "workbench/corpora/faults.py _write": SCRATCH,
+    "workbench/corpora/objects.py _object": JSON,
+    "workbench/corpora/parser.py train_parser": SCRATCH,
+    "workbench/corpora/pipelines.py _load": CHECKED,
+    "workbench/engine/store.py Store.layer": "require_regular a line above",
+    "workbench/fetch/__init__.py _alone": "opened to read and write, which waits for no pipe",
+    "workbench/fetch/catalogue.py": "File is an entry of the catalogue",
+    "workbench/files.py _flush_to_disk": "a draft",
+    "workbench/files.py _regular": PIPES,
+    "workbench/files.py parsed_json": "this is what is called instead",
+    "workbench/memory.py machine_memory": OURS,
+    "workbench/models/checkpoint.py read_config": CHECKED,
+    "workbench/models/checkpoint.py read_tokenizer.whole": CHECKED,
+    "workbench/models/loading.py _weights.read": CHECKED,
+    "workbench/models/vectors.py read_vectors": "our own read_table, which opens with open_regular",
+    "workbench/quartet.py make": "a draft",
+    "workbench/report/page.py _own": OURS,
+    "workbench/runs/apart.py look": MESSAGE,
+    "workbench/runs/apart.py main": MESSAGE,
+    "workbench/runs/asking.py from_text": "a setting as a user typed it",
+    "workbench/runs/locks.py held": PIPES,
+    "workbench/runs/locks.py is_dying": OURS,
+    "workbench/runs/locks.py take": PIPES,
+    "workbench/runs/locks.py unheld": PIPES,
+    "workbench/runs/results.py Tables._open": "an open file, of open_regular",
+    "workbench/terminal.py whole_output": OURS,
+    "workbench/training/electra.py _half": CHECKED,
+    "workbench/training/opening.py _gone_on": CHECKED,
+    "workbench/training/opening.py _teacher": CHECKED,
+    "workbench/training/tokenizers.py _unigram": MESSAGE,
+    "workbench/training/tokenizers.py save_tokenizer": SCRATCH,
+    "workbench/transfer/memory.py _highest": OURS,
+    "workbench/transfer/memory.py _reset": OURS,
+    "workbench/uploads/archives.py _chunks": "a part of a zip, and a new file (mode x)",
+    "workbench/view/browser/assets.py _block": OURS,
+    "workbench/view/browser/assets.py _text": OURS,
+    "workbench/view/browser/frame.py unframed": MESSAGE,
+    "workbench/view/harmless.py harmless": MESSAGE,
+    "workbench/view/parts/saving.py _made": SCRATCH,
+    "workbench/view/parts/uploads.py receive_corpus.fill": "a new file in a new folder",
+    "workbench/view/probing.py published": OURS,
+}  # fmt: skip
+
+
+def readers(source: str) -> Iterator[tuple[str, str]]:
+    """The function, and the call in it, of whatever opens a file by its path."""
+    yield from _readers(ast.parse(source), [])
+
+
+def _readers(node: ast.AST, within: list[str]) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        inner = [*within, child.name] if named else within  # type: ignore[attr-defined]
+        if (isinstance(child, ast.Call) and _reads(child.func) and not _is_safe(child)) or (
+            isinstance(child, ast.Attribute)
+            and child.attr in ("read_text", "read_bytes")
+            and not (isinstance(node, ast.Call) and node.func is child)
+        ):
+            yield ".".join(within), ast.unparse(child)
+        yield from _readers(child, inner)
+
+
+def _reads(called: ast.expr) -> bool:
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name in READERS or ast.unparse(called) in LOADERS
+
+
+def _is_safe(call: ast.Call) -> bool:
+    """Whether its file, or what it is asked of, is a regular file's or a draft's."""
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+    for part in (receiver, *call.args[:1]):
+        root: ast.AST | None = part
+        while isinstance(root, ast.BinOp):  # draft / "name"
+            root = root.left
+        if isinstance(root, ast.Name) and root.id in DRAFTS:
+            return True
+        if isinstance(root, ast.Call) and getattr(root.func, "id", "") in SAFE:
+            return True
+        if isinstance(root, ast.Call) and ast.unparse(root).startswith("(draft / "):
+            return True
+    return False
+
+
+def _found() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for source in SOURCES:
+        there = ROOT / source
+        for path in sorted(there.rglob("*.py")) if there.is_dir() else [there]:
+            for within, call in readers(path.read_text("utf-8")):
+                found.setdefault(f"{path.relative_to(ROOT)} {within}".strip(), []).append(call)
+    return found
+
+
+def test_no_file_is_opened_that_may_be_a_pipe() -> None:
+    new = {where: calls for where, calls in _found().items() if where not in ALLOWED}
+    assert not new, "use require_regular, read_regular, open_regular or parsed_json"
+
+
+def test_every_exception_is_still_needed() -> None:
+    assert not ALLOWED.keys() - _found().keys()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(path)",
+        "path.read_text()",
+        "save(path.read_bytes)",
+        "np.load(folder / 'states.npy')",
+        "def f():\n    with path.open('rb') as file: pass",
+        "x = [json.loads(line) for line in file]",
+    ],
+)
+def test_such_a_call_is_seen(source: str) -> None:
+    assert list(readers(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "np.load(require_regular(path))",
+        "draft.open('wb')",
+        "(draft / 'a').write_text(x)",
+        "f.load(x)",
+    ],
+)
+def test_a_call_that_waits_for_nothing_is_not(source: str) -> None:
+    assert not list(readers(source))
