@@ -4,7 +4,9 @@ A folder is read from disk and nothing is fetched; a hub id is looked for in the
 hub. `REF@random` is the same architecture with fresh weights. Weights come from safetensors;
 pickled ones only where asked for, with a warning, and then without running any code in them. Code
 that comes with a model is never run, and its config is checked before anything is built
-(`checkpoint`).
+(`checkpoint`). Weights are mapped from their files and go to the device one at a time, each in the
+precision asked for, so the host never holds a copy of them all. Fresh weights, and those of a
+pruned model, are made on the host in float32 first: 4 bytes a parameter.
 """
 
 import os
@@ -36,6 +38,7 @@ from workbench.models.words import (
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
+_ONE_PRECISION = ("openai-gpt",)  # its masks must be made in the precision of its weights
 _alone = RLock()  # transformers makes models on a device that it sets for all threads
 _HEADS = (
     "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
@@ -194,7 +197,7 @@ def _weights(
         return kind.from_pretrained(  # type: ignore[no-any-return]
             source,
             config=config,
-            dtype=dtype,  # read in the precision asked for: half the memory in bf16
+            dtype=_read_in(source, config, pickled, dtype),
             local_files_only=local,
             use_safetensors=not pickled,
             weights_only=True,
@@ -207,6 +210,20 @@ def _weights(
         if "safetensors" in error.what and not local:
             raise _no_safetensors(source) from None
         raise
+
+
+def _read_in(
+    source: str, config: PretrainedConfig, pickled: bool, dtype: torch.dtype
+) -> torch.dtype:
+    """The precision that weights are read in, which `placed` makes the one asked for.
+
+    Read as they are stored, weights stay on disk, mapped into memory, until each goes to its
+    device. Where they would have to be widened there, they are read in the precision asked for:
+    weights that no file has are drawn in it.
+    """
+    folder = None if pickled or config.model_type in _ONE_PRECISION else folder_of(source)
+    stored = checkpoint.precisions_stored(folder) if folder is not None else set()
+    return torch.float32 if stored == {"fp32"} else dtype
 
 
 def _no_safetensors(source: str) -> WorkbenchError:
