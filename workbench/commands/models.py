@@ -29,12 +29,17 @@ def show(
     pickled: Pickled = False,
     json: Json = False,
 ) -> None:
-    """Open a model and tell its stacks, sites, size and limits."""
+    """Open a model and tell its stacks, sites, size, memory and limits."""
     from workbench import terminal
 
     with terminal.progress("opening"):
+        from workbench.models.budget import memory
         from workbench.models.catalogue import facts
+        from workbench.models.huggingface import HuggingFace
         from workbench.models.loading import load
 
-        found = facts(load(ref, device, precision, seed=seed, pickled=pickled))
+        model = load(ref, device, precision, seed=seed, pickled=pickled)
+        found = facts(model)
+        if isinstance(model, HuggingFace):
+            found["memory"] = memory(model)
     terminal.print_json(found) if json else terminal.print_model(found)

@@ -22,7 +22,7 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError, did_you_mean
-from workbench.models import checkpoint, pruned
+from workbench.models import budget, checkpoint, pruned
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import CLASSIFIER
 from workbench.models.precision import placed
@@ -84,7 +84,9 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         _require_weights(source, pickled)
     compared = Path(source) if local and told is None else None
     width = 4 if fresh or told is not None else dtype.itemsize  # those are made in fp32
-    checkpoint.check_size(_built, config, source, compared, width)
+    outline = checkpoint.check_size(_built, config, source, compared, width)
+    if told is None:
+        budget.require_room(outline, dtype, [place], name)
     tokenizer = checkpoint.read_tokenizer(source, local)
     if told is not None:
 
