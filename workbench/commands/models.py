@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands.options import Device, Json, Pickled, Precision, Seed, has_command
+from workbench.commands.options import Json, Pickled, Precision, Seed, has_command
 
 app = typer.Typer(help="List what models can be opened, and open one.", invoke_without_command=True)
 
@@ -23,7 +23,10 @@ def list_models(context: typer.Context, json: Json = False) -> None:
 @app.command()
 def show(
     ref: Annotated[str, typer.Argument(help="A folder, a hub id, elmo:… or vectors:…")],
-    device: Device = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, or cuda:0,cuda:1 for both; by itself the GPU."),
+    ] = None,
     precision: Precision = "auto",
     seed: Seed = 0,
     pickled: Pickled = False,

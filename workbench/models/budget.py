@@ -19,6 +19,7 @@ from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import output_map
 from workbench.models.precision import held_in
+from workbench.models.split import layout
 
 GB = 1_000_000_000
 FP32 = 4  # bytes of a number
@@ -87,17 +88,29 @@ def require_room(
     """Refuse a model whose weights do not fit the free memory of its cards, before any is read."""
     if any(device.type != "cuda" for device in devices):
         return
-    needed, free = weights(net, dtype), sum(map(_free, devices))
-    if needed <= free:
+    there, each = [_free(device) for device in devices], _shares(net, dtype, len(devices))
+    if all(own <= room for own, room in zip(each, there, strict=True)):
         return
-    named = ", ".join(map(str, devices))
+    needed, free = sum(each), sum(there)
+    named = " and ".join(map(str, devices))
+    apart = f" in shares of {', '.join(f'{own / GB:.1f}' for own in each)}" if each[1:] else ""
     less = "a lower precision (--precision bf16), " if dtype == torch.float32 else ""
     raise WorkbenchError(
-        f"its weights need {needed / GB:.1f} GB, and {named} has {free / GB:.1f} GB free.",
+        f"its weights need {needed / GB:.1f} GB{apart}; free on {named}: {free / GB:.1f} GB.",
         where=source,
-        remedy=f"Choose {less}a card with more memory, or several cards "
-        "(--device cuda:0,cuda:1), or end what else runs there.",
+        remedy=f"Choose {less}a card with more memory, or several cards, as "
+        'wb.load(REF, device="cuda:0,cuda:1") does, or end what else runs there.',
     )
+
+
+def _shares(net: PreTrainedModel, dtype: torch.dtype, cards: int) -> list[int]:
+    """Bytes of the weights on each card."""
+    if cards == 1:
+        return [weights(net, dtype)]
+    found, where = [0] * cards, layout(net, cards)
+    for name, weight in net.named_parameters():
+        found[where[name]] += weight.numel() * held_in(net, name, weight, dtype).itemsize
+    return found
 
 
 def _free(device: torch.device) -> int:
