@@ -325,10 +325,28 @@ def print_models(catalogue: Mapping[str, Any]) -> None:
     table("Families", ("family", "stacks", "", "limits"), rows)
 
 
+def _bytes(number: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number / 1e3:,.1f} kB"
+
+
 def print_model(facts: Mapping[str, Any]) -> None:
     """One open model."""
-    plain = [(key.replace("_", " "), value) for key, value in facts.items() if key != "stacks"]
+    apart = ("stacks", "memory")
+    plain = [(key.replace("_", " "), value) for key, value in facts.items() if key not in apart]
     told = [(key, "none" if value in (None, "") else value) for key, value in plain]
     table("The model", ("", ""), told)
     rows = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in facts["stacks"]]
     table("Stacks", ("stack", "layers", "heads", "attention"), rows)
+    if (memory := facts.get("memory")) is not None:
+        batch = f"of {memory['texts']} texts of {memory['length']} pieces"
+        told = [
+            (f"weights in {facts['precision']}", _bytes(memory["weights"])),
+            (f"states of all layers, {batch}", _bytes(memory["states"])),
+            (f"attention map of one site, {batch}", _bytes(memory["attention_map"])),
+            (f"logits, {batch}", _bytes(memory["logits"])),
+            (f"keys and values when generating, {batch}", _bytes(memory["cache"])),
+        ]
+        table("Memory", ("", ""), told)

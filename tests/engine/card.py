@@ -1,12 +1,12 @@
-"""A graphics card that is not there: tensors on the CPU that say they are on a GPU.
+"""Graphics cards that are not there: tensors on the CPU that say they are on a GPU.
 
-Within `card()` whatever is sent to `cuda` stays where it is and is marked, and what is computed
-from it is marked too. As on a real card, tensors of both places do not go together, and `waits`
-counts every time that the host must wait for the device: a number that is read (`item`, `tolist`,
-`bool`), a size that depends on values (`nonzero`, a mask as an index), a copy to the host, and a
-copy from memory of the host that is not pinned. So faults that only a GPU shows are seen, and its
-idle times counted, on a machine without one; arithmetic and speed are the CPU's. Costs some
-microseconds an operation.
+Within `card()` whatever is sent to `cuda` stays where it is and is marked with its card, and what
+is computed from it is marked too. As with real cards, of which `card(2)` has two, tensors of
+different places do not go together, and `waits` counts every time that the host must wait for the
+device: a number that is read (`item`, `tolist`, `bool`), a size that depends on values (`nonzero`,
+a mask as an index), a copy to the host, and a copy from memory of the host that is not pinned.
+So faults that only GPUs show are seen, and their idle times counted, on a machine without one;
+arithmetic and speed are the CPU's. Costs some microseconds an operation.
 """
 
 import traceback
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
+from transformers import PreTrainedModel  # noqa: F401 - imported while torch has no card
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 _READ = {
@@ -35,15 +36,29 @@ _ANYWHERE = {
 _ITEMS = ("__getitem__", "__setitem__")
 
 
+def card_of(tensor: Tensor) -> int | None:
+    """The index of the card that a tensor says it is on; None on the CPU."""
+    found: int | None = getattr(tensor, "_card", None)
+    return found
+
+
 def is_on(tensor: Tensor) -> bool:
-    """Whether a tensor says that it is on the card."""
-    return getattr(tensor, "_on_card", False)
+    """Whether a tensor says that it is on a card."""
+    return card_of(tensor) is not None
 
 
-def _marked(found: Any) -> Any:
+def _named(device: Any) -> int | None:
+    """The index of the card of this name; None of the CPU."""
+    if isinstance(device, int):
+        return device
+    found = torch.device(device)
+    return (found.index or 0) if found.type == "cuda" else None
+
+
+def _marked(found: Any, index: int | None) -> Any:
     for each in tree_leaves(found):
         if isinstance(each, Tensor):
-            each._on_card = True  # type: ignore[attr-defined]
+            each._card = index  # type: ignore[attr-defined]
     return found
 
 
@@ -60,27 +75,31 @@ class Card(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name = getattr(function, "__name__", str(function))
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        on = any(map(is_on, tensors))
+        on = next((index for each in tensors if (index := card_of(each)) is not None), None)
         if name == "__get__":
-            return _attribute(function.__self__.__name__, function(*args), is_on(args[0]))
+            return _attribute(function.__self__.__name__, function(*args), card_of(args[0]))
         if name == "__set__":
             function(*args)
-            return _marked(args[0]) if on and function.__self__.__name__ == "data" else None
+            is_data = function.__self__.__name__ == "data"
+            return _marked(args[0], card_of(args[1])) if is_data else None
         if name == "pin_memory":
             args[0]._is_pinned = True
             return args[0]
         if name in ("to", "cpu", "cuda"):
             return self._moved(name, function, args, kwargs)
         if (device := kwargs.get("device")) is not None:
-            if torch.device(device).type != "cuda":
-                return function(*args, **kwargs)
+            if (there := _named(device)) is None:
+                return _marked(function(*args, **kwargs), None)
             if name in ("tensor", "as_tensor", "new_tensor"):
                 self._waited("copied from the host")
-            return _marked(function(*args, **{**kwargs, "device": CPU}))
-        if on:
-            self._look_at(name, args, kwargs, tensors)
+            return _marked(function(*args, **{**kwargs, "device": CPU}), there)
+        if on is None:
+            return function(*args, **kwargs)
+        self._look_at(name, args, kwargs, tensors)
         found = function(*args, **kwargs)
-        return _marked(found) if on else found
+        if name in ("copy_", "__setitem__"):  # which leave the tensor where it is
+            on = card_of(args[0])
+        return _marked(found, on)
 
     def _waited(self, what: str) -> None:
         ours = [
@@ -93,30 +112,28 @@ class Card(TorchFunctionMode):
 
     def _moved(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
         tensor, *rest = args
-        asked = {"cpu": CPU, "cuda": CUDA}.get(name)
+        before = after = card_of(tensor)
+        if name in ("cpu", "cuda"):
+            after = None if name == "cpu" else 0
         for each in [*rest, *kwargs.values()]:
             if isinstance(each, Tensor):
-                asked = CUDA if is_on(each) else CPU
+                after = card_of(each)
             elif isinstance(each, str | torch.device):
-                asked = torch.device(each)
-        before = is_on(tensor)
-        after = before if asked is None else asked.type == "cuda"
-        if name == "to" and (asked is None or asked.type != "cuda"):
-            found = function(tensor, *rest, **kwargs)
-        elif name == "to":
-            rest = [CPU if isinstance(each, str | torch.device) else each for each in rest]
-            there = {"device": CPU} if kwargs.get("device") is not None else {}
+                after = _named(each)
+        if name == "to":
+            rest = [CPU if _is_card(each) else each for each in rest]
+            there = {"device": CPU} if _is_card(kwargs.get("device")) else {}
             found = function(tensor, *rest, **{**kwargs, **there})
         else:
             found = tensor
         if before != after:
             found = found.clone() if found is tensor else found
             later = kwargs.get("non_blocking", False)
-            if not after and not later:
+            if after is None and not later:
                 self._waited("copied to the host")
-            if after and not (later and getattr(tensor, "_is_pinned", False)):
+            if before is None and not (later and getattr(tensor, "_is_pinned", False)):
                 self._waited("copied from the host")
-        found._on_card = after
+        found._card = after
         return found
 
     def _look_at(self, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> None:
@@ -125,7 +142,7 @@ class Card(TorchFunctionMode):
             self._waited(name)
         elif name == "copy_":
             if is_on(args[0]) != is_on(args[1]) and not (args[2:] or kwargs.get("non_blocking")):
-                self._waited("copied")
+                self._waited("copied")  # from one card to another nobody waits
         elif name in _ITEMS:
             parts = args[1] if isinstance(args[1], tuple) else (args[1],)
             indices = [part for part in parts if isinstance(part, Tensor)]
@@ -133,23 +150,39 @@ class Card(TorchFunctionMode):
                 self._waited("a mask as index")
             if any(isinstance(part, list) for part in parts) or not all(map(is_on, indices)):
                 self._waited("an index from the host")
+            _require_one(name, [args[0], *indices])
         elif name not in _ANYWHERE:
+            _require_one(name, tensors)
             strange = [tuple(each.shape) for each in tensors if each.ndim and not is_on(each)]
             if strange:
                 raise RuntimeError(f"{name} of tensors on cuda:0 and on the CPU: {strange}")
 
 
-def _attribute(name: str, found: Any, on: bool) -> Any:
-    if not on:
+def _is_card(device: Any) -> bool:
+    return isinstance(device, str | torch.device) and _named(device) is not None
+
+
+def _require_one(name: str, tensors: list[Tensor]) -> None:
+    """Tensors of two cards never go together, not even single numbers."""
+    cards = sorted({index for each in tensors if (index := card_of(each)) is not None})
+    if len(cards) > 1:
+        shapes = [tuple(each.shape) for each in tensors]
+        raise RuntimeError(f"{name} of tensors on the cards {cards}: {shapes}")
+
+
+def _attribute(name: str, found: Any, on: int | None) -> Any:
+    if on is None:
         return found
-    known = {"device": CUDA, "is_cuda": True, "is_cpu": False}
-    return known.get(name, _marked(found))
+    known = {"device": torch.device("cuda", on), "is_cuda": True, "is_cpu": False}
+    return known[name] if name in known else _marked(found, on)
 
 
 @contextmanager
-def card() -> Iterator[Card]:
-    """In its context torch finds a GPU; the waits of the host are counted."""
-    gibi = 1 << 30
+def card(cards: int = 1, free: int = 1 << 30) -> Iterator[Card]:
+    """In its context torch finds so many GPUs; the waits of the host are counted.
+
+    `free` is the bytes of memory that each has, and has free.
+    """
     with pytest.MonkeyPatch.context() as patch:
 
         @contextmanager
@@ -161,7 +194,7 @@ def card() -> Iterator[Card]:
         about = {
             "is_available": lambda: True,
             "is_bf16_supported": lambda: True,
-            "device_count": lambda: 1,
+            "device_count": lambda: cards,
             "current_device": lambda: 0,
             "_exchange_device": lambda index: 0,
             "_maybe_exchange_device": lambda index: 0,
@@ -173,7 +206,7 @@ def card() -> Iterator[Card]:
             "synchronize": lambda *a: None,
             "get_rng_state": lambda *a: torch.get_rng_state(),
             "set_rng_state": lambda *a: None,
-            "mem_get_info": lambda *a: (gibi, gibi),
+            "mem_get_info": lambda *a: (free, free),
             "max_memory_allocated": lambda *a: 0,
             "reset_peak_memory_stats": lambda *a: None,
         }
@@ -181,7 +214,7 @@ def card() -> Iterator[Card]:
 
         def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
             made = kept(cls, data, requires_grad)
-            return _marked(made) if isinstance(data, Tensor) and is_on(data) else made
+            return _marked(made, card_of(data)) if isinstance(data, Tensor) else made
 
         patch.setattr(torch.nn.Parameter, "__new__", parameter)
         patch.setattr(torch, "Generator", lambda device=None: drawn())

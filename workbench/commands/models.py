@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands.options import Device, Json, Pickled, Precision, Seed, has_command
+from workbench.commands.options import Json, Pickled, Precision, Seed, has_command
 
 app = typer.Typer(help="List what models can be opened, and open one.", invoke_without_command=True)
 
@@ -23,18 +23,26 @@ def list_models(context: typer.Context, json: Json = False) -> None:
 @app.command()
 def show(
     ref: Annotated[str, typer.Argument(help="A folder, a hub id, elmo:… or vectors:…")],
-    device: Device = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, or cuda:0,cuda:1 for both; by itself the GPU."),
+    ] = None,
     precision: Precision = "auto",
     seed: Seed = 0,
     pickled: Pickled = False,
     json: Json = False,
 ) -> None:
-    """Open a model and tell its stacks, sites, size and limits."""
+    """Open a model and tell its stacks, sites, size, memory and limits."""
     from workbench import terminal
 
     with terminal.progress("opening"):
+        from workbench.models.budget import memory
         from workbench.models.catalogue import facts
+        from workbench.models.huggingface import HuggingFace
         from workbench.models.loading import load
 
-        found = facts(load(ref, device, precision, seed=seed, pickled=pickled))
+        model = load(ref, device, precision, seed=seed, pickled=pickled)
+        found = facts(model)
+        if isinstance(model, HuggingFace):
+            found["memory"] = memory(model)
     terminal.print_json(found) if json else terminal.print_model(found)

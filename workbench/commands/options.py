@@ -21,7 +21,7 @@ Language = Annotated[str, typer.Option(help="Language of the text where no pipel
 Text = Annotated[list[str] | None, typer.Option(help="Column of a table with a text; up to two.")]
 Label = Annotated[list[str] | None, typer.Option(help="Column of a table with a label.")]
 EdgeLayer = Annotated[str | None, typer.Option(help="Name for the layer of an edge file.")]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; by itself the GPU.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; by itself the GPU.")]
 Precision = Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")]
 Seed = Annotated[int, typer.Option(help="Of all that is drawn, and of the weights of REF@random.")]
 Scheduler = Annotated[

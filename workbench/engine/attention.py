@@ -74,7 +74,7 @@ def attention(
         output = (kept @ _repeated(value, query)).transpose(1, 2)
     gates = running.gate(site, query.shape[0]) if running and site else None
     if gates is not None:
-        output = output * gates[:, None, :, None].to(output.dtype)
+        output = output * gates[:, None, :, None].to(output)  # its site's card, and precision
     if running and site:
         output = running.passed(site, output)
     return output, None

@@ -35,7 +35,8 @@ class Output:
     """What a forward pass leaves: states by stack and layer, and logits where they were asked for.
 
     `hidden[stack][0]` is the embedding layer, `hidden[stack][k]` what block k hands on, the last
-    one raw; `final[stack]` is the same after the final norm, where the model has one.
+    one raw; `final[stack]` is the same after the final norm, where the model has one. Of a model
+    over several cards each layer is on its own card; all else is on the model's device.
     """
 
     hidden: Mapping[StackName, Sequence[Tensor]]  # [batch, pieces, width] each

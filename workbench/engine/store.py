@@ -307,10 +307,14 @@ class _Writer:
         gathered = sent(gathered, device)
         states = torch.empty(len(found), len(rows), self.about.width, dtype=kind, device=device)
         infinite, there = [], torch.ones(0)
-        pool = Pool.of(read, self.about.pooling)
+        pools: dict[torch.device, tuple[Pool, Tensor]] = {}  # of every card that layers are on
         for own, layer in zip(states, found, strict=True):
+            if layer.device not in pools:
+                here = Pool.of(read.to(layer.device), self.about.pooling)
+                pools[layer.device] = here, gathered.to(layer.device)
+            pool, places = pools[layer.device]
             words, owned = pool(layer)  # [batch, words, width]
-            values, there = self._chosen(words, owned, gathered)
+            values, there = (part.to(device) for part in self._chosen(words, owned, places))
             own.copy_(values)
             infinite.append(values.isfinite().all() & ~own.isfinite().all())
         return _Pooled(rows, *_to_host(states, torch.stack(infinite), there))

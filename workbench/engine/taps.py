@@ -184,6 +184,7 @@ class Session:
     sites: Sequence[Site] | None  # None while the sites are being found
     texts: dict[StackName, Pieces] = field(default_factory=dict)
     calls: int = 0
+    _texts_on: dict[tuple[StackName, torch.device], Pieces] = field(default_factory=dict)
 
     def next_site(self, heads: int, groups: int) -> Site:
         """The site of this attention call, by its place in the order of calls."""
@@ -214,10 +215,20 @@ class Session:
         if not takers:
             return
         keys: StackName = "encoder" if site.kind == "cross" else site.stack
-        texts = self.texts.get(site.stack), self.texts.get(keys)
+        device = probabilities.device
+        texts = self.text_on(site.stack, device), self.text_on(keys, device)
         view = View(site, probabilities, value, *texts, vectors)
         for tap in takers:
             tap.see(view)
+
+    def text_on(self, stack: StackName, device: torch.device) -> Pieces | None:
+        """What a stack reads, on the device of one of its sites; copied once a pass."""
+        text = self.texts.get(stack)
+        if text is None or text.ids.device == device:
+            return text
+        if (stack, device) not in self._texts_on:
+            self._texts_on[stack, device] = text.to(device)
+        return self._texts_on[stack, device]
 
     def gate(self, site: Site, batch: int) -> Tensor | None:
         """The product of all gates at a site.  # [batch or 1, heads]"""
@@ -231,7 +242,7 @@ class Session:
     def passed(self, site: Site, output: Tensor) -> Tensor:
         """What goes on in the place of what the heads hand on."""
         for tap in self.passing():
-            output = tap.passed(site, output, self.texts.get(site.stack))
+            output = tap.passed(site, output, self.text_on(site.stack, output.device))
         return output
 
     def passing(self) -> list[Outputs]:

@@ -6,7 +6,7 @@ pass, and totals of drawings times heads times numbers.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -87,6 +87,7 @@ class Answers:
 
 
 _Key = tuple[Group, bytes]
+_Where = tuple[Group, torch.device]  # the card of some of a group's sites
 
 
 def _key(group: Group, text: Pieces) -> _Key:
@@ -114,8 +115,8 @@ class _Tap:
     tally: Tally = field(default_factory=Tally)
     normed: set[Site] = field(default_factory=set)
     _before: dict[_Key, tuple[Words, Tensor]] = field(default_factory=dict)  # see `prepare`
-    _ready: dict[Group, _Ready] = field(default_factory=dict)
-    _looks: dict[Group, list[tuple[Site, Tensor]]] = field(default_factory=dict)  # of a batch
+    _ready: dict[_Where, _Ready] = field(default_factory=dict)
+    _looks: dict[_Where, list[tuple[Site, Tensor]]] = field(default_factory=dict)  # of a batch
 
     needs_probabilities = True
 
@@ -155,17 +156,18 @@ class _Tap:
             self.tally.add(
                 "wins", site, sentence_wins(looks.other, asked.arcs, 2 * asked.relations)
             )
-            self._looks.setdefault(group, []).append((site, looks.other))
+            where = group, looks.other.device
+            self._looks.setdefault(where, []).append((site, looks.other))
         if self.gold.has_questions:
             chains = sums[..., HEAD.index("coreference")]
             self.tally.add("chain_wins", site, document_wins(chains, asked.baselines[:, -2:]))
         self.tally.add("rare_hits", site, shuffled_rarity(looks.any, ready.rarity))
 
     def close(self, whole: bool) -> None:
-        for group, looks in self._looks.items() if whole else ():
+        for where, looks in self._looks.items() if whole else ():
             # the heads of all sites at once: a look-up costs as much for one head as for all
             hits = shuffled_hits(
-                torch.cat([o for _, o in looks], 1), self._ready[group].words.asked
+                torch.cat([o for _, o in looks], 1), self._ready[where].words.asked
             )
             sizes = [other.shape[1] for _, other in looks]
             for (site, _), own in zip(looks, torch.split(hits, sizes, -1), strict=True):
@@ -179,9 +181,15 @@ class _Tap:
     def _of(self, group: Group, view: View) -> _Ready:
         queries, keys = view.queries, view.keys
         assert queries is not None and keys is not None, "asked through the engine"
-        found = self._ready.get(group)
+        where = group, view.probabilities.device
+        found = self._ready.get(where)
         if found is None or found.texts[0] is not queries or found.texts[1] is not keys:
-            found = self._ready[group] = self._prepared(group, queries, keys)
+            others = [ready for (own, _), ready in self._ready.items() if own == group]
+            if found is None and others:  # sites of this batch on another card were before
+                found = replace(all_sent(others[0], where[1]), texts=(queries, keys))
+            else:
+                found = self._prepared(group, queries, keys)
+            self._ready[where] = found
         return found
 
     def prepare(self, groups: Iterable[Group], texts: Mapping[StackName, Pieces]) -> None:

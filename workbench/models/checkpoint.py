@@ -45,6 +45,7 @@ _WIDTHS = re.compile(
 _LENGTHS = re.compile(r"^vocab_size$|^n_(positions|ctx)$|^max_position_embeddings$")
 _SHARES = re.compile(r"dropout|pdrop|_drop$")
 T = TypeVar("T")
+N = TypeVar("N", bound=torch.nn.Module)
 
 
 def read_config(source: str, local: bool) -> PretrainedConfig:
@@ -95,13 +96,13 @@ def read_tokenizer(source: str, local: bool) -> PreTrainedTokenizerBase:
 
 
 def check_size(
-    build: Callable[[PretrainedConfig], torch.nn.Module],
+    build: Callable[[PretrainedConfig], N],
     config: PretrainedConfig,
     source: str,
     weights: Path | None,
     width: int = 4,
-) -> None:
-    """Whether what a config describes can be built, fits the weights and this machine's memory.
+) -> N:
+    """What a config describes, on `meta`; it must fit the weights and this machine's memory.
 
     `weights` is the folder of its weight files; None where there are none to compare with. `width`
     is the bytes of a number as it will be held.
@@ -126,6 +127,7 @@ def check_size(
             where=source,
             remedy="Check the sizes in config.json, or open it on a machine with more memory.",
         )
+    return net
 
 
 @contextmanager

@@ -76,6 +76,7 @@ class HuggingFace:
 
     @property
     def device(self) -> torch.device:
+        """Where texts are sent; of a model over several cards the first."""
         return self.net.device
 
     @property
@@ -164,7 +165,8 @@ class HuggingFace:
             answer = self._answered(texts, hidden, logits is not False)
         found = answer.get("logits", answer.get("prediction_logits"))
         if isinstance(logits, Tensor) and found is not None and found.ndim == 3:
-            found = found[logits]  # [chosen, vocabulary]
+            found = found[logits.to(found.device)]  # [chosen, vocabulary]
+        found = None if found is None else found.to(self.device)
         return replace(self._output(answer, raw, texts), logits=found)
 
     # --- what there is ----------------------------------------------------------------------------
@@ -394,7 +396,7 @@ class HuggingFace:
                 raw_last = raw.get(stack.name, last)[:, :length]
                 hidden[stack.name] = [*states[:-1], raw_last]
             if last is not None:
-                final[stack.name] = last
+                final[stack.name] = last.to(self.device)
         return Output(hidden, final, None, texts)
 
 
@@ -435,7 +437,8 @@ def _head_reads(net: PreTrainedModel, wanted: bool | Tensor) -> Iterator[None]:
     def choose(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
         states = args[0]  # [batch, pieces, width]
         assert isinstance(wanted, Tensor)
-        return (states[wanted],) if states.shape[:-1] == wanted.shape else None
+        fits = states.shape[:-1] == wanted.shape
+        return (states[wanted.to(states.device)],) if fits else None
 
     with ExitStack() as back:
         if isinstance(wanted, Tensor):

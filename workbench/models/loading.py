@@ -4,7 +4,9 @@ A folder is read from disk and nothing is fetched; a hub id is looked for in the
 hub. `REF@random` is the same architecture with fresh weights. Weights come from safetensors;
 pickled ones only where asked for, with a warning, and then without running any code in them. Code
 that comes with a model is never run, and its config is checked before anything is built
-(`checkpoint`).
+(`checkpoint`). Weights are mapped from their files and go to the device one at a time, each in the
+precision asked for, so the host never holds a copy of them all. Fresh weights, and those of a
+pruned model, are made on the host in float32 first: 4 bytes a parameter.
 """
 
 import os
@@ -20,7 +22,7 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from workbench.engine.model import Model
 from workbench.errors import WorkbenchError, did_you_mean
-from workbench.models import checkpoint, pruned
+from workbench.models import budget, checkpoint, pruned, split
 from workbench.models.huggingface import HuggingFace
 from workbench.models.objectives import CLASSIFIER
 from workbench.models.precision import placed
@@ -36,6 +38,7 @@ from workbench.models.words import (
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
+_ONE_PRECISION = ("openai-gpt",)  # its masks must be made in the precision of its weights
 _alone = RLock()  # transformers makes models on a device that it sets for all threads
 _HEADS = (
     "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
@@ -56,6 +59,8 @@ def load(
     A folder may be of transformers, or an ELMo or vectors as training writes them.
     `precision` is fp32, bf16, fp16, or auto: bf16 on a GPU that has it, else fp32. `pickled` lets
     weights be read that are not safetensors. `seed` draws the weights of a `@random` one.
+    `device` is cpu, cuda, cuda:1, or several cards, cuda:0,cuda:1, that share the model's blocks:
+    text goes to the first of them, and each card keeps the states of its layers.
     """
     name = os.fspath(ref)
     with _alone:
@@ -66,10 +71,12 @@ def load(
 
 def _opened(name: str, device: str | None, precision: str, seed: int, pickled: bool) -> Model:
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    place = chosen_device(device)
+    places = chosen_devices(device)
+    place, several = places[0], len(places) > 1
     source, fresh = name.removesuffix(RANDOM), name.endswith(RANDOM)
     local = is_folder(source)
     if opener := _of_words(name, Path(source).expanduser() if local else None):
+        _require_one(several, "a model of words", name)
         own = torch.float32 if precision == "auto" else _dtype(precision, place)
         return opener(name, place, own, seed)
     dtype = _dtype(precision, place)
@@ -81,7 +88,13 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         _require_weights(source, pickled)
     compared = Path(source) if local and told is None else None
     width = 4 if fresh or told is not None else dtype.itemsize  # those are made in fp32
-    checkpoint.check_size(_built, config, source, compared, width)
+    outline = checkpoint.check_size(_built, config, source, compared, width)
+    if told is not None:
+        _require_one(several, "a pruned model", name)
+    else:
+        if several:
+            split.require_splits(config.model_type, name)
+        budget.require_room(outline, dtype, places, name)
     tokenizer = checkpoint.read_tokenizer(source, local)
     if told is not None:
 
@@ -97,7 +110,7 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
 
     def whole() -> Model:
         net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled, dtype)
-        placed(net, place, dtype)
+        split.placed_over(net, places, dtype) if several else placed(net, place, dtype)
         return HuggingFace(net, tokenizer, name)  # runs it once: then its numbers fit together
 
     return checkpoint.opened(whole, source, local)
@@ -123,8 +136,35 @@ def _of_words(name: str, folder: Path | None) -> Opener | None:
     return word_folder(folder) if folder is not None else None
 
 
+def chosen_devices(asked: str | None) -> list[torch.device]:
+    """One device, or the cards that share a model: `cuda:0,cuda:1`."""
+    named = (asked or "").split(",")
+    if len(named) == 1:
+        return [chosen_device(asked)]
+    found = [chosen_device(each.strip()) for each in named]
+    there = {torch.device("cuda", index) for index in range(torch.cuda.device_count())}
+    if len(set(found)) < len(found) or not set(found) <= there:
+        raise WorkbenchError(
+            f"{asked!r} does not name several cards of this machine, which has {len(there)}.",
+            remedy="Name each once and with its number, such as cuda:0,cuda:1.",
+        )
+    return found
+
+
+def _require_one(several: bool, what: str, where: str) -> None:
+    if several:
+        raise WorkbenchError(
+            f"{what} is not split over several cards.", where=where, remedy="Name one device."
+        )
+
+
 def chosen_device(asked: str | None) -> torch.device:
     """The device of this name; by itself a GPU where there is one."""
+    if "," in (asked or ""):
+        raise WorkbenchError(
+            f"one device is used here, and {asked!r} names several.",
+            remedy="Open the model with wb.load(REF, device=…), and hand over what it returns.",
+        )
     try:
         device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
@@ -194,7 +234,7 @@ def _weights(
         return kind.from_pretrained(  # type: ignore[no-any-return]
             source,
             config=config,
-            dtype=dtype,  # read in the precision asked for: half the memory in bf16
+            dtype=_read_in(source, config, pickled, dtype),
             local_files_only=local,
             use_safetensors=not pickled,
             weights_only=True,
@@ -207,6 +247,20 @@ def _weights(
         if "safetensors" in error.what and not local:
             raise _no_safetensors(source) from None
         raise
+
+
+def _read_in(
+    source: str, config: PretrainedConfig, pickled: bool, dtype: torch.dtype
+) -> torch.dtype:
+    """The precision that weights are read in, which `placed` makes the one asked for.
+
+    Read as they are stored, weights stay on disk, mapped into memory, until each goes to its
+    device. Where they would have to be widened there, they are read in the precision asked for:
+    weights that no file has are drawn in it.
+    """
+    folder = None if pickled or config.model_type in _ONE_PRECISION else folder_of(source)
+    stored = checkpoint.precisions_stored(folder) if folder is not None else set()
+    return torch.float32 if stored == {"fp32"} else dtype
 
 
 def _no_safetensors(source: str) -> WorkbenchError:

@@ -18,14 +18,21 @@ def placed(net: PreTrainedModel, device: torch.device, dtype: torch.dtype) -> Pr
 
     Weights that transformers keeps in float32 (the last map of T5's blocks in fp16) stay there.
     """
+    for name, weight in net.named_parameters():
+        weight.data = weight.data.to(device=device, dtype=held_in(net, name, weight, dtype))
+    return net.to(device).train(False)  # type: ignore[no-any-return, arg-type]
+
+
+def held_in(
+    net: PreTrainedModel, name: str, weight: torch.Tensor, dtype: torch.dtype
+) -> torch.dtype:
+    """The precision of one weight of a model that is held in this one."""
+    if not weight.is_floating_point():
+        return weight.dtype
     wide: set[str] = set(net._keep_in_fp32_modules_strict or ())
     if dtype == torch.float16:
         wide |= set(net._keep_in_fp32_modules or ())
-    for name, weight in net.named_parameters():
-        if weight.is_floating_point():
-            own = torch.float32 if wide.intersection(name.split(".")) else dtype
-            weight.data = weight.data.to(device=device, dtype=own)
-    return net.to(device).train(False)  # type: ignore[no-any-return, arg-type]
+    return torch.float32 if wide.intersection(name.split(".")) else dtype
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
