@@ -106,7 +106,12 @@ def test_across_origins_nothing_is_answered_either(hostile: Page, app_url: str) 
     socket = f"{app_url.replace('http', 'ws')}/_stcore/stream"
     assert hostile.evaluate(CONNECT, socket) == "refused"
     hostile.evaluate(FRAME, app_url)
-    assert hostile.frames[-1].url.startswith("chrome-error:"), "the browser shows no frame of it"
+    frame = hostile.frames[-1]
+    for _ in range(100):  # its address comes a moment after it has loaded
+        if frame.url:
+            break
+        hostile.wait_for_timeout(100)
+    assert frame.url.startswith("chrome-error:"), "the browser shows no frame of it"
 
 
 def test_the_same_browser_uses_the_app_under_its_own_name(page: Page, app_url: str) -> None:
