@@ -40,6 +40,7 @@ JOBS = {  # each takes seconds, most of them with torch
 }
 VICTIMS = ("worker", "asker", "group")
 WAIT = 120.0  # seconds in which a lock must be free once its holder is dead, on a busy machine
+ENDS = 5.0  # seconds that a process may take to end
 
 
 @dataclass
@@ -206,12 +207,27 @@ def _looked(place: _Place, run: Path, told: Kills, ended: bool) -> Iterator[str]
         if path == run:
             told.after[state] += 1
         held = locks.is_held(path / status.LOCK)
-        if held and not _workers(run.parent):
+        if held and _orphaned(path):
             yield f"{path.name}: its lock is held and no process does the run"
         if state in ("running", "queued") and not held:
             yield f"{path.name} is {state} and nobody does it"
         if state == "done":
             yield from _same(place, path)
+
+
+def _orphaned(run: Path) -> bool:
+    """Whether nobody does the run whose lock is held, and goes on so.
+
+    A process that ends gives its command line back to the system a moment before its locks.
+    """
+    from workbench.runs import locks, status
+
+    deadline = time.monotonic() + ENDS
+    while locks.is_held(run / status.LOCK) and not _workers(run.parent):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _finished(place: _Place, run: Path) -> Iterator[str]:

@@ -1,0 +1,117 @@
+"""A hash of every table of every experiment, small, so that two versions can be compared.
+
+    python -m tests.oracle --out before.json                 on one version
+    python -m tests.oracle --against before.json             on the other; lists what differs
+
+Every experiment is run in this process on the built-in models and corpora, with one thread. Columns
+of time and memory are left out, for they differ each time; all else is hashed as it is stored, to
+the bit. Hashes are of one machine and one set of packages. Takes some four minutes of one core.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+MEASURED = {
+    "seconds", "memory", "peak_memory", "speedup", "whole", "smaller", "whole_memory",
+    "smaller_memory", "size", "tokens_per_second", "pieces_per_second", "time",
+}  # fmt: skip
+ENCODERS = ("mini:bert", "mini:t5", "mini:elmo", "mini:gpt")
+QUESTIONS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
+    ("describe", {}, "primer:size=120", ()),
+    ("trigram", {}, "primer:size=120", ()),
+    ("profile", {}, "primer:size=80", ENCODERS),
+    ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
+    ("heads", {}, "primer:size=80", ENCODERS),
+    ("attention-averages", {}, "primer:size=80", ENCODERS),
+    ("attention-probe", {"seeds": (0,)}, "primer:size=60", ENCODERS[:2]),
+    ("edge-probing", {"tasks": ["pos", "relations"], "preset": "quick"}, "primer:size=80",
+     ENCODERS),
+    ("edge-probing", {"tasks": ["pos"], "probes": "linear", "preset": "quick"}, "primer:size=80",
+     ENCODERS[:1]),
+    ("description-length", {"tasks": ["pos"]}, "primer:size=40", ENCODERS[:1]),
+    ("structural-probe", {}, "primer:size=80", ENCODERS),
+    ("similarity", {}, "primer:size=80", ENCODERS),
+    ("drift", {}, "primer:size=80", ENCODERS),
+    ("head-importance", {}, "primer:size=80", ENCODERS),
+    ("head-ablation", {"mode": "mean"}, "primer:size=60", ENCODERS),
+    ("head-gates", {"steps": 40}, "primer:size=60", ENCODERS[:1]),
+    ("head-pruning", {"steps": 2, "seeds": 1}, "primer:size=40", ENCODERS[:1]),
+    ("finetune", {"task": "sentiment"}, "primer/sentiment:size=60", ENCODERS[:1]),
+    ("finetune", {"task": "pos"}, "primer:size=60", ENCODERS[2:3]),
+    ("frozen-vs-finetuned", {"task": "sentiment", "seeds": (0,)}, "primer/sentiment:size=60",
+     ENCODERS[:1]),
+    ("train", {"family": "gpt", "steps": 20, "size": "tiny"}, "primer:size=400", ()),
+    ("train", {"family": "bert", "steps": 20, "size": "tiny"}, "primer:size=400", ()),
+    ("train", {"family": "elmo", "steps": 10, "size": "tiny"}, "primer:size=400", ()),
+)  # fmt: skip
+
+
+def digest(table: pd.DataFrame) -> str:
+    """Of all columns that are not measurements of this machine."""
+    kept = table.drop(columns=[each for each in table.columns if each in MEASURED])
+    found = hashlib.sha256()
+    for name in kept.columns:
+        found.update(f"{name} {kept[name].dtype} ".encode())
+        found.update(pd.util.hash_pandas_object(kept[name].map(repr), index=False).to_numpy())
+    return found.hexdigest()[:16]
+
+
+def answers() -> dict[str, str]:
+    """The hash of each table; of what is refused, the error."""
+    import torch
+
+    import workbench as wb
+
+    torch.set_num_threads(1)
+    found: dict[str, str] = {}
+    for experiment, settings, corpus, models in QUESTIONS:
+        for model in models or (None,):
+            told = ",".join(f"{key}={value}" for key, value in settings.items())
+            name = f"{experiment} {told} {model or ''} {corpus}"
+            both = [model, f"{model}@random"] if experiment == "drift" else model
+            print(name, file=sys.stderr, flush=True)
+            try:
+                run = wb.run(experiment, model=both, corpus=corpus, device="cpu", **settings)  # type: ignore[arg-type]
+            except wb.WorkbenchError as error:
+                found[name] = f"refused: {error.what}"
+                continue
+            for table, values in run.tables.items():
+                found[f"{name}: {table}"] = digest(values)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--against", type=Path)
+    given = parser.parse_args()
+    out, against = (path and path.resolve() for path in (given.out, given.against))
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update(WORKBENCH_HOME=f"{folder}/home", WORKBENCH_RUNS=f"{folder}/runs")
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        found = answers()
+    if out is not None:
+        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(found)} tables")
+    if against is None:
+        return 0
+    before = json.loads(against.read_text(encoding="utf-8"))
+    differing = [name for name in {**before, **found} if before.get(name) != found.get(name)]
+    for name in differing:
+        print(f"{name}: {before.get(name, 'missing')} -> {found.get(name, 'missing')}")
+    print(f"{len(differing)} differ")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
