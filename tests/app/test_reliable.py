@@ -32,6 +32,7 @@ def files(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow  # by day tests/runs/test_faults.py has the same folders without a browser
 @needs_root
 @pytest.mark.parametrize("part", ["runs", "home"])
 def test_a_folder_that_becomes_read_only_is_shown_and_said(

@@ -120,7 +120,9 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aims, "CHUNK", 16)
 
 
-@pytest.mark.parametrize("run", [_heads, _store, _gradients])
+@pytest.mark.parametrize(
+    "run", [_store, *(pytest.param(each, marks=pytest.mark.slow) for each in (_heads, _gradients))]
+)
 def test_nothing_grows_with_the_corpus(run: Pass, llama: HuggingFace, tmp_path: Path) -> None:
     most, left = _most(run, llama, 2, tmp_path)
     more, after = _most(run, llama, 4, tmp_path)

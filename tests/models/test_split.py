@@ -119,7 +119,13 @@ def test_each_card_has_half_of_the_blocks(name: str, folders: Callable[[str], Pa
     assert card_of(net.get_input_embeddings().weight) == 0
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        each if each in ("bert", "t5") else pytest.param(each, marks=pytest.mark.slow)
+        for each in LAYERS
+    ],
+)
 def test_the_store_and_the_heads_are_those_of_one_device(
     name: str, folders: Callable[[str], Path], tmp_path: Path
 ) -> None:

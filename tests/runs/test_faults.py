@@ -387,14 +387,14 @@ def test_ten_thousand_runs_are_listed_in_little_more_than_it_takes_to_read_them(
         (folder / status.FILE).write_text(text.replace("2026", f"{number:05}"))
     listed, read = [], []
     for _ in range(3):
-        clock = time.perf_counter()
+        clock = time.process_time()
         found = all_runs()
-        listed.append(time.perf_counter() - clock)
-        clock = time.perf_counter()
+        listed.append(time.process_time() - clock)
+        clock = time.process_time()
         plain = [
             json.loads((folder / status.FILE).read_text()) for folder in sorted(place.iterdir())
         ]
-        read.append(time.perf_counter() - clock)
+        read.append(time.process_time() - clock)
     assert len(found) == len(plain) == 10_000 and found[0][0].name.endswith("9999")
     assert min(listed) < 2 * min(read)
 

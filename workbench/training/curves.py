@@ -127,7 +127,10 @@ def write_curves(rows: Sequence[Row], path: Path) -> None:
 def read_curves(path: Path) -> list[Row]:
     """What `write_curves` wrote."""
     try:
-        text = io.StringIO(read_regular(path).decode(), newline="")
+        table = csv.DictReader(io.StringIO(read_regular(path).decode(), newline=""))
+        lacking = {"step", "tokens", "mfu", "held_out", *_FLOATS} - set(table.fieldnames or ())
+        if lacking:
+            raise ValueError(f"there is no column {', '.join(sorted(lacking))}")
         return [
             Row(
                 step=int(row["step"]),
@@ -136,7 +139,7 @@ def read_curves(path: Path) -> list[Row]:
                 held_out=float(row["held_out"]) if row["held_out"] else None,
                 **{key: float(row[key]) for key in _FLOATS},
             )
-            for row in csv.DictReader(text)
+            for row in table
         ]
     except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         raise WorkbenchError(
