@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from spacy.tokens import Doc
 from torch import Tensor
 from torch.nn import Dropout
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 import workbench as wb
 from probes import learning
@@ -26,12 +28,13 @@ from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
 from tests.models.zoo import make
 from workbench.corpora import encode, read
-from workbench.engine.halving import Limit, in_halves
+from workbench.engine.halving import Limit, averaged, in_halves
 from workbench.engine.passes import PIECES, run_over
 from workbench.engine.statistics import together
 from workbench.engine.store import pooled_stacks
 from workbench.engine.taps import Capture, Gate, Reduce
 from workbench.errors import WorkbenchError
+from workbench.heads import looking
 from workbench.heads.few import Sample
 from workbench.heads.gold import gold_of
 from workbench.heads.looking import Asking, look
@@ -514,3 +517,97 @@ def test_a_fine_tuning_is_halved_and_learns_the_same(
     monkeypatch.setattr(Body, "states", narrow)
     assert losses() == pytest.approx(expected, rel=1e-3)
     assert room.failed
+
+
+def test_an_ablation_asks_about_fewer_heads_at_once_where_all_do_not_fit() -> None:
+    """Fewer texts alone do not help: as many more sets would stand beside each other."""
+    model = load("mini:bert", "cpu")
+    assert isinstance(model, HuggingFace)
+    aim, total = aim_of(model, BATCH), 0
+    questions = list(aim.questions(model, BATCH, pieces=600))
+    sets = [[(site.index, head)] for site in model.sites for head in range(site.heads)]
+    expected = ablated(model, aim, questions, sets).values("loss")
+    room, told = _Cramped(60), list[int]()
+
+    def narrow(module: Any, args: Any, output: Any) -> None:
+        states = output[0] if isinstance(output, tuple) else output
+        room.need(states.shape[0] * states.shape[1])
+
+    hook = model.net.base_model.encoder.layer[-1].register_forward_hook(narrow)
+    found = ablated(model, aim, questions, sets, told=told.append, pieces=600).values("loss")
+    hook.remove()
+    total = len(sets) * sum(map(len, questions))
+    assert room.failed and found == pytest.approx(expected, rel=1e-4)
+    assert told[-1] == max(told) == total
+
+
+def test_a_part_in_which_nothing_is_asked_counts_for_nothing() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    parts = [(torch.tensor(float(loss)), torch.tensor(number), [torch.full((2,), float(loss))])
+             for loss, number in ((0, 0), (0, 0), (4, 1), (0, 0), (1, 2))]  # fmt: skip
+    assert float(averaged(parts, [weight])) == pytest.approx(2.0)
+    assert weight.grad is not None and weight.grad.tolist() == pytest.approx([2.0, 2.0])
+
+
+def test_no_two_weights_share_a_gradient() -> None:
+    """Clipping would scale it twice."""
+    one, other = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    slopes = torch.autograd.grad((one + other).square().sum(), [one, other])
+    averaged([(torch.zeros(()), 1, slopes)], [one, other])
+    assert one.grad is not None and other.grad is not None
+    assert one.grad.data_ptr() != other.grad.data_ptr()
+    assert torch.equal(one.grad, other.grad)
+
+
+def test_memory_that_runs_out_when_heads_are_counted_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their hits are counted when a pass is over, for all sites at once."""
+    model, gold = load("mini:bert", "cpu"), gold_of(DOCS)
+    expected = look(model, BATCH, gold, Asking(), pieces=SMALL)
+    hits, room = looking.shuffled_hits, _Cramped(15)
+
+    def cramped(looks: Tensor, asked_of: Any) -> Tensor:
+        room.need(len(looks))
+        return hits(looks, asked_of)
+
+    monkeypatch.setattr(looking, "shuffled_hits", cramped)
+    found = look(model, BATCH, gold, Asking(), pieces=SMALL)
+    assert room.failed
+    for site, sums in expected.hits.items():
+        assert torch.equal(found.hits[site], sums)
+    for site, sums in expected.heads.items():
+        same = torch.isclose(found.heads[site], sums, atol=1e-2, rtol=1e-4)
+        assert same.double().mean() > 0.995
+
+
+@pytest.mark.parametrize("name", MINIS)
+def test_texts_without_a_word_are_no_fault(name: str, tmp_path: Path) -> None:
+    nothing = encode([Doc(DOCS[0].vocab, words=[]) for _ in range(2)])
+    model = load(name, "cpu")
+    stores, _ = pooled_stacks(model, nothing, tmp_path)
+    assert all(store.description.rows == 0 for store in stores.values())
+    if name == "mini:gpt":
+        aim = aim_of(model, nothing)
+        with pytest.raises(WorkbenchError, match="stand in for another"):
+            others(model, aim, list(aim.questions(model, nothing)), 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("instead_of", [means, lambda *given: others(*given, seed=0)])
+def test_what_stands_in_for_a_head_goes_to_its_card(instead_of: Any, tmp_path: Path) -> None:
+    place = make("bert", tmp_path)
+    found = []
+    for where in ("cpu", "cuda:0,cuda:1"):
+        with card(2):
+            torch.manual_seed(0)
+            net = BertForMaskedLM(BertConfig.from_pretrained(place))
+            net.save_pretrained(tmp_path / "headed")
+            AutoTokenizer.from_pretrained(place).save_pretrained(tmp_path / "headed")
+            model = load(str(tmp_path / "headed"), where, "fp32")
+            assert isinstance(model, HuggingFace)
+            aim = aim_of(model, BATCH)
+            questions = list(aim.questions(model, BATCH, range(12)))
+            instead = instead_of(model, aim, questions)
+            sets = [[(site.index, 0)] for site in model.sites]
+            found.append(ablated(model, aim, questions, sets, instead).differences("loss"))
+    assert abs(found[0] - found[1]).max() < 1e-4

@@ -69,8 +69,13 @@ R = TypeVar("R", bound=Rows)
 T = TypeVar("T")
 
 
-def in_halves(run: Callable[[R], T], batch: R, limit: Limit) -> Iterator[tuple[R, T]]:
-    """What `run` makes of a batch, or of each part of it that fits into memory."""
+def in_halves(
+    run: Callable[[R], T], batch: R, limit: Limit, *, within: bool = False
+) -> Iterator[tuple[R, T]]:
+    """What `run` makes of a batch, or of each part of it that fits into memory.
+
+    `within` other halves, what cannot be halved any more is for those to halve.
+    """
     if batch.pieces <= limit.pieces or len(batch) < 2:
         found: list[T] = []
         with suppress(torch.OutOfMemoryError):  # whose traceback holds all that was made
@@ -78,6 +83,8 @@ def in_halves(run: Callable[[R], T], batch: R, limit: Limit) -> Iterator[tuple[R
         if found:
             yield batch, found.pop()
             return
+        if len(batch) < 2 and within:
+            raise torch.OutOfMemoryError("not even one fits")
         if len(batch) < 2:
             raise WorkbenchError(
                 f"one document of {batch.pieces} pieces does not fit into memory.",
@@ -88,7 +95,7 @@ def in_halves(run: Callable[[R], T], batch: R, limit: Limit) -> Iterator[tuple[R
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     for half in batch.halves():
-        yield from in_halves(run, half, limit)
+        yield from in_halves(run, half, limit, within=within)
 
 
 Part = tuple[Tensor, Tensor | int, Sequence[Tensor | None]]  # mean loss, of how many, its gradients
@@ -97,19 +104,25 @@ Part = tuple[Tensor, Tensor | int, Sequence[Tensor | None]]  # mean loss, of how
 def averaged(parts: Iterable[Part], weights: Sequence[Tensor]) -> Tensor:
     """The mean loss of all parts of a step, whose gradient is left in the weights.
 
-    Gradients are laid out in memory as their weights are, which fused optimisers take for granted.
+    A part in which nothing is asked counts for nothing. Gradients are laid out in memory as their
+    weights are, which fused optimisers take for granted, and no two weights share one.
     """
     loss, number, first = torch.zeros(()), torch.zeros(()), True
     for own, several, slopes in parts:
         number = several + number.to(own.device)
-        share = several / number
+        share = several / number.clamp(min=1)
         loss = own if first else loss * (1 - share) + own * share
+        seen: set[int] = set()
         for weight, slope in zip(weights, slopes, strict=True):
+            here = share.to(weight.device)
             if not first and weight.grad is not None:
-                weight.grad = weight.grad * (1 - share)
+                weight.grad = weight.grad * (1 - here)
             if slope is None:
                 continue
-            dense = slope.contiguous() if first else (slope * share).contiguous()
+            dense = slope.contiguous() if first else (slope * here).contiguous()
+            if dense.data_ptr() in seen:  # of a sum of two weights autograd returns one tensor
+                dense = dense.clone()
+            seen.add(dense.data_ptr())
             weight.grad = dense if weight.grad is None else weight.grad + dense
         first = False
     return loss

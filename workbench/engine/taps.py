@@ -11,7 +11,7 @@ Capture costs the maps it keeps, Reduce a few numbers a head whatever the corpus
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -272,5 +272,6 @@ def session(
         whole = True
     finally:
         _current.reset(token)
-        for tap in opened.taps:
-            tap.close(whole)
+        with ExitStack() as closed:  # all of them, even where one fails
+            for tap in reversed(opened.taps):
+                closed.callback(tap.close, whole)

@@ -164,19 +164,22 @@ class _Tap:
         self.tally.add("rare_hits", site, shuffled_rarity(looks.any, ready.rarity))
 
     def close(self, whole: bool) -> None:
-        for where, looks in self._looks.items() if whole else ():
-            # the heads of all sites at once: a look-up costs as much for one head as for all
-            hits = shuffled_hits(
-                torch.cat([o for _, o in looks], 1), self._ready[where].words.asked
-            )
-            sizes = [other.shape[1] for _, other in looks]
-            for (site, _), own in zip(looks, torch.split(hits, sizes, -1), strict=True):
-                self.tally.add("hits", site, own)
-        self._looks.clear()
-        self.tally.close(whole)
-        if self.sample is not None:
-            self.sample.close(whole)
-        self._ready.clear()
+        counts = False
+        try:
+            for where, looks in self._looks.items() if whole else ():
+                # the heads of all sites at once: a look-up costs as much for one as for all
+                asked = self._ready[where].words.asked
+                hits = shuffled_hits(torch.cat([other for _, other in looks], 1), asked)
+                sizes = [other.shape[1] for _, other in looks]
+                for (site, _), own in zip(looks, torch.split(hits, sizes, -1), strict=True):
+                    self.tally.add("hits", site, own)
+            counts = whole
+        finally:  # memory may have run out here too
+            self._looks.clear()
+            self._ready.clear()
+            self.tally.close(counts)
+            if self.sample is not None:
+                self.sample.close(counts)
 
     def _of(self, group: Group, view: View) -> _Ready:
         queries, keys = view.queries, view.keys

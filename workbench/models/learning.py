@@ -168,8 +168,8 @@ def _slopes(
 
     def back(part: Question) -> Part:
         answer = aim.answer(model, part, () if taps is None else taps(part))
-        number = answer.number.sum().clamp(min=1)
-        loss = answer.nats.sum() / number
+        number = answer.number.sum()
+        loss = answer.nats.sum() / number.clamp(min=1)
         slopes = torch.autograd.grad(loss, moving, allow_unused=True)
         return loss.detach(), number, slopes
 

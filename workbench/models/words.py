@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from workbench.engine.batch import Batch
 from workbench.engine.model import Objective, Output, Stack, require_sites
@@ -129,8 +130,14 @@ class WordModel:
         sentences = [
             [self._word[i] for i in row[:count]] for row, count in zip(rows, counts, strict=True)
         ]
-        states = self._states(sentences)
+        width = pieces.ids.shape[1]  # of texts without a word 1, as of any batch
+        states = [_at_least(layer, width) for layer in self._states(sentences)]
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
+
+
+def _at_least(states: Tensor, width: int) -> Tensor:
+    """With zeros behind the last word.  # [batch, words, n]"""
+    return functional.pad(states, (0, 0, 0, max(0, width - states.shape[1])))
 
 
 Opener = Callable[[str, torch.device, torch.dtype, int], WordModel]

@@ -72,34 +72,61 @@ def ablated(
                 aim.answer(model, question, _taps(model, [gone], question, instead))
             )  # [3, texts]
         found = np.zeros((len(sets), 2, len(question)))
-        at_once = max(1, most // max(question.pieces, 1))
+
+        def close(part: _Sets) -> Floats:
+            closed = [[*gone, *sets[number]] for number in part.numbers]
+            beside = _stands_beside(model, closed, gone)
+            rows = torch.arange(len(question)).repeat(len(beside))
+            again = question if len(beside) == 1 else question.take(rows)
+            with prefix.from_site(part.site, rows):
+                answer = aim.answer(model, again, _taps(model, beside, again, instead))
+            numbers = numbers_of(answer)[:2].reshape(2, len(beside), len(question))
+            if len(beside) == len(part):
+                return numbers
+            # of the whole model once more: only differences count
+            return whole[:2, None] + numbers[:, : len(part)] - numbers[:, -1:]
+
+        extra = int(model.device.type != "cpu")  # see `_stands_beside`
+        at_once = max(1, most // max(question.pieces, 1) - extra)
+        so_far = 0
         for site, members in by_site.items():
-            for part in _in_parts(members, at_once):
-                closed = [[*gone, *sets[number]] for number in part]
-                beside = _stands_beside(model, closed, gone)
-                rows = torch.arange(len(question)).repeat(len(beside))
-                again = question if len(beside) == 1 else question.take(rows)
-                with prefix.from_site(site, rows):
-                    answer = aim.answer(model, again, _taps(model, beside, again, instead))
-                numbers = numbers_of(answer)[:2].reshape(2, len(beside), len(question))
-                if len(beside) > len(part):  # of the whole model once more: only differences count
-                    numbers = whole[:2, None] + numbers[:, : len(part)] - numbers[:, -1:]
-                found[part] = numbers.swapaxes(0, 1)
-                counted(len(part) * len(question))
+            for some in _in_parts(members, at_once):
+                all_of_them = _Sets(site, some, question.pieces)
+                for part, numbers in in_halves(close, all_of_them, passes, within=True):
+                    found[part.numbers] = numbers.swapaxes(0, 1)
+                    so_far += len(part) * len(question)
+                    if told is not None:
+                        told(done + so_far)
         return whole, found
 
-    def counted(texts: int) -> None:
-        nonlocal done
-        done += texts
-        if told is not None:
-            told(done)
-
-    room = Limit()
+    room, passes = Limit(), Limit()
     for question in questions:
-        for _, (whole, found) in in_halves(ask, question, room):
+        for part, (whole, found) in in_halves(ask, question, room):
+            done += len(part) * len(sets)
             base.append(whole)
             without.append(found)
     return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """Sets of heads that are asked about in one pass over the same texts."""
+
+    site: int  # the lowest
+    numbers: list[int]
+    each: int  # pieces of the texts
+
+    @property
+    def pieces(self) -> int:
+        return self.each * len(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def halves(self) -> tuple["_Sets", "_Sets"]:
+        middle = len(self) // 2
+        first, last = self.numbers[:middle], self.numbers[middle:]
+        return _Sets(self.site, first, self.each), _Sets(self.site, last, self.each)
 
 
 def _stands_beside(

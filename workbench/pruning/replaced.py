@@ -19,6 +19,7 @@ from workbench.engine.halving import Limit, in_halves
 from workbench.engine.moving import sent
 from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Site, StackName
+from workbench.errors import WorkbenchError
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
 
@@ -72,7 +73,8 @@ class Others:
 
     def at(self, site: Site, index: Tensor | None) -> Tensor:
         """[batch, queries, heads, width of a head]"""
-        return self.of[site][index]
+        assert index is not None, "see `index`"
+        return self.of[site][index.to(self.of[site].device)]
 
 
 Instead = Means | Others
@@ -102,8 +104,8 @@ class Replaced:
             return output
         if site.stack not in self._index:
             self._index[site.stack] = self.instead.index(site, self.question)
-        stays = self.gates[:, site.index, : site.heads][:, None, :, None].to(output.dtype)
-        other = self.instead.at(site, self._index[site.stack]).to(output.dtype)
+        stays = self.gates[:, site.index, : site.heads][:, None, :, None].to(output)
+        other = self.instead.at(site, self._index[site.stack]).to(output)
         return output * stays + other * (1 - stays)
 
     def close(self, whole: bool) -> None:
@@ -126,7 +128,7 @@ class _Mean:
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         assert self.question is not None, "a mean is over what is asked"
-        mask = pieces_at(site, self.question).mask  # [batch, pieces]
+        mask = pieces_at(site, self.question).mask.to(output.device)  # [batch, pieces]
         real = torch.where(mask[..., None, None], output, 0).flatten(0, 1)
         self._pending[site] = real.sum(0, dtype=torch.float64), mask.sum()
         return output
@@ -165,7 +167,7 @@ class _Keep:
             for row, (order, long) in enumerate(zip(text.order.tolist(), lengths, strict=True)):
                 start = own[-1][2] if own else 0
                 if long and (not own or start + long <= POOL):
-                    self.kept.setdefault(site, []).append(output[row, :long])
+                    self.kept.setdefault(site, []).append(output[row, :long].clone())
                     own.append((order, start, start + long))
         self._pending.clear()
 
@@ -191,5 +193,11 @@ def others(model: HuggingFace, aim: Aim, questions: Iterable[Question], seed: in
         deque(in_halves(partial(_shown, tap, model, aim), question, room), 0)
         if all(texts and texts[-1][2] > POOL - 64 for texts in tap.texts.values()):
             break
+    if not tap.kept:
+        raise WorkbenchError(
+            "no text has a piece that could stand in for another's.",
+            where=model.name,
+            remedy="Use a corpus with words in it, or mode=zero.",
+        )
     kept = {site: torch.cat(parts) for site, parts in tap.kept.items()}
     return Others(kept, tap.texts, seed)
