@@ -197,7 +197,7 @@ def test_edge_probes_wait_for_nothing_in_a_step(tmp_path: Path) -> None:
         assert spent[0] <= spent[1] + 10, spent
 
 
-@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
+@pytest.mark.parametrize("name", ["mini:bert", "mini:t5"])
 def test_ablation_and_learning_wait_a_few_times_a_batch(name: str) -> None:
     with card() as here:
         model = loaded(name)
@@ -471,7 +471,11 @@ CORPORA = {
 }
 
 
-LONG = ("head-pruning", "description-length")  # what they are made of is seen by day too
+LONG = (
+    "head-pruning",
+    "description-length",
+    "attention-probe",
+)  # what they are made of is seen by day too
 LISTED = [
     pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in EXPERIMENTS
 ]
