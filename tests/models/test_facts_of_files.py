@@ -176,4 +176,5 @@ def test_the_memory_is_that_of_the_files_not_of_fp32(
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     most, own = json.loads(done.stdout)
     assert most < 1.25 * size, f"{most / size:.2f} of the files; fp32 would be 2"
-    assert own < 0.15 * size, f"{own / size:.2f} of the files are not mapped"
+    # a tensor or two in fp32, 16 MiB each, and what the allocator keeps of them
+    assert own < 0.25 * size, f"{own / size:.2f} of the files are not mapped"
