@@ -154,24 +154,24 @@ def test_a_sample_waits_once_a_site_and_text() -> None:
         assert sum(own.values()) <= 5 * 4 * len(model.sites)
 
 
-def _probes() -> tuple[Any, Any, Any]:
+def _probing(home: Path) -> tuple[Any, list[Probe], Any, Any]:
+    """States on the card, a probe for each layer, and what is learnt from and judged by."""
     task = tasks_of(("pos",), ("pos",))[0]
     part_of = torch.tensor([0] * 80 + [1] * 20 + [2] * 20).numpy()
     missing = torch.zeros(len(BATCH.words), dtype=torch.bool)
     examples = examples_of(task, BATCH, part_of, missing, 500, 0)
-    return task, part_of, examples
+    sources = encoded(loaded("mini:bert"), BATCH, home, Quiet()).sources
+    bank = banked(sources, CUDA, torch.arange(len(BATCH.words)))[0]
+    data = data_of(examples, examples.labels, softmax=True)
+    probes = [Probe((layer,), False) for layer in range(len(sources))]
+    return bank, probes, *(data.take(examples.of(part)) for part in ("train", "dev"))
 
 
 def test_convex_probes_wait_a_few_times_a_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, _, examples = _probes()
     with card() as here:
-        sources = encoded(loaded("mini:bert"), BATCH, tmp_path, Quiet()).sources
-        bank = banked(sources, CUDA, torch.arange(len(BATCH.words)))[0]
-        data = data_of(examples, examples.labels, softmax=True)
-        learnt, dev = (data.take(examples.of(part)) for part in ("train", "dev"))
-        probes = [Probe((layer,), False) for layer in range(len(sources))]
+        bank, probes, learnt, dev = _probing(tmp_path)
         steps, newton = [], learning._newton
         monkeypatch.setattr(learning, "_newton", lambda *a: (steps.append(1), newton(*a))[1])
         waited(here)
@@ -181,13 +181,8 @@ def test_convex_probes_wait_a_few_times_a_step(
 
 
 def test_edge_probes_wait_for_nothing_in_a_step(tmp_path: Path) -> None:
-    _, _, examples = _probes()
     with card() as here:
-        sources = encoded(loaded("mini:bert"), BATCH, tmp_path, Quiet()).sources
-        bank = banked(sources, CUDA, torch.arange(len(BATCH.words)))[0]
-        data = data_of(examples, examples.labels, softmax=True)
-        learnt, dev = (data.take(examples.of(part)) for part in ("train", "dev"))
-        probes = [Probe((layer,), False) for layer in range(len(sources))]
+        bank, probes, learnt, dev = _probing(tmp_path)
         spent = []
         for batch in (16, 64):  # four times as many steps in each epoch
             schedule = Schedule(rate=3e-3, batch=batch, epochs=3, patience=9, steps=1)

@@ -47,10 +47,10 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class Places:
-    """Texts that are computed together, each in as many pieces as the longest."""
+    """Texts, or whatever else has numbers, that are computed together: so many pieces each."""
 
     places: Sequence[int]
-    longest: int
+    longest: int  # pieces of each, padding included
 
     @property
     def pieces(self) -> int:

@@ -7,12 +7,13 @@ text (`replaced`). Costs about half a forward pass a head, less where batches ha
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 
-from workbench.engine.halving import Limit, in_halves
+from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Tap
 from workbench.models.aims import Aim, Question
 from workbench.models.huggingface import HuggingFace
@@ -73,12 +74,12 @@ def ablated(
             )  # [3, texts]
         found = np.zeros((len(sets), 2, len(question)))
 
-        def close(part: _Sets) -> Floats:
-            closed = [[*gone, *sets[number]] for number in part.numbers]
+        def close(site: int, part: Places) -> Floats:
+            closed = [[*gone, *sets[number]] for number in part.places]
             beside = _stands_beside(model, closed, gone)
             rows = torch.arange(len(question)).repeat(len(beside))
             again = question if len(beside) == 1 else question.take(rows)
-            with prefix.from_site(part.site, rows):
+            with prefix.from_site(site, rows):
                 answer = aim.answer(model, again, _taps(model, beside, again, instead))
             numbers = numbers_of(answer)[:2].reshape(2, len(beside), len(question))
             if len(beside) == len(part):
@@ -91,9 +92,10 @@ def ablated(
         so_far = 0
         for site, members in by_site.items():
             for some in _in_parts(members, at_once):
-                all_of_them = _Sets(site, some, question.pieces)
-                for part, numbers in in_halves(close, all_of_them, passes, within=True):
-                    found[part.numbers] = numbers.swapaxes(0, 1)
+                whole_part = Places(some, question.pieces)  # each set takes the texts once more
+                run = partial(close, site)
+                for part, numbers in in_halves(run, whole_part, passes, within=True):
+                    found[list(part.places)] = numbers.swapaxes(0, 1)
                     so_far += len(part) * len(question)
                     if told is not None:
                         told(done + so_far)
@@ -106,27 +108,6 @@ def ablated(
             base.append(whole)
             without.append(found)
     return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
-
-
-@dataclass(frozen=True)
-class _Sets:
-    """Sets of heads that are asked about in one pass over the same texts."""
-
-    site: int  # the lowest
-    numbers: list[int]
-    each: int  # pieces of the texts
-
-    @property
-    def pieces(self) -> int:
-        return self.each * len(self.numbers)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def halves(self) -> tuple["_Sets", "_Sets"]:
-        middle = len(self) // 2
-        first, last = self.numbers[:middle], self.numbers[middle:]
-        return _Sets(self.site, first, self.each), _Sets(self.site, last, self.each)
 
 
 def _stands_beside(
