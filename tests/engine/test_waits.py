@@ -198,7 +198,7 @@ def test_ablation_and_learning_wait_a_few_times_a_batch(name: str) -> None:
         model = loaded(name)
         aim = aim_of(model, BATCH)
         questions = list(aim.questions(model, BATCH, pieces=SMALL))
-        sets = [[(site.index, head)] for site in model.sites for head in range(site.heads)]
+        sets = [[(site.index, head)] for site in model.sites for head in (0, site.heads - 1)]
         waited(here)
         found = ablated(model, aim, questions, sets, pieces=4 * SMALL)
         passes = len(questions) * (1 + len(sets))
@@ -253,10 +253,10 @@ def test_what_is_compared_is_computed_in_as_many_rows() -> None:
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
 def test_batches_on_a_gpu_are_filled(name: str) -> None:
     """512 documents at a time made a twentieth of what a batch may hold."""
-    batch = encode(list(read("primer:size=2500", unit="sentence").docs("train")))
+    batch = encode(list(read("primer:size=1200", unit="sentence").docs("train")))
     with card():
         model, sizes = loaded(name), []
-        limit = 4_096
+        limit = 2_048
         run_over(model, batch, lambda t, o: sizes.append(t.pieces), hidden=False, pieces=limit)
     whole = sum(sizes)
     assert len(sizes) > 4 and max(sizes) <= limit
@@ -445,7 +445,7 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
     "attention-probe": {"seeds": (0,)},
     "description-length": {"tasks": ["pos"]},
     "edge-probing": {"tasks": ["roles"], "preset": "quick"},
-    "finetune": {"task": "sentiment"},
+    "finetune": {"task": "sentiment", "epochs": 1, "rates": (1e-3,), "seeds": (0,)},
     "head-ablation": {},
     "head-importance": {},
     "head-pruning": {"steps": 2, "seeds": 1},
@@ -463,6 +463,7 @@ CORPORA = {
     "head-pruning": "primer:size=12",
     "description-length": "primer:size=24",
     "attention-probe": "primer:size=24",
+    "structural-probe": "primer:size=24",
 }
 
 
@@ -523,7 +524,7 @@ def test_an_ablation_asks_about_fewer_heads_at_once_where_all_do_not_fit() -> No
     model = load("mini:bert", "cpu")
     assert isinstance(model, HuggingFace)
     aim, total = aim_of(model, BATCH), 0
-    questions = list(aim.questions(model, BATCH, pieces=600))
+    questions = list(aim.questions(model, BATCH, pieces=600))[:2]
     sets = [[(site.index, head)] for site in model.sites for head in range(site.heads)]
     expected = ablated(model, aim, questions, sets).values("loss")
     room, told = _Cramped(60), list[int]()
