@@ -25,7 +25,7 @@ from workbench.errors import WorkbenchError
 from workbench.heads.gold import gold_of
 from workbench.heads.looking import SUMS, Asking, look
 from workbench.models.huggingface import HuggingFace
-from workbench.models.loading import chosen_device, load
+from workbench.models.loading import chosen_device, chosen_devices, load
 from workbench.models.split import FAMILIES
 
 LAYERS = {
@@ -175,6 +175,23 @@ def test_a_share_that_does_not_fit_its_card_is_refused(folders: Callable[[str], 
 
 
 def test_several_cards_are_refused_where_one_is_used() -> None:
-    with pytest.raises(WorkbenchError, match="several") as caught:
+    with card(2), pytest.raises(WorkbenchError, match="several") as caught:
         chosen_device(BOTH)
     assert "wb.load" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [
+        ("cpu,cuda:0", "names the cpu"),
+        ("cuda:0,", "no device"),
+        ("cuda:0,cuda:0", "does not name several"),
+        ("cuda:0,cuda:7", "does not name several"),
+        ("cuda,cuda:1", "does not name several"),
+        ("", "no device"),
+    ],
+)
+def test_a_wrong_list_of_devices_is_refused(names: str, wrong: str) -> None:
+    for opened in (chosen_devices, chosen_device):
+        with card(2), pytest.raises(WorkbenchError, match=wrong):
+            opened(names)

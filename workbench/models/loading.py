@@ -138,17 +138,22 @@ def _of_words(name: str, folder: Path | None) -> Opener | None:
 
 def chosen_devices(asked: str | None) -> list[torch.device]:
     """One device, or the cards that share a model: `cuda:0,cuda:1`."""
-    named = (asked or "").split(",")
-    if len(named) == 1:
+    names = [each.strip() for each in (asked or "").split(",")]
+    if len(names) == 1:
         return [chosen_device(asked)]
-    found = [chosen_device(each.strip()) for each in named]
-    there = {torch.device("cuda", index) for index in range(torch.cuda.device_count())}
-    if len(set(found)) < len(found) or not set(found) <= there:
+    devices = [_device(name, asked) for name in names]
+    if any(device.type == "cpu" for device in devices):
         raise WorkbenchError(
-            f"{asked!r} does not name several cards of this machine, which has {len(there)}.",
+            f"a model is split over GPUs, and {asked!r} names the cpu too.",
+            remedy="Use cpu alone, or GPUs with their numbers, such as cuda:0,cuda:1.",
+        )
+    there = {torch.device("cuda", index) for index in range(torch.cuda.device_count())}
+    if len(set(devices)) < len(devices) or not set(devices) <= there:
+        raise WorkbenchError(
+            f"{asked!r} does not name several GPUs of this machine, which has {len(there)}.",
             remedy="Name each once and with its number, such as cuda:0,cuda:1.",
         )
-    return found
+    return devices
 
 
 def _require_one(several: bool, what: str, where: str) -> None:
@@ -159,21 +164,27 @@ def _require_one(several: bool, what: str, where: str) -> None:
 
 
 def chosen_device(asked: str | None) -> torch.device:
-    """The device of this name; by itself a GPU where there is one."""
+    """The device of this name; by default a GPU where there is one."""
     if "," in (asked or ""):
+        chosen_devices(asked)  # what it names may be wrong as well
         raise WorkbenchError(
             f"one device is used here, and {asked!r} names several.",
-            remedy="Open the model with wb.load(REF, device=…), and hand over what it returns.",
+            remedy="Open the model with wb.load(REF, device=…), and pass the model itself.",
         )
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    return _device(default if asked is None else asked, asked)
+
+
+def _device(name: str, asked: str | None) -> torch.device:
     try:
-        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch.device(name)
     except RuntimeError:
         device = None
     if device is None or device.type not in ("cpu", "cuda"):  # mps has no float64
-        raise WorkbenchError(f"there is no device {asked!r}.", remedy="Say cpu or cuda.")
+        raise WorkbenchError(f"there is no device {asked!r}.", remedy="Use cpu, cuda or cuda:1.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise WorkbenchError(
-            "no CUDA device was found.", remedy="Say cpu, or see workbench doctor."
+            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
         )
     return device
 

@@ -127,7 +127,7 @@ def on(card: Card, alone: bool) -> Iterator[str]:
         return
     if not torch.cuda.is_available():
         raise WorkbenchError(
-            "no CUDA device was found.", remedy="Say cpu, or see workbench doctor."
+            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
         )
     with torch.cuda.device(card.index):
         yield card.device

@@ -51,7 +51,7 @@ def joined(device: str | None) -> Iterator[Place]:
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if kind.startswith("cuda") and not torch.cuda.is_available():
         raise WorkbenchError(
-            "no CUDA device was found.", remedy="Say cpu, or see workbench doctor."
+            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
         )
     if world < 2:
         yield Place(torch.device(kind))
