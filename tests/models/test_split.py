@@ -160,7 +160,7 @@ def test_what_is_not_split_is_refused_by_name(folders: Callable[[str], Path]) ->
         with pytest.raises(WorkbenchError, match="words"):
             load("mini:elmo", BOTH)
         for named in ("cuda:0,cuda:0", "cuda:0,cuda:2", "cuda,cpu"):
-            with pytest.raises(WorkbenchError, match="cards"):
+            with pytest.raises(WorkbenchError, match="GPUs"):
                 load(folders("bert"), named)
 
 
