@@ -27,7 +27,7 @@ MEASURED = {
 ENCODERS = ("mini:bert", "mini:t5", "mini:elmo", "mini:gpt")
 QUESTIONS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("describe", {}, "primer:size=120", ()),
-    ("trigram", {}, "primer:size=120", ()),
+    ("trigram", {}, "primer:size=120", ENCODERS[3:]),
     ("profile", {}, "primer:size=80", ENCODERS),
     ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
     ("heads", {}, "primer:size=80", ENCODERS),
@@ -47,8 +47,10 @@ QUESTIONS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("head-pruning", {"steps": 2, "seeds": 1}, "primer:size=40", ENCODERS[:1]),
     ("finetune", {"task": "sentiment"}, "primer/sentiment:size=60", ENCODERS[:1]),
     ("finetune", {"task": "pos"}, "primer:size=60", ENCODERS[2:3]),
-    ("frozen-vs-finetuned", {"task": "sentiment", "seeds": (0,)}, "primer/sentiment:size=60",
-     ENCODERS[:1]),
+    ("frozen-vs-finetuned", {"tasks": ["sentiment"], "seeds": (0,), "epochs": 1},
+     "primer/sentiment:size=60", ENCODERS[:1]),
+    ("pretraining", {"tasks": ["sentiment"], "seeds": (0,), "epochs": 1, "steps": 10,
+                     "size": "tiny"}, "primer/sentiment:size=60", ()),
     ("train", {"family": "gpt", "steps": 20, "size": "tiny"}, "primer:size=400", ()),
     ("train", {"family": "bert", "steps": 20, "size": "tiny"}, "primer:size=400", ()),
     ("train", {"family": "elmo", "steps": 10, "size": "tiny"}, "primer:size=400", ()),
@@ -65,8 +67,8 @@ def digest(table: pd.DataFrame) -> str:
     return found.hexdigest()[:16]
 
 
-def answers() -> dict[str, str]:
-    """The hash of each table; of what is refused, the error."""
+def answers(only: str) -> dict[str, str]:
+    """The hash of each table, of one experiment or of all; of what is refused, the error."""
     import torch
 
     import workbench as wb
@@ -74,6 +76,8 @@ def answers() -> dict[str, str]:
     torch.set_num_threads(1)
     found: dict[str, str] = {}
     for experiment, settings, corpus, models in QUESTIONS:
+        if only not in ("", experiment):
+            continue
         for model in models or (None,):
             told = ",".join(f"{key}={value}" for key, value in settings.items())
             name = f"{experiment} {told} {model or ''} {corpus}"
@@ -93,19 +97,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--against", type=Path)
+    parser.add_argument("--only", default="", help="one experiment's name")
     given = parser.parse_args()
     out, against = (path and path.resolve() for path in (given.out, given.against))
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(WORKBENCH_HOME=f"{folder}/home", WORKBENCH_RUNS=f"{folder}/runs")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-        found = answers()
+        found = answers(given.only)
     if out is not None:
         out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"{len(found)} tables")
     if against is None:
         return 0
     before = json.loads(against.read_text(encoding="utf-8"))
+    before = {name: each for name, each in before.items() if name.startswith(given.only)}
     differing = [name for name in {**before, **found} if before.get(name) != found.get(name)]
     for name in differing:
         print(f"{name}: {before.get(name, 'missing')} -> {found.get(name, 'missing')}")
