@@ -8,10 +8,10 @@ import os
 
 import streamlit as st
 
-from workbench import places
-from workbench.view.parts import chosen
-from workbench.view.parts.problems import guarded
-from workbench.view.serving import LOCAL, limit_paths
+from workbench.app import sidebar
+from workbench.app.text import guarded
+from workbench.cli.serve import LOCAL, limit_paths
+from workbench.core import places
 
 PAGES = (
     ("start", "Start"),
@@ -32,6 +32,6 @@ if st.get_option("server.address") not in LOCAL and places.ALLOWED not in os.env
 st.set_page_config(page_title="Workbench", layout="wide")
 pages = [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in PAGES]
 page = st.navigation(pages, position="top")
-chosen.choose()
+sidebar.choose()
 with guarded():
     page.run()

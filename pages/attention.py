@@ -6,20 +6,20 @@ each way of showing them.
 
 import streamlit as st
 
-from workbench.view.parts import attention, chosen, sources
-from workbench.view.parts.problems import told
+from workbench.app import attention, cache, sidebar
+from workbench.app.text import told
 
 st.title("Attention")
 with told(stop=True):
-    ref = chosen.model()
-    model = sources.model(ref)
+    ref = sidebar.model()
+    model = cache.model(ref)
     if not model.sites:
         attention.without_heads(model)
         st.stop()
 
-    from workbench.maps.look import look
-    from workbench.view.browser.mount import attention_browser
-    from workbench.view.browser.scene import scene_of, side_of
+    from workbench.attention_browser.component import attention_browser
+    from workbench.attention_browser.scene import scene_of, side_of
+    from workbench.attention_maps.capture import look
 
     with attention.row():
         doc, other = attention.text(), attention.beside()

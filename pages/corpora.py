@@ -2,22 +2,14 @@
 
 import streamlit as st
 
-from workbench.view.parts import (
-    chosen,
-    corpus_facts,
-    corpus_upload,
-    problems,
-    sentences,
-    sources,
-    uploads,
-)
-from workbench.view.parts.plain import plain
+from workbench.app import cache, corpus_browser, sidebar, text, uploads
+from workbench.app.text import plain
 
 st.title("Corpora")
 uploads.draw_news("corpus-news")
-st.subheader(plain(chosen.named(chosen.corpus(), "corpora"), 120))
+st.subheader(plain(sidebar.named(sidebar.corpus(), "corpora"), 120))
 with st.spinner("Starting spaCy …"):
-    sources.ready()
+    cache.ready()
 top = st.container()  # filled last, for it may take seconds
 
 st.header("Bring another")
@@ -29,17 +21,17 @@ with by_name:
         placeholder="/data/en_ewt-ud-dev.conllu, or primer:size=500",
         help="Read where it lies. A folder holds the files of the splits: train, dev, test.",
     )
-    st.button("Use this corpus", on_click=corpus_upload.use_typed)
+    st.button("Use this corpus", on_click=uploads.use_typed_corpus)
 with by_upload:
-    corpus_upload.draw_upload()
+    uploads.draw_corpus_upload()
 st.subheader("Uploaded")
 uploads.draw_list("corpora")
 
-with top, problems.told():
-    ref = chosen.corpus()
-    if sources.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
-        corpus_facts.draw_fetch(ref)
+with top, text.told():
+    ref = sidebar.corpus()
+    if cache.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
+        corpus_browser.draw_fetch(ref)
     else:
-        sizes = corpus_facts.draw_chosen(ref)
+        sizes = corpus_browser.draw_chosen(ref)
         st.header("Sentences")
-        sentences.draw(ref, sizes)
+        corpus_browser.draw(ref, sizes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.view.parts import disk, words
+from workbench.app import text, uploads
 
 if TYPE_CHECKING:
     from workbench.doctor import Facts
@@ -81,7 +81,7 @@ for missing in here.missing:
 
 st.header("This machine", anchor=False)
 device = here.device
-words.facts(
+text.facts(
     [
         ("models run on", "; ".join(device.names) or f"{device.kind.upper()}, the processor"),
         ("processor", f"{device.cores} cores, {device.threads} used by torch"),
@@ -93,12 +93,12 @@ words.facts(
     ]
 )
 with st.expander("Packages"):
-    words.facts(
+    text.facts(
         (p.name, f"{p.installed or 'none'} (wanted: {p.wanted or 'any'})") for p in here.packages
     )
 
 st.header("Where things lie", anchor=False)
-disk.folders(here.folders, here.free_bytes)
+uploads.folders(here.folders, here.free_bytes)
 with st.expander("How to move them"):
     st.markdown(MOVING)
     st.code("WORKBENCH_RUNS=/data/runs WORKBENCH_HOME=/data/cache workbench app", language="bash")

@@ -6,36 +6,36 @@ it again. Costs what asking costs: the bytes of the model and the corpus are rea
 
 import streamlit as st
 
-from workbench.view.parts import asking, chosen, forms, jobs, listing, sources, words
-from workbench.view.parts.problems import told
+from workbench.app import cache, run_form, run_list, run_progress, settings_form, sidebar, text
+from workbench.app.text import told
 
 st.title("Run an experiment", anchor=False)
 with told(stop=True):
     with st.spinner("Getting ready …"):
-        sources.ready()
-    kind = asking.experiment()
+        cache.ready()
+    kind = run_form.experiment()
 st.text(kind.about)
-asking.needs(kind)
+run_form.needs(kind)
 
-run = asking.opened(kind)
-models, corpora = asking.inputs(kind, chosen.model(), chosen.corpus())
-settings = forms.settings(kind, run.spec.settings if run else {})
-options = asking.options(kind)
-asking.offer(kind, models, corpora, settings, options)
+run = run_form.opened(kind)
+models, corpora = run_form.inputs(kind, sidebar.model(), sidebar.corpus())
+settings = settings_form.settings(kind, run.spec.settings if run else {})
+options = run_form.run_options(kind)
+run_form.offer(kind, models, corpora, settings, options)
 
 if run is not None:
-    from workbench.view.parts import results
+    from workbench.app import run_view
 
     st.divider()
     with told():
         st.header("The answer" if run.status.state == "done" else "The run", anchor=False)
-        if jobs.watched(run):
-            asking.answered(run)
+        if run_progress.watched(run):
+            run_form.answered(run)
             st.page_link(
                 "pages/runs.py",
                 label="Everything about this run; save a report or a table",
                 icon=":material/open_in_new:",
-                query_params={listing.OPENED: run.name},
+                query_params={run_list.OPENED: run.name},
             )
-            words.facts([("run", run.name)])
-            results.show(run)
+            text.facts([("run", run.name)])
+            run_view.show_results(run)

@@ -6,12 +6,12 @@ costs; looking reads a run's tables.
 
 import streamlit as st
 
-from workbench.view.parts import asking, heads, heads_shown, jobs, question, sources
-from workbench.view.parts.problems import told
+from workbench.app import cache, heads, run_form, run_progress
+from workbench.app.text import told
 
 st.title("Heads", anchor=False)
 with told(stop=True), st.spinner("Getting ready …"):
-    sources.ready()
+    cache.ready()
 kind = heads.experiment()
 st.markdown(
     "What each attention head does: which offset, relation or kind of word it looks at, beside "
@@ -19,10 +19,10 @@ st.markdown(
 )
 run = heads.opened(kind)
 heads.choose(run.name if run else "")
-question.ask(kind, run)
+run_form.ask(kind, run)
 if run is not None:
     st.divider()
     with told():
-        if jobs.watched(run):
-            asking.answered(run)
-            heads_shown.show(run)
+        if run_progress.watched(run):
+            run_form.answered(run)
+            heads.show(run)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from workbench.view.parts import chosen, model_facts, model_upload, uploads
+from workbench.app import model_facts, sidebar, uploads
 
 st.title("Models")
 uploads.draw_news("model-news")
@@ -18,13 +18,13 @@ with by_name:
         help="A folder is read where it lies, and nothing is fetched. A hub id that is not in the "
         "cache is fetched on a further click only.",
     )
-    st.button("Use this model", on_click=model_upload.use_typed)
+    st.button("Use this model", on_click=uploads.use_typed_model)
 with by_upload:
-    model_upload.draw_upload()
+    uploads.draw_model_upload()
 
 st.subheader("Uploaded")
 uploads.draw_list("models")
 with st.expander("What can be opened"):
-    model_upload.draw_openable()
+    uploads.draw_openable()
 with top:
-    model_facts.draw_chosen(chosen.model())
+    model_facts.draw_chosen(sidebar.model())

@@ -6,23 +6,23 @@ what asking costs; looking reads a run's tables.
 
 import streamlit as st
 
-from workbench.view.parts import asking, jobs, probing, probing_run, probing_shown, sources
-from workbench.view.parts.problems import told
+from workbench.app import cache, probing, probing_views, run_form, run_progress
+from workbench.app.text import told
 
 st.title("Probing", anchor=False)
 with told(stop=True), st.spinner("Getting ready …"):
-    sources.ready()
+    cache.ready()
 kind = probing.experiment()
 st.markdown(
     "A probe is a small classifier that reads a frozen layer. What it can tell, the layer knows; "
     "what it could tell anyway is told by the baselines and control tasks beside it."
 )
 run = probing.opened(kind)
-probing_run.choose(run.name if run else "")
+probing_views.choose(run.name if run else "")
 probing.ask(kind, run)
 if run is not None:
     st.divider()
     with told():
-        if jobs.watched(run):
-            asking.answered(run)
-            probing_shown.show(run)
+        if run_progress.watched(run):
+            run_form.answered(run)
+            probing.show(run)

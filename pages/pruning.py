@@ -6,12 +6,12 @@ looking reads a run's tables, and the slider opens the model.
 
 import streamlit as st
 
-from workbench.view.parts import asking, jobs, pruning, pruning_shown, question, sources
-from workbench.view.parts.problems import told
+from workbench.app import cache, pruning, run_form, run_progress
+from workbench.app.text import told
 
 st.title("Pruning", anchor=False)
 with told(stop=True), st.spinner("Getting ready …"):
-    sources.ready()
+    cache.ready()
 st.markdown(
     "Which heads matter to first order, what exactly is lost without each, how many can go and "
     "which first, and which stay open when each must pay for it."
@@ -19,10 +19,10 @@ st.markdown(
 kind = pruning.experiment()
 run = pruning.opened(kind)
 pruning.choose(kind, run.name if run else "")
-question.ask(kind, run, kind.about)
+run_form.ask(kind, run, kind.about)
 if run is not None:
     st.divider()
     with told():
-        if jobs.watched(run):
-            asking.answered(run)
-            pruning_shown.show(run)
+        if run_progress.watched(run):
+            run_form.answered(run)
+            pruning.show(run)

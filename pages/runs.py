@@ -5,14 +5,14 @@ What is opened is in the address. Reads the runs' folders; costs a look at each.
 
 import streamlit as st
 
-from workbench.view.parts import listing, opened_runs
+from workbench.app import run_list, run_view
 
 st.title("Runs", anchor=False)
-opened_runs.undo()
-runs = listing.standing()
+run_view.undo()
+runs = run_list.standing()
 if runs:
-    listing.draw(runs)
+    run_list.draw(runs)
 else:
-    listing.nothing()
-opened_runs.show(listing.opened())
-opened_runs.removed()
+    run_list.nothing()
+run_view.show_opened_runs(run_list.opened())
+run_view.removed()

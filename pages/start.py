@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from workbench.app import run_list, tour
+
 if TYPE_CHECKING:
     from workbench.doctor import Facts
 
@@ -44,12 +46,11 @@ st.markdown(
     "Every experiment there is, on a corpus and models that are built in. No network is needed; "
     "it takes a minute or two."
 )
-from workbench.view.parts import listing, tour  # noqa: E402  the greeting comes first
 
 tour.offer()
 
 st.header("The newest runs", anchor=False)
-listing.newest(NEWEST, busy=tour.is_under_way())
+run_list.newest(NEWEST, busy=tour.is_under_way())
 
 st.header("This machine", anchor=False)
 here = machine()

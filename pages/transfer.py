@@ -6,12 +6,12 @@ looking reads a run's tables, and trying a sentence opens two models.
 
 import streamlit as st
 
-from workbench.view.parts import asking, jobs, question, sources, transfer, transfer_shown
-from workbench.view.parts.problems import told
+from workbench.app import cache, run_form, run_progress, transfer
+from workbench.app.text import told
 
 st.title("Transfer", anchor=False)
 with told(stop=True), st.spinner("Getting ready …"):
-    sources.ready()
+    cache.ready()
 st.markdown(
     "Who gains from fine-tuning, and on what; one model adapted by one method; what that has "
     "changed, layer by layer; how alike the layers of any models are; and what models are worth "
@@ -20,10 +20,10 @@ st.markdown(
 kind = transfer.experiment()
 run = transfer.opened(kind)
 transfer.choose(kind, run.name if run else "")
-question.ask(kind, run, kind.about)
+run_form.ask(kind, run, kind.about)
 if run is not None:
     st.divider()
     with told():
-        if jobs.watched(run):
-            asking.answered(run)
-            transfer_shown.show(run)
+        if run_progress.watched(run):
+            run_form.answered(run)
+            transfer.show(run)

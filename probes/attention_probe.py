@@ -6,8 +6,8 @@ the best fixed offset, the same model with random weights, words without attenti
 task that only a memory for words can learn. The probes are convex: each is trained to its optimum,
 with the weight decay that is best on dev, and again on half of the sentences. Layers are chosen on
 dev; scores are of the held-out split. Costs a pass of the model and of its random twin, then what
-`probes.attachment` says: 1,000 sentences and four layers of four heads take a minute on one core
-with three control tasks.
+`probes.attention_features` says: 1,000 sentences and four layers of four heads take a minute on one
+core with three control tasks.
 """
 
 from collections import Counter
@@ -21,28 +21,20 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from probes import attachment
-from probes.attachment import Cases, Maps, Numbers, Sentence
-from probes.learning import DECAYS
-from probes.seeds import Seeds
-from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, static
-from probes.trees import Floats, Truths, share
-from workbench.bootstrap import interval, resampled
+from probes import attention_features
+from probes.attention_features import Cases, Maps, Numbers, Sentence
+from probes.batched_adam import DECAYS
+from probes.dependency_trees import Floats, Truths, share
+from probes.probe_inputs import Seeds
+from probes.representations import MODEL, NO_LAYER, RANDOM, STATIC, static
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.splits import DEV, PARTS, TEST, TRAIN, Parts, SplitSettings, parts_of
+from workbench.core.stats import interval, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
-from workbench.engine.passes import Progress as Passing
-from workbench.errors import WorkbenchError
-from workbench.experiment import (
-    HEADS,
-    Caveat,
-    Experiment,
-    Inputs,
-    Progress,
-    Result,
-    Table,
-)
-from workbench.models.fresh import fresh
-from workbench.splits import DEV, PARTS, TEST, TRAIN, Parts, SplitSettings, parts_of
+from workbench.engine.forward_pass import Progress as Passing
+from workbench.models.copies import fresh
 
 ATTENTION, BOTH, WORDS = "attention", "attention and words", "words"
 ALL = NO_LAYER  # the layer of a probe that sees every head
@@ -150,9 +142,11 @@ def run(inputs: Inputs, settings: AttentionProbe, progress: Progress) -> Result:
 def learn(inputs: Inputs, settings: AttentionProbe, progress: Progress, parts: Parts) -> Found:
     """Train on train, choose weight decay on dev, answer on dev and on the held-out split."""
     model, batch = inputs.model, encode(parts.docs)
-    maps, missing = attachment.attention(model, batch, _passing(progress, "encoding"))
+    maps, missing = attention_features.attention(model, batch, _passing(progress, "encoding"))
     twin = fresh(model, inputs.seed)
-    others, _ = attachment.attention(twin, batch, _passing(progress, "encoding, random weights"))
+    others, _ = attention_features.attention(
+        twin, batch, _passing(progress, "encoding, random weights")
+    )
     sentences = _sentences(parts, batch, missing, inputs.corpus.name)
     rows = np.concatenate([one.first + np.arange(len(one)) for one in sentences[TRAIN]])
     vectors = _scaled(static(batch, range(len(parts.train)), WIDTH, inputs.seed).states, rows)
@@ -171,10 +165,12 @@ def learn(inputs: Inputs, settings: AttentionProbe, progress: Progress, parts: P
     ]
     done = 0
     for encoder, stack, own in encoders:
-        sizes = attachment.sizes_of(own, sentences[TRAIN])
+        sizes = attention_features.sizes_of(own, sentences[TRAIN])
 
         def laid(chosen: Sequence[Sentence], own: Maps = own, sizes: Tensor = sizes) -> list[Cases]:
-            return attachment.cases(chosen, own, sizes, vectors, settings.seeds, model.device)
+            return attention_features.cases(
+                chosen, own, sizes, vectors, settings.seeds, model.device
+            )
 
         whole = {part: laid(each) for part, each in sentences.items()}
         half = laid(sentences[TRAIN][::2]) if settings.halves and encoder == MODEL else []
@@ -201,7 +197,7 @@ def _sentences(
 ) -> Mapping[str, Sequence[Sentence]]:
     found: dict[str, list[Sentence]] = {part: [] for part in PARTS}
     for place, (doc, of) in enumerate(zip(parts.docs, parts.part_of, strict=True)):
-        one = attachment.sentence_of(doc, place, int(batch.word_offsets[place]), missing)
+        one = attention_features.sentence_of(doc, place, int(batch.word_offsets[place]), missing)
         if one is not None:
             found[PARTS[of]].append(one)
     for part, there in found.items():
@@ -238,9 +234,9 @@ def _learn(
         train: Sequence[Cases], variants: Tensor, decays: Sequence[float] = DECAYS
     ) -> list[Probed]:
         weights, score = _initial(key.probe, len(variants), heads, width, device)
-        end = attachment.learnt(weights, score, variants, train, whole[DEV], decays=decays)
+        end = attention_features.learnt(weights, score, variants, train, whole[DEV], decays=decays)
         answers = {
-            part: attachment.attached(end.weights, score, variants, whole[part])
+            part: attention_features.attached(end.weights, score, variants, whole[part])
             for part in (DEV, TEST)
         }
         return [
@@ -266,12 +262,12 @@ def _learn(
 
 def _initial(
     probe: str, number: int, heads: slice, width: int, device: torch.device
-) -> tuple[list[Tensor], attachment.Score]:
+) -> tuple[list[Tensor], attention_features.Score]:
     if probe == ATTENTION:
-        return attachment.by_attention(number, heads, device)
+        return attention_features.by_attention(number, heads, device)
     if probe == BOTH:
-        return attachment.by_attention_and_words(number, heads, width, device)
-    return attachment.by_words_alone(number, width, device)
+        return attention_features.by_attention_and_words(number, heads, width, device)
+    return attention_features.by_words_alone(number, width, device)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -282,7 +278,7 @@ def _right(found: Found, part: str, key: Key, probed: Probed, seed: int) -> Floa
     sentences = found.sentences[part]
     counts = np.zeros((len(sentences), 2))
     for place, one in enumerate(sentences):
-        gold = attachment.control_heads(one, seed) if key.control else one.heads
+        gold = attention_features.control_heads(one, seed) if key.control else one.heads
         right = (probed.answers[part][place][: len(one)] == gold) & one.asked
         counts[place] = right.sum(), one.asked.sum()
     return counts
@@ -315,8 +311,8 @@ class _Scored:
         counts = np.stack([_counts(found, TEST, key) for key in found.keys])
         dev = np.stack([_counts(found, DEV, key) for key in found.keys])
         lower, upper = interval(resampled(counts, share, seed))
-        offset = attachment.best_offset(found.sentences[TRAIN])
-        right, asked = attachment.offset_counts(found.sentences[TEST], offset)
+        offset = attention_features.best_offset(found.sentences[TRAIN])
+        right, asked = attention_features.offset_counts(found.sentences[TEST], offset)
         baseline = right / max(asked, 1)
         return cls(
             {key: row for row, key in enumerate(found.keys)},
@@ -327,7 +323,7 @@ class _Scored:
             int(counts[0, 0, :, 1].sum()),
             offset,
             baseline,
-            max(baseline, attachment.even_guess(found.sentences[TEST])),
+            max(baseline, attention_features.even_guess(found.sentences[TEST])),
             {
                 key: float(share(_right(found, TEST, key, probed, 0).sum(0)))
                 for key, probed in found.halves.items()
@@ -427,9 +423,9 @@ def _relation_rows(found: Found) -> Iterator[tuple[object, ...]]:
     """Relations of the held-out split, the most frequent first."""
     train, test = found.sentences[TRAIN], found.sentences[TEST]
     numbers = Counter(one.relations[place] for one in test for place in np.flatnonzero(one.asked))
-    offsets = {relation: attachment.best_offset(train, relation) for relation in numbers}
+    offsets = {relation: attention_features.best_offset(train, relation) for relation in numbers}
     fixed = {
-        relation: attachment.offset_counts(test, offset, relation)[0]
+        relation: attention_features.offset_counts(test, offset, relation)[0]
         for relation, offset in offsets.items()
     }
     for key in found.keys:
@@ -513,6 +509,6 @@ EXPERIMENT = Experiment(
     needs=(HEADS,),
     layers=("dependencies",),
     split="held-out",
-    figures="workbench.view.attachment:FIGURES",
+    figures="workbench.figures.syntax_probes:FIGURES",
     version=2,
 )

@@ -1,7 +1,7 @@
 """Description length (Voita & Titov 2020): in how few bits labels can be sent, given a layer.
 
 What a probe scores says whether labels can be found; the length of the code says also how hard it
-is, by data (`probes.online`) or by the size of the probe (`probes.variational`). Beside each layer
+is, by data (`probes.codes`) or by the size of the probe (`probes.codes`). Beside each layer
 stand labels drawn by word type, the random twin's top layer, bare embeddings and static vectors.
 What a task, code and seed came to is written down, so a run that was stopped goes on from there.
 Costs one pass of the model and of its twin; then, for 1,500 targets of 13 probes at width 128, some
@@ -22,20 +22,19 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from probes import online, variational
-from probes.bank import Bank, banked
-from probes.inputs import kept_in, opened, tasks_in
-from probes.plan import planned
-from probes.ready import Ready, ready_tasks
-from probes.seeds import Seeds
-from probes.sources import BARE, MODEL, RANDOM, STATIC
-from probes.stack import Data, Probe, Schedule, Told, outputs
-from workbench.bootstrap import interval, resampled
+from probes import codes as variational
+from probes.codes import PORTIONS, ends_of, frequency_bits, order_of, prequential_code, uniform_bits
+from probes.edge_trials import Ready, ready_tasks
+from probes.probe_grid import planned
+from probes.probe_inputs import Seeds, kept_in, opened, tasks_in
+from probes.probe_training import Data, Probe, Schedule, Told, outputs
+from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, banked
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
+from workbench.core.splits import TRAIN, SplitSettings
+from workbench.core.stats import interval, resampled
 from workbench.corpora.corpus import Corpus
-from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.files import DAMAGED, parsed_json, require_regular, written_whole
-from workbench.splits import TRAIN, SplitSettings
 
 Floats = NDArray[np.float64]
 Code = Literal["online", "variational"]
@@ -66,7 +65,7 @@ class DescriptionLength(SplitSettings):
         1500, ge=1, description="Targets of a task to send at most, drawn by the run's seed."
     )
     portions: tuple[float, ...] = Field(
-        online.PORTIONS,
+        PORTIONS,
         min_length=1,
         description="Where blocks of the online code end, in per cent of the targets. All are sent "
         "in any case; empty blocks are merged.",
@@ -200,7 +199,7 @@ def _varied(ready: Mapping[str, Ready]) -> tuple[dict[str, Ready], list[Caveat]]
     """The tasks that have something to send, ready to be."""
     kept, caveats = {}, []
     for name, task in ready.items():
-        if online.uniform_bits(task.train):
+        if uniform_bits(task.train):
             kept[name] = task
             continue
         label = task.examples.names[0] if task.examples.names else "no label"
@@ -261,17 +260,17 @@ def _one(
     """Send the train targets of a task to every probe of a bank."""
     plan = planned(bank.sources, ("layer",), settings.controls)
     probes = tuple(probe for probe in plan if len(probe.sources) == 1)
-    order = online.order_of(len(task.train), seed)
+    order = order_of(len(task.train), seed)
     train = task.train.take(order)
     test = task.test.take(_some(len(task.test), ASKED, seed))
     divergence = torch.zeros(len(probes))
     ends: tuple[int, ...] = (len(train),)
     converged = None
     if code == "online":
-        ends = online.ends_of(len(train), settings.portions)
+        ends = ends_of(len(train), settings.portions)
         dev = task.dev.take(_some(len(task.dev), LOOKED_AT, seed))
         schedule = Schedule(rate=settings.rate, epochs=settings.epochs)
-        nats, last = online.coded(
+        nats, last = prequential_code(
             settings.probe, settings.hidden, bank, probes, train, dev, ends, schedule, seed, told
         )
         answers = outputs(last.shape, last.own, last.reads, bank, test.spans) if last else None
@@ -280,8 +279,8 @@ def _one(
         hidden = settings.hidden if settings.probe == "mlp" else None
         found = variational.learnt(hidden, bank, probes, train, settings.steps, seed, told)
         divergence = variational.divergence(found.layers)
-        nats = variational.coded(found, bank, train, seed)
-        answers = variational.outputs(found, bank, test)
+        nats = variational.variational_code(found, bank, train, seed)
+        answers = variational.variational_outputs(found, bank, test)
     accuracy = np.full(len(probes), np.nan) if answers is None else _right(answers, probes, test)
     return Sent(
         task.examples.task.name,
@@ -300,7 +299,7 @@ def _one(
 
 def _some(number: int, most: int, seed: int) -> Tensor:
     """Places of so many at most.  # [some]"""
-    return online.order_of(number, seed)[:most].sort().values
+    return order_of(number, seed)[:most].sort().values
 
 
 def _right(answers: Iterator[tuple[Tensor, Tensor]], probes: Sequence[Probe], test: Data) -> Floats:
@@ -385,7 +384,7 @@ def _tables(
     unit = NATS if settings.unit == "bits" else 1.0
     for found in sent:
         task = ready[found.task]
-        uniform = online.uniform_bits(task.train)
+        uniform = uniform_bits(task.train)
         bits = found.bits(uniform, unit)
         number = bits.shape[1]
         sentence = _sentences(task)[found.order]
@@ -452,7 +451,7 @@ def _summary(
         }
         twin = [mean[key] for key in true if (key.encoder, key.stack) == (RANDOM, stack)]
         train = ready[task].train
-        frequency = len(train) * online.uniform_bits(train) / online.frequency_bits(train)
+        frequency = len(train) * uniform_bits(train) / frequency_bits(train)
         control = mean.get(best._replace(control=True), math.nan)
         drawn = resampled(np.stack(counts[best])[None], compression, seed)
         lower, upper = interval(drawn[0])
@@ -484,5 +483,5 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     fits=fits,
     version=2,
-    figures="workbench.view.description:FIGURES",
+    figures="workbench.figures.probing:FIGURES",
 )

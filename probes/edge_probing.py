@@ -13,16 +13,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from probes import results
-from probes.asked import EdgeProbing
-from probes.bank import banked
-from probes.inputs import kept_in, opened, tasks_in
-from probes.ready import ready_tasks
-from probes.sources import MODEL
-from probes.told import rows_of, sentence_hash, tables_of
-from probes.trials import estimated_time, trials_of
+from probes import edge_tables
+from probes.edge_tables import rows_of, sentence_hash, tables_of
+from probes.edge_trials import EdgeProbing, estimated_time, ready_tasks, trials_of
+from probes.probe_inputs import kept_in, opened, tasks_in
+from probes.representations import MODEL, banked
+from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.corpora.corpus import Corpus
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 
 SHOWN = 4  # probes that a caveat names
 ONE_PROBE = ["task", "probe", "encoder", "stack", "layer", "control"]
@@ -31,14 +28,14 @@ TABLES = {
     "scores": Table(
         "What each probe scored; `layer` is the last one it reads. A control task's labels are "
         "drawn by word type.",
-        (*results.KEYS, "seed", "split", "metric"),
+        (*edge_tables.KEYS, "seed", "split", "metric"),
     ),
     "means": Table(
         "Means over seeds with 95 % intervals (sentences and seeds drawn again), and the gain over "
         "the layer below with its p-value. converged: dev stopped every seed (a linear probe is at "
         "its optimum); learnt: the score is at least that of the majority baseline and of the "
         "probe's own control task.",
-        (*results.KEYS, "metric"),
+        (*edge_tables.KEYS, "metric"),
     ),
     "summary": Table(
         "Where each task is found: centre of gravity of the mix, expected layer of the cumulative "
@@ -166,5 +163,5 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     fits=fits,
     version=3,
-    figures="workbench.view.probing:FIGURES",
+    figures="workbench.figures.probing:FIGURES",
 )

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.bank import Bank
-from probes.kinds import Shape, averaged, wide
-from probes.learning import minimised
-from probes.stack import Data, Probe, Trained, counted, f1, nats_of, reads_of
+from probes.batched_adam import minimised
+from probes.probe_models import Shape, averaged, wide
+from probes.probe_training import Data, Probe, Trained, counted, f1, nats_of, reads_of
+from probes.representations import Bank
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of scikit-learn: 1 / (targets · ridge)
 STEPS = 200

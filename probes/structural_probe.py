@@ -4,8 +4,8 @@ A linear map is learnt under which squared distances of words are distances in t
 lengths depths. Next to every layer stand words in a chain, the embeddings (layer 0), the same model
 with random weights, and static vectors. Layers are chosen on dev; scores are of the held-out split.
 The first seed's probes are also trained on half of the sentences. Costs a pass of the model and of
-its random twin, then what `probes.structure` says: 1,000 sentences through four layers of 128 take
-half a minute on one core with three seeds.
+its random twin, then what `probes.structural_training` says: 1,000 sentences through four layers
+of 128 take half a minute on one core with three seeds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,18 +19,26 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from probes import trees as gold
-from probes.inputs import kept_in
-from probes.learning import EPOCHS
-from probes.seeds import Seeds
-from probes.sources import MODEL, NO_LAYER, RANDOM, STATIC, Source, encoded, randomised, static
-from probes.structure import Probe, States, Task, predicted, trained
-from probes.trees import Floats, Tree
-from workbench.bootstrap import interval, p_value, resampled
+from probes import dependency_trees as gold
+from probes.batched_adam import EPOCHS
+from probes.dependency_trees import Floats, Tree
+from probes.probe_inputs import Seeds, kept_in
+from probes.representations import (
+    MODEL,
+    NO_LAYER,
+    RANDOM,
+    STATIC,
+    Source,
+    encoded,
+    randomised,
+    static,
+)
+from probes.structural_training import Probe, States, Task, predicted, trained
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.splits import PARTS, TRAIN, Parts, SplitSettings, parts_of
+from workbench.core.stats import interval, p_value, resampled
 from workbench.corpora.encode import encode
-from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.splits import PARTS, TRAIN, Parts, SplitSettings, parts_of
 
 CHAIN = "chain"
 PROBE = "structural"
@@ -478,6 +486,6 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     layers=("dependencies",),
     split="held-out",
-    figures="workbench.view.structural:FIGURES",
+    figures="workbench.figures.syntax_probes:FIGURES",
     version=2,
 )

@@ -1,13 +1,6 @@
 """What every test stands on: few threads, no network by accident, public data where it is."""
 
 import os
-
-# Before anything imports torch or a tokenizer: two cores must serve every process.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no terminal
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +10,14 @@ from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
 from tests import warm
-from workbench.runs import launch
+from workbench.runs import process
+
+# Before anything imports torch or a tokenizer: two cores must serve every process.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no terminal
+
 
 HOSTILE = "evil.example"  # a name that leads to this machine, as a hostile name server can say
 CHROMIUM = [
@@ -69,5 +69,5 @@ def browser() -> Iterator[Browser]:
 def warm_workers() -> Iterator[None]:
     """Fork the processes of runs from one that has imported what they need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "_spawn", warm.spawn)
+        patch.setattr(process, "spawn", warm.spawn)
         yield

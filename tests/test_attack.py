@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.attack import fuzz, kills
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.commands.conftest import Answer, Command
+from tests.cli.conftest import Answer, Command
 from workbench import __version__
-from workbench.cli import main
-from workbench.errors import WorkbenchError
+from workbench.cli.main import main
+from workbench.core.errors import WorkbenchError
 
 CONLLU = """\
 # newdoc id = d1
@@ -63,7 +63,7 @@ def test_without_a_command_there_is_help(workbench: Command) -> None:
 def test_help_imports_nothing_heavy() -> None:
     program = """
 import sys
-from workbench.cli import main
+from workbench.cli.main import main
 sys.argv = ["workbench", "corpora", "--help"]
 try:
     main()
@@ -230,7 +230,7 @@ def test_a_bug_of_ours_keeps_its_traceback(
 
 
 def test_a_reader_that_leaves_early_is_no_error(trees: Path) -> None:
-    command = ["-m", "workbench.cli", "corpora", "show", "primer", "--limit", "2000"]
+    command = ["-m", "workbench.cli.main", "corpora", "show", "primer", "--limit", "2000"]
     shown = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -248,13 +248,13 @@ def test_app_that_is_not_installed_whole_is_a_users_error(
     def absent() -> Path:
         raise WorkbenchError("the app's files are not there.", remedy="Install it anew.")
 
-    monkeypatch.setattr("workbench.places.app_file", absent)
+    monkeypatch.setattr("workbench.core.places.app_file", absent)
     assert workbench("app").err == "error: the app's files are not there.\n  Install it anew.\n"
 
 
 def program(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """The command in a process of its own, with real output streams."""
-    command = [sys.executable, "-m", "workbench.cli", *arguments]
+    command = [sys.executable, "-m", "workbench.cli.main", *arguments]
     return subprocess.run(command, stderr=subprocess.PIPE, **options)
 
 

@@ -51,7 +51,7 @@ def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
 
     def workbench(*arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "workbench.cli", *arguments],
+            [sys.executable, "-m", "workbench.cli.main", *arguments],
             cwd=tmp_path,
             env={
                 **os.environ,

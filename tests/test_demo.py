@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cli import main
-from workbench.demo import STOPS
-from workbench.experiment import EXPERIMENTS
+from workbench.cli.demo import STOPS
+from workbench.cli.main import main
+from workbench.core.experiment import EXPERIMENTS
 
 
 def demo(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

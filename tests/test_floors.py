@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOORS = [ROOT / "streamlit_app.py", ROOT / "workbench" / "cli.py", *(ROOT / "pages").glob("*.py")]
+DOORS = [
+    ROOT / "streamlit_app.py",
+    *(ROOT / "workbench" / "cli").glob("*.py"),
+    *(ROOT / "workbench" / "app").glob("*.py"),
+    *(ROOT / "pages").glob("*.py"),
+]
 MATHS = {"torch", "numpy", "scipy", "sklearn", "transformers", "captum"}
 
 

@@ -11,16 +11,16 @@ import pytest
 from safetensors import safe_open
 
 import workbench as wb
-from workbench import quartet
-from workbench.cli import main
+from workbench.cli import mini as quartet
+from workbench.cli.main import main
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.corpora.identity import content_hash
-from workbench.corpora.pairs import minimal_pairs
-from workbench.errors import WorkbenchError
-from workbench.heads.following import followed
+from workbench.corpora.content_hash import content_hash
+from workbench.corpora.tables import minimal_pairs
+from workbench.heads.tables import followed
+from workbench.models.lm_scoring import PSEUDO, score
 from workbench.models.references import MINI, folder_of, located
-from workbench.models.scoring import PSEUDO, score
-from workbench.runs.asking import checked_settings
+from workbench.runs.request import checked_settings
 from workbench.training import mini
 from workbench.training.experiment import EXPERIMENT
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from workbench.cli import app, main
+from workbench.cli.main import app, main
 from workbench.corpora import read
 from workbench.models.tiny import tiny_bert
 

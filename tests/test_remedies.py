@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.corpora.conllu_sentence import LineError
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.corpora.conllu import LineError
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = [

@@ -6,11 +6,13 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from workbench import terminal
+from workbench.cli import output
 
 
 def test_text_is_left_and_numbers_are_right(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.table("Title", ("word", "count", "share"), [("a", 1, "100%"), ("bcdefg", 1234, "9%")])
+    output.print_table(
+        "Title", ("word", "count", "share"), [("a", 1, "100%"), ("bcdefg", 1234, "9%")]
+    )
     assert capsys.readouterr().out.splitlines() == [
         "Title",
         "word    count  share",
@@ -21,21 +23,21 @@ def test_text_is_left_and_numbers_are_right(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_brackets_are_text(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.table("Layer [red]", ("", ""), [("[bold]x[/bold]", "[/]")])
+    output.print_table("Layer [red]", ("", ""), [("[bold]x[/bold]", "[/]")])
     assert capsys.readouterr().out.splitlines() == ["Layer [red]", "[bold]x[/bold]  [/]", ""]
 
 
 def test_long_counts_are_cut_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal._counts("Words", {f"w{n:02}": 30 - n for n in range(30)})
+    output._counts("Words", {f"w{n:02}": 30 - n for n in range(30)})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Words (the first 12 of 30)"
     assert [line.split() for line in lines[2:-1]] == [[f"w{n:02}", str(30 - n)] for n in range(12)]
 
 
 def test_progress_and_notes_leave_standard_output_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    with terminal.progress("Docs") as done:
-        assert list(terminal.counted("abc", done)) == ["a", "b", "c"]
-    terminal.note("no pipeline [yet].")
+    with output.progress("Docs") as done:
+        assert list(output.counted("abc", done)) == ["a", "b", "c"]
+    output.note("no pipeline [yet].")
     assert tuple(capsys.readouterr()) == ("", "note: no pipeline [yet].\n")
 
 
@@ -52,16 +54,16 @@ def test_a_table_is_as_rich_draws_it(
 ) -> None:
     draw = Random(seed)
     console = Console(highlight=False, soft_wrap=True, width=draw.choice([60, 80, 120, 200]))
-    monkeypatch.setattr(terminal, "out", console)
+    monkeypatch.setattr(output, "out", console)
     columns = ("run", "status", "models", "corpora", "asked (UTC)", "took")[: draw.randint(1, 6)]
     count = draw.choice([0, 1, 4, 12])
     rows = [[draw.choice(WORDS) for _ in columns] for _ in range(count)]
-    drawn = terminal._columns(columns, rows)
+    drawn = output._columns(columns, rows)
     drawn.title, drawn.title_justify = "Runs", "left"
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
     with console.capture() as capture:
         console.print(drawn)
     expected = [line.rstrip() for line in capture.get().splitlines()]
-    terminal.table("Runs", columns, rows)
+    output.print_table("Runs", columns, rows)
     assert capsys.readouterr().out.split("\n")[:-2] == expected

@@ -1,6 +1,6 @@
 """Processes forked from one that has imported torch and spaCy already.
 
-Importing them takes as long as most small runs do. Everything else of a run is as in `launch`: a
+Importing them takes as long as most small runs do. Everything else of a run is as in `process`: a
 session and a log of its own, the inherited lock, the worker's own `main`. What starts, dies or is
 killed is tested with processes started as users have them, in `tests/runs`.
 """
@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import pytest
 
-from workbench.runs import apart, launch
+from workbench.runs import isolated, process
 
 IMPORTED = [
     "workbench.runs.execute", "workbench.models.loading", "workbench.corpora.primer",
@@ -31,9 +31,9 @@ IMPORTED = [
 
 
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
-    """What `launch._spawn` does, by a fork."""
+    """What `process.spawn` does, by a fork."""
     context = _server()
-    around = launch.worker_environment(threads)
+    around = process.worker_environment(threads)
     arguments: Any = (folder, DupFd(lock), share, around, _address())
     with patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]):  # the server keeps it
         context.Process(target=_worker, args=arguments).start()
@@ -86,7 +86,7 @@ def answer(patch: pytest.MonkeyPatch) -> None:
         printed = python("-c", program, command[-1], input, **env)
         return subprocess.CompletedProcess(command, 0, printed, "")
 
-    patch.setattr(apart, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
+    patch.setattr(isolated, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
 
 
 def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str]) -> None:
@@ -110,15 +110,15 @@ def _worker(folder: Path, lock: Any, share: bool, around: Mapping[str, str], add
 
     _join(address)
 
-    launch._spawn = spawn  # for the runs that this one asks for
+    process.spawn = spawn  # for the runs that this one asks for
     os.setsid()
     os.environ.clear()
     os.environ.update(around)
-    with launch.opened_log(folder, os.O_TRUNC) as log, Path(os.devnull).open() as nothing:
+    with process.opened_log(folder, os.O_TRUNC) as log, Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-    sys.argv = launch.worker_command(folder, lock.detach(), share)[3:]  # from the module's name on
+    sys.argv = process.worker_command(folder, lock.detach(), share)[3:]  # from the module's name on
     code = 1
     try:
         code = worker.main()

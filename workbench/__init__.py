@@ -10,7 +10,7 @@ Names are looked up when first used, so `import workbench` costs milliseconds.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.corpora import read, write

@@ -1,5 +1,5 @@
 """`python -m workbench`: the `workbench` command, as torchrun starts it."""
 
-from workbench.cli import main
+from workbench.cli.main import main
 
 main()

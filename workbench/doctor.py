@@ -14,7 +14,8 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from workbench import __version__, places
+from workbench import __version__
+from workbench.core import places
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 EXTRAS = {  # those a user may want, and what for

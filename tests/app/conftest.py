@@ -15,8 +15,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.runs.conftest import forget_experiments, installed
-from workbench.runs.asking import ask
 from workbench.runs.launch import cancel, start
+from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 
 START = 60  # seconds the app may take to answer on a busy machine
@@ -65,7 +65,7 @@ def served(folder: Path, *options: str, **environment: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "workbench.cli", "app", "--headless", "--port", str(port)]
+    command = [sys.executable, "-m", "workbench.cli.main", "app", "--headless", "--port", str(port)]
     command += options
     env = {**os.environ, **_environment(folder), **environment}
     with (folder / "log").open("w") as log:

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests import warm
-from workbench import places
+from workbench.core import places
 
 SECONDS = 120  # a model is opened in a process of its own
 NAMES = (
@@ -27,7 +27,7 @@ NAMES = (
 )
 APP = """
 import streamlit as st
-from workbench.view.parts import chosen
+from workbench.app import chosen
 
 pages = [st.Page(f"pages/{name}.py", default=name == "PAGE") for name in NAMES]
 page = st.navigation(pages, position="top")

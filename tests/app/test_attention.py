@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import workbench as wb
-from workbench.maps.look import look
+from workbench.attention_maps.capture import look
 from workbench.runs.run import Run
 
 pytestmark = pytest.mark.browser

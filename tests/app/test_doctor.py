@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from workbench import places
-from workbench.view import theme
-from workbench.view.serving import LOCAL
+from workbench.cli.serve import LOCAL
+from workbench.core import places
+from workbench.figures import theme
 
 CONFIG = tomllib.loads((places.app_file().parent / ".streamlit" / "config.toml").read_text())
 

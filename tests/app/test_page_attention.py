@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.pages import home, opened, said  # noqa: F401
-from workbench.maps.grids import TOGETHER
-from workbench.maps.look import KEPT, passes
+from tests.app.pages import opened, said
+from workbench.attention_maps.capture import KEPT, passes
+from workbench.attention_maps.grids import TOGETHER
 
 pytestmark = pytest.mark.usefixtures("home")
 

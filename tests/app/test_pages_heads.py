@@ -8,15 +8,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.app.pages import home  # noqa: F401
+from tests.figures.test_heads import ALL, EVIL, SELF, told
 from tests.report.making import corpus, made, model
-from tests.view.test_heads import ALL, EVIL, SELF, told
-from workbench.experiment import EXPERIMENTS, Caveat
-from workbench.places import app_file
+from workbench.app.heads import VIEWS
+from workbench.app.heads_views import Looked
+from workbench.app.one_head import address
+from workbench.core.experiment import EXPERIMENTS, Caveat
+from workbench.core.places import app_file
 from workbench.runs.run import Run
-from workbench.view.parts.heads_attention import address
-from workbench.view.parts.heads_run import Looked
-from workbench.view.parts.heads_shown import VIEWS
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.app.pages import home, opened, said, well  # noqa: F401
-from workbench import places
-from workbench.uploads.store import uploads
+from tests.app.pages import opened, said, well
+from workbench.core import places
+from workbench.uploads import uploads
 
 pytestmark = pytest.mark.usefixtures("home")
 MINI = Path(__file__).parents[2] / "workbench" / "models" / "mini"

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.app.pages import home  # noqa: F401
+from tests.figures.test_probing import EVIL, probed
 from tests.report.making import corpus, made, model
-from tests.view.test_probing import EVIL, probed
-from workbench.experiment import EXPERIMENTS
-from workbench.places import app_file
+from workbench.app.probing import VIEWS
+from workbench.core.experiment import EXPERIMENTS
+from workbench.core.places import app_file
 from workbench.runs import results
 from workbench.runs.run import Run
-from workbench.view.parts.probing_shown import VIEWS
 
 pytestmark = pytest.mark.usefixtures("home")
 

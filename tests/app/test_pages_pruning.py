@@ -10,16 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
-from tests.app.pages import home  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
-from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.app.pruning import PACKED, QUESTIONS, VIEWS
+from workbench.core.experiment import EXPERIMENTS, Inputs
+from workbench.core.places import app_file
 from workbench.models.references import TRAINED
-from workbench.places import app_file
 from workbench.runs.run import Run
-from workbench.view.parts.pruning import QUESTIONS
-from workbench.view.parts.pruning_kept import PACKED
-from workbench.view.parts.pruning_shown import VIEWS
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK: dict[str, dict[str, Any]] = {

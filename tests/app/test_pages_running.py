@@ -10,12 +10,11 @@ from streamlit.testing.v1 import AppTest
 
 from tests import warm
 from tests.app import pages
-from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed
-from workbench.experiment import EXPERIMENTS
-from workbench.places import app_file
-from workbench.runs.asking import ask
+from workbench.core.experiment import EXPERIMENTS
+from workbench.core.places import app_file
 from workbench.runs.launch import start
+from workbench.runs.request import ask
 from workbench.runs.run import Run
 
 

@@ -11,16 +11,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
-from tests.app.pages import home  # noqa: F401
+from tests.figures.test_transfer import told
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
-from tests.view.test_transfer import told
-from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.app.transfer import QUESTIONS, VIEWS
+from workbench.core.experiment import EXPERIMENTS, Inputs
+from workbench.core.places import app_file
 from workbench.models.references import TRAINED
-from workbench.places import app_file
 from workbench.runs.run import Run
-from workbench.view.parts.transfer import QUESTIONS
-from workbench.view.parts.transfer_shown import VIEWS
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK = {

@@ -17,10 +17,10 @@ from starlette.requests import ClientDisconnect
 import workbench as wb
 from tests.app.conftest import served
 from tests.app.drive import typed
-from workbench.errors import WorkbenchError
-from workbench.places import ALLOWED, require_allowed
-from workbench.view import serving
-from workbench.view.serving import KnownHosts
+from workbench.cli import serve
+from workbench.cli.serve import KnownHosts
+from workbench.core.errors import WorkbenchError
+from workbench.core.places import ALLOWED, require_allowed
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 
@@ -128,11 +128,11 @@ def test_models_and_corpora_outside_them_are_refused(
 def test_paths_are_limited_whenever_others_can_reach_it(
     options: dict[str, Any], limited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving.st.App, "run", lambda self, config: None)
+    monkeypatch.setattr(serve.st.App, "run", lambda self, config: None)
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setenv(ALLOWED, "")  # so that what is set here is taken back
     monkeypatch.delenv(ALLOWED)
-    serving.serve(8501, True, allowed=[tmp_path], **options)
+    serve.serve(8501, True, allowed=[tmp_path], **options)
     assert os.environ.get(ALLOWED) == (str(tmp_path.resolve()) if limited else None)
 
 

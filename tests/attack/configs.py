@@ -97,8 +97,8 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 def _opened(ref: str) -> None:
     """Open it as a run does, and put a sentence through it."""
     from workbench.corpora import encode
-    from workbench.models.catalogue import facts
     from workbench.models.loading import load
+    from workbench.models.references import facts
 
     model = load(ref, "cpu", "fp32")
     json.dumps(facts(model))

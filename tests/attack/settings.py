@@ -22,7 +22,7 @@ _places: dict[str, Path] = {}
 
 def prepare(folder: Path) -> None:
     """What is known of the mini models, found out once."""
-    from workbench.runs.known import known
+    from workbench.runs.model_facts import known
 
     for name in ("mini:bert", "mini:gpt"):
         known(name)
@@ -31,7 +31,7 @@ def prepare(folder: Path) -> None:
 
 def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
     """A question with odd settings, a sweep, or a whole command line."""
-    from workbench.experiment import EXPERIMENTS
+    from workbench.core.experiment import EXPERIMENTS
 
     name = draw.choice(list(EXPERIMENTS))
     match draw.choice(["text", "text", "values", "values", "sweep", "command"]):
@@ -49,7 +49,7 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 
 
 def _keys(draw: random.Random, name: str) -> list[str]:
-    from workbench.experiment import EXPERIMENTS
+    from workbench.core.experiment import EXPERIMENTS
 
     known = list(EXPERIMENTS[name].settings.model_fields)
     chosen = draw.sample(known, min(len(known), draw.randint(1, 3)))
@@ -77,7 +77,7 @@ def _value(draw: random.Random) -> Any:
 
 
 def _inputs(name: str) -> tuple[list[str], list[str]]:
-    from workbench.experiment import EXPERIMENTS
+    from workbench.core.experiment import EXPERIMENTS
 
     kind = EXPERIMENTS[name]
     return ["mini:bert", "mini:gpt"][: kind.models[0]], [CORPUS] * kind.corpora[0]
@@ -86,7 +86,7 @@ def _inputs(name: str) -> tuple[list[str], list[str]]:
 def _asked(name: str, given: dict[str, Any], folder: Path) -> None:
     """Make the question, write it down and read it again: it must be the same."""
     from workbench.runs import spec
-    from workbench.runs.asking import ask
+    from workbench.runs.request import ask
 
     models, corpora = _inputs(name)
     question = ask(name, models, corpora, given)
@@ -99,8 +99,8 @@ def _asked(name: str, given: dict[str, Any], folder: Path) -> None:
 
 
 def _swept(name: str, pairs: list[str]) -> None:
-    from workbench.runs.asking import named
-    from workbench.runs.sweep import MOST, ask_all, values
+    from workbench.runs.request import named
+    from workbench.runs.subruns import MOST, ask_all, values
 
     swept = {key: values(text) for key, text in named(pairs, "sweep").items()}
     number = 1
@@ -147,7 +147,7 @@ class _NoStartError(Exception):
 
 def _commanded(arguments: list[str]) -> None:
     """The command ends with a code of ours, and prints no traceback."""
-    from workbench import cli
+    from workbench.cli import main
 
     said = io.StringIO()
     code: object = 0
@@ -160,7 +160,7 @@ def _commanded(arguments: list[str]) -> None:
         contextlib.chdir(_places["folder"]),
     ):
         try:
-            cli.main()
+            main.main()
         except _NoStartError:
             return
         except SystemExit as end:
@@ -168,6 +168,6 @@ def _commanded(arguments: list[str]) -> None:
     assert code in (0, None, 1, 2, 130), f"exit code {code!r}"
     assert "Traceback" not in said.getvalue(), json.dumps(arguments)
     if code == 2:
-        from workbench.errors import WorkbenchError
+        from workbench.core.errors import WorkbenchError
 
         raise WorkbenchError(said.getvalue()[-200:] or "refused", remedy="See above.")

@@ -18,10 +18,10 @@ _runs: list[Path] = []
 
 def prepare(folder: Path) -> None:
     """Runs computed in this process: two counts to compare, one with arrays."""
-    from workbench import places
-    from workbench.runs.asking import ask
+    from workbench.core import places
     from workbench.runs.execute import handed_over
     from workbench.runs.launch import start
+    from workbench.runs.request import ask
 
     kept = folder / "kept"
     for experiment, models, settings in (
@@ -69,7 +69,7 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 
 def _looked(runs: Path, damaged: Path, looks: list[str]) -> None:
     """Several looks at it; the first refusal is raised when all have been tried."""
-    from workbench.errors import WorkbenchError
+    from workbench.core.errors import WorkbenchError
     from workbench.runs.run import Run, all_runs
 
     refused: WorkbenchError | None = None
@@ -104,7 +104,7 @@ def _arrays(run: Any) -> None:
 
 
 def _verified(run: Any) -> None:
-    from workbench.runs.integrity import damage, is_whole
+    from workbench.runs.results import damage, is_whole
 
     assert all(isinstance(line, str) for line in damage(run.path))
     is_whole(run.path)
@@ -130,7 +130,7 @@ def _shown(run: Any) -> None:
     import io
     from types import SimpleNamespace
 
-    from workbench.commands import runs
+    from workbench.cli import runs
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         runs.show(run.name)

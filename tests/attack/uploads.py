@@ -37,7 +37,7 @@ class File(io.BytesIO):
 def prepare(folder: Path) -> None:
     """Sound corpus files."""
     from tests.corpora.test_byte_soup import sample
-    from workbench.corpora.references import FORMATS
+    from workbench.corpora.formats import FORMATS
 
     _samples.update({suffix: sample(suffix) for suffix in FORMATS})
     _home.append(folder)
@@ -96,15 +96,15 @@ def _zip(draw: random.Random) -> bytes:
 
 
 def _model(file: File) -> None:
-    from workbench.view.parts.uploads import receive_model
+    from workbench.app.uploads import receive_model
 
-    with patch("workbench.runs.apart.look"):
+    with patch("workbench.runs.isolated.look"):
         receive_model(file)  # type: ignore[arg-type]
 
 
 def _corpus(files: list[File], text: tuple[str, ...], labels: tuple[str, ...]) -> None:
-    from workbench.errors import WorkbenchError
-    from workbench.view.parts.uploads import FaultyError, receive_corpus
+    from workbench.app.uploads import FaultyError, receive_corpus
+    from workbench.core.errors import WorkbenchError
 
     try:
         receive_corpus(files, text, labels)  # type: ignore[arg-type]

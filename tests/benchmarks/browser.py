@@ -36,12 +36,11 @@ import numpy as np
 from playwright.sync_api import Browser, CDPSession, Error, Page, Playwright, Route, sync_playwright
 
 import workbench as wb
+from tests.attention_maps.test_grids import made
 from tests.conftest import CHROMIUM
-from tests.maps.test_grids import made
-from workbench.maps.grids import Options
-from workbench.view.browser.assets import standalone
-from workbench.view.browser.drawing import cell_of, overview_of
-from workbench.view.browser.scene import scene_of, side_of
+from workbench.attention_browser.frames import cell_of, overview_of, standalone
+from workbench.attention_browser.scene import scene_of, side_of
+from workbench.attention_maps.grids import Options
 
 LENGTHS = (32, 128, 512)
 ROUNDS = 3

@@ -25,10 +25,9 @@ import torch
 from transformers import BertConfig, BertModel, logging
 
 from workbench.engine import batch as batches
-from workbench.engine.batch import Batch
-from workbench.engine.passes import PIECES, Limit, _batches
-from workbench.engine.pieces import Pieces
-from workbench.engine.statistics import together
+from workbench.engine.batch import Batch, Pieces
+from workbench.engine.forward_pass import PIECES, Limit, _batches
+from workbench.engine.map_statistics import together
 from workbench.engine.taps import Gate, Reduce
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import _tokenizer

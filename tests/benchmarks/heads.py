@@ -39,7 +39,7 @@ from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
-from workbench.engine.passes import run_over
+from workbench.engine.forward_pass import run_over
 from workbench.engine.taps import Capture
 from workbench.models.huggingface import HuggingFace
 
@@ -63,11 +63,11 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
     """The whole experiment; without Docs, on a machine without spaCy, the pass alone."""
     model.net.set_attn_implementation("workbench")
     if not docs:
-        from workbench.heads.looking import Asking, look
+        from workbench.heads.collect import Asking, look
 
         look(model, batch, _gold_of(batch), Asking())
         return
-    from workbench.experiment import Inputs
+    from workbench.core.experiment import Inputs
     from workbench.heads.experiment import Heads, run
 
     class Corpus:
@@ -83,7 +83,7 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 def _gold_of(batch: Batch) -> Any:
     """Arcs of an encoded batch; rarity by the words' text."""
     from workbench.heads.gold import LEFT_OUT, Gold
-    from workbench.models.words import words_of
+    from workbench.models.word_models import words_of
 
     edges = batch.edges["dependencies"]
     names = sorted({name.split(":")[0] for name in edges.names} - set(LEFT_OUT))

@@ -33,21 +33,27 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from probes.bank import Bank, banked
-from probes.control import control_labels
-from probes.examples import Examples, examples_of
 from probes.logistic import STRENGTHS, logistic
-from probes.sources import encoded
-from probes.stack import Data, Probe, Schedule, Trained, assessed, batch_size, data_of, train_seeds
-from probes.tasks import tasks_of
+from probes.probe_training import (
+    Data,
+    Probe,
+    Schedule,
+    Trained,
+    assessed,
+    batch_size,
+    data_of,
+    train_seeds,
+)
+from probes.representations import Bank, banked, encoded
+from probes.targets import Examples, control_labels, examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
+from workbench.core.splits import DEV, TEST, TRAIN
 from workbench.corpora import encode, read
+from workbench.engine.activation_store import by_word
 from workbench.engine.batch import Batch
-from workbench.engine.store import by_word
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import _tokenizer
-from workbench.models.words import words_of
-from workbench.splits import DEV, TEST, TRAIN
+from workbench.models.word_models import words_of
 
 ARMS = ("ours", "loop", "neurox", "sklearn")
 RESULTS = Path(__file__).parent / "results" / "probing-cpu.json"

@@ -21,15 +21,14 @@ from typing import Any
 
 import torch
 
-from probes.bank import Bank, banked
-from probes.kinds import Shape, initial
-from probes.sources import encoded
-from probes.stack import Data, Probe, Schedule, batch_size, train_seeds
+from probes.probe_models import Shape, initial
+from probes.probe_training import Data, Probe, Schedule, batch_size, train_seeds
+from probes.representations import Bank, banked, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
+from workbench.core.splits import DEV, TRAIN
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
-from workbench.splits import DEV, TRAIN
 
 TASKS = ("pos", "dependencies", "constituents", "entities", "roles")
 SEEDS, HIDDEN = 3, 256
@@ -40,11 +39,10 @@ def write(folder: Path, sentences: int, most: int) -> None:
     """The encoded sentences, and each task's targets with their control labels."""
     import numpy as np
 
-    from probes.control import control_labels
-    from probes.examples import examples_of
-    from probes.inputs import tasks_in
+    from probes.probe_inputs import tasks_in
+    from probes.targets import control_labels, examples_of
     from workbench.corpora import encode, read
-    from workbench.models.words import words_of
+    from workbench.models.word_models import words_of
 
     primer = read(f"primer:size={sentences}")
     docs = [*primer.docs(TRAIN, sentences), *primer.docs(DEV, sentences // 10)]

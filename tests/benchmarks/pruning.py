@@ -28,14 +28,14 @@ from transformers import BertConfig, BertForMaskedLM, logging
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
 from workbench.engine.taps import Gate
-from workbench.models.aims import Aim, Question, aim_of
+from workbench.models.eval_tasks import Aim, Question, aim_of
+from workbench.models.head_removal import without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.removal import without
 from workbench.models.tiny import _tokenizer
 from workbench.pruning.ablation import ablated
-from workbench.pruning.gating import closed, heads_of, opened
-from workbench.pruning.gradients import gate_gradients
-from workbench.pruning.texts import asked
+from workbench.pruning.evaluation import asked
+from workbench.pruning.head_masks import closed, heads_of, opened
+from workbench.pruning.importance import gate_gradients
 
 RESULTS = Path(__file__).parent / "results"
 Arm = Callable[[], Any]

@@ -32,13 +32,12 @@ from transformers import (
     logging,
 )
 
+from workbench.training.batches import parted, task_of
 from workbench.training.distributed import Place
 from workbench.training.families import Size, build, family_of
 from workbench.training.packing import Packing, pack
-from workbench.training.store import tokenize_text
 from workbench.training.task import Plan, Quiet
-from workbench.training.tasks import parted, task_of
-from workbench.training.text import lines_of
+from workbench.training.token_store import lines_of, tokenize_text
 from workbench.training.tokenizers import train_tokenizer
 from workbench.training.trainer import fit
 from workbench.training.vocabulary import vocabulary_of

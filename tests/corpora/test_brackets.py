@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import layers, mentions, read
-from workbench.errors import WorkbenchError
 
 
 def _docs(folder: Path, content: str, name: str = "wsj.mrg") -> list[Doc]:

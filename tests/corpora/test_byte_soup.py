@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import contents
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import conllu, docbin
 from workbench.corpora.corpus import Options
+from workbench.corpora.formats import FORMATS
 from workbench.corpora.layers import edges, layers
-from workbench.corpora.references import FORMATS
-from workbench.errors import WorkbenchError
 
 pytestmark = pytest.mark.usefixtures("one_pipeline")
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import read
-from workbench.corpora.faults import faults
 from workbench.corpora.layers import layers, mentions
-from workbench.errors import WorkbenchError
+from workbench.corpora.validate import faults
 
 FOUR = """-DOCSTART- -X- -X- O
 
@@ -86,9 +86,8 @@ def test_other_encodings_are_told_with_what_mends_them(tmp_path: Path, encoding:
 
 
 def test_it_is_learnt_from_as_any_corpus_with_entities(tmp_path: Path) -> None:
-    from workbench.splits import SplitSizes
-    from workbench.transfer.examples import split_of
-    from workbench.transfer.tasks import task_of
+    from workbench.core.splits import SplitSizes
+    from workbench.transfer.tasks import split_of, task_of
 
     text = "".join(f"Mary{n} B-PER\nsaw O\nNew B-LOC\nYork I-LOC\n\n" for n in range(40))
     corpus = read(written(tmp_path, text))

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import read as corpus
 from workbench.corpora.conllu import reader, write
 from workbench.corpora.corpus import Options, Unit
-from workbench.corpora.entities import brackets
-from workbench.corpora.layers import Mention, layers, mentions, set_spans
-from workbench.corpora.vocabulary import vocabulary
-from workbench.errors import WorkbenchError
+from workbench.corpora.gum_entities import brackets
+from workbench.corpora.layers import Mention, layers, mentions, set_spans, vocabulary
 
 GUM = "# global.Entity = GRP-etype-infstat-salience-centering-minspan-link-identity"
 

@@ -8,12 +8,11 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.corpus import Corpus
-from workbench.corpora.describe import describe
-from workbench.corpora.description import Coreference, Relation, Scores, Sizes, Zipf
+from workbench.corpora.describe import Coreference, Relation, Scores, Sizes, Zipf, describe
 from workbench.corpora.layers import Edge, Mention, set_spans
-from workbench.errors import WorkbenchError
 
 VOCAB = spacy.blank("en").vocab
 

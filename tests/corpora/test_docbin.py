@@ -9,11 +9,10 @@ import srsly
 from spacy.attrs import ENT_IOB, HEAD, LEMMA, MORPH, ORTH, POS, SENT_START, SPACY, TAG
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Options
 from workbench.corpora.docbin import reader, write
-from workbench.corpora.layers import Edge, Mention, edges, layers, mentions, set_spans
-from workbench.corpora.vocabulary import vocabulary
-from workbench.errors import WorkbenchError
+from workbench.corpora.layers import Edge, Mention, edges, layers, mentions, set_spans, vocabulary
 
 NO_STRING = 1234567890123456789
 

@@ -7,9 +7,9 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import Edge, Mention, edges, layers, mentions, read, write
 from workbench.corpora.layers import set_spans
-from workbench.errors import WorkbenchError
 
 VOCAB = spacy.blank("en").vocab
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import read, write
-from workbench.corpora.columns import columns
-from workbench.corpora.faults import CHUNK, faults
-from workbench.errors import WorkbenchError
+from workbench.corpora.tables import columns
+from workbench.corpora.validate import CHUNK, faults
 
 pytestmark = pytest.mark.usefixtures("one_pipeline")
 

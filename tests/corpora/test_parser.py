@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import spacy
 
-from workbench.cli import main
+from workbench.cli.main import main
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import layers, read, write
 from workbench.corpora.corpus import Corpus
-from workbench.corpora.parser import _parts, train_parser
-from workbench.errors import WorkbenchError
+from workbench.corpora.train_parser import _parts, train_parser
 
 DATA = os.environ.get("WORKBENCH_DATA", "")
 TEXT = "The old dog is sleeping on the bench. Mary sees the cat.\n"
@@ -277,7 +277,7 @@ def test_a_pipeline_is_known_by_what_it_holds(
     found: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
     """Another one under the same name makes another corpus; the same in another place does not."""
-    from workbench.corpora.identity import content_hash
+    from workbench.corpora.content_hash import content_hash
 
     text = tmp_path / "x.txt"
     text.write_text(TEXT)
@@ -297,7 +297,7 @@ def test_a_pipeline_is_known_by_what_it_holds(
 
 def test_a_folder_that_is_no_pipeline_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """`pipeline=/` would hash every file of the machine."""
-    from workbench.corpora.identity import _pipeline
+    from workbench.corpora.content_hash import _pipeline
 
     (tmp_path / "large").write_bytes(b"0")
     with pytest.raises(WorkbenchError, match="holds no spaCy pipeline"):

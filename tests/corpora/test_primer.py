@@ -15,13 +15,13 @@ import spacy
 from spacy.tokens import Doc
 
 from tests.corpora import grammar
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.layers import Mention, layers, mentions, set_spans
 from workbench.corpora.primer import VERSION, stories
 from workbench.corpora.primer import lexicon as lex
 from workbench.corpora.primer.tasks import TASKS
 from workbench.corpora.show import as_data
-from workbench.errors import WorkbenchError
 
 
 def docs(ref: str, split: str = "train", **options: str) -> list[Doc]:

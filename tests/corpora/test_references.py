@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import read
-from workbench.corpora.references import FORMATS, resolve
-from workbench.errors import WorkbenchError
+from workbench.corpora.formats import FORMATS, resolve
 
 
 def _touch(folder: Path, *names: str) -> None:

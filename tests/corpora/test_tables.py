@@ -11,8 +11,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import layers, mentions, read
-from workbench.errors import WorkbenchError
 
 pytestmark = pytest.mark.usefixtures("one_pipeline")
 

@@ -9,9 +9,9 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import layers, mentions, read, text
-from workbench.corpora.pipelines import load_pipeline
-from workbench.errors import WorkbenchError
+from workbench.corpora.text import load_pipeline
 
 NOVEL = """Title
 
@@ -96,7 +96,7 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_rules_tell_what_they_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.corpora.pipelines.get_installed_models", lambda: ["de_x"])
+    monkeypatch.setattr("workbench.corpora.text.get_installed_models", lambda: ["de_x"])
     (doc,) = _docs(tmp_path, "Hello there.")
     assert layers(doc) == {"words", "sentences"}
     (note,) = read(tmp_path / "book.txt").notes
@@ -169,7 +169,7 @@ def test_an_installed_pipeline_of_the_language_is_taken(
     planted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "workbench.corpora.pipelines.get_installed_models", lambda: ["en_b", "en_a", "da_a"]
+        "workbench.corpora.text.get_installed_models", lambda: ["en_b", "en_a", "da_a"]
     )
     loaded: list[str] = []
 
@@ -177,7 +177,7 @@ def test_an_installed_pipeline_of_the_language_is_taken(
         loaded.append(name)
         return spacy.blank("en")
 
-    monkeypatch.setattr("workbench.corpora.pipelines.spacy.load", load)
+    monkeypatch.setattr("workbench.corpora.text.spacy.load", load)
     _, notes = load_pipeline(None, "en")
     assert loaded == ["en_a"]
     assert "en_a" in notes[0]

@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from probes.bank import _together
+from probes.representations import _together
 from tests.engine.card import CUDA, card
 from tests.models.test_elmo import FORMS, SENTENCES
-from workbench.engine import passes
-from workbench.engine.pieces import NO_WORD, Pieces
-from workbench.engine.store import by_word
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.engine import forward_pass
+from workbench.engine.activation_store import by_word
+from workbench.engine.batch import NO_WORD, Pieces
 from workbench.models.elmo import Elmo
 from workbench.models.loading import chosen_device
 
@@ -63,7 +63,7 @@ def test_a_batch_copied_on_another_stream_is_kept_for_the_one_that_reads_it(
         monkeypatch.setattr(torch.cuda, "Stream", lambda device: copies)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: reads)
         monkeypatch.setattr(Tensor, "record_stream", lambda self, by: told.append(("kept", by)))
-        found = list(passes._sent(model, iter(batches)))
+        found = list(forward_pass._sent(model, iter(batches)))
         assert [text.ids.device for text in found] == [CUDA, CUDA]
         assert [text.words.tolist() for text in found] == [[[0, 1]], [[0, 0, 1]]]
         assert {name.split()[0] for name in here.waits} == {"tolist"}, (

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.engine.card import CUDA, card
-from workbench.engine.pieces import NO_WORD, Pieces, Row, pad
+from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 
 
 def row(length: int, *, order: int = 0, segments: bool = True, **facts: object) -> Row:

@@ -17,36 +17,32 @@ from torch.nn import Dropout
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 import workbench as wb
-from probes import learning
-from probes.bank import banked
-from probes.examples import examples_of
+from probes import batched_adam
 from probes.logistic import logistic
-from probes.sources import encoded
-from probes.stack import Probe, Schedule, data_of, train_seeds
-from probes.tasks import tasks_of
+from probes.probe_training import Probe, Schedule, data_of, train_seeds
+from probes.representations import banked, encoded
+from probes.targets import examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
 from tests.models.zoo import make
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
+from workbench.engine.activation_store import pooled_stacks
+from workbench.engine.forward_pass import PIECES, run_over
 from workbench.engine.halving import Limit, averaged, in_halves
-from workbench.engine.passes import PIECES, run_over
-from workbench.engine.statistics import together
-from workbench.engine.store import pooled_stacks
+from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
-from workbench.errors import WorkbenchError
-from workbench.heads import looking
-from workbench.heads.few import Sample
+from workbench.heads import collect
+from workbench.heads.collect import Asking, look
+from workbench.heads.examples import Sample
 from workbench.heads.gold import gold_of
-from workbench.heads.looking import Asking, look
-from workbench.models.aims import aim_of
+from workbench.models.eval_tasks import Plan, aim_of, learn
 from workbench.models.huggingface import HuggingFace
-from workbench.models.learning import Plan, learn
 from workbench.models.loading import load
-from workbench.pruning.ablation import ablated
-from workbench.pruning.gradients import gate_gradients
-from workbench.pruning.replaced import means, others
-from workbench.pruning.texts import asked
-from workbench.transfer.body import Body
+from workbench.pruning.ablation import ablated, means, others
+from workbench.pruning.evaluation import asked
+from workbench.pruning.importance import gate_gradients
+from workbench.transfer.backbone import Body
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
 DOCS = list(read("primer:size=120", unit="sentence").docs("train"))
@@ -172,8 +168,8 @@ def test_convex_probes_wait_a_few_times_a_step(
 ) -> None:
     with card() as here:
         bank, probes, learnt, dev = _probing(tmp_path)
-        steps, newton = [], learning._newton
-        monkeypatch.setattr(learning, "_newton", lambda *a: (steps.append(1), newton(*a))[1])
+        steps, newton = [], batched_adam._newton
+        monkeypatch.setattr(batched_adam, "_newton", lambda *a: (steps.append(1), newton(*a))[1])
         waited(here)
         logistic(bank, probes, learnt, dev)
         own = waited(here)
@@ -565,13 +561,13 @@ def test_memory_that_runs_out_when_heads_are_counted_leaves_nothing_behind(
     """Their hits are counted when a pass is over, for all sites at once."""
     model, gold = load("mini:bert", "cpu"), gold_of(DOCS)
     expected = look(model, BATCH, gold, Asking(), pieces=SMALL)
-    hits, room = looking.shuffled_hits, _Cramped(15)
+    hits, room = collect.shuffled_hits, _Cramped(15)
 
     def cramped(looks: Tensor, asked_of: Any) -> Tensor:
         room.need(len(looks))
         return hits(looks, asked_of)
 
-    monkeypatch.setattr(looking, "shuffled_hits", cramped)
+    monkeypatch.setattr(collect, "shuffled_hits", cramped)
     found = look(model, BATCH, gold, Asking(), pieces=SMALL)
     assert room.failed
     for site, sums in expected.hits.items():

@@ -18,7 +18,7 @@ Making = Callable[..., Entry]
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr("workbench.fetch.download.PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("workbench.fetch.PAUSES", (0.0, 0.0, 0.0))
     return tmp_path / "home"
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from workbench.core.places import home
 from workbench.fetch import entries
 from workbench.fetch.catalogue import PINNED, STATED, Entry, File
-from workbench.places import home
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 

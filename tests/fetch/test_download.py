@@ -8,8 +8,8 @@ import pytest
 
 from tests.fetch.conftest import Making
 from tests.fetch.server import Server
-from workbench.errors import WorkbenchError
-from workbench.fetch import download as module
+from workbench import fetch as module
+from workbench.core.errors import WorkbenchError
 from workbench.fetch import fetch, find
 
 

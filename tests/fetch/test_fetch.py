@@ -13,7 +13,7 @@ import pytest
 import workbench.fetch as fetching
 from tests.fetch.conftest import Making
 from tests.fetch.server import Server
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.fetch import fetch, is_there
 from workbench.fetch.catalogue import Entry
 

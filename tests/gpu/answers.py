@@ -17,8 +17,8 @@ from tests.gpu.checks import Figures, Setting, apart
 from tests.gpu.made import FAMILIES, batch_of, opened, saved
 from tests.models import zoo
 from tests.models.documents import states_by_document
-from workbench.engine.passes import run_over
-from workbench.engine.pieces import Pieces
+from workbench.engine.batch import Pieces
+from workbench.engine.forward_pass import run_over
 from workbench.engine.taps import Capture, Gate
 from workbench.models.huggingface import HuggingFace
 

@@ -17,15 +17,15 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from tests.gpu.checks import Figures, Setting, peak_of, timed
 from tests.gpu.made import batch_of, doubled
 from tests.models.zoo import RECIPES, tokenizer
+from workbench.engine.activation_store import pooled
 from workbench.engine.batch import Batch
-from workbench.engine.passes import run_over
-from workbench.engine.statistics import together
-from workbench.engine.store import pooled
+from workbench.engine.forward_pass import run_over
+from workbench.engine.map_statistics import together
 from workbench.engine.taps import Reduce
-from workbench.models.aims import aim_of
+from workbench.models.eval_tasks import aim_of
 from workbench.models.huggingface import HuggingFace
-from workbench.models.precision import placed
-from workbench.pruning.gradients import gate_gradients
+from workbench.models.lm_heads import placed
+from workbench.pruning.importance import gate_gradients
 
 PIECES = 2_048  # in a batch
 GROWTH = 1.05  # of peak memory, with twice the documents

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.trees import Tree, ancestors
+from probes.dependency_trees import Tree, ancestors
 from tests.models import headed, zoo
 from workbench.engine.batch import Batch, Edges
 from workbench.models.huggingface import HuggingFace

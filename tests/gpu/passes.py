@@ -19,10 +19,10 @@ from torch.profiler import ProfilerActivity, profile
 from tests.benchmarks import engine
 from tests.gpu.checks import MIB, Figures, Setting, apart, peak_of, timed
 from tests.gpu.made import batch_of, opened, saved
+from workbench.engine.activation_store import pooled
 from workbench.engine.batch import Batch
-from workbench.engine.passes import Report, run_over
-from workbench.engine.statistics import together
-from workbench.engine.store import pooled
+from workbench.engine.forward_pass import Report, run_over
+from workbench.engine.map_statistics import together
 from workbench.engine.taps import Reduce
 from workbench.models.huggingface import HuggingFace
 

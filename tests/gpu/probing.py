@@ -14,16 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from probes import attachment, online, variational
-from probes.attachment import Maps, Sentence
-from probes.bank import Bank, banked
-from probes.kinds import KindName
+from probes import attention_features, codes
+from probes.attention_features import Maps, Sentence
+from probes.dependency_trees import Tree
 from probes.logistic import logistic
-from probes.sources import MODEL, Source
-from probes.stack import Data, Probe, Schedule, Trained, assessed, train
-from probes.structure import Probe as TreeProbe
-from probes.structure import States, trained
-from probes.trees import Tree
+from probes.probe_models import KindName
+from probes.probe_training import Data, Probe, Schedule, Trained, assessed, train
+from probes.representations import MODEL, Bank, Source, banked
+from probes.structural_training import Probe as TreeProbe
+from probes.structural_training import States, trained
 from tests.gpu.checks import Figures, Setting, apart, timed
 from tests.gpu.made import RELATIONS, trees_of
 
@@ -144,19 +143,21 @@ def heads_of_words(setting: Setting, figures: Figures) -> None:
     vectors = torch.randn(words, 6, generator=torch.Generator().manual_seed(1))
     found = {}
     for place, device in (("cpu", CPU), ("device", setting.device)):
-        sizes = attachment.sizes_of(maps, sentences[:cut])
+        sizes = attention_features.sizes_of(maps, sentences[:cut])
         train_on, scored = (
-            attachment.cases(part, maps, sizes, vectors, (0,), device)
+            attention_features.cases(part, maps, sizes, vectors, (0,), device)
             for part in (sentences[:cut], sentences[cut:])
         )
         variants = torch.tensor([0, 1], device=device)
         for name, (weights, score) in {
-            "attention": attachment.by_attention(2, slice(0, 4), device),
-            "words": attachment.by_words_alone(2, 7, device),
-            "attention and words": attachment.by_attention_and_words(2, slice(0, 4), 7, device),
+            "attention": attention_features.by_attention(2, slice(0, 4), device),
+            "words": attention_features.by_words_alone(2, 7, device),
+            "attention and words": attention_features.by_attention_and_words(
+                2, slice(0, 4), 7, device
+            ),
         }.items():
-            end = attachment.learnt(weights, score, variants, train_on, scored)
-            answers = attachment.attached(end.weights, score, variants, scored)
+            end = attention_features.learnt(weights, score, variants, train_on, scored)
+            answers = attention_features.attached(end.weights, score, variants, scored)
             right = _right(answers, sentences[cut:])
             found[place, name] = right, [weight.cpu() for weight in end.weights]
     for name in ("attention", "words", "attention and words"):
@@ -213,13 +214,13 @@ def description_length(setting: Setting, figures: Figures) -> None:
     bits: dict[tuple[str, str], Tensor] = {}
     for place, device in (("cpu", CPU), ("device", setting.device)):
         own = planted(device, number, True)
-        ends = online.ends_of(len(own.learnt), (25.0, 50.0, 100.0))
+        ends = codes.ends_of(len(own.learnt), (25.0, 50.0, 100.0))
         given = (own.bank, asked, own.learnt, own.dev, ends, Schedule(), 0)
-        nats, _ = online.coded("mlp", 16, *given)
+        nats, _ = codes.prequential_code("mlp", 16, *given)
         bits[place, "online"] = nats.sum(1).cpu()
-        found = variational.learnt(None, own.bank, asked, own.learnt, steps, 0)
-        nats = variational.coded(found, own.bank, own.learnt, 0).sum(1)
-        bits[place, "variational"] = (nats + variational.divergence(found.layers)).cpu()
+        found = codes.learnt(None, own.bank, asked, own.learnt, steps, 0)
+        nats = codes.variational_code(found, own.bank, own.learnt, 0).sum(1)
+        bits[place, "variational"] = (nats + codes.divergence(found.layers)).cpu()
     for code in ("online", "variational"):
         one, two = bits["cpu", code], bits["device", code]
         figures.at_most(f"{code}: code apart, of itself", float((two / one - 1).abs().max()), NOISE)

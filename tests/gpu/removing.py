@@ -10,15 +10,14 @@ from tests.gpu.checks import Figures, Setting, apart
 from tests.gpu.made import batch_of, opened, saved
 from workbench.engine.batch import Batch
 from workbench.engine.taps import Gate
-from workbench.models.aims import aim_of
+from workbench.models.eval_tasks import Plan, aim_of, learn
+from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.learning import Plan, learn
-from workbench.models.removal import units, without
 from workbench.pruning.ablation import ablated
+from workbench.pruning.evaluation import asked
 from workbench.pruning.gates import Gates, open_probability
-from workbench.pruning.gating import closed, heads_of
-from workbench.pruning.gradients import gate_gradients
-from workbench.pruning.texts import asked
+from workbench.pruning.head_masks import closed, heads_of
+from workbench.pruning.importance import gate_gradients
 
 NAMES = ("bert", "gpt2", "t5", "bart")
 LOSS = 1e-3  # nats a piece

@@ -14,9 +14,8 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot
 
-from probes.bank import banked
-from probes.sources import encoded
-from probes.stack import Data
+from probes.probe_training import Data
+from probes.representations import banked, encoded
 from tests.benchmarks import engine, heads, probing_device, pruning
 from tests.benchmarks.engine import Quiet
 from tests.gpu.checks import Figures, Setting, timed
@@ -24,15 +23,14 @@ from tests.gpu.machine import matrix_rate
 from tests.gpu.made import batch_of
 from tests.gpu.passes import shaped
 from tests.training.lessons import lesson
-from workbench.engine.passes import PIECES, Limit, _batches
-from workbench.models.aims import aim_of
+from workbench.engine.forward_pass import PIECES, Limit, _batches
+from workbench.models.eval_tasks import aim_of
 from workbench.models.huggingface import HuggingFace
-from workbench.pruning.gating import heads_of
-from workbench.pruning.gradients import gate_gradients
-from workbench.training.architectures import Size
-from workbench.training.families import build, family_of
+from workbench.pruning.head_masks import heads_of
+from workbench.pruning.importance import gate_gradients
+from workbench.training.families import Size, build, family_of
 from workbench.training.packing import pack
-from workbench.training.store import tokenize_text
+from workbench.training.token_store import tokenize_text
 from workbench.training.tokenizers import train_tokenizer
 from workbench.training.vocabulary import vocabulary_of
 

@@ -8,7 +8,7 @@ import pytest
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from workbench.experiment import Inputs, Result
+from workbench.core.experiment import Inputs, Result
 from workbench.heads.experiment import Heads, run
 
 VOCAB = Vocab()

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.engine.batch import Batch
+from workbench.engine.batch import NO_WORD, Batch, Pieces, Row, pad
 from workbench.engine.model import Output, Stack
-from workbench.engine.pieces import NO_WORD, Pieces, Row, pad
 from workbench.engine.taps import Kind, Site, Tap, session
-from workbench.models.words import words_of
+from workbench.models.word_models import words_of
 
 LAYERS, HEADS = 2, 3
 

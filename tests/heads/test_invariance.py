@@ -10,10 +10,10 @@ import torch
 
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, Prescribed
+from workbench.core.experiment import Result
 from workbench.corpora import encode
-from workbench.experiment import Result
+from workbench.heads.collect import SUMS, Answers, Asking, look
 from workbench.heads.gold import gold_of
-from workbench.heads.looking import SUMS, Answers, Asking, look
 
 Ask = Callable[..., Result]
 DOCS = random_docs(1, 30)

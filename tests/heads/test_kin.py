@@ -9,8 +9,8 @@ from scipy.spatial.distance import jensenshannon
 
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, LAYERS, Prescribed
-from workbench.experiment import Result
-from workbench.heads.kin import divergence, on_a_map
+from workbench.core.experiment import Result
+from workbench.heads.clustering import divergence, on_a_map
 
 Ask = Callable[..., Result]
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
+from workbench.core.experiment import Result
 from workbench.corpora import read
-from workbench.experiment import Result
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import tiny_bert
 

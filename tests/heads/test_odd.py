@@ -10,12 +10,12 @@ from spacy.tokens import Doc
 from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
 from tests.models import zoo
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Result
 from workbench.corpora import encode, read
-from workbench.errors import WorkbenchError
-from workbench.experiment import Result
-from workbench.heads.few import chosen
+from workbench.heads.examples import chosen
 from workbench.heads.gold import gold_of
-from workbench.heads.sides import sides_of
+from workbench.heads.word_maps import sides_of
 from workbench.models.loading import load
 
 Ask = Callable[..., Result]
@@ -178,7 +178,7 @@ def test_predicted_trees_are_told_with_their_pipeline(asked: Ask, tmp_path: Path
 
     import workbench as wb
     from tests.heads.conftest import Silent
-    from workbench.experiment import Inputs
+    from workbench.core.experiment import Inputs
     from workbench.heads.experiment import Heads, run
 
     class Chained(Pipe):

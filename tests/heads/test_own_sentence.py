@@ -9,9 +9,9 @@ from spacy.tokens import Doc
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, LAYERS, Prescribed
 from workbench.corpora import encode
-from workbench.engine.pieces import NO_WORD
+from workbench.engine.batch import NO_WORD
+from workbench.heads.collect import Asking, look
 from workbench.heads.gold import gold_of
-from workbench.heads.looking import Asking, look
 from workbench.heads.measures import HEAD
 
 # sentences of each document; the longest are cut

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from tests.planted import bert, gpt2
 from tests.planted.words import Lexicon, lexicon, planted_docs
-from workbench.experiment import Result
+from workbench.core.experiment import Result
 from workbench.models.huggingface import HuggingFace
 
 Ask = Callable[..., Result]
@@ -57,7 +57,7 @@ def named(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def tables(named: str) -> dict[str, Any]:
     from tests.heads.conftest import Made, Silent
-    from workbench.experiment import Inputs
+    from workbench.core.experiment import Inputs
     from workbench.heads.experiment import Heads, run
 
     planted = BUILD[named](known(lexicon()))

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tests.judges.odd import Quiet
-from workbench.experiment import EXPERIMENTS, Asked, Caveat, Inputs, Result
+from workbench.core.experiment import EXPERIMENTS, Asked, Caveat, Inputs, Result
 
 Arrays = Mapping[str, NDArray[np.generic]]
 

@@ -14,10 +14,10 @@ import torch
 from spacy.tokens import Doc
 from transformers import BertConfig, BertForMaskedLM
 
+from workbench.core.experiment import EXPERIMENTS, Inputs, Result
 from workbench.corpora.corpus import Corpus
-from workbench.corpora.vocabulary import vocabulary
-from workbench.experiment import EXPERIMENTS, Inputs, Result
-from workbench.models.fresh import fresh
+from workbench.corpora.layers import vocabulary
+from workbench.models.copies import fresh
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import tiny_bert
 

@@ -3,8 +3,8 @@
 Raw material of the judges of `head-importance`, `head-ablation`, `head-pruning` and `head-gates`:
 transformers' own forward with eager attention, its own tokenizer, and a pre-hook on each layer's
 output projection W_O, whose input is all heads side by side. Which pieces are masked follows from
-the seed as documented; T5's spans are taken from `workbench.models.masking`. Costs a forward pass a
-text; minutes for whole judges.
+the seed as documented; T5's spans are taken from `workbench.models.lm_losses`. Costs a forward pass
+a text; minutes for whole judges.
 """
 
 import copy
@@ -135,8 +135,8 @@ class Plain:
         from dataclasses import replace
 
         from workbench.corpora.encode import encode
-        from workbench.models.masking import denoising
-        from workbench.models.objectives import symbols
+        from workbench.models.lm_heads import symbols
+        from workbench.models.lm_losses import denoising
 
         text = replace(self.model.encode(encode([docs[place]])), order=torch.tensor([place]))
         read, write = denoising(text, symbols(self.model.tokenizer), seed)

@@ -222,7 +222,7 @@ def planted(docs: Sequence[Doc], layers: int, each: int, knows: int, seed: int) 
 def test_one_head_of_72_knows_the_heads_of_words(
     sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from probes import attachment  # what it reads is replaced, not what it does
+    from probes import attention_features  # what it reads is replaced, not what it does
 
     layers, each, knows = 6, 12, 3 * 12 + 5
     corpus = odd_corpus(sizes, longest=12)
@@ -237,11 +237,11 @@ def test_one_head_of_72_knows_the_heads_of_words(
         uneven = [own[place] - 1 / len(own[place]) for place in range(len(docs))]
         flat = [torch.from_numpy(each).flatten(0, 1) for each in uneven]
         starts = np.cumsum(lengths**2) - lengths**2
-        maps = attachment.Maps(heads, torch.cat(flat).half(), starts, lengths)
+        maps = attention_features.Maps(heads, torch.cat(flat).half(), starts, lengths)
         return {"encoder": maps}, np.zeros(int(lengths.sum()), dtype=np.bool_)
 
     maps = both[0]
-    monkeypatch.setattr(attachment, "attention", given)
+    monkeypatch.setattr(attention_features, "attention", given)
     result = run_here("attention-probe", odd_model(corpus), corpus, seeds=(0,), halves=False)
     ours, plain = measured(result), judged(parts, maps, [layer for layer, _ in heads])
     print(plain, ours)

@@ -17,7 +17,7 @@ import pytest
 import workbench as wb
 from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
-from workbench.experiment import EXPERIMENTS, Asked, Inputs
+from workbench.core.experiment import EXPERIMENTS, Asked, Inputs
 
 DRAWS = 4000
 ROOM = 0.02  # of the level of a percentile: of 1,000 draws, the 2.5th one is the 1st to 4.5th

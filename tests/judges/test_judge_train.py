@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import workbench as wb
 from tests.judges.odd import Quiet
-from workbench.experiment import EXPERIMENTS, Inputs
+from workbench.core.experiment import EXPERIMENTS, Inputs
 
 SHARE = 0.1
 

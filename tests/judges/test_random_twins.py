@@ -25,7 +25,7 @@ from tests.judges import twins_facts, twins_probes, twins_pruning, twins_transfe
 from tests.judges.odd import run_here
 from workbench.corpora.corpus import Corpus
 from workbench.heads.roles import ROLES
-from workbench.models.fresh import fresh
+from workbench.models.copies import fresh
 from workbench.models.huggingface import HuggingFace
 
 SEEDS = range(20)

@@ -27,9 +27,8 @@ import numpy as np
 from tests.judges.odd import run_here
 from workbench.corpora.corpus import Corpus
 from workbench.pruning.ablation import ablated
-from workbench.pruning.asking import asking_of
-from workbench.pruning.gating import heads_of
-from workbench.pruning.paired import SIGNIFICANT, p_values, random_p
+from workbench.pruning.evaluation import SIGNIFICANT, asking_of, p_values, random_p
+from workbench.pruning.head_masks import heads_of
 
 Claims = tuple[int, int, float]
 FEW = 30  # texts that a claim is made on

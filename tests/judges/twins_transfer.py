@@ -52,7 +52,7 @@ def heads_that_learn(twin: Any, corpus: Any, seed: int) -> Claims:
 
 def drift_of_a_copy(twin: Any, corpus: Any, seed: int) -> Claims:
     """A model and its copy: no loss, no probe and no head has changed."""
-    from workbench.models.fresh import copied
+    from workbench.models.copies import copied
 
     sizes = {"max_train": 40, "max_dev": 20, "max_test": 30}
     result = run(

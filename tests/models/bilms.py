@@ -8,9 +8,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from workbench.models.bilm import BiLM
-from workbench.models.elmo_options import ElmoOptions
-from workbench.models.vocabulary_files import MARKS, Words
+from workbench.models.bilm import MARKS, BiLM, Words
+from workbench.models.elmo import ElmoOptions
 
 SMALL = ElmoOptions(
     character_width=4,

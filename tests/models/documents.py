@@ -4,10 +4,9 @@ from typing import Any
 
 from torch import Tensor
 
-from workbench.engine.batch import Batch
+from workbench.engine.batch import Batch, Pieces
+from workbench.engine.forward_pass import run_over
 from workbench.engine.model import Output
-from workbench.engine.passes import run_over
-from workbench.engine.pieces import Pieces
 
 
 def states_by_document(model: Any, batch: Batch, **options: Any) -> dict[int, Tensor]:

@@ -8,8 +8,8 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 
 from tests.models.zoo import SPREAD
 from workbench.models.huggingface import HuggingFace
+from workbench.models.lm_heads import output_map
 from workbench.models.loading import load
-from workbench.models.objectives import output_map
 
 
 def saved(zoo_folder: Path, architecture: str, folder: Path, uniform: bool = False) -> Path:

@@ -24,9 +24,8 @@ from tests.models.texts import (
     whole,
 )
 from tests.models.vocabularies import FAST, KINDS
-from workbench.engine.pieces import NO_WORD, Row, pad
-from workbench.models.alignment import tokenize, tokenize_batch
-from workbench.models.encodings import pad_id
+from workbench.engine.batch import NO_WORD, Row, pad
+from workbench.models.tokenization import pad_id, tokenize, tokenize_batch
 
 Tokenizers = Callable[[str], PreTrainedTokenizerBase]
 ALL = pytest.mark.parametrize("kind", KINDS)

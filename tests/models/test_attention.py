@@ -11,11 +11,11 @@ from transformers import AttentionInterface, AttentionMaskInterface, AutoModel, 
 from transformers.masking_utils import eager_mask
 
 from tests.models import zoo
-from workbench.engine.pieces import NO_WORD, Pieces
+from workbench.core.errors import WorkbenchError
+from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.taps import Capture, Gate, Reduce, Site, View
-from workbench.errors import WorkbenchError
+from workbench.models.attention_hooks import unrolled
 from workbench.models.huggingface import HuggingFace
-from workbench.models.routes import unrolled
 
 OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer", "bloom")
 INTERFACE = tuple(name for name in zoo.NAMES if name not in OWN_WAY)

@@ -13,18 +13,17 @@ import workbench as wb
 from tests.models import bilms
 from tests.models.test_elmo import Original
 from tests.models.texts import as_in_treebanks, batch_of
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
 from workbench.engine.batch import Batch
-from workbench.engine.passes import run_over
-from workbench.errors import WorkbenchError
+from workbench.engine.forward_pass import run_over
 from workbench.models.bilm import BiLM, load_trained
-from workbench.models.catalogue import facts
+from workbench.models.copies import parameters_by_part
 from workbench.models.elmo import Elmo
+from workbench.models.lm_scoring import FIELDS, joined, measures, score
 from workbench.models.loading import load
-from workbench.models.parts import parameters_by_part
-from workbench.models.scoring import FIELDS, joined, measures, score
-from workbench.models.vectors import Vectors
-from workbench.models.words import WordModel
+from workbench.models.references import facts
+from workbench.models.word_models import Vectors, WordModel
 
 TEXTS = ["The old man saw the boat.", "I", "Zoë saw a café, a boat and the man!", ""]
 WORDS = "the saw a . man The , boat I old".split()  # not: Zoë, café, and, !

@@ -12,13 +12,13 @@ from transformers import AutoConfig, AutoTokenizer, LlamaConfig, LlamaForCausalL
 from tests.engine.card import card
 from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
+from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Capture
-from workbench.errors import WorkbenchError
 from workbench.models import loading
 from workbench.models.budget import batch_memory, memory, weights
 from workbench.models.huggingface import HuggingFace
+from workbench.models.lm_heads import placed
 from workbench.models.loading import load
-from workbench.models.precision import placed
 
 Folder = Callable[[str], Path]
 FAMILIES = ("bert", "gpt2", "llama", "t5", "bart", "gpt-neox", "modernbert")

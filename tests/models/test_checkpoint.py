@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.commands.harms import in_time
+from tests.cli.harms import in_time
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.errors import WorkbenchError
 from workbench.models import checkpoint
 from workbench.models.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load
-from workbench.runs.apart import look
-from workbench.training.opening import own_objective
-from workbench.training.prepare import open_tokenizer
-from workbench.uploads.archives import unpack
+from workbench.runs.isolated import look
+from workbench.training.initial_model import own_objective
+from workbench.training.train import open_tokenizer
+from workbench.uploads import unpack
 
 Folder = Callable[[str], Path]
 CODE = """
@@ -99,7 +99,7 @@ def test_nor_from_the_command_line_where_everything_is_answered_yes(
     suffix: str, hostile: Path, tmp_path: Path
 ) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "workbench.cli", "models", "show", f"{hostile}{suffix}"],
+        [sys.executable, "-m", "workbench.cli.main", "models", "show", f"{hostile}{suffix}"],
         input="yes\n" * 20,
         capture_output=True,
         text=True,

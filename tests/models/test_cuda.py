@@ -9,8 +9,8 @@ import torch
 from tests.models.documents import states_by_document
 from tests.models.test_attention import Folder, adapter, eager, inputs, pieces
 from workbench.engine.batch import Batch
-from workbench.engine.passes import run_over
-from workbench.engine.statistics import together
+from workbench.engine.forward_pass import run_over
+from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load

@@ -11,8 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from workbench.models.elmo import Elmo, _lstm
-from workbench.models.elmo_options import ElmoOptions, cell_name, dataset_shapes, options_as_json
+from workbench.models.elmo import (
+    Elmo,
+    ElmoOptions,
+    _lstm,
+    cell_name,
+    dataset_shapes,
+    options_as_json,
+)
 
 SMALL = ElmoOptions(
     character_width=4,

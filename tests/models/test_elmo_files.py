@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.errors import WorkbenchError
-from workbench.models.elmo import Elmo
-from workbench.models.elmo_options import ElmoOptions, dataset_shapes
+from workbench.core.errors import WorkbenchError
+from workbench.models.elmo import Elmo, ElmoOptions, dataset_shapes
 
 SMALL = ElmoOptions(character_width=4, filters=((1, 4), (2, 6)), cells=8, width=5)
 

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertF
 
 from tests.models import zoo
 from workbench.models import loading
-from workbench.models.catalogue import facts, facts_of_files
+from workbench.models.references import facts, facts_of_files
 
 Folder = Callable[[str], Path]
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -136,7 +136,7 @@ def test_the_hash_of_what_is_stored_in_fp32_stays(ref: str, expected: str) -> No
 MEASURED = """
 import json, resource, sys
 from workbench.models.loading import load
-from workbench.runs.known import known
+from workbench.runs.model_facts import known
 
 def anonymous():
     with open("/proc/self/status") as file:

@@ -19,10 +19,10 @@ import torch
 from transformers import AutoConfig
 
 from tests.models import zoo
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.errors import WorkbenchError
-from workbench.models.catalogue import facts
 from workbench.models.loading import load
+from workbench.models.references import facts
 
 FAMILIES = [
     "bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2", "xlnet",

@@ -16,19 +16,28 @@ from transformers import AutoTokenizer
 from tests.models import headed
 from tests.models.test_logits import HEADED
 from tests.models.texts import as_in_treebanks, batch_of
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.engine.batch import Batch
-from workbench.engine.pieces import Pieces
+from workbench.engine.batch import Batch, Pieces
 from workbench.engine.taps import Capture, Gate
-from workbench.errors import WorkbenchError
-from workbench.models import scoring
-from workbench.models.catalogue import facts
+from workbench.models import lm_scoring
 from workbench.models.huggingface import HuggingFace
-from workbench.models.likelihood import causal_losses, denoising_losses, masked_losses
+from workbench.models.lm_heads import symbols
+from workbench.models.lm_losses import (
+    SPAN,
+    Pseudo,
+    candidates,
+    causal_losses,
+    chosen,
+    denoising,
+    denoising_losses,
+    masked,
+    masked_losses,
+    spans,
+)
+from workbench.models.lm_scoring import FIELDS, measures, score
 from workbench.models.loading import load
-from workbench.models.masking import SPAN, Pseudo, candidates, chosen, denoising, masked, spans
-from workbench.models.objectives import symbols
-from workbench.models.scoring import FIELDS, measures, score
+from workbench.models.references import facts
 
 Folder = Callable[[str], Path]
 Models = Callable[..., HuggingFace]
@@ -460,7 +469,7 @@ def test_tokenising_by_chunks_changes_nothing(
     models: Models, batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = score(models("gpt2"), batch, pieces=1)
-    monkeypatch.setattr(scoring, "CHUNK", 7)
+    monkeypatch.setattr(lm_scoring, "CHUNK", 7)
     found = score(models("gpt2"), batch, pieces=1)
     for field in FIELDS:
         assert getattr(found, field).tolist() == getattr(whole, field).tolist(), field

@@ -14,11 +14,11 @@ from spacy.vocab import Vocab
 
 import workbench as wb
 from tests.models import zoo
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.errors import WorkbenchError
-from workbench.models.catalogue import FAMILIES, facts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
+from workbench.models.references import FAMILIES, facts
 
 Folder = Callable[[str], Path]
 

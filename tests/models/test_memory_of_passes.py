@@ -20,15 +20,15 @@ from transformers import AutoConfig, AutoTokenizer
 from tests.heads.conftest import random_docs
 from tests.models import zoo
 from workbench.corpora import encode
-from workbench.engine import passes
+from workbench.engine import forward_pass
+from workbench.engine.activation_store import pooled
 from workbench.engine.batch import Batch
-from workbench.engine.store import pooled
+from workbench.heads.collect import Asking, look
 from workbench.heads.gold import gold_of
-from workbench.heads.looking import Asking, look
-from workbench.models import aims
-from workbench.models.aims import aim_of
+from workbench.models import eval_tasks
+from workbench.models.eval_tasks import aim_of
 from workbench.models.huggingface import HuggingFace
-from workbench.pruning.gradients import gate_gradients
+from workbench.pruning.importance import gate_gradients
 
 DOCS = random_docs(1, 48)
 PIECES = 64  # in a batch
@@ -89,7 +89,7 @@ def _gradients(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) ->
 def _all_states(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:
     """What no analysis may do."""
     kept: list[Any] = []
-    passes.run_over(model, batch, lambda text, output: kept.append(output), pieces=PIECES)
+    forward_pass.run_over(model, batch, lambda text, output: kept.append(output), pieces=PIECES)
     return kept
 
 
@@ -116,8 +116,8 @@ def _most(run: Pass, model: HuggingFace, times: int, home: Path) -> tuple[int, i
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer documents are tokenised at a time than there are, as in a large corpus."""
-    monkeypatch.setattr(passes, "CHUNK", 16)
-    monkeypatch.setattr(aims, "CHUNK", 16)
+    monkeypatch.setattr(forward_pass, "CHUNK", 16)
+    monkeypatch.setattr(eval_tasks, "CHUNK", 16)
 
 
 @pytest.mark.parametrize(

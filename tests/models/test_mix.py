@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from workbench.errors import WorkbenchError
-from workbench.models.mix import ScalarMix
+from workbench.core.errors import WorkbenchError
+from workbench.models.scalar_mix import ScalarMix
 
 HIDDEN = list(torch.tensor([1.0, 10.0, 100.0]).view(3, 1, 1, 1).expand(3, 2, 4, 5))
 

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from tests.models.documents import states_by_document
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.engine.batch import Batch
-from workbench.engine.passes import Progress, run_over
-from workbench.engine.pieces import Pieces
-from workbench.engine.statistics import ALL, OFFSETS, together
+from workbench.engine.batch import Batch, Pieces
+from workbench.engine.forward_pass import Progress, run_over
+from workbench.engine.map_statistics import ALL, OFFSETS, together
 from workbench.engine.taps import Capture, Reduce
-from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 

@@ -23,16 +23,14 @@ from tests.models.test_logits import HEADED
 from workbench.corpora import encode
 from workbench.corpora import read as read_corpus
 from workbench.engine.taps import View
-from workbench.models.aims import aim_of
-from workbench.models.classifier import classifier
+from workbench.models.copies import fresh
 from workbench.models.elmo import Elmo
-from workbench.models.fresh import fresh
+from workbench.models.eval_tasks import Plan, aim_of, classifier, learn
+from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.learning import Plan, learn
+from workbench.models.lm_heads import placed
 from workbench.models.loading import load
-from workbench.models.precision import placed
-from workbench.models.pruned import save
-from workbench.models.removal import units, without
+from workbench.models.pruned_checkpoint import save
 
 Folder = Callable[[str], Path]
 ROTARY = ("llama", "gpt-neox", "modernbert")

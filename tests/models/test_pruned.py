@@ -10,10 +10,10 @@ import torch
 import workbench as wb
 from tests.models import zoo
 from tests.models.gated import opened, sentences
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.pruned import MANIFEST, save
-from workbench.models.removal import units, without
+from workbench.models.pruned_checkpoint import MANIFEST, save
 
 Folders = Callable[[str], Path]
 

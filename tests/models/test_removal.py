@@ -11,10 +11,10 @@ import torch
 
 from tests.models import zoo
 from tests.models.gated import gates, opened, sentences
+from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Gate
-from workbench.errors import WorkbenchError
+from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.removal import Unit, units, without
 
 Folders = Callable[[str], Path]
 

@@ -17,13 +17,13 @@ from tests.engine.card import card, card_of
 from tests.models import zoo
 from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.engine.statistics import together
-from workbench.engine.store import pooled_stacks
+from workbench.engine.activation_store import pooled_stacks
+from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
-from workbench.errors import WorkbenchError
+from workbench.heads.collect import SUMS, Asking, look
 from workbench.heads.gold import gold_of
-from workbench.heads.looking import SUMS, Asking, look
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import chosen_device, chosen_devices, load
 from workbench.models.split import FAMILIES

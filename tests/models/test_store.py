@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from tests import warm
-from tests.commands.harms import in_time, put
+from tests.cli.harms import in_time, put
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
+from workbench.engine.activation_store import by_word, open_store, pooled
 from workbench.engine.batch import Batch, save
-from workbench.engine.store import by_word, open_store, pooled
-from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 
@@ -160,7 +160,7 @@ def test_numbers_too_large_for_half_precision_are_said(
 
 
 def test_words_without_pieces_are_marked_missing() -> None:
-    from workbench.engine.pieces import Row, pad
+    from workbench.engine.batch import Row, pad
 
     row = Row(
         ids=np.array([1, 2, 3]),

@@ -11,8 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tests.models.texts import as_in_treebanks, at_spaces, odd, plain, whole
 from tests.models.vocabularies import FAST
-from workbench.models.alignment import tokenize
-from workbench.models.surfaces import locate
+from workbench.models.tokenization import locate, tokenize
 
 Tokenizers = Callable[[str], PreTrainedTokenizerBase]
 IN_RUST = pytest.mark.parametrize("kind", FAST)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from workbench.models.catalogue import facts
 from workbench.models.huggingface import HuggingFace
+from workbench.models.references import facts
 from workbench.models.tiny import tiny_bert
 
 WORDS = ["The", "dog", "don't", "naïve", "café", "barks", ".", "1990s", "漢字"]

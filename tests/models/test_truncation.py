@@ -10,9 +10,9 @@ from transformers import PreTrainedTokenizerBase
 
 from tests.models.texts import as_in_treebanks, at_spaces, odd, plain
 from tests.models.vocabularies import KINDS
-from workbench.engine.pieces import NO_WORD, Row
-from workbench.errors import WorkbenchError
-from workbench.models.alignment import tokenize
+from workbench.core.errors import WorkbenchError
+from workbench.engine.batch import NO_WORD, Row
+from workbench.models.tokenization import tokenize
 
 Tokenizers = Callable[[str], PreTrainedTokenizerBase]
 ALL = pytest.mark.parametrize("kind", KINDS)

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.errors import WorkbenchError
-from workbench.models.vectors import Found, Vectors, read_vectors
+from workbench.core.errors import WorkbenchError
+from workbench.models.word_models import Found, Vectors, read_vectors
 
 WORDS = ["the", "The", "naïve", "漢字", ". .", "nan", "a\u2028b", "1990", ","]
 TABLE = torch.tensor([[1.5, -2.0, 3.25], *([k / 8, -k, 1e-3 * k] for k in range(1, 9))])

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
+from workbench.engine.activation_store import pooled
 from workbench.engine.batch import Batch
-from workbench.engine.passes import run_over
-from workbench.engine.store import pooled
+from workbench.engine.forward_pass import run_over
 from workbench.engine.taps import Capture, Gate
-from workbench.errors import WorkbenchError
-from workbench.models.elmo import Elmo
-from workbench.models.elmo_options import ElmoOptions
+from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.models.loading import load
 
 SMALL = ElmoOptions(filters=((1, 4), (2, 4)), highways=1, cells=8, width=6, character_width=4)

@@ -25,7 +25,7 @@ RUNS = (
 )  # fmt: skip
 DRIVER = """
 import contextlib, glob, io, json, sys
-from workbench.cli import main
+from workbench.cli.main import main
 for command in json.load(sys.stdin):
     run = next(iter(glob.glob("runs/profile-*")), "").rpartition("/")[2]
     sys.argv = ["workbench", *command.replace("{run}", run).split()]

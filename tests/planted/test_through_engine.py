@@ -8,9 +8,9 @@ from spacy.tokens import Doc
 
 from tests.planted.model import Planted
 from workbench.corpora import encode
+from workbench.engine.batch import Pieces
+from workbench.engine.forward_pass import run_over
 from workbench.engine.model import Model, Output
-from workbench.engine.passes import run_over
-from workbench.engine.pieces import Pieces
 from workbench.engine.taps import Capture, Gate
 from workbench.models.loading import load
 

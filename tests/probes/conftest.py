@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.bank import Bank, banked
-from probes.sources import MODEL, Source
-from probes.stack import Data
+from probes.probe_training import Data
+from probes.representations import MODEL, Bank, Source, banked
 
 
 class Silent:

@@ -12,8 +12,8 @@ from spacy.tokens import Doc
 from torch import Tensor
 
 from workbench.corpora.corpus import Corpus
-from workbench.corpora.vocabulary import vocabulary
-from workbench.models.words import WordModel
+from workbench.corpora.layers import vocabulary
+from workbench.models.word_models import WordModel
 
 TAGS = "NOUN VERB ADJ ADV".split()
 RELATIONS = "nsubj obj amod advmod".split()

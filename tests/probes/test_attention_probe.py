@@ -12,26 +12,26 @@ from spacy.tokens import Doc
 from torch import Tensor
 
 import workbench as wb
-from probes import attachment
-from probes.attachment import Maps, Sentence
+from probes import attention_features
+from probes.attention_features import Maps, Sentence
 from probes.attention_probe import ATTENTION, EXPERIMENT, AttentionProbe, learn, run
 from tests.models import zoo
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
 from tests.probes.test_structural_probe import Quiet, corpus_of, turned
 from tests.probes.test_trees import doc_of, nothing_missing, random_heads
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Inputs, Result, misfits
+from workbench.core.splits import SplitSizes, parts_of
 from workbench.corpora import Corpus, encode
+from workbench.engine.forward_pass import run_over
 from workbench.engine.model import Model
-from workbench.engine.passes import run_over
 from workbench.engine.taps import Capture
-from workbench.errors import WorkbenchError
-from workbench.experiment import Inputs, Result, misfits
-from workbench.models.catalogue import facts
+from workbench.figures.syntax_probes import ATTENTION_PROBE_FIGURES
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
-from workbench.models.vectors import Vectors
-from workbench.splits import SplitSizes, parts_of
-from workbench.view.attachment import FIGURES
+from workbench.models.references import facts
+from workbench.models.word_models import Vectors
 
 Opened = Callable[[str], Model]
 SMALL = {"limit": 24, "seeds": (0, 1)}
@@ -63,7 +63,7 @@ def sentences_of(number: int, seed: int) -> list[Sentence]:
     for place in range(number):
         words = int(random.integers(4, 10))
         doc = doc_of(random_heads(random, words))
-        one = attachment.sentence_of(doc, place, first, nothing_missing(first + words))
+        one = attention_features.sentence_of(doc, place, first, nothing_missing(first + words))
         assert one is not None
         found.append(one)
         first += words
@@ -99,18 +99,19 @@ def uas(sentences: list[Sentence], maps: Maps, control: bool = False) -> float:
     words = sum(map(len, sentences))
     half, rest = 2 * len(sentences) // 3, 5 * len(sentences) // 6
     cut = [sentences[:half], sentences[half:rest], sentences[rest:]]
-    sizes = attachment.sizes_of(maps, cut[0])
+    sizes = attention_features.sizes_of(maps, cut[0])
     train, dev, test = (
-        attachment.cases(part, maps, sizes, torch.zeros(words, 2), (0,), CPU) for part in cut
+        attention_features.cases(part, maps, sizes, torch.zeros(words, 2), (0,), CPU)
+        for part in cut
     )
-    weights, score = attachment.by_attention(1, slice(0, maps.flat.shape[1]), CPU)
+    weights, score = attention_features.by_attention(1, slice(0, maps.flat.shape[1]), CPU)
     variant = torch.tensor([int(control)])
-    fitted = attachment.learnt(weights, score, variant, train, dev)
+    fitted = attention_features.learnt(weights, score, variant, train, dev)
     assert bool(fitted.converged.all())
-    answers = attachment.attached(fitted.weights, score, variant, test)
+    answers = attention_features.attached(fitted.weights, score, variant, test)
     right = asked = 0
     for place, one in enumerate(cut[2]):
-        gold = attachment.control_heads(one, 0) if control else one.heads
+        gold = attention_features.control_heads(one, 0) if control else one.heads
         right += int(((answers[place][0][: len(one)] == gold) & one.asked).sum())
         asked += int(one.asked.sum())
     return right / asked
@@ -138,37 +139,37 @@ def test_the_control_is_drawn_by_type_and_not_by_instance() -> None:
     docs = [doc_of([0, *[0] * (words - 1)]) for words in (6, 9, 12)]
     drawn: dict[str, set[str]] = {}
     for place, doc in enumerate(docs):
-        one = attachment.sentence_of(doc, place, 0, nothing_missing(len(doc)))
+        one = attention_features.sentence_of(doc, place, 0, nothing_missing(len(doc)))
         assert one is not None
-        for word, head in enumerate(attachment.control_heads(one, 0)):
+        for word, head in enumerate(attention_features.control_heads(one, 0)):
             if 0 < word < len(doc) - 1:
                 kind = {word: "self", 0: "first", len(doc) - 1: "last"}[int(head)]
                 drawn.setdefault(one.types[word], set()).add(kind)
     assert all(len(kinds) == 1 for kinds in drawn.values())
-    many = [attachment.behaviour(f"word {number}", 0) for number in range(3_000)]
-    assert all(900 < many.count(kind) < 1_100 for kind in attachment.BEHAVIOURS)
-    assert many != [attachment.behaviour(f"word {number}", 1) for number in range(3_000)]
+    many = [attention_features.behaviour(f"word {number}", 0) for number in range(3_000)]
+    assert all(900 < many.count(kind) < 1_100 for kind in attention_features.BEHAVIOURS)
+    assert many != [attention_features.behaviour(f"word {number}", 1) for number in range(3_000)]
 
 
 def test_the_best_offset_by_hand() -> None:
     doc = doc_of([1, 1, 1, 2, 3], ["NOUN", "VERB", "NOUN", "ADV", "PUNCT"])
-    one = attachment.sentence_of(doc, 0, 0, nothing_missing(5))
+    one = attention_features.sentence_of(doc, 0, 0, nothing_missing(5))
     assert one is not None and one.asked.tolist() == [True, False, True, True, False]
-    assert attachment.best_offset([one]) == -1
-    assert attachment.offset_counts([one], -1) == (2, 3)
-    assert attachment.offset_counts([one], 4) == (0, 3)
-    assert attachment.even_guess([one]) == 1 / 4  # of four other words
+    assert attention_features.best_offset([one]) == -1
+    assert attention_features.offset_counts([one], -1) == (2, 3)
+    assert attention_features.offset_counts([one], 4) == (0, 3)
+    assert attention_features.even_guess([one]) == 1 / 4  # of four other words
 
 
 def test_a_probe_cut_off_is_marked_and_one_at_its_optimum_is_not() -> None:
     every = sentences_of(60, 3)
     maps = maps_of(every, lambda one: [uniform(one), towards(one) / 2])
-    sizes = attachment.sizes_of(maps, every)
-    (seen,) = attachment.cases(every, maps, sizes, torch.zeros(600, 2), (0,), CPU)
-    weights, score = attachment.by_attention(2, slice(0, 2), CPU)
+    sizes = attention_features.sizes_of(maps, every)
+    (seen,) = attention_features.cases(every, maps, sizes, torch.zeros(600, 2), (0,), CPU)
+    weights, score = attention_features.by_attention(2, slice(0, 2), CPU)
     variants = torch.tensor([0, 1])
-    whole = attachment.learnt(weights, score, variants, [seen], [seen])
-    short = attachment.learnt(weights, score, variants, [seen], [seen], steps=1)
+    whole = attention_features.learnt(weights, score, variants, [seen], [seen])
+    short = attention_features.learnt(weights, score, variants, [seen], [seen], steps=1)
     assert whole.converged.tolist() == [True, True]
     assert not short.converged[0]
 
@@ -193,7 +194,7 @@ def test_the_planted_heads_find_every_word() -> None:
 def test_maps_of_words_equal_a_slow_loop(opened: Opened) -> None:
     model, docs = opened("bert"), list(wb.read("primer").docs("dev", 5))
     batch = encode(docs)
-    maps, missing = attachment.attention(model, batch)
+    maps, missing = attention_features.attention(model, batch)
     assert not missing.any()
     for place in range(len(docs)):
         text, capture = model.encode(batch, [place]), Capture()
@@ -230,7 +231,7 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
             assert layers[stack.name, probe] == [-1, *range(stack.layers)]
     decoders = any(stack.name == "decoder" for stack in model.stacks)
     assert decoders == any("only those before" in caveat.text for caveat in result.caveats)
-    for draw in FIGURES.values():
+    for draw in ATTENTION_PROBE_FIGURES.values():
         assert draw(result.tables).data
 
 
@@ -256,7 +257,7 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
     assert model["half"].between(0, 1).all()
     assert ((model["value"] - model["half"]) > 0.02).any() == ("half of the sentences" in said)
     assert means["converged"].all() and "cut off before" not in said
-    figure = FIGURES["layers"](result.tables)
+    figure = ATTENTION_PROBE_FIGURES["layers"](result.tables)
     faded = [dot for trace in figure.data for dot in trace.marker.opacity or ()]
     assert min(faded) < 1
     alone = probed(opened("bert"), seeds=(0,), halves=False).tables["means"]

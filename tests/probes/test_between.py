@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from probes.between import COLUMNS, between
-from workbench.errors import WorkbenchError
+from probes.compare_runs import COLUMNS, between
+from workbench.core.errors import WorkbenchError
 
 SENTENCES = np.arange(200, dtype=np.int64)
 

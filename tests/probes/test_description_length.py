@@ -15,21 +15,22 @@ from torch import Tensor
 from torch.nn import functional
 
 import workbench as wb
-from probes import description_length, online, variational
-from probes.bank import Bank, banked
+from probes import codes as variational
+from probes import description_length
+from probes.codes import PORTIONS, ends_of, prequential_code, uniform_bits
 from probes.description_length import EXPERIMENT, DescriptionLength, Sent, run
-from probes.kinds import Shape, initial
-from probes.sources import Source
-from probes.stack import Data, Probe, Schedule
+from probes.probe_models import Shape, initial
+from probes.probe_training import Data, Probe, Schedule
+from probes.representations import Bank, Source, banked
 from tests.models import zoo
 from tests.probes.test_structural_probe import Quiet, corpus_of
 from tests.probes.test_trees import doc_of
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Inputs, Result
 from workbench.corpora import Corpus
 from workbench.engine.model import Model
-from workbench.errors import WorkbenchError
-from workbench.experiment import Inputs, Result
+from workbench.figures.probing import DESCRIPTION_LENGTH_FIGURES
 from workbench.models.loading import load
-from workbench.view.description import FIGURES
 
 CPU = torch.device("cpu")
 SLACK = 20.0  # bits; see `test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have`
@@ -63,15 +64,17 @@ def drawn_states(number: int, width: int, seed: int) -> Tensor:
 
 def bits_online(bank: Bank, probes: list[Probe], learnt: Data, dev: Data, **more: object) -> Tensor:
     """The whole online code of each probe."""
-    ends = online.ends_of(len(learnt), online.PORTIONS)
+    ends = ends_of(len(learnt), PORTIONS)
     schedule = Schedule(**{"epochs": 10, **more})
-    nats, _ = online.coded("mlp", 16, bank, probes, learnt, dev, ends, schedule, 0)
-    return nats.sum(1) / math.log(2) + ends[0] * online.uniform_bits(learnt)
+    nats, _ = prequential_code("mlp", 16, bank, probes, learnt, dev, ends, schedule, 0)
+    return nats.sum(1) / math.log(2) + ends[0] * uniform_bits(learnt)
 
 
 def bits_variational(bank: Bank, probes: list[Probe], learnt: Data, steps: int = 400) -> Tensor:
     found = variational.learnt(16, bank, probes, learnt, steps, 0)
-    nats = variational.divergence(found.layers) + variational.coded(found, bank, learnt, 0).sum(1)
+    nats = variational.divergence(found.layers) + variational.variational_code(
+        found, bank, learnt, 0
+    ).sum(1)
     return nats / math.log(2)
 
 
@@ -79,12 +82,12 @@ def bits_variational(bank: Bank, probes: list[Probe], learnt: Data, steps: int =
 
 
 def test_blocks_double_and_empty_or_equal_ones_are_merged() -> None:
-    assert online.ends_of(2000, online.PORTIONS) == (
+    assert ends_of(2000, PORTIONS) == (
         2, 4, 8, 16, 32, 64, 125, 250, 500, 1000, 2000,
     )  # fmt: skip
-    assert online.ends_of(10, online.PORTIONS) == (1, 2, 5, 10)
-    assert online.ends_of(1, online.PORTIONS) == (1,)
-    assert online.ends_of(8, (50.0,)) == (4, 8)  # all are sent in any case
+    assert ends_of(10, PORTIONS) == (1, 2, 5, 10)
+    assert ends_of(1, PORTIONS) == (1,)
+    assert ends_of(8, (50.0,)) == (4, 8)  # all are sent in any case
 
 
 def test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have() -> None:
@@ -96,7 +99,7 @@ def test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have() -> None:
     learnt = data_of(range(number), both[:number], drawn_labels(number, labels, 7))
     dev = data_of(range(number, 2 * number), both[number:], drawn_labels(number, labels, 8))
     probes = [Probe((0,)), Probe((1,)), Probe((0,), True)]
-    uniform = number * online.uniform_bits(learnt)
+    uniform = number * uniform_bits(learnt)
     assert uniform == 2 * number
     found = bits_online(bank, probes, learnt, dev)
     assert (found >= uniform - SLACK).all()
@@ -105,7 +108,7 @@ def test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have() -> None:
     coins = torch.rand(2, 2, number, labels, generator=torch.Generator().manual_seed(3)) < 0.5
     several = replace(learnt, labels=coins[0], softmax=False)
     dev = replace(dev, labels=coins[1], softmax=False)
-    uniform = number * online.uniform_bits(several)
+    uniform = number * uniform_bits(several)
     assert uniform == number * labels
     assert (bits_online(bank, probes, several, dev) >= uniform - SLACK).all()
 
@@ -118,7 +121,7 @@ def test_labels_written_into_a_layer_are_sent_in_few_bits() -> None:
     learnt = data_of(range(number), wanted[:number])
     dev = data_of(range(number, 2 * number), wanted[number:])
     probes = [Probe((0,)), Probe((1,))]
-    uniform = number * online.uniform_bits(learnt)
+    uniform = number * uniform_bits(learnt)
     for bits, factor in (
         (bits_online(bank, probes, learnt, dev, rate=0.02), 12),
         (bits_variational(bank, probes, learnt, 600), 4),
@@ -176,9 +179,9 @@ def test_the_online_code_equals_one_probe_after_another() -> None:
     bank = bank_of(drawn_states(2 * number, 9, 2), mixed)
     learnt = data_of(range(number), wanted[:number])
     dev = data_of(range(number, 2 * number), wanted[number:])
-    ends = online.ends_of(number, online.PORTIONS)
+    ends = ends_of(number, PORTIONS)
     probes = [Probe((0,)), Probe((1,))]
-    nats, last = online.coded("mlp", 16, bank, probes, learnt, dev, ends, FEW, 5)
+    nats, last = prequential_code("mlp", 16, bank, probes, learnt, dev, ends, FEW, 5)
     for layer in (0, 1):
         expected = by_hand(bank, layer, learnt, dev, ends)
         torch.testing.assert_close(nats[layer], expected, rtol=1e-3, atol=1e-4)
@@ -191,7 +194,7 @@ def test_a_label_not_met_yet_has_its_column() -> None:
     data = data_of(range(24), wanted)
     same, ends = data.take(torch.arange(8)), (8, 16, 24)
     schedule = Schedule(rate=0.1, epochs=20)
-    nats, last = online.coded("linear", 1, bank, [Probe((0,))], data, same, ends, schedule, 0)
+    nats, last = prequential_code("linear", 1, bank, [Probe((0,))], data, same, ends, schedule, 0)
     assert last is not None and last.shape.labels == 3
     assert nats.isfinite().all()
     assert nats[0, 8:16].mean() > math.log(3)  # after nothing but the first, it is a surprise
@@ -200,10 +203,10 @@ def test_a_label_not_met_yet_has_its_column() -> None:
 def test_one_target_is_sent_by_the_uniform_code() -> None:
     data = data_of([0], torch.tensor([[True, True, False]]), softmax=False)
     bank = bank_of(drawn_states(1, 4, 0))
-    nats, last = online.coded("mlp", 4, bank, [Probe((0,))], data, data.take(torch.arange(0)),
-                              online.ends_of(1, online.PORTIONS), FEW, 0)  # fmt: skip
+    nats, last = prequential_code("mlp", 4, bank, [Probe((0,))], data, data.take(torch.arange(0)),
+                              ends_of(1, PORTIONS), FEW, 0)  # fmt: skip
     assert last is None and nats.tolist() == [[0.0]]
-    assert online.uniform_bits(data) == 3
+    assert uniform_bits(data) == 3
     assert bits_variational(bank, [Probe((0,))], data, 5).isfinite().all()
 
 
@@ -342,7 +345,7 @@ def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> N
     assert summary.notna().all(axis=None)
     assert list(summary["stack"].unique()) == [stack.name for stack in model.stacks]
     assert ((summary["lower"] <= summary["upper"]) & (summary["lower"] > 0)).all()
-    for draw in FIGURES.values():
+    for draw in DESCRIPTION_LENGTH_FIGURES.values():
         assert draw(tables).data
 
 
@@ -415,5 +418,8 @@ def test_what_is_not_asked_is_not_sent(opened: Opened) -> None:
     assert tables["portions"].empty and not tables["codes"]["control"].any()
     assert tables["summary"]["control_compression"].isna().all()
     with pytest.raises(KeyError):
-        FIGURES["blocks"](tables)
-    assert FIGURES["compression"](tables).data and FIGURES["beside"](tables).data
+        DESCRIPTION_LENGTH_FIGURES["blocks"](tables)
+    assert (
+        DESCRIPTION_LENGTH_FIGURES["compression"](tables).data
+        and DESCRIPTION_LENGTH_FIGURES["beside"](tables).data
+    )

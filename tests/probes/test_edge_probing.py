@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
-from probes.asked import PRESETS, EdgeProbing
 from probes.edge_probing import EXPERIMENT, fits
-from tests.commands.harms import in_time, put
+from probes.edge_trials import PRESETS, EdgeProbing
+from tests.cli.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Inputs, Result, misfits
 from workbench.corpora.corpus import Corpus
-from workbench.errors import WorkbenchError
-from workbench.experiment import Inputs, Result, misfits
 
 SIZES = {"train": 150, "dev": 40, "test": 60}
 FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64, "halves": False}
@@ -150,7 +150,7 @@ def test_a_control_is_learnt_by_a_large_probe_and_not_by_a_small_one() -> None:
     types = [f"w{number}" for number in range(60)]
 
     def docs(number: int) -> list[Doc]:
-        from workbench.corpora.vocabulary import vocabulary
+        from workbench.corpora.layers import vocabulary
 
         return [
             Doc(vocabulary("en"), words=(w := random.choices(types, k=8)),
@@ -162,13 +162,13 @@ def test_a_control_is_learnt_by_a_large_probe_and_not_by_a_small_one() -> None:
     read = Corpus("types", {name: (lambda d=d: iter(d)) for name, d in splits.items()})
     import torch
 
-    from workbench.models.vectors import Vectors
+    from workbench.models.word_models import Vectors
 
     torch.manual_seed(0)
     table = Vectors(types, torch.randn(60, 24))
 
     def selectivity(hidden: int) -> float:
-        from workbench.models.words import WordModel
+        from workbench.models.word_models import WordModel
 
         def states(sentences: Any) -> list[torch.Tensor]:
             out = torch.zeros(len(sentences), max(map(len, sentences)), 24)
@@ -240,7 +240,7 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
     assert under.sum() > 1, "noise, hardly looked at"
     assert layers["learnt"].tolist() == (~under).tolist()
     assert told(found, "did not learn the task")
-    from workbench.view.probing import UNLEARNT, curves
+    from workbench.figures.probing import UNLEARNT, curves
 
     marks = dict(
         pair
@@ -252,7 +252,7 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
 
 
 def test_hollow_marks_are_of_probes_that_were_cut_off(answer: Result) -> None:
-    from workbench.view.probing import curves
+    from workbench.figures.probing import curves
 
     tables = {name: table.copy() for name, table in answer.tables.items()}
     means = tables["means"]
@@ -350,8 +350,7 @@ def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int) -> None:
 
 
 def edges(*sentences: tuple[str, list[Any]]) -> list[Doc]:
-    from workbench.corpora.layers import Edge
-    from workbench.corpora.vocabulary import vocabulary
+    from workbench.corpora.layers import Edge, vocabulary
 
     docs = []
     for text, targets in sentences:
@@ -419,8 +418,7 @@ def bert() -> Callable[[], Any]:
     """A small model for words a to f."""
     import torch
 
-    from workbench.models.vectors import Vectors
-    from workbench.models.words import WordModel
+    from workbench.models.word_models import Vectors, WordModel
 
     torch.manual_seed(0)
     table = Vectors(list("abcdef"), torch.randn(6, 8))

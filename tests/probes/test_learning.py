@@ -12,13 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes import attachment, stack, variational
-from probes.bank import Bank, banked
-from probes.learning import BETAS, NONE, TINY, Best, Learning, fitted, minimised, optimal
-from probes.sources import MODEL, Source
-from probes.stack import Data, Probe, Schedule
-from probes.structure import Probe as TreeProbe
-from probes.structure import States, trained
+from probes import attention_features, codes, probe_training
+from probes.batched_adam import BETAS, NONE, TINY, Best, Learning, fitted, minimised, optimal
+from probes.probe_training import Data, Probe, Schedule
+from probes.representations import MODEL, Bank, Source, banked
+from probes.structural_training import Probe as TreeProbe
+from probes.structural_training import States, trained
 from tests.probes.test_attention_probe import maps_of, sentences_of, towards, uniform
 from tests.probes.test_structure import exact, forest
 
@@ -170,10 +169,10 @@ def test_a_probe_of_spans_learns_the_same_alone_from_strided_states(
     known, dev = whole.take(torch.arange(60)), whole.take(torch.arange(60, 90))
     quick = Schedule(rate=1e-2, batch=32, epochs=2)
     probes = [Probe((0,)), Probe((1,)), Probe((0,), control=True)]
-    together = stack.train(kind, 8, made, probes, known, dev, quick, 0)  # type: ignore[arg-type]
+    together = probe_training.train(kind, 8, made, probes, known, dev, quick, 0)  # type: ignore[arg-type]
     assert plain_steps
     for row, probe in enumerate(together.probes):
-        alone = stack.train(kind, 8, made, [probe], known, dev, quick, 0)  # type: ignore[arg-type]
+        alone = probe_training.train(kind, 8, made, [probe], known, dev, quick, 0)  # type: ignore[arg-type]
         for name, value in alone.own.items():
             assert torch.allclose(together.own[name][row], value[0], atol=1e-6), name
 
@@ -215,17 +214,17 @@ def test_an_attention_probe_reaches_the_optimum_of_plain_adam(
     every = sentences_of(30, 6)
     maps = maps_of(every, lambda one: [uniform(one), towards(one) / 2, towards(one).T / 3])
     words = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
-    sizes = attachment.sizes_of(maps, every)
+    sizes = attention_features.sizes_of(maps, every)
     where = torch.device(device)
-    seen = attachment.cases(every, maps, sizes, words, (0,), where)
+    seen = attention_features.cases(every, maps, sizes, words, (0,), where)
     heads = slice(0, 3)
 
-    def made(number: int) -> tuple[list[Tensor], attachment.Score]:
+    def made(number: int) -> tuple[list[Tensor], attention_features.Score]:
         if kind == "attention":
-            return attachment.by_attention(number, heads, where)
+            return attention_features.by_attention(number, heads, where)
         if kind == "words":
-            return attachment.by_words_alone(number, 5, where)
-        return attachment.by_attention_and_words(number, heads, 5, where)
+            return attention_features.by_words_alone(number, 5, where)
+        return attention_features.by_attention_and_words(number, heads, 5, where)
 
     weights, score = made(2)
     variants = torch.tensor([0, 1], device=where)
@@ -236,14 +235,16 @@ def test_an_attention_probe_reaches_the_optimum_of_plain_adam(
             "grad",
             lambda *args, **more: tuple(strided(each) for each in gradients(*args, **more)),
         )
-        found = attachment.learnt(weights, score, variants, seen, seen, decays=[0.1])
+        found = attention_features.learnt(weights, score, variants, seen, seen, decays=[0.1])
     assert found.converged.all()
     for row in range(2):
         own = [part.requires_grad_() for part in made(1)[0]]
         optimiser = torch.optim.Adam(own, 0.02, foreach=False)
         for _ in range(600):
             optimiser.zero_grad()
-            log_p = [attachment._log_probabilities(own, score, variants[[row]], c) for c in seen]
+            log_p = [
+                attention_features._log_probabilities(own, score, variants[[row]], c) for c in seen
+            ]
             gold = [
                 p[0].gather(-1, c.heads[row][..., None])[..., 0][c.asked].sum()
                 for p, c in zip(log_p, seen, strict=True)
@@ -263,9 +264,9 @@ def test_a_bayesian_probe_learns_the_same_alone_from_strided_states(
     made = _bank([strided(torch.randn(60, 6)), strided(torch.randn(60, 6))], device)
     known = data(torch.randint(0, 3, (60,)), 3)
     probes = [Probe((0,)), Probe((1,)), Probe((1,), control=True)]
-    together = variational.learnt(4, made, probes, known, 5, 0)
+    together = codes.learnt(4, made, probes, known, 5, 0)
     for row, probe in enumerate(probes):
-        alone = variational.learnt(4, made, [probe], known, 5, 0)
+        alone = codes.learnt(4, made, [probe], known, 5, 0)
         for ours, own in zip(together.layers, alone.layers, strict=True):
             for name, value in own.items():
                 assert torch.allclose(ours[name][row], value[0], atol=1e-6), name

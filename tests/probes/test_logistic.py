@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from probes import logistic
-from probes.bank import Bank
-from probes.stack import Data, Probe, assessed
+from probes.probe_training import Data, Probe, assessed
+from probes.representations import Bank
 
 WIDTH, TOLD = 48, 12  # features, and those that tell the class
 DEV, TEST = 600, 1500

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from probes.results import MEANS, MIX, expected_layer, halves, summary
+from probes.edge_tables import MEANS, MIX, expected_layer, halves_of, summary
 
 
 def curve(*values: float) -> pd.DataFrame:
@@ -34,9 +34,9 @@ def test_a_curve_that_does_not_rise_has_none(values: tuple[float, ...]) -> None:
 def test_the_published_curve_of_parts_of_speech_has_the_published_expected_layer() -> None:
     from pathlib import Path
 
-    import workbench.view
+    from workbench import figures
 
-    home = Path(workbench.view.__file__).parent / "published" / "tenney2019.csv"
+    home = Path(figures.__file__).parent / "published" / "tenney2019.csv"
     table = pd.read_csv(home, comment="#")
     own = table[(table["task"] == "pos") & (table["model"] == "bert-base")]
     found = expected_layer(own.rename(columns={"f1": "mean"}).assign(mean=own["f1"] / 100))
@@ -50,7 +50,7 @@ def test_the_best_is_of_what_was_asked_and_not_the_baseline() -> None:
         return told | {"mode": mode, "layer": layer, "mean": mean, "metric": "micro_f1"}
 
     means = pd.DataFrame([row("lexical", 0, 0.7), row("mix", 3, 0.6)])
-    found = summary(means, pd.DataFrame(columns=MIX), halves([], [])).iloc[0]
+    found = summary(means, pd.DataFrame(columns=MIX), halves_of([], [])).iloc[0]
     assert (found["best_layer"], found["best_score"]) == (3, 0.6)
     assert found["baseline_lexical"] == 0.7
     assert math.isnan(found["expected_layer"]) and math.isnan(found["centre_of_gravity"])

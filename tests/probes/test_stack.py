@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from probes import stack
-from probes.bank import Bank
-from probes.stack import Data, Probe, Schedule, assessed, train
+from probes import probe_training
+from probes.probe_training import Data, Probe, Schedule, assessed, train
+from probes.representations import Bank
 
 WIDTH = 16
 QUICK = Schedule(rate=1e-2, batch=64, epochs=30)
 
 
-def _scores(trained: stack.Trained, bank: Bank, data: Data) -> list[float]:
+def _scores(trained: probe_training.Trained, bank: Bank, data: Data) -> list[float]:
     control = torch.tensor([int(probe.control) for probe in trained.probes])
     return assessed(trained.shape, trained.own, trained.reads, control, bank, data)[0].tolist()
 
@@ -64,7 +64,7 @@ def test_the_best_epoch_comes_back_by_value(
         seen.append({name: value.clone() for name, value in own.items()})
         return torch.tensor([next(told)], dtype=torch.double), torch.tensor([1.0])
 
-    monkeypatch.setattr(stack, "assessed", judged)
+    monkeypatch.setattr(probe_training, "assessed", judged)
     schedule = Schedule(rate=1e-2, batch=16, epochs=6, patience=10)
     trained = train("mlp", 8, made, [Probe((0,))], whole, whole, schedule, 0)
     assert trained.epochs.tolist() == [1]
@@ -107,14 +107,14 @@ def test_what_has_stopped_is_taken_out(
     slow[:, 0] += 0.3 * (classes * 2 - 1)  # learnt by and by
     made, whole = bank(easy, slow), data(classes, 2)
     sizes = []
-    update = stack._update
+    update = probe_training._update
 
     def counted(shape, now, *rest):  # type: ignore[no-untyped-def]
         sizes.append(len(now.places))
         assert all(len(value) == len(now.places) for value in now.own.values())
         update(shape, now, *rest)
 
-    monkeypatch.setattr(stack, "_update", counted)
+    monkeypatch.setattr(probe_training, "_update", counted)
     schedule = Schedule(rate=1e-2, batch=32, epochs=40, patience=2)
     train("linear", 0, made, [Probe((0,)), Probe((1,))], whole, whole, schedule, 0)
     assert sizes[0] == 2 and sizes[-1] == 1
@@ -125,7 +125,7 @@ def test_softmax_costs_are_cross_entropies(data: Callable[..., Data]) -> None:
     said = torch.randn(1, 6, 3)
     batch = data([0, 1, 2, 0, 1, -1], 3, softmax=True)
     known = torch.nn.functional.cross_entropy(said[0, :5], torch.tensor([0, 1, 2, 0, 1]))
-    found = stack.nats_of(said, batch, torch.zeros(1, dtype=torch.long))
+    found = probe_training.nats_of(said, batch, torch.zeros(1, dtype=torch.long))
     assert float(found[0].mean()) == pytest.approx(float(known) * 5 / 6, rel=1e-5)
 
 
@@ -135,8 +135,8 @@ def test_slopes_are_those_of_what_labels_cost(data: Callable[..., Data], softmax
     said = torch.randn(1, 6, 3, requires_grad=True)
     batch = data([0, 1, 2, 0, 1, -1], 3, softmax=softmax)
     one = torch.zeros(1, dtype=torch.long)
-    plain = torch.autograd.grad(stack.nats_of(said, batch, one).mean(), said)[0]
-    found = stack.slopes_of(said.detach(), batch.labels[one], softmax)
+    plain = torch.autograd.grad(probe_training.nats_of(said, batch, one).mean(), said)[0]
+    found = probe_training.slopes_of(said.detach(), batch.labels[one], softmax)
     assert torch.allclose(found, plain, atol=1e-7)
     assert plain.abs().max() > 0.05
 
@@ -157,7 +157,7 @@ def test_seeds_beside_each_other_learn_as_each_alone(
     dev = whole.take(torch.arange(60, 90 if judged else 60))
     probes = [Probe((1,)), Probe((0, 1)), Probe((0,), control=True)]
     schedule = Schedule(rate=1e-2, batch=16, epochs=4, patience=2)
-    together = stack.train_seeds(kind, 8, made, probes, learnt, dev, schedule)  # type: ignore[arg-type]
+    together = probe_training.train_seeds(kind, 8, made, probes, learnt, dev, schedule)  # type: ignore[arg-type]
     for seed, own in learnt.items():
         alone = train(kind, 8, made, probes, own, dev, schedule, seed)  # type: ignore[arg-type]
         assert together[seed].probes == alone.probes
@@ -170,7 +170,7 @@ def test_seeds_beside_each_other_learn_as_each_alone(
 def test_a_rate_that_leads_astray_is_told(
     bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
-    from workbench.errors import WorkbenchError
+    from workbench.core.errors import WorkbenchError
 
     made = bank(torch.full((64, WIDTH), float("nan")))
     with pytest.raises(WorkbenchError, match="astray"):
@@ -188,7 +188,7 @@ def test_stacks_side_by_side_say_the_same_and_end_when_the_run_is_ended(
     some = [Probe((0,)), Probe((1,)), Probe((0, 1)), Probe((0,), control=True)]
     schedule = Schedule(rate=1e-2, batch=32, epochs=4)
     alone = train("linear", 0, made, some, whole, whole, schedule, 0)
-    monkeypatch.setitem(stack.AT_ONCE, "cpu", 1)  # a stack for each probe
+    monkeypatch.setitem(probe_training.AT_ONCE, "cpu", 1)  # a stack for each probe
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -14,13 +14,13 @@ import workbench as wb
 from probes.structural_probe import EXPERIMENT, LAYER, Learnt, StructuralProbe, learn, run
 from tests.models import bilms, zoo
 from tests.probes.test_trees import doc_of
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Inputs, Result
 from workbench.corpora import Corpus
 from workbench.engine.model import Model
-from workbench.errors import WorkbenchError
-from workbench.experiment import Inputs, Result
+from workbench.figures.syntax_probes import STRUCTURAL_PROBE_FIGURES
 from workbench.models.loading import load
-from workbench.models.vectors import Vectors
-from workbench.view.structural import FIGURES
+from workbench.models.word_models import Vectors
 
 
 class Quiet:
@@ -83,7 +83,7 @@ def test_every_layer_of_every_stack_stands_beside_its_baselines(opened: Opened, 
     summary = result.tables["summary"]
     assert list(summary["stack"].unique()) == [stack.name for stack in model.stacks]
     assert summary.notna().all(axis=None)
-    for draw in FIGURES.values():
+    for draw in STRUCTURAL_PROBE_FIGURES.values():
         assert draw(result.tables).data
 
 
@@ -189,10 +189,10 @@ def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
         assert np.isnan(row["half"]) == (encoder in ("random", "chain"))
     said = " ".join(caveat.text for caveat in result.caveats)
     assert ("no better than words in a chain" in said) == (not means["learnt"].all())
-    monkeypatch.setattr("probes.structure.EPOCHS", 2)
-    monkeypatch.setattr("probes.structure.trained.__defaults__", (lambda *_: None, 2))
+    monkeypatch.setattr("probes.structural_training.EPOCHS", 2)
+    monkeypatch.setattr("probes.structural_training.trained.__defaults__", (lambda *_: None, 2))
     short = probed(opened("bert"), seeds=(0,))
     assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
     assert any("were cut off" in caveat.text for caveat in short.caveats)
-    figure = FIGURES["layers"](short.tables)
+    figure = STRUCTURAL_PROBE_FIGURES["layers"](short.tables)
     assert all("open" in symbol for symbol in figure.data[0].marker.symbol)

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes import trees
-from probes.learning import GAIN, Weights, fitted
-from probes.structure import Probe, States, predicted, trained
-from probes.trees import Tree, ancestors, trees_of
+from probes import dependency_trees
+from probes.batched_adam import GAIN, Weights, fitted
+from probes.dependency_trees import Tree, ancestors, trees_of
+from probes.structural_training import Probe, States, predicted, trained
 from tests.probes.test_trees import doc_of, nothing_missing, random_heads
 
 WIDTH = 12
@@ -47,11 +47,15 @@ def states_of(tables: list[Tensor], train: list[Tree]) -> States:
 
 def scored(matrices: Tensor, states: States, probe: Probe, test: list[Tree]) -> tuple[float, float]:
     right, ranks = np.zeros((len(test), 2)), np.zeros(len(test))
-    count = trees.count_distances if probe.task == "distance" else trees.count_depths
-    for places, chosen in trees.grouped(test, 10_000):
+    count = (
+        dependency_trees.count_distances
+        if probe.task == "distance"
+        else dependency_trees.count_depths
+    )
+    for places, chosen in dependency_trees.grouped(test, 10_000):
         found, correlations = count(predicted(matrices, states, [probe], chosen), chosen)
         right[places], ranks[places] = found[0], correlations[0]
-    return float(trees.share(right.sum(0))), float(ranks.mean())
+    return float(dependency_trees.share(right.sum(0))), float(ranks.mean())
 
 
 def test_an_exact_tree_metric_is_recovered() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from probes.tasks import tasks_of
-from workbench.errors import WorkbenchError
+from probes.targets import tasks_of
+from workbench.core.errors import WorkbenchError
 
 
 def test_a_layer_is_known_by_what_others_call_it() -> None:

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import spearmanr
 from spacy.tokens import Doc
 
-from probes import trees
-from probes.trees import NONE, Tree, trees_of
-from workbench.corpora.vocabulary import vocabulary
+from probes import dependency_trees
+from probes.dependency_trees import NONE, Tree, trees_of
+from workbench.corpora.layers import vocabulary
 
 
 def doc_of(heads: list[int], pos: list[str] | None = None) -> Doc:
@@ -88,7 +88,7 @@ def test_spanning_trees_equal_kruskals() -> None:
         distances = random.random((20, words, words))
         distances = distances + distances.transpose(0, 2, 1)
         kept = random.random((20, words)) < 0.7
-        found = trees.spanning(distances, kept)
+        found = dependency_trees.spanning(distances, kept)
         for row in range(20):
             assert edges(found[row]) == kruskal(distances[row], list(np.flatnonzero(kept[row])))
 
@@ -97,20 +97,22 @@ def test_rank_correlation_equals_scipys_with_ties() -> None:
     random = np.random.default_rng(2)
     first, second = random.random((30, 8)).round(1), random.integers(0, 4, (30, 8)).astype(float)
     expected = [spearmanr(a, b).statistic for a, b in zip(first, second, strict=True)]
-    assert trees.correlated(first, second) == pytest.approx(expected)
-    assert trees.correlated(np.ones((1, 4)), np.arange(4.0)[None]) == 0
+    assert dependency_trees.correlated(first, second) == pytest.approx(expected)
+    assert dependency_trees.correlated(np.ones((1, 4)), np.arange(4.0)[None]) == 0
 
 
 def test_the_mean_over_lengths_leaves_out_the_short_and_counts_each_length_once() -> None:
     lengths = np.array([3, 5, 5, 8, 60])
     values = np.array([[9.0, 0.2, 0.4, 0.7, 9.0]])
-    laid = trees.by_length(values, lengths)
-    assert trees.mean_of_lengths(laid.sum(1)) == pytest.approx([(0.3 + 0.7) / 2])
+    laid = dependency_trees.by_length(values, lengths)
+    assert dependency_trees.mean_of_lengths(laid.sum(1)) == pytest.approx([(0.3 + 0.7) / 2])
 
 
 def chained(doc: Doc) -> tuple[list[int], float]:
     (tree,) = trees_of(doc, 0, 0, nothing_missing(len(doc)))
-    right, ranks = trees.count_distances(trees.chain_distances(len(doc))[None, None], [tree])
+    right, ranks = dependency_trees.count_distances(
+        dependency_trees.chain_distances(len(doc))[None, None], [tree]
+    )
     return right[0, 0].tolist(), float(ranks[0, 0])
 
 
@@ -126,14 +128,14 @@ def test_the_root_is_the_shallowest_word_that_is_no_punctuation() -> None:
     doc = doc_of([1, 1, 1], ["PUNCT", "VERB", "NOUN"])
     (tree,) = trees_of(doc, 0, 0, nothing_missing(3))
     shallow_comma = np.array([[[0.0, 1.0, 2.0]], [[0.0, 2.0, 1.0]]])  # [probes, trees, words]
-    right, _ = trees.count_depths(shallow_comma, [tree])
+    right, _ = dependency_trees.count_depths(shallow_comma, [tree])
     assert right[:, 0].tolist() == [[1, 1], [0, 1]]
 
 
 def test_punctuation_alone_asks_nothing() -> None:
     (tree,) = trees_of(doc_of([0, 0], ["PUNCT", "PUNCT"]), 0, 0, nothing_missing(2))
-    assert trees.count_distances(np.ones((1, 1, 2, 2)), [tree])[0].sum() == 0
-    assert trees.count_depths(np.ones((1, 1, 2)), [tree])[0].sum() == 0
+    assert dependency_trees.count_distances(np.ones((1, 1, 2, 2)), [tree])[0].sum() == 0
+    assert dependency_trees.count_depths(np.ones((1, 1, 2)), [tree])[0].sum() == 0
 
 
 def test_groups_hold_every_tree_once_by_length() -> None:
@@ -142,5 +144,5 @@ def test_groups_hold_every_tree_once_by_length() -> None:
         trees_of(doc_of([0] * n), place, 0, nothing_missing(n))[0]
         for place, n in enumerate(lengths)
     ]
-    found = [places.tolist() for places, _ in trees.grouped(many, 18)]
+    found = [places.tolist() for places, _ in dependency_trees.grouped(many, 18)]
     assert found == [[1], [0, 2], [3]]

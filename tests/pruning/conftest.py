@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 from workbench.corpora import read
-from workbench.pruning.asking import Asking, asking_of
+from workbench.pruning.evaluation import Asking, asking_of
 
 
 @pytest.fixture(scope="session")

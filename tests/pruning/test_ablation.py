@@ -12,15 +12,13 @@ import workbench as wb
 from tests.models import zoo
 from tests.models.gated import sentences
 from tests.pruning.models import INDUCTION, PREVIOUS, TWIN, planted, texts
+from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Gate
-from workbench.errors import WorkbenchError
-from workbench.models.removal import parts, without
-from workbench.pruning.ablation import ablated
-from workbench.pruning.asking import Asking, asking_of
-from workbench.pruning.gating import closed, heads_of
-from workbench.pruning.paired import intervals, p_values
-from workbench.pruning.replaced import _Mean, means, others
-from workbench.pruning.texts import asked as ask
+from workbench.models.head_removal import parts, without
+from workbench.pruning.ablation import _Mean, ablated, means, others
+from workbench.pruning.evaluation import Asking, asking_of, intervals, p_values
+from workbench.pruning.evaluation import asked as ask
+from workbench.pruning.head_masks import closed, heads_of
 
 Mini = Callable[..., Asking]
 QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])

@@ -12,8 +12,8 @@ import pytest
 import workbench as wb
 from tests.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs, Result
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.huggingface import HuggingFace
 from workbench.runs.run import Run
 
@@ -182,8 +182,8 @@ def test_a_classifier_is_fitted_pruned_recovered_saved_and_opened_anew(classifie
     assert last["heads"] == 11 and last["size"] < 0.95 * whole["size"]
     script = f"""
 import workbench as wb
-from workbench.pruning.asking import asking_of
-from workbench.pruning.texts import asked
+from workbench.pruning.evaluation import asking_of
+from workbench.pruning.evaluation import asked
 model = wb.load({classifier.name!r})
 docs = list(wb.read("primer/sentiment").docs("test", 300))
 found = asking_of(model, docs, "sentiment", 0)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.errors import WorkbenchError
-from workbench.models.learning import CHECK, PATIENCE, Plan, learn, loss_of
-from workbench.models.removal import units, without
+from workbench.core.errors import WorkbenchError
+from workbench.models.eval_tasks import CHECK, PATIENCE, Plan, learn, loss_of
+from workbench.models.head_removal import units, without
 from workbench.pruning.ablation import ablated
-from workbench.pruning.asking import Asking
+from workbench.pruning.evaluation import Asking
 from workbench.pruning.gates import Gates, hard_concrete, open_probability, relaxed_subset
-from workbench.pruning.gating import heads_of
+from workbench.pruning.head_masks import heads_of
 
 RATE = 0.2  # of gates
 Mini = Callable[..., Asking]

@@ -12,10 +12,9 @@ from tests.pruning.models import planted, texts
 from workbench.corpora import read
 from workbench.engine.taps import Gate
 from workbench.models.huggingface import HuggingFace
-from workbench.pruning.asking import Asking, asking_of
-from workbench.pruning.gating import heads_of, opened
-from workbench.pruning.gradients import GateGradients, gate_gradients
-from workbench.pruning.texts import Texts
+from workbench.pruning.evaluation import Asking, Texts, asking_of
+from workbench.pruning.head_masks import heads_of, opened
+from workbench.pruning.importance import GateGradients, gate_gradients
 
 Mini = Callable[..., Asking]
 ONE_EACH = Texts(np.zeros(2), np.zeros(2), np.ones(2))  # two texts of one piece
@@ -86,7 +85,7 @@ def test_heads_of_one_gate_add_up_text_by_text() -> None:
 
 @QUARTET
 def test_a_head_that_writes_nothing_is_of_no_importance(name: str, mini: Mini) -> None:
-    from workbench.models.removal import parts, without
+    from workbench.models.head_removal import parts, without
 
     model = without(mini(name).model, [])  # a copy
     part: Any = parts(model)[0].output
@@ -108,7 +107,7 @@ def _name(model: Any, part: Any) -> str:
 
 def test_more_of_a_value_and_less_of_its_output_change_no_importance(mini: Mini) -> None:
     """A layer may be scaled, so long as it does the same: its ranking stays, and its numbers."""
-    from workbench.models.removal import parts, without
+    from workbench.models.head_removal import parts, without
 
     asked = mini("bert")
     model = without(asked.model, [])

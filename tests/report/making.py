@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.experiment import Caveat, Table
+from workbench.core.experiment import Caveat, Table
 from workbench.runs import events, results, spec, status
-from workbench.runs.integrity import PROVENANCE
+from workbench.runs.results import PROVENANCE
 from workbench.runs.run import Run
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
 
@@ -127,7 +127,7 @@ def bars(names: Sequence[str], title: str = "") -> go.Figure:
 
 def described(folder: Path) -> Run:
     """A run of the experiment `describe`, with all its tables: its figures are drawn anew."""
-    from workbench.facts.describe import TABLES
+    from workbench.basics.describe import TABLES
 
     tables = description(["the", "dog", *HOSTILE.values(), LONG_WORD])
     return made(

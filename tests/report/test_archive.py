@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 
 from tests.report.making import bars, described, made
-from workbench.errors import WorkbenchError
-from workbench.report import archive, beside, write_report
-from workbench.runs.names import is_name
+from workbench.core.errors import WorkbenchError
+from workbench.report import export, images, write_report
+from workbench.runs.spec import is_name
 
 
 @pytest.fixture(autouse=True)
 def with_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        beside, "pictures", lambda drawings, kind: dict.fromkeys(drawings, kind.encode())
+        images, "pictures", lambda drawings, kind: dict.fromkeys(drawings, kind.encode())
     )
 
 
@@ -78,4 +78,4 @@ def test_a_link_in_a_run_is_not_followed(tmp_path: Path) -> None:
 
 def test_nothing_is_dated_but_by_the_first_day(tmp_path: Path) -> None:
     with zipfile.ZipFile(write_report([made(tmp_path)], tmp_path / "report.zip")) as files:
-        assert {entry.date_time for entry in files.infolist()} == {archive.BEGINNING}
+        assert {entry.date_time for entry in files.infolist()} == {export.BEGINNING}

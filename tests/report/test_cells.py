@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.report.cells import LONGEST, column, grid, number
+from workbench.report.format import LONGEST, column, grid, number
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import plotly.io
 import pytest
 
 from tests.report.making import COUNTS, HOSTILE, bars, described, made
-from workbench.errors import WorkbenchError
-from workbench.experiment import Table
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Table
 from workbench.report import images
 from workbench.report.export import FIGURE_ENDINGS, export_figure, export_table
 from workbench.runs.run import Run

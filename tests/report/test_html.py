@@ -22,10 +22,10 @@ from tests.report.making import (
     model,
     words_and_sizes,
 )
-from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat, Table
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Caveat, Table
 from workbench.report import write_report
-from workbench.report.cells import MOST
+from workbench.report.format import MOST
 
 
 class Page(HTMLParser):

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.making import (
-    CONTROLS,
-    HOSTILE,
-    LONG_WORD,
-    bars,
-    described,
-    made,
-    words_and_sizes,
-)
-from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat
-from workbench.report import beside, write_report
+from tests.report.making import CONTROLS, HOSTILE, LONG_WORD, bars, described, made, words_and_sizes
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Caveat
+from workbench.report import images, write_report
 from workbench.report.latex import text
 
 
@@ -27,7 +19,7 @@ def without_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
         raise WorkbenchError("there is no browser.", remedy="Run: apt-get install chromium")
 
-    monkeypatch.setattr(beside, "pictures", none)
+    monkeypatch.setattr(images, "pictures", none)
 
 
 def latex(*runs: object, to: Path) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.report.making import CONTROLS, HOSTILE, bars, described, made, words_and_sizes
-from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat
-from workbench.report import beside, write_report
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Caveat
+from workbench.report import images, write_report
 
 
 @pytest.fixture
@@ -16,13 +16,13 @@ def without_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
         raise WorkbenchError("there is no browser.", remedy="Run: apt-get install chromium")
 
-    monkeypatch.setattr(beside, "pictures", none)
+    monkeypatch.setattr(images, "pictures", none)
 
 
 @pytest.fixture
 def with_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        beside, "pictures", lambda drawings, kind: dict.fromkeys(drawings, kind.encode())
+        images, "pictures", lambda drawings, kind: dict.fromkeys(drawings, kind.encode())
     )
 
 

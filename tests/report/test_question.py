@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.report.making import corpus, made, model
-from workbench.cli import main
-from workbench.report.question import command, duration
+from workbench.cli.main import main
+from workbench.report.content import command, duration
 from workbench.runs import api, spec, status
-from workbench.runs.asking import ask
+from workbench.runs.request import ask
 from workbench.runs.spec import Spec
 
 CONLLU = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\truns\trun\tVERB\t_\t_\t0\troot\t_\t_\n\n"

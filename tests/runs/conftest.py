@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from workbench.experiment import EXPERIMENTS
+from workbench.core.experiment import EXPERIMENTS
 from workbench.runs import events, launch, locks, status
-from workbench.runs.asking import ask
+from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from workbench.experiment import (
+from workbench.core.experiment import (
     Asked,
     Caveat,
     Experiment,
@@ -27,7 +27,7 @@ from workbench.experiment import (
     Settings,
     Table,
 )
-from workbench.files import written_whole
+from workbench.core.files import written_whole
 
 Mood = Literal[
     "well",

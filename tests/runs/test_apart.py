@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from workbench.errors import WorkbenchError
-from workbench.memory import machine_memory
-from workbench.runs import apart, locks
-from workbench.runs.apart import PATIENCE, look
+from workbench.core.errors import WorkbenchError
+from workbench.core.memory import machine_memory
+from workbench.runs import isolated, locks
+from workbench.runs.isolated import PATIENCE, look
 
-MINI = Path(apart.__file__).parents[1] / "models" / "mini" / "bert"
+MINI = Path(isolated.__file__).parents[1] / "models" / "mini" / "bert"
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_a_process_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pa
     dies = tmp_path / "dies"
     dies.write_text("#!/bin/sh\nkill -9 $$\n")
     dies.chmod(0o755)
-    monkeypatch.setattr(apart.sys, "executable", str(dies))
+    monkeypatch.setattr(isolated.sys, "executable", str(dies))
     with pytest.raises(WorkbenchError, match="signal 9"):
         look("mini:bert", "facts")
 
@@ -64,7 +64,7 @@ def test_a_model_that_needs_more_memory_than_its_limit_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = wide(tmp_path / "wide", 4_000_000)  # 2 GB
-    monkeypatch.setattr(apart, "machine_memory", lambda: 2 << 30)
+    monkeypatch.setattr(isolated, "machine_memory", lambda: 2 << 30)
     with pytest.raises(WorkbenchError, match=r"more than 1\.\d GiB of memory") as error:
         look(ref, "facts")
     assert error.value.where == ref and "config.json" in error.value.remedy
@@ -74,16 +74,16 @@ def test_the_limits_follow_the_files_and_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(MINI, tmp_path / "bert")
-    memory, seconds = apart.limits(str(tmp_path / "bert"))
-    assert memory < apart.ROOM + (64 << 20) and memory < machine_memory()
+    memory, seconds = isolated.limits(str(tmp_path / "bert"))
+    assert memory < isolated.ROOM + (64 << 20) and memory < machine_memory()
     assert PATIENCE < seconds < PATIENCE + 10
     with (tmp_path / "bert" / "model-2.safetensors").open("wb") as file:
         file.truncate(10 << 30)
-    monkeypatch.setattr(apart, "machine_memory", lambda: 1 << 40)
-    assert apart.limits(str(tmp_path / "bert"))[0] > 40 << 30
-    assert apart.limits(str(tmp_path / "bert"))[1] > 300
-    monkeypatch.setattr(apart, "machine_memory", lambda: 8 << 30)
-    assert apart.limits(str(tmp_path / "bert"))[0] == 6 << 30
+    monkeypatch.setattr(isolated, "machine_memory", lambda: 1 << 40)
+    assert isolated.limits(str(tmp_path / "bert"))[0] > 40 << 30
+    assert isolated.limits(str(tmp_path / "bert"))[1] > 300
+    monkeypatch.setattr(isolated, "machine_memory", lambda: 8 << 30)
+    assert isolated.limits(str(tmp_path / "bert"))[0] == 6 << 30
 
 
 def test_what_takes_too_long_is_killed_with_all_it_started(
@@ -92,8 +92,8 @@ def test_what_takes_too_long_is_killed_with_all_it_started(
     slow, started = tmp_path / "slow", tmp_path / "started"
     slow.write_text(f"#!/bin/sh\nsleep 600 & echo $! $$ >{started}\nwait\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(apart.sys, "executable", str(slow))
-    monkeypatch.setattr(apart, "PATIENCE", 1.0)
+    monkeypatch.setattr(isolated.sys, "executable", str(slow))
+    monkeypatch.setattr(isolated, "PATIENCE", 1.0)
     with pytest.raises(WorkbenchError, match="longer than 1 seconds"):
         look("mini:bert", "facts")
     end = time.monotonic() + 20  # a busy machine takes its time to end what was killed
@@ -105,6 +105,6 @@ def test_what_takes_too_long_is_killed_with_all_it_started(
 
 def test_it_ends_when_nobody_waits_for_it() -> None:
     question = json.dumps(["mini:bert", "facts", 1 << 33]).encode() + b"\n"
-    command = [sys.executable, "-m", "workbench.runs.apart"]
+    command = [sys.executable, "-m", "workbench.runs.isolated"]
     ended = subprocess.run(command, input=question, capture_output=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (1, b"")

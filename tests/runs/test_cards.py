@@ -12,12 +12,12 @@ import torch
 
 from tests.runs.conftest import Asking, finished, wait_until
 from tests.runs.test_queue import in_line, never, stop
-from workbench import places
-from workbench.errors import WorkbenchError
-from workbench.runs import cards, cluster, execute, launch, queue
-from workbench.runs.asking import _card_of
-from workbench.runs.cards import VISIBLE
+from workbench.core import places
+from workbench.core.errors import WorkbenchError
+from workbench.runs import cluster, device_queue, execute, launch
+from workbench.runs.device_queue import VISIBLE
 from workbench.runs.launch import start
+from workbench.runs.request import _card_of
 from workbench.runs.run import Run
 from workbench.runs.status import Status
 
@@ -54,7 +54,7 @@ def two_cards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def names(device: str = "cuda") -> list[str]:
-    return [slot.name for slot in queue.slots(device)]
+    return [slot.name for slot in device_queue.slots(device)]
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,18 @@ def test_a_card_goes_by_its_uuid(
     assert names() == found
     assert [names(f"cuda:{index}") for index in range(len(found))] == [[one] for one in found]
     with pytest.raises(WorkbenchError, match=f"no cuda:{len(found)}"):
-        queue.slots(f"cuda:{len(found)}")
+        device_queue.slots(f"cuda:{len(found)}")
 
 
 def test_one_card_under_two_indexes_is_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """And two cards under one index are two."""
-    with queue.turn("cuda:1", never) as held:
+    with device_queue.turn("cuda:1", never) as held:
         assert held.title == "cuda:1 (GPU-bbbbbbbb)"
         monkeypatch.setenv(VISIBLE, "1")
-        with pytest.raises(KeyboardInterrupt), queue.turn("cuda:0", stop):
+        with pytest.raises(KeyboardInterrupt), device_queue.turn("cuda:0", stop):
             pass
         monkeypatch.setenv(VISIBLE, "0")
-        with queue.turn("cuda:0", never) as other:
+        with device_queue.turn("cuda:0", never) as other:
             assert (held.name, other.name) == (OTHER, ONE)
             assert other.title == "cuda:0 (GPU-aaaaaaaa)"
 
@@ -131,17 +131,17 @@ def test_in_a_shared_process_cuda_itself_is_asked(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     monkeypatch.setattr(torch.cuda, "device", device)
-    (card,) = cards.fitting("cuda:1")
+    (card,) = device_queue.fitting("cuda:1")
     assert card.key == ONE
-    with cards.on(card, alone=False) as own:
+    with device_queue.on(card, alone=False) as own:
         assert (own, chosen) == ("cuda:1", [1])
     assert VISIBLE not in os.environ
 
 
 def test_a_process_of_its_own_sees_its_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VISIBLE, "0,1")
-    (card,) = cards.fitting("cuda:1")
-    with cards.on(card, alone=True) as own:
+    (card,) = device_queue.fitting("cuda:1")
+    with device_queue.on(card, alone=True) as own:
         assert (own, os.environ[VISIBLE]) == ("cuda:0", OTHER)
         assert names() == names("cuda:0") == [OTHER], "what is asked on the way is on it too"
 

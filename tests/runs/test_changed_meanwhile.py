@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora import read, write
-from workbench.experiment import EXPERIMENTS
 from workbench.models.tiny import tiny_bert
 from workbench.runs import execute
-from workbench.runs.asking import ask
 from workbench.runs.launch import start
+from workbench.runs.request import ask
 from workbench.runs.run import Run
 
 

@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from tests.runs.conftest import Asking, await_free, process_of, wait_until
+from workbench.app import tour
 from workbench.runs import locks
 from workbench.runs.launch import start
-from workbench.view.parts import tour
 
 
 def defunct() -> list[int]:

@@ -23,7 +23,7 @@ from tests.runs.conftest import (
     forget_experiments,
     wait_until,
 )
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.runs import cluster, events, launch, status
 from workbench.runs.api import begun_sweep
 from workbench.runs.launch import cancel, start
@@ -112,7 +112,8 @@ def test_a_sweep_of_twelve_with_a_worker_killed_equals_the_same_here(
 def test_a_job_outlives_whoever_asked(address: str, asking: Asking, place: Path) -> None:
     """Nothing is lost on the way, though the asking process ends at once, without a word."""
     script = (
-        "import os; from workbench.runs.asking import ask; from workbench.runs.launch import start;"
+        "import os; from workbench.runs.request import ask; "
+        "from workbench.runs.launch import start;"
         f"start(ask('steps', settings={{'steps': 3}}).spec, scheduler={address!r}); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import Asking, await_free, contents, done, finished
-from workbench.errors import WorkbenchError
-from workbench.runs import api, events, launch, locks, status
-from workbench.runs.asking import ask
-from workbench.runs.integrity import PROVENANCE
+from workbench.core.errors import WorkbenchError
+from workbench.runs import api, events, launch, locks, process, status
 from workbench.runs.launch import start
+from workbench.runs.request import ask
+from workbench.runs.results import PROVENANCE
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 
@@ -144,7 +144,7 @@ def test_runs_on_a_disk_one_may_only_read(asking: Asking, place: Path) -> None:
     """What is done is answered; what is not is said; what died is told, though not written down."""
     run, dead = done(asking()), launch.start(asking(1, mood="numb"))
     before = contents(run)
-    os.kill(launch._started[-1].pid, 9)
+    os.kill(process.started[-1].pid, 9)
     await_free(dead)
     mount("--bind", "-o", "ro", str(place), str(place))
     try:
@@ -343,7 +343,7 @@ def start_and_begin(asked: Spec) -> int:
     run = start(asked)
     while not any(e["kind"] == "log" for e in events.read(run.path)[0]):
         time.sleep(0.005)
-    return launch._started[-1].pid
+    return process.started[-1].pid
 
 
 def test_looking_at_a_lock_never_keeps_a_taker_out(tmp_path: Path) -> None:
@@ -456,8 +456,8 @@ def test_a_worker_imports_nothing_heavy_for_an_experiment_that_needs_nothing(
     run = done(asking())
     look = (
         "import sys; from pathlib import Path; from workbench.runs.execute import execute;"
-        "from workbench.runs.journal import Journal;"
-        f"assert execute(Journal(Path({str(run.path)!r}))) == 0;"
+        "from workbench.runs.journal import Journal; from workbench.runs.subruns import SUBRUNS;"
+        f"assert execute(Journal(Path({str(run.path)!r})), SUBRUNS) == 0;"
         "print({'torch', 'spacy', 'transformers', 'plotly', 'distributed'} & set(sys.modules))"
     )
     told = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

@@ -26,14 +26,14 @@ from tests.runs.conftest import (
     process_of,
     wait_until,
 )
-from workbench.runs import events, launch, locks, status
+from workbench.runs import events, locks, process, status
 from workbench.runs.launch import remove, start
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 
 STEPS = {"steps": 24, "pause": 0.012, "rows": 200}
 CLI = (
-    "import sys; from workbench.runs.api import answered; from workbench.runs.asking import ask;"
+    "import sys; from workbench.runs.api import answered; from workbench.runs.request import ask;"
     f"answered(ask('steps', settings={STEPS!r}))"
 )
 
@@ -104,12 +104,12 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     longest = 1.3 * seconds_alone(lambda: remove(done(asked)))
     while kills < times:
         run = start(asked)
-        process = launch._started[-1]
+        begun = process.started[-1]
         try:
-            process.wait(draw.uniform(0, longest))
+            begun.wait(draw.uniform(0, longest))
         except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+            os.kill(begun.pid, signal.SIGKILL)
+            begun.wait()
             kills += 1
         now = run.status
         assert now.state in ("failed", "done")
@@ -184,7 +184,7 @@ def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) ->
     run = start(asking(mood="numb"))
     while "asleep" not in status.log_lines(run.path):
         time.sleep(0.01)
-    os.kill(launch._started[-1].pid, signal.SIGKILL)
+    os.kill(process.started[-1].pid, signal.SIGKILL)
     await_free(run)
     now = run.status
     assert now.state == "failed" and now.failure
@@ -198,7 +198,7 @@ def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking
     asked = asking(steps=6, halt=3)
     run = start(asked)
     wait_until(lambda: "computed 2" in logged(run))
-    os.kill(launch._started[-1].pid, signal.SIGKILL)
+    os.kill(process.started[-1].pid, signal.SIGKILL)
     await_free(run)
     lock = locks.take(run.path / status.LOCK)
     assert lock is not None and status.read(run.path).state == "running"  # type: ignore[union-attr]

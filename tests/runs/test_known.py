@@ -8,10 +8,10 @@ import pytest
 
 import workbench as wb
 from workbench.models.huggingface import HuggingFace
-from workbench.runs import known
-from workbench.runs.asking import ask
+from workbench.runs import model_facts
 from workbench.runs.execute import open_again
-from workbench.runs.known import files_hash
+from workbench.runs.model_facts import files_hash
+from workbench.runs.request import ask
 from workbench.training.task import Quiet
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
@@ -21,21 +21,21 @@ MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model whose weights count as large, and were written long ago."""
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(known, "LARGE", 1 << 10)
-    monkeypatch.setattr(known, "SETTLED", -1.0)
+    monkeypatch.setattr(model_facts, "LARGE", 1 << 10)
+    monkeypatch.setattr(model_facts, "SETTLED", -1.0)
     shutil.copytree(MINI, tmp_path / "model")
     return tmp_path / "model"
 
 
 def _read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of files as they are hashed."""
-    sizes, digest = [], known.hashlib.file_digest
+    sizes, digest = [], model_facts.hashlib.file_digest
 
     def watched(file: object, name: str) -> object:
         sizes.append(os.fstat(file.fileno()).st_size)  # type: ignore[attr-defined]
         return digest(file, name)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(known.hashlib, "file_digest", watched)
+    monkeypatch.setattr(model_facts.hashlib, "file_digest", watched)
     return sizes
 
 
@@ -64,7 +64,7 @@ def test_one_changed_byte_is_noticed_whatever_its_time_says(folder: Path, times_
 
 def test_what_was_just_written_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writes within one tick of a clock leave the same time."""
-    monkeypatch.setattr(known, "SETTLED", 3_600.0)
+    monkeypatch.setattr(model_facts, "SETTLED", 3_600.0)
     files_hash(str(folder))
     sizes = _read(monkeypatch)
     files_hash(str(folder))

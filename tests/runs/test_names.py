@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.conftest import Asking, contents
-from workbench.errors import WorkbenchError
-from workbench.experiment import Result, Table
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Result, Table
 from workbench.runs import results
 from workbench.runs.launch import start
-from workbench.runs.names import LONGEST, checked, inside, is_name
 from workbench.runs.run import Run, all_runs, open_run, run_names
+from workbench.runs.spec import LONGEST, checked, inside, is_name
 
 LEAVING = [
     "../x",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import Asking, done
-from workbench.errors import WorkbenchError
-from workbench.runs import launch, locks, queue, status
+from workbench.core.errors import WorkbenchError
+from workbench.runs import device_queue, launch, locks, status
 from workbench.runs.run import all_runs
 
 
@@ -53,7 +53,10 @@ def test_a_finished_run_is_answered(asking: Asking) -> None:
 
 
 def test_a_place_in_the_queue_needs_locks(place: Path, no_locks: None) -> None:
-    with pytest.raises(WorkbenchError, match="WORKBENCH_HOME"), queue.turn("cpu", lambda n: None):
+    with (
+        pytest.raises(WorkbenchError, match="WORKBENCH_HOME"),
+        device_queue.turn("cpu", lambda n: None),
+    ):
         pass
 
 

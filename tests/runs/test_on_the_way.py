@@ -9,7 +9,7 @@ import pytest
 
 from tests.runs.conftest import done, finished, wait_until
 from workbench.runs import events, launch, status
-from workbench.runs.asking import ask
+from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 

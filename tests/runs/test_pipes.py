@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.harms import in_time
-from workbench.errors import WorkbenchError
-from workbench.files import DEEPEST, open_regular, parsed_json
-from workbench.runs import events, queue, status
+from tests.cli.harms import in_time
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import DEEPEST, open_regular, parsed_json
+from workbench.runs import device_queue, events, status
 from workbench.runs.run import Run
 
 FILES = ("spec.json", "provenance.json", "status.json", "events.jsonl", "log.txt")
@@ -71,12 +71,12 @@ def test_a_pipe_in_the_queue_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     with (
         in_time(),
         pytest.raises(WorkbenchError, match="no regular file"),
-        queue.turn("cpu", print),
+        device_queue.turn("cpu", print),
     ):
         pass
     counter.unlink()
     os.mkfifo(counter.with_name("000000000000.ticket"))
-    with in_time(), queue.turn("cpu", print):
+    with in_time(), device_queue.turn("cpu", print):
         pass
 
 

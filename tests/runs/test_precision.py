@@ -3,18 +3,18 @@
 import pytest
 import torch
 
-from workbench.runs import asking
+from workbench.runs import request
 
 
 @pytest.fixture(autouse=True)
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with a GPU that computes in bf16."""
-    monkeypatch.setattr(asking, "_device", lambda asked, needed: asked or "cuda:0")
+    monkeypatch.setattr(request, "_device", lambda asked, needed: asked or "cuda:0")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_: True)
 
 
 def _chosen(experiment: str, models: int = 1, **how: str) -> set[str]:
-    asked = asking.ask(experiment, ["mini:bert"] * models, ["primer"], **how)  # type: ignore[arg-type]
+    asked = request.ask(experiment, ["mini:bert"] * models, ["primer"], **how)  # type: ignore[arg-type]
     return {model.precision for model in asked.spec.models}
 
 
@@ -41,7 +41,7 @@ def test_size_and_family_decide(
     family: str, parameters: float, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """XLNet's own code rounds probabilities before anyone sees them."""
-    known = asking.known
+    known = request.known
 
     def other(*about: object) -> object:
         found = known(*about)  # type: ignore[arg-type]
@@ -49,5 +49,5 @@ def test_size_and_family_decide(
             **{**vars(found), "facts": {**found.facts, "family": family, "parameters": parameters}}
         )
 
-    monkeypatch.setattr(asking, "known", other)
+    monkeypatch.setattr(request, "known", other)
     assert _chosen("heads") == {precision}

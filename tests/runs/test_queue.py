@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import Asking, done, finished, wait_until
-from workbench.errors import WorkbenchError
-from workbench.runs import events, launch, queue
+from workbench.core.errors import WorkbenchError
+from workbench.runs import device_queue, events, launch
 from workbench.runs.launch import start
 from workbench.runs.run import Run
 
@@ -66,12 +66,12 @@ def test_devices_are_apart_and_any_gpu_will_do(monkeypatch: pytest.MonkeyPatch) 
     import torch
 
     monkeypatch.setattr(torch.cuda, "_raw_device_uuid_nvml", lambda: ["GPU-a", "GPU-b"])
-    with queue.turn("cpu", never) as cpu, queue.turn("cuda", never) as one:
-        with queue.turn("cuda", never) as other:
+    with device_queue.turn("cpu", never) as cpu, device_queue.turn("cuda", never) as one:
+        with device_queue.turn("cuda", never) as other:
             assert {cpu.title, one.name, other.name} == {"cpu", "GPU-a", "GPU-b"}
-            with pytest.raises(KeyboardInterrupt), queue.turn("cuda", stop):
+            with pytest.raises(KeyboardInterrupt), device_queue.turn("cuda", stop):
                 pass
-        with queue.turn("cuda:1", never):
+        with device_queue.turn("cuda:1", never):
             pass
 
 
@@ -80,8 +80,8 @@ def stop(before: int) -> None:
 
 
 def test_whoever_stops_waiting_leaves_the_line(tmp_path: Path) -> None:
-    with queue.turn("cpu", never):
-        with pytest.raises(KeyboardInterrupt), queue.turn("cpu", stop):
+    with device_queue.turn("cpu", never):
+        with pytest.raises(KeyboardInterrupt), device_queue.turn("cpu", stop):
             pass
         looks = []
 
@@ -90,23 +90,23 @@ def test_whoever_stops_waiting_leaves_the_line(tmp_path: Path) -> None:
             if len(looks) == 3:
                 raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt), queue.turn("cpu", look):
+        with pytest.raises(KeyboardInterrupt), device_queue.turn("cpu", look):
             pass
     assert looks == [0, 0, 0], "it is heard at every look, and nobody is before it"
-    with queue.turn("cpu", never):
+    with device_queue.turn("cpu", never):
         pass
     assert not list((tmp_path / "home" / "queue").rglob("*.ticket"))
 
 
 def test_strange_files_in_the_line_are_passed_over(tmp_path: Path) -> None:
-    with queue.turn("cpu", never):
+    with device_queue.turn("cpu", never):
         pass
     (folder,) = (tmp_path / "home" / "queue").iterdir()
     (folder / "x.ticket").touch()
     (folder / "counter").write_text("no number")
     (folder / "000000000001.ticket").write_bytes(b"\xff")
     clock = time.monotonic()
-    with queue.turn("cpu", never):
+    with device_queue.turn("cpu", never):
         pass
     assert time.monotonic() - clock < 1
 
@@ -117,6 +117,9 @@ def test_a_home_one_cannot_write_to_is_said(
     (tmp_path / "home").touch()
     failure = finished(start(asking())).status.failure
     assert failure and failure.kind == "input" and "WORKBENCH_HOME" in failure.remedy
-    with pytest.raises(WorkbenchError, match="cannot wait for cpu"), queue.turn("cpu", never):
+    with (
+        pytest.raises(WorkbenchError, match="cannot wait for cpu"),
+        device_queue.turn("cpu", never),
+    ):
         pass
     assert done(asking(), share=True)

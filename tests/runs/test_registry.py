@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import forget_experiments, installed
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Experiment
-from workbench.registry import Registry
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Experiment
+from workbench.core.registry import Registry
 
 
 @pytest.fixture

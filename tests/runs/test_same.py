@@ -11,14 +11,14 @@ import pytest
 
 from tests.models import headed, zoo
 from tests.runs.conftest import Asking, contents, done
+from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora import read
-from workbench.experiment import EXPERIMENTS
 from workbench.models.loading import load
 from workbench.runs import api, events, launch
-from workbench.runs.asking import ask
 from workbench.runs.execute import open_again
-from workbench.runs.known import _check
 from workbench.runs.launch import remove
+from workbench.runs.model_facts import _check
+from workbench.runs.request import ask
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -82,7 +82,7 @@ def test_every_part_of_a_question_is_in_its_name(
     corpus.write_bytes(changed)
     names.append(name())
     profile = EXPERIMENTS["profile"]
-    monkeypatch.setattr("workbench.facts.profile.EXPERIMENT", replace(profile, version=2))
+    monkeypatch.setattr("workbench.basics.lm_profile.EXPERIMENT", replace(profile, version=2))
     names.append(name())
     # the split that is looked at by itself is the one named above
     assert names[0] == names.pop(5)
@@ -186,7 +186,7 @@ def test_a_corpus_that_changes_while_it_is_read_is_not_answered_for(
         return found
 
     monkeypatch.setattr(
-        "workbench.facts.describe.EXPERIMENT", replace(question.experiment, run=slow)
+        "workbench.basics.describe.EXPERIMENT", replace(question.experiment, run=slow)
     )
     run = launch.start(question.spec, opened=lambda asked, told: ((), question.corpora))
     assert run.status.state == "failed" and run.status.failure is not None

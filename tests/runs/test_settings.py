@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.runs.conftest import Asking
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS
-from workbench.runs.asking import ask, checked_settings, named
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS
+from workbench.runs.request import ask, checked_settings, named
 
 
 @pytest.mark.parametrize(

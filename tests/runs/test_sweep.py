@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import contents, finished, logged, wait_until
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.runs import events, launch, status
 from workbench.runs.api import begun_sweep
 from workbench.runs.launch import cancel, remove
 from workbench.runs.run import Run, all_runs
-from workbench.runs.sweep import ask_all, values
+from workbench.runs.subruns import ask_all, values
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -155,7 +155,7 @@ def test_swept_values_are_shown_as_they_were_understood() -> None:
 
 
 def test_each_corpus_is_read_once_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    import workbench.corpora.identity as identity
+    import workbench.corpora.content_hash as identity
 
     hashed: list[str] = []
     whole = identity.content_hash

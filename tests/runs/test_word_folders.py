@@ -8,10 +8,10 @@ import torch
 
 from tests.models import bilms
 from workbench.models.loading import load
-from workbench.models.vectors import Vectors
+from workbench.models.word_models import Vectors
 from workbench.runs import api
-from workbench.runs.asking import ask
-from workbench.runs.known import known
+from workbench.runs.model_facts import known
+from workbench.runs.request import ask
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from workbench.training import train as training
-from workbench.training.recipe import Settings
+from workbench.training.config import Settings
 from workbench.training.task import Plan
 
 NOUNS = "the cat|a dog|my old friend|the queen|every teacher|some birds|two small children".split(

@@ -11,22 +11,20 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.training.lessons import Told, keep_models, lesson, settings
+from workbench.basics.lm_profile import Profile
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Inputs
 from workbench.corpora import read
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs
-from workbench.facts.profile import Profile
 from workbench.models.bilm import BiLM, load_trained
-from workbench.models.elmo import Elmo
-from workbench.models.elmo_options import ElmoOptions
+from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.models.loading import load
-from workbench.training.elmo import bilm_losses, expected, sample
-from workbench.training.sentences import sentences_of
-from workbench.training.store import tokenize_text
+from workbench.training.batches import elmo_task
+from workbench.training.elmo import bilm_losses, count_words, expected, sample, word_tokenizer
+from workbench.training.packing import sentences_of
 from workbench.training.task import Plan
+from workbench.training.token_store import tokenize_text
 from workbench.training.train import train
 from workbench.training.vocabulary import vocabulary_of
-from workbench.training.words import count_words, word_tokenizer
-from workbench.training.wordtasks import elmo_task
 
 SENTENCES = [["The", "cat", "sees", "a", "dog", "."], ["Birds", "sing"], ["zebra"]]
 
@@ -129,7 +127,7 @@ def test_a_sampled_softmax_estimates_the_whole_one() -> None:
         net.weight.normal_(0, 0.5, generator=generator)
     words = count_words(lesson(50))
     ids = torch.arange(3, 13)[None]
-    from workbench.training.words import spell
+    from workbench.training.elmo import spell
 
     inputs = {
         "characters": spell(words, 12)[torch.cat([torch.tensor([0]), ids[0], torch.tensor([1])])],

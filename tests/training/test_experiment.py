@@ -10,13 +10,13 @@ from safetensors.torch import load_file
 
 import workbench as wb
 from tests.training.lessons import Told, lesson
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Inputs, Result
 from workbench.corpora import read
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.references import folder_of, located, trained_by
-from workbench.runs.asking import ask, checked_settings
-from workbench.runs.integrity import is_whole
 from workbench.runs.launch import cancel
+from workbench.runs.request import ask, checked_settings
+from workbench.runs.results import is_whole
 from workbench.runs.run import Run, open_run
 from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, run, text_of
 from workbench.training.families import FAMILIES
@@ -98,7 +98,7 @@ def test_a_training_ends_by_time_or_by_steps() -> None:
 
 
 def test_every_setting_of_the_library_can_be_set() -> None:
-    from workbench.training.recipe import Settings
+    from workbench.training.config import Settings
     from workbench.training.task import Plan
 
     fixed = {"plan", "betas", "epsilon", "evaluations", "points", "checkpoint_steps"}

@@ -12,10 +12,10 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests import warm
 from tests.training.lessons import keep_models, lesson, settings
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.models import loading
 from workbench.models.bilm import BiLM
-from workbench.training.distil import Distilled
+from workbench.training.distillation import Distilled
 from workbench.training.electra import Electra
 from workbench.training.families import FAMILIES, SIZES, build, size_of
 from workbench.training.skipgram import SkipGram
@@ -57,10 +57,10 @@ save_file(found, root / "answers.safetensors")
 PROFILES = """
 import json, sys
 from pathlib import Path
-from tests.facts.test_pairs import Quiet
+from tests.basics.test_pairs import Quiet
 from workbench.corpora import read
-from workbench.experiment import Inputs
-from workbench.facts.profile import Profile, run
+from workbench.core.experiment import Inputs
+from workbench.basics.lm_profile import Profile, run
 from workbench.models.loading import load
 def profiled(folder):
     model = load(folder, device="cpu")
@@ -199,10 +199,10 @@ def test_a_spanbert_is_kept_as_a_plain_bert(trained: Any) -> None:
 @pytest.mark.parametrize(("name", "objective"), [*OWN, *ALONE])
 def test_every_weight_is_reached_by_the_gradient(name: str, objective: str, trained: Any) -> None:
     """Else several processes would wait for gradients that never come."""
+    from workbench.training.batches import parted, task_of
     from workbench.training.packing import pack
-    from workbench.training.store import tokenize_text
     from workbench.training.task import Plan
-    from workbench.training.tasks import parted, task_of
+    from workbench.training.token_store import tokenize_text
 
     root = trained[0]
     own = objective == FAMILIES[name].objective

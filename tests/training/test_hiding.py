@@ -8,12 +8,12 @@ import torch
 
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.training.batches import parted, task_of
 from workbench.training.families import build, size_of
 from workbench.training.packing import pack
-from workbench.training.store import tokenize_text
 from workbench.training.task import Plan
-from workbench.training.tasks import parted, task_of
+from workbench.training.token_store import tokenize_text
 from workbench.training.train import train
 from workbench.training.vocabulary import vocabulary_of
 

@@ -13,16 +13,14 @@ from torch.nn import functional
 from tests.training.batches import Drawn, batch, batches
 from tests.training.lessons import lesson
 from tests.training.texts import tokenizer
-from workbench.training.architectures import Size
-from workbench.training.families import build
+from workbench.training.batches import micro, parted, task_of
+from workbench.training.families import Size, build
 from workbench.training.hybrid import NEXT, causal_mask, hybrid_losses
-from workbench.training.micros import micro
-from workbench.training.objectives.causal import IGNORED
 from workbench.training.objectives.hybrid import hybrid
+from workbench.training.objectives.masked import IGNORED
 from workbench.training.packing import pack
-from workbench.training.store import tokenize_text
 from workbench.training.task import Plan
-from workbench.training.tasks import parted, task_of
+from workbench.training.token_store import tokenize_text
 from workbench.training.tokenizers import Algorithm, Layout
 from workbench.training.vocabulary import vocabulary_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from workbench.cli import main
+from workbench.cli.main import main
 
 SECONDS = 120
 

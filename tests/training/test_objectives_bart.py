@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from tests.training.batches import Drawn, batch, batches, real
 from workbench.training.objectives import bart
-from workbench.training.objectives.noise import poisson
+from workbench.training.objectives.corruption import poisson
 
 Rows = list[list[int]]
 

@@ -10,11 +10,9 @@ from torch.nn import functional
 
 from tests.training.batches import Drawn, batch, batches
 from tests.training.texts import tokenizer
-from workbench.training.architectures import Size
-from workbench.training.families import build
-from workbench.training.micros import micro
-from workbench.training.objectives.boundary import boundaries, spans
-from workbench.training.objectives.causal import IGNORED
+from workbench.training.batches import micro
+from workbench.training.families import Size, build
+from workbench.training.objectives.masked import IGNORED, boundaries, spans
 from workbench.training.spanbert import SpanBert, spanbert_losses
 
 TINY = Size(2, 32, 2, 400, 40)

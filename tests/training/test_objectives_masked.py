@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from tests.training.batches import Drawn, batch, batches
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.training.objectives.corruption import geometric, run_starts
 from workbench.training.objectives.masked import UNITS, masked, masked_statically
-from workbench.training.objectives.noise import geometric, run_starts
 
 units = pytest.mark.parametrize("unit", UNITS)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from torch import Generator, Tensor
 
 from tests.training.batches import Drawn, batch, batches
-from workbench.training.objectives import order
-from workbench.training.objectives.causal import IGNORED
-from workbench.training.objectives.segments import Pairs
+from workbench.training.objectives import sentence_pairs
+from workbench.training.objectives.masked import IGNORED
+from workbench.training.objectives.sentence_pairs import Pairs
 
 
 def texts(pairs: Pairs, row: int, drawn: Drawn) -> tuple[list[int], list[int]]:
@@ -30,7 +30,7 @@ def stands(part: list[int], row: Tensor) -> bool:
 def test_labels_say_in_which_order_the_texts_were_written(data: tuple[Drawn, int]) -> None:
     drawn, seed = data
     generator = Generator().manual_seed(seed)
-    pairs = order.ordered(
+    pairs = sentence_pairs.ordered(
         drawn.tokens, drawn.special, generator, drawn.vocabulary, sentences=drawn.sentences
     )
     for row, label in enumerate(pairs.labels.tolist()):
@@ -45,7 +45,7 @@ def test_labels_say_in_which_order_the_texts_were_written(data: tuple[Drawn, int
 def test_segments_and_separators_are_those_of_a_pair(data: tuple[Drawn, int]) -> None:
     drawn, seed = data
     generator = Generator().manual_seed(seed)
-    pairs = order.ordered(
+    pairs = sentence_pairs.ordered(
         drawn.tokens, drawn.special, generator, drawn.vocabulary, sentences=drawn.sentences
     )
     assert pairs.tokens.shape == drawn.tokens.shape
@@ -64,9 +64,11 @@ def test_both_orders_hold_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> No
     drawn = batch(200, 60, "bert")
     found = []
     for swapped in (torch.zeros_like, torch.clone):  # none, and all that can be
-        monkeypatch.setattr(order, "_swapped", lambda able, _, swapped=swapped: swapped(able))
+        monkeypatch.setattr(
+            sentence_pairs, "_swapped", lambda able, _, swapped=swapped: swapped(able)
+        )
         generator = Generator().manual_seed(0)
-        pairs = order.ordered(
+        pairs = sentence_pairs.ordered(
             drawn.tokens, drawn.special, generator, drawn.vocabulary, sentences=drawn.sentences
         )
         found.append(pairs)
@@ -84,7 +86,7 @@ def test_one_cut_in_both_orders() -> None:
     first, second = drawn.tokens[0, 4:11].tolist(), drawn.tokens[0, 11:20].tolist()
     found = {}
     for seed in range(40):
-        pairs = order.ordered(
+        pairs = sentence_pairs.ordered(
             drawn.tokens,
             drawn.special,
             Generator().manual_seed(seed),
@@ -100,7 +102,7 @@ def test_half_are_swapped_and_an_odd_one_falls_to_either_side() -> None:
     drawn = batch(301, 40, "bert", padding=False, ends=0.0)
     for seed in range(30):
         generator = Generator().manual_seed(seed)
-        pairs = order.ordered(
+        pairs = sentence_pairs.ordered(
             drawn.tokens, drawn.special, generator, drawn.vocabulary, sentences=drawn.sentences
         )
         counts[int(pairs.labels.sum())] += 1
@@ -115,7 +117,7 @@ def test_nothing_at_the_edges_tells_the_order() -> None:
     for row in range(64):
         starts = torch.randperm(70, generator=generator)[:5] + 5
         sentences[row, starts] = True
-    pairs = order.ordered(
+    pairs = sentence_pairs.ordered(
         drawn.tokens, drawn.special, generator, drawn.vocabulary, sentences=sentences
     )
     for row in range(64):
@@ -127,7 +129,7 @@ def test_nothing_at_the_edges_tells_the_order() -> None:
 @given(data=batches("bert"))
 def test_albert_masks_what_it_ordered(data: tuple[Drawn, int]) -> None:
     drawn, seed = data
-    out = order.albert(
+    out = sentence_pairs.albert(
         *drawn[:2], Generator().manual_seed(seed), drawn.vocabulary, sentences=drawn.sentences
     )
     names = {"input_ids", "attention_mask", "labels", "token_type_ids", "sentence_order_label"}

@@ -7,10 +7,16 @@ from torch import Generator
 from torch.nn import functional
 
 from tests.training.batches import Drawn, batch, batches
-from workbench.training.objectives import BY_SENTENCE, OBJECTIVES, nsp
-from workbench.training.objectives.causal import IGNORED, bidirectional, causal
-from workbench.training.objectives.distil import distillation
-from workbench.training.objectives.replaced import chosen_places, detect, to_generate
+from workbench.training.distillation import distillation
+from workbench.training.objectives import BY_SENTENCE, OBJECTIVES, sentence_pairs
+from workbench.training.objectives.masked import (
+    IGNORED,
+    bidirectional,
+    causal,
+    chosen_places,
+    detect,
+    to_generate,
+)
 
 
 @given(data=batches("gpt"))
@@ -45,7 +51,7 @@ def test_bidirectional_targets_are_the_neighbours(data: tuple[Drawn, int]) -> No
 def test_pairs_are_whole_and_their_labels_true(data: tuple[Drawn, int]) -> None:
     (tokens, special, sentences, vocabulary), seed = data
     generator = Generator().manual_seed(seed)
-    pairs = nsp.pairs(tokens, special, generator, vocabulary, sentences=sentences)
+    pairs = sentence_pairs.pairs(tokens, special, generator, vocabulary, sentences=sentences)
     assert pairs.tokens.shape == tokens.shape
     for row, label in enumerate(pairs.labels.tolist()):
         out = [token for token in pairs.tokens[row].tolist() if token != vocabulary.pad]
@@ -76,7 +82,7 @@ def test_half_of_the_pairs_follow_and_no_other_is_the_true_next() -> None:
     count = 0
     for seed in range(20):
         generator = Generator().manual_seed(seed)
-        pairs = nsp.pairs(tokens, special, generator, vocabulary, sentences=sentences)
+        pairs = sentence_pairs.pairs(tokens, special, generator, vocabulary, sentences=sentences)
         count += int(pairs.labels.sum())
         assert int(pairs.labels.sum()) in (150, 151)
         for row in pairs.labels.nonzero()[:, 0].tolist():
@@ -92,14 +98,14 @@ def test_one_text_over_and_over_has_no_other_sentence() -> None:
     tokens, special, sentences, vocabulary = batch(1, 30, "bert", ends=0.0)
     same = [tensor.repeat(8, 1) for tensor in (tokens, special, sentences)]
     same[2][:] = False
-    pairs = nsp.pairs(same[0], same[1], Generator(), vocabulary, sentences=same[2])
+    pairs = sentence_pairs.pairs(same[0], same[1], Generator(), vocabulary, sentences=same[2])
     assert pairs.labels.tolist() == [0] * 8
 
 
 @given(data=batches("bert"))
 def test_bert_masks_what_it_paired(data: tuple[Drawn, int]) -> None:
     drawn, seed = data
-    out = nsp.bert(
+    out = sentence_pairs.bert(
         *drawn[:2], Generator().manual_seed(seed), drawn.vocabulary, sentences=drawn.sentences
     )
     assert set(out) == {

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
-from tests.commands.harms import in_time, put
+from tests.cli.harms import in_time, put
 from tests.training.lessons import lesson, settings
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.training.curves import read_curves
 from workbench.training.electra import Electra, open_electra
-from workbench.training.prepare import PREPARED
-from workbench.training.saving import CURVES, RECIPE, SCRATCH, read_recipe
-from workbench.training.train import train
+from workbench.training.train import CURVES, PREPARED, RECIPE, SCRATCH, read_recipe, train
 
 HARMFUL = ["pipe", "socket", "endless", "deep", "no text"]
 

@@ -10,11 +10,10 @@ import pytest
 
 from tests import warm
 from tests.training.lessons import Told, lesson, settings
-from workbench.errors import WorkbenchError
-from workbench.training.checkpoint import NAME
+from workbench.core.errors import WorkbenchError
 from workbench.training.curves import read_curves
-from workbench.training.saving import RECIPE, SCRATCH
-from workbench.training.train import train
+from workbench.training.train import RECIPE, SCRATCH, train
+from workbench.training.trainer import NAME
 
 STEPS = 60
 KILLED = """

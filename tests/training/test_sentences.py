@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
-from workbench.errors import WorkbenchError
-from workbench.training.sentences import ALIKE, Sentences, sentences_of
-from workbench.training.store import Store, tokenize_text
+from workbench.core.errors import WorkbenchError
+from workbench.training.packing import ALIKE, Sentences, sentences_of
+from workbench.training.token_store import Store, tokenize_text
 from workbench.training.train import train
 from workbench.training.vocabulary import vocabulary_of
 

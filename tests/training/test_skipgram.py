@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.training.lessons import settings
-from workbench.models.vectors import read_vectors
-from workbench.models.vocabulary_files import Words
+from workbench.models.bilm import Words
+from workbench.models.word_models import read_vectors
 from workbench.training.skipgram import Chances, pairs
 from workbench.training.train import train
 

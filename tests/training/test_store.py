@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from tests import warm
 from tests.training.texts import paragraphs, tokenizer
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.training.packing import pack, sentence_batch
-from workbench.training.store import Store, open_store, tokenize_text
-from workbench.training.text import chunks, sentence_ends
+from workbench.training.token_store import Store, chunks, open_store, sentence_ends, tokenize_text
 from workbench.training.tokenizers import Algorithm, Layout
 from workbench.training.vocabulary import vocabulary_of
 

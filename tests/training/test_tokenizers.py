@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoTokenizer
 
 from tests.training.texts import WORDS, paragraphs, tokenizer
-from workbench.errors import WorkbenchError
-from workbench.models.elmo_characters import character_ids
-from workbench.models.vocabulary_files import MARKS, read_words, save_words
+from workbench.core.errors import WorkbenchError
+from workbench.models.bilm import MARKS, read_words, save_words
+from workbench.models.elmo import character_ids
+from workbench.training.elmo import count_words, spell, word_tokenizer
 from workbench.training.tokenizers import (
     LAYOUTS,
     Algorithm,
@@ -22,7 +23,6 @@ from workbench.training.tokenizers import (
     train_tokenizer,
 )
 from workbench.training.vocabulary import vocabulary_of
-from workbench.training.words import count_words, spell, word_tokenizer
 
 ALGORITHMS = ("bpe", "wordpiece", "unigram")
 every_kind = pytest.mark.parametrize(

@@ -14,19 +14,16 @@ from torch.nn import functional
 
 from tests.training.lessons import Told, lesson
 from tests.training.texts import tokenizer
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.training import curves
-from workbench.training.checkpoint import NAME
+from workbench.training.batches import parted, task_of
+from workbench.training.chunked_lm_loss import beginning, linear_nats, nats_at
 from workbench.training.distributed import Place
 from workbench.training.families import SIZES, build
-from workbench.training.heads import beginning, linear_nats, nats_at
-from workbench.training.optimiser import adamw
 from workbench.training.packing import pack
-from workbench.training.schedule import multiplier
-from workbench.training.store import tokenize_text
-from workbench.training.task import Micro, Plan, Quiet, Task
-from workbench.training.tasks import parted, task_of
-from workbench.training.trainer import fit
+from workbench.training.task import Micro, Plan, Quiet, Task, multiplier
+from workbench.training.token_store import tokenize_text
+from workbench.training.trainer import NAME, adamw, fit
 from workbench.training.vocabulary import vocabulary_of
 
 CPU = Place(torch.device("cpu"))

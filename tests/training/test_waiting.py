@@ -19,7 +19,7 @@ from tests.training.lessons import lesson, settings
 from tests.training.test_trainer import Line, line_task
 from workbench.training import electra
 from workbench.training import train as training
-from workbench.training.distil import Distilled
+from workbench.training.distillation import Distilled
 from workbench.training.distributed import Place
 from workbench.training.families import FAMILIES
 from workbench.training.task import Micro, Plan, Quiet, Task

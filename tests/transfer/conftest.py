@@ -12,8 +12,7 @@ from spacy.vocab import Vocab
 from tests.models.conftest import zoo_folder
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.layers import Mention, set_spans
-from workbench.models.vectors import Vectors
-from workbench.models.words import WordModel, open_vectors
+from workbench.models.word_models import Vectors, WordModel, open_vectors
 
 __all__ = ["zoo_folder"]
 

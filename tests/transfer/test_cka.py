@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from workbench.errors import WorkbenchError
-from workbench.transfer.cka import debiased_cka
-from workbench.transfer.moments import Moments
+from workbench.core.errors import WorkbenchError
+from workbench.transfer.similarity import Moments, debiased_cka
 
 
 def gaussian(seed: int, *shape: int) -> Tensor:

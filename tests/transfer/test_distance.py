@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from workbench.errors import WorkbenchError
-from workbench.transfer.distance import weight_changes
+from workbench.core.errors import WorkbenchError
+from workbench.transfer.weight_change import weight_changes
 
 
 def first(name: str) -> str:

@@ -20,20 +20,19 @@ from tests.heads.conftest import Silent
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
 from tests.models import headed, zoo
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Inputs, Result
 from workbench.corpora import encode
 from workbench.engine.model import Model
 from workbench.engine.taps import Capture
-from workbench.errors import WorkbenchError
-from workbench.experiment import Inputs, Result
+from workbench.figures.sanitize import harmless
+from workbench.models.copies import where
 from workbench.models.huggingface import HuggingFace
+from workbench.models.lm_scoring import measures, score
 from workbench.models.loading import load
-from workbench.models.parts import where
-from workbench.models.scoring import measures, score
-from workbench.models.vectors import Vectors
-from workbench.models.words import WordModel
-from workbench.transfer import attention_change
+from workbench.models.word_models import Vectors, WordModel
+from workbench.transfer import drift as attention_change
 from workbench.transfer.drift import EXPERIMENT, Drift, run
-from workbench.view.harmless import harmless
 
 LAYER = ["stack", "layer"]
 NUMBERS = ["cka", "procrustes", "weight_distance", "attention_js", "probing_delta"]

@@ -12,15 +12,15 @@ import workbench as wb
 from tests.heads.conftest import Silent
 from tests.models import zoo
 from tests.transfer.conftest import corpus_of, doc_of, of_order, of_words, parted
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Inputs, Result
+from workbench.core.splits import SplitSizes
 from workbench.corpora.corpus import Corpus
 from workbench.engine.model import Model
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs, Result
 from workbench.models.huggingface import HuggingFace
-from workbench.models.words import WordModel
-from workbench.splits import SplitSizes
-from workbench.transfer import kept
-from workbench.transfer.body import weights_of
+from workbench.models.word_models import WordModel
+from workbench.transfer import checkpoints
+from workbench.transfer.backbone import weights_of
 
 QUICK: dict[str, Any] = {
     "max_train": 60,
@@ -108,15 +108,15 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
     found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], rates=[2e-3])
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.objective == "masked", "its old head too"
-    head, how = kept.head_of(tmp_path, torch.device("cpu"))
+    head, how = checkpoints.head_of(tmp_path, torch.device("cpu"))
     assert how == method and head.task.names == ("negative", "positive")
     same = {n: torch.equal(before[n], value) for n, value in weights_of(opened).items()}
     assert all(same.values()) == (method == "frozen")
-    from workbench.transfer.body import body_of
-    from workbench.transfer.examples import split_of
-    from workbench.transfer.fitting import guessed
-    from workbench.transfer.sources import Live
-    from workbench.transfer.ways import Fitting
+    from workbench.transfer.adaptation import Fitting
+    from workbench.transfer.backbone import body_of
+    from workbench.transfer.features import Live
+    from workbench.transfer.tasks import split_of
+    from workbench.transfer.trainer import guessed
 
     parts = split_of(corpus, head.task, None, 0, SplitSizes(60, 30, 40))
     body = body_of(opened)
@@ -132,7 +132,7 @@ def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> No
         opened = wb.load(str(folder))
         assert opened.family == model.family and opened.objective == model.objective
         assert opened.content_hash != model.content_hash
-        assert kept.has_task(folder)
+        assert checkpoints.has_task(folder)
 
 
 def test_less_of_an_error_is_better(vectors: WordModel) -> None:
@@ -196,7 +196,7 @@ def test_what_cannot_be_learned_is_said(vectors: WordModel) -> None:
 
 def test_a_training_that_is_cut_off_is_marked() -> None:
     """One epoch of fine-tuning, after which dev is best: it is hollow, and said once."""
-    from workbench.view.transfer_scores import by_seed
+    from workbench.figures.transfer import by_seed
 
     how: dict[str, Any] = {"seeds": [0], "epochs": 1, "rates": [1e-5]}
     found = finetuned(wb.load("mini:bert"), parted(of_words, 40, 20), **how)
@@ -234,7 +234,7 @@ def test_what_writes_no_text_says_so() -> None:
 
 def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -> None:
     """The other rate is taken, and the table says what happened."""
-    from workbench.transfer.heads import Head
+    from workbench.transfer.task_heads import Head
 
     real = Head.loss
     number = iter(range(10_000))
@@ -253,7 +253,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
 
 
 def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any) -> None:
-    from workbench.transfer.heads import Head
+    from workbench.transfer.task_heads import Head
 
     monkeypatch.setattr(Head, "loss", lambda self, found, *_: found.sum() * float("nan"))
     found = finetuned(wb.load("mini:bert"), wb.read("primer/sentiment"))
@@ -311,7 +311,7 @@ def test_texts_without_a_label_and_texts_too_long_are_told() -> None:
 
 
 def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
-    from workbench.models.removal import without
+    from workbench.models.head_removal import without
 
     model = wb.load("mini:bert")
     assert isinstance(model, HuggingFace)

@@ -9,15 +9,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import workbench as wb
 from tests.transfer.conftest import corpus_of, doc_of, of_words
+from workbench.core.splits import SplitSizes
 from workbench.corpora.layers import Mention, set_spans
-from workbench.splits import SplitSizes
-from workbench.transfer.body import body_of
-from workbench.transfer.examples import Examples, majority, metrics_of, split_of, told
-from workbench.transfer.fitting import guessed
-from workbench.transfer.heads import BothWays, Head, Scale, pooled
-from workbench.transfer.sources import Live, Read
-from workbench.transfer.tasks import Task, task_of
-from workbench.transfer.ways import Sizes, fitting_of
+from workbench.transfer.adaptation import Sizes, fitting_of
+from workbench.transfer.backbone import body_of
+from workbench.transfer.features import Live, Read
+from workbench.transfer.task_heads import BothWays, Head, Scale, pooled
+from workbench.transfer.tasks import Examples, Task, majority, metrics_of, split_of, task_of, told
+from workbench.transfer.trainer import guessed
 
 WIDTH = 6
 

@@ -12,13 +12,13 @@ import pytest
 import workbench as wb
 from tests.training.lessons import Told
 from tests.transfer.conftest import corpus_of, doc_of
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs
-from workbench.runs.asking import ask, checked_settings, fits
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Inputs
+from workbench.figures.pretraining import FIGURES
+from workbench.figures.sanitize import harmless
+from workbench.runs.request import ask, checked_settings, fits
 from workbench.runs.run import Run, all_runs, open_run
 from workbench.transfer.pretraining import ARMS, EXPERIMENT, has_documents
-from workbench.view.harmless import harmless
-from workbench.view.transfer_pretraining import FIGURES
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 CORPUS = "primer:size=300"

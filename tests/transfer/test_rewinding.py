@@ -8,13 +8,12 @@ import torch
 
 import workbench as wb
 from tests.heads.conftest import Silent
+from workbench.core.experiment import EXPERIMENTS, Inputs
 from workbench.corpora import read
-from workbench.experiment import EXPERIMENTS, Inputs
-from workbench.models.fresh import copied
-from workbench.models.parts import where
-from workbench.transfer.body import weights_of
-from workbench.transfer.examples import scored_of
-from workbench.transfer.rewinding import head_for, rewound
+from workbench.models.copies import copied, where
+from workbench.transfer.backbone import weights_of
+from workbench.transfer.drift import head_for, rewound
+from workbench.transfer.tasks import scored_of
 
 
 @pytest.mark.parametrize(

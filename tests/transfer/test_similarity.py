@@ -15,14 +15,14 @@ from torch import Tensor
 import workbench as wb
 from tests.heads.conftest import Made, Silent, doc_of
 from tests.models import zoo
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Inputs, Result
 from workbench.corpora import encode
 from workbench.engine.model import Model
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs, Result
+from workbench.figures.sanitize import harmless
 from workbench.models.loading import load
-from workbench.transfer import word_states
+from workbench.transfer import similarity
 from workbench.transfer.similarity import EXPERIMENT, Similarity, run
-from workbench.view.harmless import harmless
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -114,8 +114,8 @@ def test_it_is_the_cka_of_whole_maps_of_words(minis: list[Model]) -> None:
 def test_neither_how_many_words_at_a_time_nor_memory_changes_it(
     minis: list[Model], four: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(word_states, "AT_ONCE", 17)
-    monkeypatch.setattr(word_states, "MEMORY", 1)
+    monkeypatch.setattr(similarity, "AT_ONCE", 17)
+    monkeypatch.setattr(similarity, "MEMORY", 1)
     again = compared(minis).tables["similarity"]
     assert again[KEYS].equals(four.tables["similarity"][KEYS])
     np.testing.assert_allclose(again["cka"], four.tables["similarity"]["cka"], atol=1e-9)
@@ -150,7 +150,7 @@ def test_words_are_drawn_by_the_seed(minis: list[Model]) -> None:
 def test_what_has_no_shape_has_no_similarity_and_is_not_0(
     minis: list[Model], tmp_path: Path
 ) -> None:
-    from workbench.models.vectors import Vectors
+    from workbench.models.word_models import Vectors
 
     Vectors(["cat", "dog"], torch.zeros(2, 6)).save(tmp_path / "flat")
     table = compared([minis[2], load(tmp_path / "flat", "cpu")]).tables["similarity"]

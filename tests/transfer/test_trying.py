@@ -9,12 +9,12 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.heads.conftest import Silent
 from tests.transfer.conftest import VOCAB, of_words, parted
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Inputs
 from workbench.corpora.corpus import Corpus
 from workbench.engine.model import Model
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs
-from workbench.models.words import WordModel
-from workbench.transfer.trying import Thought, asked_of, pair_of, thought
+from workbench.models.word_models import WordModel
+from workbench.transfer.checkpoints import Thought, asked_of, pair_of, thought
 
 BY_DAY = ("entities", "questions")  # tags, and spans of a second text
 KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos")

@@ -12,17 +12,11 @@ from torch import Tensor
 import workbench as wb
 from tests.models.zoo import NAMES as ZOO
 from tests.transfer.conftest import of_words, parted
+from workbench.core.errors import WorkbenchError
+from workbench.core.splits import SplitSizes
 from workbench.engine.model import Model
-from workbench.errors import WorkbenchError
 from workbench.models.huggingface import HuggingFace
-from workbench.splits import SplitSizes
-from workbench.transfer.body import Body, body_of, weights_of
-from workbench.transfer.examples import Split, split_of
-from workbench.transfer.fitting import Plan, learn, steps_of
-from workbench.transfer.heads import Head, Scale
-from workbench.transfer.sources import Live, Still
-from workbench.transfer.tasks import task_of
-from workbench.transfer.ways import (
+from workbench.transfer.adaptation import (
     METHODS,
     PEFT,
     Fitting,
@@ -32,6 +26,11 @@ from workbench.transfer.ways import (
     merged,
     rates_of,
 )
+from workbench.transfer.backbone import Body, body_of, weights_of
+from workbench.transfer.features import Live, Still
+from workbench.transfer.task_heads import Head, Scale
+from workbench.transfer.tasks import Split, split_of, task_of
+from workbench.transfer.trainer import Plan, learn, steps_of
 
 Folders = Callable[[str], Path]
 CORPUS = parted(of_words, 24, 8)

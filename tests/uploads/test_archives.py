@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.errors import WorkbenchError
-from workbench.uploads import archives
-from workbench.uploads.archives import unpack
+from workbench import uploads
+from workbench.core.errors import WorkbenchError
+from workbench.uploads import unpack
 
 CONFIG = {"config.json": b"{}", "model.safetensors": b"weights"}
 
@@ -80,19 +80,19 @@ def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_bomb_does_not_go_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "ALWAYS", 1 << 20)
+    monkeypatch.setattr(uploads, "ALWAYS", 1 << 20)
     made = _zip({"config.json": bytes(64 << 20)})
     with pytest.raises(WorkbenchError, match="times its own"):
         unpack(made, tmp_path)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= max(
-        1 << 20, archives.RATIO * len(made.getvalue())
+        1 << 20, uploads.RATIO * len(made.getvalue())
     )
 
 
 def test_what_the_header_says_of_the_size_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "ALWAYS", 1 << 20)
+    monkeypatch.setattr(uploads, "ALWAYS", 1 << 20)
     made = bytearray(_zip({"config.json": bytes(256 << 20)}).getvalue())
     honest = (256 << 20).to_bytes(4, "little")
     while (at := made.find(honest)) >= 0:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.errors import WorkbenchError
-from workbench.uploads.store import LONGEST, OLD, folder, receive, remove, safe_name, uploads
+from workbench.core.errors import WorkbenchError
+from workbench.uploads import LONGEST, OLD, folder, receive, remove, safe_name, uploads
 
 
 @pytest.fixture(autouse=True)

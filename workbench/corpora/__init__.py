@@ -17,12 +17,12 @@ from pathlib import Path
 
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.files import user_path
 from workbench.corpora.corpus import Corpus, Options, Origin, Reading, Unit
 from workbench.corpora.encode import encode
+from workbench.corpora.formats import resolve
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions
-from workbench.corpora.references import resolve
-from workbench.errors import WorkbenchError, did_you_mean
-from workbench.files import user_path
 
 __all__ = [
     "BUILT_IN",

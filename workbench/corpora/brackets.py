@@ -21,11 +21,10 @@ from pathlib import Path
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading
-from workbench.corpora.layers import Mention, set_spans
-from workbench.corpora.vocabulary import vocabulary
-from workbench.errors import WorkbenchError
-from workbench.lines import numbered_lines, stem
+from workbench.corpora.layers import Mention, set_spans, vocabulary
 
 _SYMBOL = re.compile(r"[()]|[^()\s]+", re.ASCII)  # other spaces of Unicode occur inside words
 _BRACKETS = {

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Corpus
-from workbench.corpora.references import resolve
-from workbench.errors import WorkbenchError
+from workbench.corpora.formats import resolve
 
 COUNTED = 20_000  # sentences of a split that are counted unasked
 PASSAGE = 200  # sentences that are read together

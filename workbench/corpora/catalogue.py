@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from workbench.corpora import BUILT_IN
-from workbench.corpora.references import FORMATS
+from workbench.corpora.formats import FORMATS
 
 
 @dataclass(frozen=True)

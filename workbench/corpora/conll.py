@@ -19,12 +19,11 @@ from pathlib import Path
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from workbench.bio import KNOWN, is_tag, spans_of
+from workbench.core.bio import KNOWN, is_tag, spans_of
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading, Unit
-from workbench.corpora.layers import Mention, set_spans
-from workbench.corpora.vocabulary import vocabulary
-from workbench.errors import WorkbenchError
-from workbench.lines import numbered_lines, stem
+from workbench.corpora.layers import Mention, set_spans, vocabulary
 
 DOCUMENT = "-DOCSTART-"
 NO_TAG = ("", "_", "-X-")

@@ -2,11 +2,11 @@
 
 Each Doc opens a `# newdoc`, unless it bears the name of the Doc before it. The mentions of
 `coreference` become brackets, and so do those of `entities` (or spaCy's own) that are not among
-them; where the two differ, fields of our own tell them apart (see `workbench.corpora.entities`). A
-mention without a chain gets one of its own: e1, e2, and so on; or name1, where the chain is dropped
-on reading. What CoNLL-U cannot hold is
-refused, and what it has no place for (edges, labels, the space after a Doc's end) is left out. `_`
-means nothing: a tag of that name is read back as none, and the word `_` as having the lemma `_`.
+them; where the two differ, fields of our own tell them apart (see
+`workbench.corpora.gum_entities`). A mention without a chain gets one of its own: e1, e2, and so on;
+or name1, where the chain is dropped on reading. What CoNLL-U cannot hold is refused, and what it
+has no place for (edges, labels, the space after a Doc's end) is left out. `_` means nothing: a tag
+of that name is read back as none, and the word `_` as having the lemma `_`.
 
 Costs 2 s for 10,000 sentences; one Doc is held at a time.
 """
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from spacy.tokens import Doc, Span, Token
 
-from workbench.corpora.entities import LAYERS, WRITTEN_FIELDS, brackets
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import written_whole
+from workbench.corpora.gum_entities import LAYERS, WRITTEN_FIELDS, brackets
 from workbench.corpora.layers import Mention, mentions
-from workbench.errors import WorkbenchError
-from workbench.files import written_whole
 
 _NOTHING = "_"
 _FRESH = {"yes": "e", "no": "name"}  # chains, by whether coreference has the mention

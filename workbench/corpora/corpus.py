@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.registry import once
 from workbench.corpora.layers import layers
-from workbench.errors import WorkbenchError, did_you_mean, listed
-from workbench.once import once
 
 Unit = Literal["sentence", "document"]
 PEEK = 200  # Docs looked at to say which layers a corpus has

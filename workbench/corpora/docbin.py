@@ -10,25 +10,243 @@ Doc at a time. Costs about 0.5 s for 10,000 sentences.
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from numbers import Real
+from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spacy.attrs import SENT_START
-from spacy.tokens import Doc, Span, SpanGroup
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import (
+    DEP,
+    ENT_ID,
+    ENT_IOB,
+    ENT_KB_ID,
+    ENT_TYPE,
+    HEAD,
+    IDS,
+    LEMMA,
+    MORPH,
+    NORM,
+    ORTH,
+    POS,
+    SENT_START,
+    SPACY,
+    TAG,
+)
+from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.vocab import Vocab
 from srsly import msgpack, msgpack_decoders  # type: ignore[import-untyped]
 
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import read_regular, unreadable, written_whole
 from workbench.corpora.corpus import Options, Reading
-from workbench.corpora.docbin_columns import SPAN, Columns, read_columns
-from workbench.corpora.docbin_writer import write
-from workbench.corpora.layers import checked_text
-from workbench.corpora.values import WRONG, restored
-from workbench.corpora.vocabulary import vocabulary
-from workbench.errors import WorkbenchError
-from workbench.files import read_regular
-from workbench.lines import unreadable
+from workbench.corpora.layers import checked_edge, checked_range, checked_text, vocabulary
+
+# --- the words of a `.spacy` file as columns of numbers, checked before spaCy may see them --------
+#
+# Every number that stands for a string must have one, every head must lie in its Doc and lead to
+# a root, entities must begin before they go on. Whole columns at a time; costs 50 ms a million
+# numbers.
+
+Column = NDArray[np.uint64]
+
+SPAN = struct.Struct(">QQQllll")  # id, kb_id, label, start, end, first and last character
+_NAMES = {code: name for name, code in IDS.items()}
+STRINGS = (ORTH, NORM, TAG, DEP, ENT_TYPE, ENT_KB_ID, ENT_ID, LEMMA, MORPH)
+_CHOICES = {
+    POS: {int(code) for code in PARTS_OF_SPEECH.values()},
+    ENT_IOB: {0, 1, 2, 3},
+    SENT_START: {0, 1, 2**64 - 1},
+}
+_ATTRIBUTES = (NORM, TAG, POS, MORPH, LEMMA, ENT_IOB, ENT_TYPE, ENT_KB_ID, ENT_ID, HEAD, DEP)
+_INSIDE, _BEGIN = 1, 3  # of ENT_IOB
+
+
+class Columns(NamedTuple):
+    """The words of all Docs, one after another, and where each Doc ends."""
+
+    ends: list[int]
+    words: Column
+    spaces: NDArray[np.bool_]
+    attributes: list[int]
+    values: Column  # [words, attributes]
+    sentence_starts: Column | None
+
+
+def read_columns(packed: Mapping[str, Any], vocab: Vocab) -> Columns:
+    """The columns of an unpacked file; whatever is wrong with them is a ValueError or TypeError."""
+    attributes = [index(attribute) for attribute in packed["attrs"]]
+    lengths = np.frombuffer(packed["lengths"], dtype=np.int32).astype(np.int64)
+    spaces = np.frombuffer(packed["spaces"], dtype=np.uint8) != 0
+    table = np.frombuffer(packed["tokens"], dtype=np.uint64).reshape(-1, len(attributes))
+    if lengths.min(initial=0) < 0 or not lengths.sum() == len(table) == len(spaces):
+        raise ValueError("its parts are of different lengths")
+    given = {attribute: table[:, i] for i, attribute in enumerate(attributes)}
+    if ORTH not in given:
+        raise ValueError("it has no words")
+    for string in packed["strings"]:
+        if not isinstance(string, str):
+            raise ValueError(f"{string!r:.80} is no text")
+        vocab.strings.add(string)
+    _check_values(given, vocab)
+    ends = lengths.cumsum()
+    if HEAD in given:
+        _check_trees(given[HEAD].astype(np.int64), lengths, ends)
+    if ENT_IOB in given:
+        types = given.get(ENT_TYPE, np.zeros(len(table), dtype=np.uint64))
+        _check_entities(given[ENT_IOB], types, lengths, ends)
+    if MORPH in given:
+        given[MORPH] = _analyses(given[MORPH], vocab)
+    kept = [attribute for attribute in _ATTRIBUTES if attribute in given]
+    values = np.stack([given[a] for a in kept], axis=1) if kept else table[:, :0]
+    return Columns(ends.tolist(), given[ORTH], spaces, kept, values, given.get(SENT_START))
+
+
+def _check_values(given: Mapping[int, Column], vocab: Vocab) -> None:
+    if not given[ORTH].all():
+        raise ValueError("it has a word without letters")
+    for attribute, column in given.items():
+        found = set(column.tolist()) if attribute in (*STRINGS, *_CHOICES) else set()
+        allowed = _CHOICES.get(attribute, vocab.strings)
+        for value in found:
+            if value not in allowed:
+                raise ValueError(f"{value} is no {_NAMES[attribute]} it could have")
+
+
+def _check_trees(offsets: NDArray[np.int64], lengths: NDArray[Any], ends: NDArray[Any]) -> None:
+    end = np.repeat(ends, lengths)
+    start = end - np.repeat(lengths, lengths)
+    head = np.arange(len(offsets)) + offsets
+    if ((head < start) | (head >= end)).any():
+        raise ValueError("a word's head lies outside its Doc")
+    for _ in range(int(lengths.max(initial=1)).bit_length()):
+        head = head[head]  # the head of the head: twice as far towards the root each time
+    if offsets[head].any():
+        raise ValueError("the heads of a Doc lead round in a circle")
+
+
+def _check_entities(iob: Column, types: Column, lengths: NDArray[Any], ends: NDArray[Any]) -> None:
+    open_after = (iob == _INSIDE) | ((iob == _BEGIN) & (types != 0))
+    open_before = np.roll(open_after, 1)
+    open_before[(ends - lengths)[lengths > 0]] = False
+    if ((iob == _INSIDE) & ~open_before).any():
+        raise ValueError("an entity goes on that never began")
+
+
+def _analyses(column: Column, vocab: Vocab) -> Column:
+    """Feature sets as the vocabulary numbers them, which parses each once."""
+    known, where = np.unique(column, return_inverse=True)
+    texts = [vocab.strings[key] for key in known.tolist()]
+    try:
+        keys = [vocab.morphology.add(text) if text else 0 for text in texts]
+    except ValueError:
+        raise ValueError("its features are not Name=Value pairs") from None
+    return np.array(keys, dtype=np.uint64)[where]
+
+
+# --- docs as a `.spacy` file, with every layer: spaCy's own reader takes it too -------------------
+#
+# The parts are packed here rather than by `DocBin.add`, which looks up msgpack's plug-ins for
+# each of them and takes several milliseconds a Doc. Costs 1 s for 10,000 sentences; every Doc's
+# numbers are held until the end, since the format is one compressed block.
+
+
+def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
+    """Write Docs to one file, whole or not at all; say how many. It takes no `layer`: all go in."""
+    packed = DocBin(store_user_data=True)
+    pack = msgpack.Packer(use_bin_type=True).pack
+    for number, doc in enumerate(docs, start=1):
+        try:
+            _check(doc)
+            _add(packed, doc, pack)
+        except (*WRONG, OverflowError) as error:
+            raise WorkbenchError(
+                f"Doc {number} cannot be stored: {str(error).rstrip('.')}.",
+                where=str(path),
+                remedy="Keep only text, numbers, lists and dictionaries in its extension values, "
+                "and edges between words that it has.",
+            ) from None
+    with written_whole(path) as draft:
+        draft.write_bytes(packed.to_bytes())
+    return len(packed)
+
+
+def _check(doc: Doc) -> None:
+    """Refuse what the reader would not take back."""
+    for key, value in doc.user_data.items():
+        restored(doc, key, value)
+    if not doc.to_array(ORTH).all():
+        raise ValueError("it has a word without letters")
+
+
+def _add(packed: DocBin, doc: Doc, pack: Callable[[object], bytes]) -> None:
+    attributes: list[Any] = packed.attrs
+    table = np.asarray(doc.to_array(attributes), dtype=np.uint64)  # [words, attributes]
+    texts = table[:, [attributes.index(attribute) for attribute in STRINGS]]
+    packed.tokens.append(table)
+    packed.spaces.append(doc.to_array(SPACY).astype(bool).reshape(-1, 1))
+    packed.strings.update(doc.vocab.strings[code] for code in set(texts.ravel().tolist()))
+    packed.flags.append({"has_unknown_spaces": doc.has_unknown_spaces})
+    packed.cats.append(doc.cats)
+    packed.user_data.append(pack(doc.user_data))
+    groups: dict[bytes, list[str]] = {}
+    for key, group in doc.spans.items():
+        groups.setdefault(pack(_group(packed, group)), []).append(key)
+    packed.span_groups.append(pack(groups or []))
+
+
+def _group(packed: DocBin, group: SpanGroup) -> dict[str, object]:
+    rows = []
+    strings = group.doc.vocab.strings
+    for span in group:
+        for code in (span.id, span.kb_id, span.label):
+            if code in strings:  # type: ignore[operator]  # an id may be a bare number
+                packed.strings.add(strings[code])
+        characters = (span.start_char, span.end_char)
+        rows.append(SPAN.pack(span.id, span.kb_id, span.label, span.start, span.end, *characters))
+    return {"name": group.name, "attrs": group.attrs, "spans": rows}
+
+
+# --- values ---------------------------------------------------------------------------------------
+#
+# What Workbench keeps in a Doc's extension attributes, checked: it may come from any file or
+# hand.
+#
+# Whatever is wrong with a value is one of the errors in `WRONG`. Costs a microsecond an edge.
+
+WRONG = (ValueError, TypeError, AttributeError)
+
+
+def restored(doc: Doc, key: Any, value: Any) -> Any:
+    """An extension value in the types that Workbench gives it, since msgpack knows only its own."""
+    match key:
+        case ("._.", "edges", None, None):
+            return {
+                checked_text(name): [checked_edge(doc, edge) for edge in found]
+                for name, found in value.items()
+            }
+        case ("._.", "labels", None, None):
+            return {checked_text(name): _label(label) for name, label in value.items()}
+        case ("._.", "multiword", None, None):
+            return tuple(checked_range(doc, words) for words in value)
+        case ("._.", "sent_ids", None, None):
+            return tuple(map(checked_text, value))
+        case ("._.", "document", None, None) | ("._.", "form", int(), None):
+            return checked_text(value)
+    return value
+
+
+def _label(value: Any) -> str | Real | None:
+    if not isinstance(value, str | Real | None):
+        raise ValueError(f"{value!r:.80} is neither text nor a number")
+    return value
+
+
+# --- the whole ------------------------------------------------------------------------------------
 
 __all__ = ["reader", "write"]
 

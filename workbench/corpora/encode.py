@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError
 from workbench.corpora.layers import Edge, edges, mentions
 from workbench.engine.batch import Batch, Edges, Targets
-from workbench.errors import WorkbenchError
 
 
 def encode(

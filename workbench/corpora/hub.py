@@ -13,11 +13,11 @@ from typing import Any
 
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError, missing_package
 from workbench.corpora.corpus import Corpus, Options
-from workbench.corpora.pipelines import tokenizer
-from workbench.corpora.references import SPLIT_NAMES
-from workbench.corpora.tasks import Row, columns_of, survey, task_docs
-from workbench.errors import WorkbenchError, missing_package
+from workbench.corpora.formats import SPLIT_NAMES
+from workbench.corpora.tables import Row, columns_of, survey, task_docs
+from workbench.corpora.text import tokenizer
 
 _SURVEYED = 1000  # rows of a split looked at where the dataset declares nothing
 

@@ -7,10 +7,10 @@ the reading of one line, and what `jiant` or `tables` cost.
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.corpora import jiant, tables
+from workbench.corpora import edges_jsonl, tables
 from workbench.corpora.corpus import Options, Reading
-from workbench.corpora.jiant import write
-from workbench.corpora.objects import numbered_objects
+from workbench.corpora.edges_jsonl import write
+from workbench.corpora.json_objects import numbered_objects
 
 __all__ = ["reader", "write"]
 
@@ -19,5 +19,5 @@ def reader(paths: Sequence[Path], options: Options) -> Reading:
     """Hand over to the reader of edges or of tables."""
     first = next((entry for path in paths for _, entry in numbered_objects(path)), {})
     if "targets" in first:
-        return jiant.reader(paths, options)
+        return edges_jsonl.reader(paths, options)
     return tables.reader(paths, options)

@@ -30,8 +30,10 @@ from operator import index
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup, Token
+from spacy.util import get_lang_class
+from spacy.vocab import Vocab, create_vocab
 
-from workbench.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, did_you_mean
 
 Range = tuple[int, int]  # words from the first to one past the last
 
@@ -203,3 +205,21 @@ def edges(doc: Doc, layer: str) -> list[Edge]:
 
 def _where(doc: Doc) -> str:
     return doc._.document or f"the text {doc.text[:40]!r}"
+
+
+# --- the vocabulary that the Docs of one reader share: a language's, without its tokenizer --------
+#
+# Gold words need no tokenizer, so languages whose tokenizer is a package of its own can be read
+# too. Costs 10 ms, or the import of a language's rules where they are large.
+
+
+def vocabulary(language: str) -> Vocab:
+    """A fresh vocabulary for a language code such as `en`; `xx` is no language in particular."""
+    try:
+        kind = get_lang_class(language)
+    except (ImportError, AttributeError, TypeError, ValueError):
+        raise WorkbenchError(
+            f"spaCy knows no language {language!r}.",
+            remedy="Use a code such as en, de or zh; xx is for any language.",
+        ) from None
+    return create_vocab(kind.lang, kind.Defaults)

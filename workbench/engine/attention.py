@@ -14,8 +14,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Vectors, current
-from workbench.errors import WorkbenchError
 
 NAME = "workbench"
 _UNSUPPORTED = ("softcap", "s_aux")  # change the softmax itself; none of our families has them

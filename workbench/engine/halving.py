@@ -14,7 +14,7 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 
 ANY = 1 << 62  # pieces: no limit is known yet
 

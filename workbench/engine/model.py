@@ -11,10 +11,9 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from workbench.engine.batch import Batch
-from workbench.engine.pieces import Pieces
+from workbench.core.errors import WorkbenchError
+from workbench.engine.batch import Batch, Pieces
 from workbench.engine.taps import Kind, Site, StackName, Tap
-from workbench.errors import WorkbenchError
 
 # What a language-model head predicts; bidirectional: the next word and, by itself, the one before.
 Objective = Literal["causal", "masked", "seq2seq", "bidirectional", ""]

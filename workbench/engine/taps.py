@@ -19,8 +19,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from workbench.engine.pieces import Pieces
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.engine.batch import Pieces
 
 StackName = Literal["encoder", "decoder"]
 Kind = Literal["self", "causal", "cross"]

@@ -11,12 +11,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from workbench.corpora.corpus import Corpus
-from workbench.corpora.encode import encode
-from workbench.corpora.pipelines import READ_WITH
-from workbench.engine.taps import Site
-from workbench.errors import WorkbenchError
-from workbench.experiment import (
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import (
     HEADS,
     Caveat,
     Experiment,
@@ -27,11 +23,15 @@ from workbench.experiment import (
     Table,
     few_sentences,
 )
-from workbench.heads import kin, shown, tables
-from workbench.heads.blocks import repeats
-from workbench.heads.few import Sample, chosen, few
+from workbench.corpora.corpus import Corpus
+from workbench.corpora.encode import encode
+from workbench.corpora.text import READ_WITH
+from workbench.engine.taps import Site
+from workbench.heads import clustering, tables
+from workbench.heads.collect import Answers, Asking, look
+from workbench.heads.examples import Sample, chosen, few, looks, words
 from workbench.heads.gold import Gold, gold_of
-from workbench.heads.looking import Answers, Asking, look
+from workbench.heads.induction import repeats
 from workbench.heads.roles import Rules
 
 HEAD = tables.HEAD
@@ -223,13 +223,13 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
     if some:
         own = sample.found(model)
         found |= {
-            "looks": shown.looks(own),
-            "words": shown.words({place: docs[place] for place in some}, settings.subtypes),
-            **kin.clusters(own),
+            "looks": looks(own),
+            "words": words({place: docs[place] for place in some}, settings.subtypes),
+            **clustering.clusters(own),
         }
         for other in inputs.models[1:]:
             theirs = few(other, encode(docs[place] for place in some), settings.residual, some)
-            found["kin"] = kin.kin(own, theirs, other.name)
+            found["kin"] = clustering.kin(own, theirs, other.name)
     reliable = tables.reliable(sums)
     caveats = _caveats(inputs, gold, answers, copies, settings, reliable)
     return Result(found, caveats=tuple(caveats))
@@ -320,5 +320,5 @@ EXPERIMENT = Experiment(
     needs=(HEADS,),
     models=(1, 2),
     split="held-out",
-    figures="workbench.view.heads:FIGURES",
+    figures="workbench.figures.heads:FIGURES",
 )

@@ -12,10 +12,9 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from workbench.engine.statistics import FARTHEST, OFFSETS
-from workbench.heads.asked import RULES, UNKNOWN, Arcs, Asked, baselines_of
-from workbench.heads.looks import NOWHERE, TIE, Looks
-from workbench.heads.sides import Sides
+from workbench.engine.map_statistics import FARTHEST, OFFSETS
+from workbench.heads.gold import RULES, UNKNOWN, Arcs, Asked, baselines_of
+from workbench.heads.word_maps import NOWHERE, TIE, Looks, Sides
 
 # sums for each head; the offsets, and three counts for each relation and direction, follow
 HEAD = (

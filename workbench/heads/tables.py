@@ -13,15 +13,16 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
+from spacy.tokens import Doc
 
-from workbench.engine.statistics import FARTHEST, OFFSETS
+from workbench.corpora.encode import encode
+from workbench.engine.map_statistics import FARTHEST, OFFSETS
+from workbench.engine.model import Model
 from workbench.engine.taps import Site
-from workbench.heads.asked import FIRST, FIXED, LONGEST, RULES
-from workbench.heads.blocks import Repeats
-from workbench.heads.gold import DIRECTIONS, Gold
-from workbench.heads.looking import Answers, Group
+from workbench.heads.collect import Answers, Asking, Group, corrected, look, more_often
+from workbench.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RULES, Gold, gold_of
+from workbench.heads.induction import Repeats
 from workbench.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
-from workbench.heads.nulls import corrected, more_often
 from workbench.heads.roles import MOSTLY, Rules, beats, gain, named
 
 Floats = NDArray[np.float64]
@@ -595,3 +596,16 @@ def best(followed: pd.DataFrame, least: int) -> pd.DataFrame:
     chosen = chosen.drop_duplicates(["relation", "direction"])
     chosen = chosen.assign(gain=chosen["accuracy"] - chosen[SIMPLE].max(axis=1))
     return chosen.sort_values(["relation", "direction"]).reset_index(drop=True)[list(BEST)]
+
+
+# --- which head follows which relation best: the one question of `heads` that others ask too ------
+#
+# Costs a forward pass over the documents, with shuffled trees beside.
+
+
+def followed(model: Model, docs: Sequence[Doc], least: int = 30) -> pd.DataFrame:
+    """Of each relation and direction of so many words at least, the best head of the model."""
+    gold = gold_of(docs)
+    answers = look(model, encode(docs), gold, Asking())
+    found = relations(answers, sums_of(answers, gold), gold, Rules(), least)
+    return best(found, least)

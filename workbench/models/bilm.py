@@ -11,24 +11,89 @@ The tensors may be in half precision, and are float32 once read. Costs, a word, 
 `workbench.models.elmo` says, and two products with the softmax's matrix.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.errors import WorkbenchError
-from workbench.files import require_regular, written_whole
-from workbench.models.elmo import Elmo, reading_order
-from workbench.models.elmo_characters import index_words
-from workbench.models.elmo_files import OPTIONS, write_options, write_original
-from workbench.models.elmo_options import ElmoOptions, dataset_shapes, read_options
-from workbench.models.likelihood import piece_nats
-from workbench.models.vocabulary_files import MARKS, WORDS, Words, read_words, save_words
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import numbered_lines, require_regular, written_whole
+from workbench.engine.halving import Limit, Places, in_halves
+from workbench.models.elmo import (
+    OPTIONS,
+    Elmo,
+    ElmoOptions,
+    dataset_shapes,
+    index_words,
+    read_options,
+    reading_order,
+    write_options,
+    write_original,
+)
+from workbench.models.lm_losses import piece_nats
+
+# --- vocabulary files -----------------------------------------------------------------------------
+#
+# The words of a model that reads whole ones, as files: `vocab.txt`, and `counts.txt` beside it.
+#
+# `vocab.txt` is the original ELMo's: a word a line, `<S>`, `</S>`, `<UNK>`, then by falling
+# count, so that a softmax of any size is over the first so many. `counts.txt` says how often each
+# came. Costs a string a word.
+
+BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+MARKS = (BEGIN, END, UNKNOWN)
+WORDS, COUNTS = "vocab.txt", "counts.txt"
+
+
+class Words(NamedTuple):
+    """The words of a text by falling count, the three marks first, with a count of 0."""
+
+    words: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def unknown(self) -> int:
+        return MARKS.index(UNKNOWN)
+
+
+def save_words(words: Words, folder: Path) -> None:
+    """Write `vocab.txt`, a word a line as the original has it, and `counts.txt` beside it."""
+    with written_whole(folder / WORDS) as draft:
+        draft.write_text("".join(f"{word}\n" for word in words.words), "utf-8", newline="\n")
+    with written_whole(folder / COUNTS) as draft:
+        draft.write_text("".join(f"{count}\n" for count in words.counts), "utf-8", newline="\n")
+
+
+def read_words(folder: Path) -> Words:
+    """Read what `save_words` wrote; a vocabulary of the original has no counts, they are then 0."""
+    words = tuple(line for _, line in numbered_lines(folder / WORDS))
+    counts = (0,) * len(words)
+    if (folder / COUNTS).is_file():
+        lines = [line for _, line in numbered_lines(folder / COUNTS)]
+        if not all(line.isdecimal() for line in lines) or len(lines) != len(words):
+            raise _unsound(folder / COUNTS, f"it is not {len(words):,} numbers, one a line")
+        counts = tuple(map(int, lines))
+    if words[: len(MARKS)] != MARKS or len(set(words)) != len(words):
+        raise _unsound(folder / WORDS, "it does not begin with <S>, </S>, <UNK>, or repeats a word")
+    return Words(words, counts)
+
+
+def _unsound(path: Path, reason: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"not a vocabulary of words: {reason}.",
+        where=str(path),
+        remedy="Write it anew with save_words, or copy both files together.",
+    )
+
+
+# --- the whole ------------------------------------------------------------------------------------
 
 FORMAT, MODEL = "workbench-elmo-1", "model.safetensors"
 LOGITS = 2**25  # made at a time
@@ -207,3 +272,58 @@ def _require_fitting(there: Mapping[str, Tensor], options: ElmoOptions, words: W
             raise ValueError(f"{name!r} is {found}, and by the options floats {list(shape)}")
     if not len(MARKS) <= size <= len(words.words):
         raise ValueError(f"its softmax has {size:,} words, and {WORDS} {len(words.words):,}")
+
+
+# --- how well ELMo predicts whole texts, word by word, in both directions -------------------------
+#
+# Forward, each word and the end of the text is predicted from what is before it; backward, each
+# word and its beginning from what is after it. So each direction alone gives a text a likelihood.
+# Words that the softmax does not have are one word, `<UNK>`, where they are predicted, and are
+# spelt in full where they are read. Costs one pass over the words, and logits over the softmax
+# for each of them, twice.
+
+
+class WordScores(NamedTuple):
+    """Sums over each text, [texts]; one without words has none."""
+
+    nats: NDArray[np.float64]  # the mean of both directions' sums
+    predictions: NDArray[np.int64]  # of one direction: the words, and the boundary
+    right: NDArray[np.int64]  # of both directions: no other word was thought likelier
+    unknown: NDArray[np.int64]  # words that the softmax does not have
+
+
+def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordScores:
+    """Score texts, of at most about `limit` words in a batch."""
+    numbers = {word: number for number, word in enumerate(net.predicted)}
+    unknown = net.words.unknown
+    golds = [[numbers.get(word, unknown) for word in text] for text in texts]
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)  # [texts]
+    found = WordScores(
+        nats=np.zeros(len(texts)),
+        predictions=np.where(lengths > 0, lengths + 1, 0),
+        right=np.zeros(len(texts), dtype=np.int64),
+        unknown=np.array([gold.count(unknown) for gold in golds], dtype=np.int64),
+    )
+
+    @torch.no_grad()
+    def scored(some: Places) -> tuple[Scored, Scored]:
+        return net.scored([texts[p] for p in some.places], [golds[p] for p in some.places])
+
+    room = Limit()
+    for batch in _batches(lengths, limit):
+        for some, (nats, right) in in_halves(scored, batch, room):
+            for direction, hits in zip(nats, right, strict=True):
+                found.nats[list(some.places)] += direction.double().sum(1).cpu().numpy() / 2
+                found.right[list(some.places)] += hits.sum(1).cpu().numpy()
+    return found
+
+
+def _batches(lengths: NDArray[np.int64], limit: int) -> Iterator[Places]:
+    """Texts of like length together, the longest first; those without words are left out."""
+    order = [place for place in np.argsort(-lengths, kind="stable").tolist() if lengths[place]]
+    start = 0
+    while start < len(order):
+        width = int(lengths[order[start]]) + 2
+        places = order[start : start + max(1, limit // width)]
+        yield Places(places, width)
+        start += len(places)

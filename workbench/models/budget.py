@@ -14,11 +14,10 @@ import torch
 from transformers import PreTrainedModel
 from transformers.models.auto import modeling_auto
 
-from workbench.engine.passes import PIECES
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.engine.forward_pass import PIECES
 from workbench.models.huggingface import HuggingFace
-from workbench.models.objectives import output_map
-from workbench.models.precision import held_in
+from workbench.models.lm_heads import held_in, output_map
 from workbench.models.split import layout
 
 GB = 1_000_000_000

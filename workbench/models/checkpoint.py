@@ -13,19 +13,21 @@ a build without memory: tens of milliseconds.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
-from workbench.errors import WorkbenchError
-from workbench.files import parsed_json, read_regular, reason_of, require_regular
-from workbench.memory import machine_memory, ran_out
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import parsed_json, read_regular, reason_of, require_regular
+from workbench.core.memory import machine_memory, ran_out
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 PARTS = 200_000  # modules in modules that a build may make, whatever its numbers are called
@@ -332,3 +334,23 @@ def _headers(path: Path, told: Callable[[Any], T]) -> list[T]:
             where=str(path),
             remedy="Copy the file again from where the checkpoint came from.",
         ) from None
+
+
+def in_half_precision(source: Path, folder: Path, left_out: Collection[str] = ()) -> Path:
+    """A copy of a model's folder with its float32 weights in half precision."""
+    folder.mkdir(parents=True)
+    for path in sorted(source.iterdir()):
+        if path.name in left_out:
+            continue
+        if path.suffix != ".safetensors":
+            shutil.copyfile(require_regular(path), folder / path.name)
+            continue
+        with safe_open(require_regular(path), framework="pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        halves = {
+            name: tensor.half() if tensor.dtype == torch.float32 else tensor
+            for name, tensor in tensors.items()
+        }
+        save_file(halves, folder / path.name, metadata)
+    return folder

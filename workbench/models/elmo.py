@@ -12,19 +12,261 @@ along the longest sentence. One CPU core reads 280 words a second in batches of 
 batches of 8. No padding is computed, so sentences of a batch need not be alike.
 """
 
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.backends import cudnn
 from torch.nn import functional
 
+from workbench.core.errors import WorkbenchError, missing_package
+from workbench.core.files import parsed_json, read_regular, require_regular, written_whole
 from workbench.engine.moving import sent
-from workbench.models.elmo_characters import index_words
-from workbench.models.elmo_files import read_weights, write_original
-from workbench.models.elmo_options import ElmoOptions, cell_name, dataset_shapes, read_options
+
+if TYPE_CHECKING:
+    import h5py
+
+
+# --- eLMo's view of words: the bytes of their UTF-8 form between two marks, 50 to a word ----------
+#
+# The ids are those of the weights file, whose `char_embed` has one row each: 0 to 255 the bytes,
+# then begin of sentence, end of sentence, begin of word, end of word, padding. The original adds
+# one to every id at run time and lets 0 stand for "no word here"; we know each sentence's length
+# instead, so no id is shifted and no row is added. Costs 400 bytes a distinct word of a batch.
+
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
+CHARACTERS = 261
+# Words of the text that read so are boundaries too: the original looks them up by this name.
+BOUNDARIES = {"<S>": BEGIN_SENTENCE, "</S>": END_SENTENCE}
+
+
+class IndexedWords(NamedTuple):
+    """A batch of sentences between boundaries, each distinct word spelt once."""
+
+    characters: NDArray[np.int64]  # [distinct, characters], see `character_ids`
+    words: NDArray[np.int64]  # [batch, longest], rows of `characters`; 0 after the end
+    lengths: NDArray[np.int64]  # [batch], boundaries included
+
+
+def character_ids(words: Iterable[str], most: int) -> NDArray[np.int64]:
+    """Spell words with `most` ids each; of longer ones the first `most - 2` bytes are kept.
+
+    # [words, characters]
+    """
+    words = list(words)
+    ids = np.full((len(words), most), PADDING, dtype=np.int64)
+    ids[:, 0] = BEGIN_WORD
+    for row, word in zip(ids, words, strict=True):
+        spelling = _spelling(word)[: most - 2]
+        row[1 : len(spelling) + 1] = spelling
+        row[len(spelling) + 1] = END_WORD
+    return ids
+
+
+def index_words(sentences: Sequence[Sequence[str]], most: int) -> IndexedWords:
+    """Put each sentence between boundaries and number its words by first occurrence."""
+    bounded = [["<S>", *sentence, "</S>"] for sentence in sentences]
+    numbers: dict[str, int] = {}
+    lengths = np.array([len(sentence) for sentence in bounded], dtype=np.int64)
+    words = np.zeros((len(bounded), lengths.max(initial=0)), dtype=np.int64)
+    for row, sentence in zip(words, bounded, strict=True):
+        row[: len(sentence)] = [numbers.setdefault(word, len(numbers)) for word in sentence]
+    return IndexedWords(character_ids(numbers, most), words, lengths)
+
+
+def _spelling(word: str) -> list[int]:
+    """Half a surrogate pair has no bytes, and is left out as in the original."""
+    if word in BOUNDARIES:
+        return [BOUNDARIES[word]]
+    return list(word.encode("utf-8", "ignore"))
+
+
+# --- eLMo's `options.json`: the sizes of the model, and the datasets its weights file must hold ---
+#
+# Keys and meanings are the original's; what only its training used is not kept. Costs nothing.
+
+# Where each field stands in options.json.
+KEYS = {
+    "activation": "char_cnn.activation",
+    "character_width": "char_cnn.embedding.dim",
+    "filters": "char_cnn.filters",
+    "max_characters": "char_cnn.max_characters_per_token",
+    "highways": "char_cnn.n_highway",
+    "cells": "lstm.dim",
+    "width": "lstm.projection_dim",
+    "layers": "lstm.n_layers",
+    "cell_clip": "lstm.cell_clip",
+    "projection_clip": "lstm.proj_clip",
+    "skip": "lstm.use_skip_connections",
+}
+# What the original takes a missing key to mean; the others must be there.
+MISSING = {"highways": 0, "layers": 1, "cell_clip": None, "projection_clip": None}
+# Characters seen at once, and how many filters see so many; as published.
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+ACTIVATIONS = ("relu", "tanh")
+
+
+@dataclass(frozen=True)
+class ElmoOptions:
+    """Sizes of a bidirectional language model over characters; as published, unless told."""
+
+    activation: str = "relu"
+    character_width: int = 16
+    filters: tuple[tuple[int, int], ...] = FILTERS
+    max_characters: int = 50  # of a word, its two marks included
+    highways: int = 2
+    cells: int = 4096  # of the LSTM of one direction
+    width: int = 512  # of a direction's output, and of the words read
+    layers: int = 2
+    cell_clip: float | None = 3.0
+    projection_clip: float | None = 3.0
+    skip: bool = True  # each layer after the first adds its input to its output
+
+    def __post_init__(self) -> None:
+        if complaint := _complaint(self):
+            raise WorkbenchError(complaint, remedy="Correct it, or use the file as it was made.")
+
+
+def parse_options(raw: object, where: str) -> ElmoOptions:
+    """From the parsed JSON of `where`, which errors name."""
+    fields = {name: _find(raw, key, name, where) for name, key in KEYS.items()}
+    filters = fields["filters"]
+    if isinstance(filters, list):
+        fields["filters"] = tuple(tuple(f) if isinstance(f, list) else f for f in filters)
+    # 262 counts the row that the original adds for "no word here"; in training it says 261.
+    characters = raw["char_cnn"].get("n_characters") if isinstance(raw, dict) else None
+    if characters not in (None, CHARACTERS, CHARACTERS + 1):
+        raise WorkbenchError(
+            f"char_cnn.n_characters is {characters!r}, not {CHARACTERS} or {CHARACTERS + 1}.",
+            where=where,
+            remedy="Only the original's character set is supported: bytes and five marks.",
+        )
+    try:
+        return ElmoOptions(**fields)
+    except WorkbenchError as error:
+        raise WorkbenchError(error.what, where=where, remedy=error.remedy) from None
+
+
+def options_as_json(options: ElmoOptions) -> dict[str, Any]:
+    """As the original reads them when it runs a model."""
+    raw: dict[str, Any] = {"char_cnn": {"n_characters": CHARACTERS + 1}}
+    for name, value in asdict(options).items():
+        *sections, last = KEYS[name].split(".")
+        section = raw
+        for part in sections:
+            section = section.setdefault(part, {})
+        section[last] = value
+    return raw
+
+
+def read_options(path: Path) -> ElmoOptions:
+    """Read an `options.json`."""
+    remedy = "Name the options.json that belongs to the weights, as a file on this machine."
+    try:
+        return parse_options(parsed_json(read_regular(path).decode("utf-8-sig")), str(path))
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}."
+        raise WorkbenchError(reason, where=str(path), remedy=remedy) from None
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}"
+        raise WorkbenchError(f"not JSON: {error.msg}.", where=place, remedy=remedy) from None
+    except ValueError:
+        raise WorkbenchError("not JSON in UTF-8.", where=str(path), remedy=remedy) from None
+
+
+def dataset_shapes(options: ElmoOptions) -> dict[str, tuple[int, ...]]:
+    """Every dataset of the weights file by its name there, with its shape."""
+    width, cells = options.width, options.cells
+    shapes: dict[str, tuple[int, ...]] = {"char_embed": (CHARACTERS, options.character_width)}
+    for i, (seen, count) in enumerate(options.filters):
+        shapes[f"CNN/W_cnn_{i}"] = (1, seen, options.character_width, count)
+        shapes[f"CNN/b_cnn_{i}"] = (count,)
+    filters = sum(count for _, count in options.filters)
+    for i in range(options.highways):
+        for gate in ("carry", "transform"):
+            shapes[f"CNN_high_{i}/W_{gate}"] = (filters, filters)
+            shapes[f"CNN_high_{i}/b_{gate}"] = (filters,)
+    if filters != width:
+        shapes |= {"CNN_proj/W_proj": (filters, width), "CNN_proj/b_proj": (width,)}
+    for direction in range(2):
+        for layer in range(options.layers):
+            cell = cell_name(direction, layer)
+            shapes |= {f"{cell}/W_0": (2 * width, 4 * cells), f"{cell}/B": (4 * cells,)}
+            if width != cells:
+                shapes[f"{cell}/W_P_0"] = (cells, width)
+    return shapes
+
+
+def cell_name(direction: int, layer: int) -> str:
+    """The group of one LSTM layer; direction 0 reads forward, 1 backward."""
+    return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+
+
+def _find(raw: object, key: str, name: str, where: str) -> Any:
+    for part in key.split("."):
+        if isinstance(raw, Mapping) and part in raw:
+            raw = raw[part]
+        elif name in MISSING:
+            return MISSING[name]
+        else:
+            raise WorkbenchError(
+                f"lacks {key!r}.",
+                where=where,
+                remedy=f"ELMo's options.json has: {', '.join(KEYS.values())}.",
+            )
+    return raw
+
+
+def _complaint(options: ElmoOptions) -> str:
+    """What is wrong with the values, or nothing."""
+    values = asdict(options)
+    for name in ("character_width", "max_characters", "cells", "width", "layers"):
+        if not _is_count(values[name]):
+            return f"{KEYS[name]} is {values[name]!r}, not a whole number above 0."
+    if type(options.highways) is not int or options.highways < 0:
+        return f"{KEYS['highways']} is {options.highways!r}, not a whole number."
+    for name in ("cell_clip", "projection_clip"):
+        clip = values[name]
+        if clip is not None and (isinstance(clip, bool) or not _is_positive(clip)):
+            return f"{KEYS[name]} is {clip!r}, neither a number above 0 nor null."
+    if not isinstance(options.skip, bool):
+        return f"{KEYS['skip']} is {options.skip!r}, not true or false."
+    if options.activation not in ACTIVATIONS:
+        return f"{KEYS['activation']} is {options.activation!r}, not relu or tanh."
+    if not _are_filters(options.filters):
+        return f"{KEYS['filters']} is not a list of [characters seen at once, how many]."
+    least = max(3, *(seen for seen, _ in options.filters))
+    if options.max_characters < least:
+        return f"{KEYS['max_characters']} is {options.max_characters}, below {least}."
+    if options.width > options.cells:
+        return f"{KEYS['width']} is {options.width}, above {KEYS['cells']} ({options.cells})."
+    return ""
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and value > 0
+
+
+def _are_filters(filters: object) -> bool:
+    return (
+        isinstance(filters, tuple)
+        and bool(filters)
+        and all(isinstance(f, tuple) and len(f) == 2 and all(map(_is_count, f)) for f in filters)
+    )
+
+
+# --- the whole ------------------------------------------------------------------------------------
 
 WORDS_AT_ONCE = {"cpu": 512, "cuda": 8_192}  # spelt at a time: the widest convolution takes
 # 180 kB a word
@@ -249,3 +491,91 @@ def _draw(name: str, weight: Tensor, options: ElmoOptions, generator: torch.Gene
         weight.normal_(0, weight[..., 0].numel() ** -0.5, generator=generator)
     else:
         weight.fill_(-2.0 if name.endswith("b_carry") else 0.0)
+
+
+# --- eLMo's `weights.hdf5`: read whole or refused by dataset, and written in the same layout ------
+#
+# The names and shapes are the original's (see `elmo_options.dataset_shapes`), so what is written
+# here runs there, and the reverse. Costs the file's bytes once: 4 a parameter.
+
+OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
+
+
+def read_weights(path: Path, options: ElmoOptions) -> dict[str, Tensor]:
+    """Every dataset that the options call for, as float32 by its name in the file."""
+    shapes = dataset_shapes(options)
+    try:
+        with _h5py().File(require_regular(path), "r") as file:
+            _refuse_unknown(file, shapes, path)
+            return {
+                name: torch.from_numpy(_read(file, name, shape, path))
+                for name, shape in shapes.items()
+            }
+    except (OSError, KeyError, RuntimeError, ValueError) as error:  # all of h5py's own
+        reason = f"cannot be read as HDF5: {error}." if path.is_file() else "there is no such file."
+        raise WorkbenchError(
+            reason,
+            where=str(path),
+            remedy="Name the weights.hdf5 that belongs to the options, copied whole.",
+        ) from None
+
+
+def write_original(folder: Path, options: ElmoOptions, weights: Mapping[str, Tensor]) -> None:
+    """Write `options.json` and `weights.hdf5` as the original has them."""
+    with (
+        written_whole(folder / WEIGHTS) as draft,
+        _h5py().File(draft, "w") as file,
+    ):
+        for name in dataset_shapes(options):
+            file[name] = weights[name].detach().float().cpu().numpy()
+    write_options(folder, options)
+
+
+def write_options(folder: Path, options: ElmoOptions) -> None:
+    """Write `options.json` alone."""
+    with written_whole(folder / OPTIONS) as draft:
+        draft.write_text(json.dumps(options_as_json(options), indent=2) + "\n", "utf-8")
+
+
+def _read(file: "h5py.File", name: str, shape: tuple[int, ...], path: Path) -> NDArray[np.float32]:
+    dataset = file.get(name)
+    if not isinstance(dataset, _h5py().Dataset):
+        raise _mismatch(f"has no dataset {name!r}, expected with shape {list(shape)}.", path)
+    if dataset.dtype.kind != "f":
+        raise _mismatch(f"dataset {name!r} holds {dataset.dtype}, not floats.", path)
+    if name == "char_embed" and dataset.shape == (CHARACTERS + 1, *shape[1:]):
+        return _without_the_spare(dataset[...].astype(np.float32))
+    if dataset.shape != shape:
+        found = list(dataset.shape or ())
+        raise _mismatch(f"dataset {name!r} has shape {found}, expected {list(shape)}.", path)
+    values: NDArray[np.float32] = dataset[...].astype(np.float32)
+    return values
+
+
+def _without_the_spare(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A 262nd row is the run time's zeros, put first, or else one that training never used."""
+    return rows[1:] if not rows[0].any() else rows[:-1]
+
+
+def _refuse_unknown(file: "h5py.File", shapes: Mapping[str, Any], path: Path) -> None:
+    """A layer, filter or highway more than the options say would else be left out in silence."""
+    names: list[str | bytes] = []  # bytes where a damaged file's name is no UTF-8
+    file.visit(names.append)
+    for name in (os.fsdecode(name) for name in names):
+        known = name in shapes or any(other.startswith(f"{name}/") for other in shapes)
+        if name.startswith(("CNN", "RNN_")) and not known:
+            raise _mismatch(f"has {name!r}, which the options do not call for.", path)
+
+
+def _mismatch(what: str, path: Path) -> WorkbenchError:
+    return WorkbenchError(
+        what, where=str(path), remedy="Give the options.json that these weights were made with."
+    )
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise missing_package("h5py", "ELMo's weights file") from None
+    return h5py

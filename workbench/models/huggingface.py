@@ -19,15 +19,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from workbench.core.errors import WorkbenchError
 from workbench.engine import attention
-from workbench.engine.batch import Batch
+from workbench.engine.batch import NO_WORD, Batch, Pieces
 from workbench.engine.model import Output, Stack, require_sites
-from workbench.engine.pieces import NO_WORD, Pieces
 from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
-from workbench.errors import WorkbenchError
-from workbench.models import routes
-from workbench.models.alignment import tokenize_batch
-from workbench.models.objectives import classes_of, objective_of, output_map
+from workbench.models import attention_hooks
+from workbench.models.lm_heads import classes_of, objective_of, output_map
+from workbench.models.tokenization import tokenize_batch
 
 UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
 PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
@@ -481,8 +480,8 @@ def _refuse(arguments: dict[str, Any]) -> None:
 
 
 def _through_engine(net: PreTrainedModel, family: str) -> None:
-    if routes.is_special(family):
-        routes.install(net, family)
+    if attention_hooks.is_special(family):
+        attention_hooks.install(net, family)
         return
     attention.register()
     net.set_attn_implementation(attention.NAME)

@@ -20,21 +20,13 @@ import torch
 import transformers
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
+from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.model import Model
-from workbench.errors import WorkbenchError, did_you_mean
-from workbench.models import budget, checkpoint, pruned, split
+from workbench.models import budget, checkpoint, pruned_checkpoint, split
 from workbench.models.huggingface import HuggingFace
-from workbench.models.objectives import CLASSIFIER
-from workbench.models.precision import placed
+from workbench.models.lm_heads import CLASSIFIER, placed
 from workbench.models.references import RANDOM, folder_of, is_folder, located, require_model
-from workbench.models.words import (
-    ELMO,
-    VECTORS,
-    Opener,
-    open_elmo,
-    open_vectors,
-    word_folder,
-)
+from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_vectors, word_folder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
@@ -83,7 +75,7 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     require_model(name)
     source = str(Path(source).expanduser()) if local else source
     config = checkpoint.read_config(source, local)
-    told = pruned.manifest(Path(source)) if local else None
+    told = pruned_checkpoint.manifest(Path(source)) if local else None
     if not fresh and local:
         _require_weights(source, pickled)
     compared = Path(source) if local and told is None else None
@@ -102,7 +94,7 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
             return _fresh(whole, seed)
 
         def part() -> Model:
-            smaller = pruned.opened(Path(source), told, config, tokenizer, build, fresh)
+            smaller = pruned_checkpoint.opened(Path(source), told, config, tokenizer, build, fresh)
             placed(smaller.net, place, dtype)
             return smaller
 
@@ -122,7 +114,9 @@ def precision_of_files(ref: str) -> str:
     folder = folder_of(name)
     if name.endswith(RANDOM) or folder is None or _of_words(name, folder):
         return "fp32"
-    if pruned.manifest(folder) is not None:  # it is made in fp32 before its weights are read
+    if (
+        pruned_checkpoint.manifest(folder) is not None
+    ):  # it is made in fp32 before its weights are read
         return "fp32"
     stored = checkpoint.precisions_stored(folder)
     return next(iter(stored & PRECISIONS.keys())) if len(stored) == 1 else "fp32"

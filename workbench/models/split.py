@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 from transformers import PretrainedConfig, PreTrainedModel
 
-from workbench.errors import WorkbenchError
-from workbench.models.precision import held_in
+from workbench.core.errors import WorkbenchError
+from workbench.models.lm_heads import held_in
 
 FAMILIES = (
     "bert", "roberta", "distilbert", "electra", "gpt2", "gpt_neox", "llama", "t5", "mt5", "bart",

@@ -1,25 +1,137 @@
 """What is left of a model as its heads go: each step a smaller model, measured.
 
-A step is not gated but cut (`workbench.models.removal`), so its time and size are those of the
+A step is not gated but cut (`workbench.models.head_removal`), so its time and size are those of the
 model that would be kept. Costs a forward pass over the texts a step and method, and what ordering
 costs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
 from time import perf_counter
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
 
+from workbench.engine.batch import Pieces
+from workbench.models import pruned_checkpoint
+from workbench.models.eval_tasks import Learnt
+from workbench.models.head_removal import Unit, magnitudes, units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.removal import Unit, units, without
-from workbench.pruning.asking import Asking
-from workbench.pruning.gating import HEAD, Head, named
-from workbench.pruning.orders import Method, order_of
-from workbench.pruning.paired import SIGNIFICANT, holm, intervals, random_p
-from workbench.pruning.texts import METRICS, Floats, Texts, asked
+from workbench.pruning.ablation import ablated
+from workbench.pruning.evaluation import (
+    METRICS,
+    SIGNIFICANT,
+    Asking,
+    Floats,
+    Texts,
+    asked,
+    holm,
+    intervals,
+    p_values,
+    random_p,
+)
+from workbench.pruning.head_masks import HEAD, Head, heads_of, named
+from workbench.pruning.importance import gate_gradients
+
+# --- in which order heads go: by importance, by exact ablation, by magnitude, at random -----------
+#
+# What is scored is a `Unit`, heads that can only go together. An order is found once, or after
+# every step anew with what is gone already left out: of two heads that do the same, either can
+# go, and only then is it seen that the other cannot. Costs a scoring, or one a step.
+
+By = Literal["importance", "ablation", "magnitude", "random"]
+BY: tuple[By, ...] = ("importance", "ablation", "magnitude", "random")
+ONCE: tuple[By, ...] = ("magnitude", "random")  # nothing changes by what is gone
+
+
+@dataclass(frozen=True)
+class Method:
+    """How heads are chosen."""
+
+    by: By
+    rescored: bool
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.by}, rescored" if self.rescored else self.by
+
+
+def methods(by: Sequence[By], seeds: int) -> list[Method]:
+    """Each of these, scored once, and again after every step where that makes a difference."""
+    found = []
+    for each in by:
+        if each == "random":
+            found += [Method(each, False, seed) for seed in range(seeds)]
+        else:
+            found.append(Method(each, False))
+            found += [Method(each, True)] if each not in ONCE else []
+    return found
+
+
+def order_of(
+    asked: Asking,
+    all_: Sequence[Unit],
+    method: Method,
+    steps: Sequence[int],
+    normalised: bool,
+    told: Callable[[str], object] = lambda text: None,
+) -> list[int]:
+    """Units in the order in which they go; `steps` are how many are gone after each."""
+    left = list(range(len(all_)))
+    if not method.rescored:
+        scores = _scores(asked, all_, left, [], method, normalised)
+        return [left[place] for place in np.argsort(scores, kind="stable").tolist()]
+    gone: list[int] = []
+    for step, wanted in enumerate(steps):
+        if wanted <= len(gone):
+            continue
+        told(f"{method.name}: step {step} of {len(steps) - 1}")
+        heads = [head for unit in gone for head in all_[unit].heads]
+        scores = _scores(asked, all_, left, heads, method, normalised)
+        chosen = np.argsort(scores, kind="stable")[: wanted - len(gone)].tolist()
+        going = [left[place] for place in chosen]
+        gone += going
+        left = [unit for unit in left if unit not in going]
+    return gone
+
+
+def _scores(
+    asked: Asking,
+    all_: Sequence[Unit],
+    left: Sequence[int],
+    gone: Sequence[Head],
+    method: Method,
+    normalised: bool,
+) -> Floats:
+    """What is lost with each of the units that are left; the lowest go first."""
+    sets = [all_[unit].heads for unit in left]
+    if method.by == "random":
+        return np.random.default_rng([method.seed, 11]).permutation(len(left)).astype(np.float64)
+    if method.by == "magnitude":
+        sizes = magnitudes(asked.model)
+        return np.array([np.sqrt(sum(sizes[head] ** 2 for head in heads)) for heads in sets])
+    if method.by == "ablation":
+        found = ablated(asked.model, asked.aim, asked.questions, sets, gone=gone)
+        exact: Floats = found.values("loss")
+        return exact
+    gradients = gate_gradients(asked.model, asked.aim, asked.questions, gone=gone)
+    scores = gradients.together(sets)
+    return _by_layer(scores, [heads[0][0] for heads in sets]) if normalised else scores
+
+
+def _by_layer(scores: Floats, sites: Sequence[int]) -> Floats:
+    """Divided by the L2 norm of each layer's, as the paper has it for BERT."""
+    of = np.array(sites)
+    length = np.array([np.sqrt(np.square(scores[of == site]).sum()) for site in of])
+    return np.where(length > 0, scores / np.maximum(length, 1e-30), 0.0)
+
+
+# --- the whole ------------------------------------------------------------------------------------
 
 MEBI = 2**20
 DROPS = (0.01, 0.05)  # of the score
@@ -247,3 +359,123 @@ def by_layer(all_: Sequence[Unit]) -> list[list[int]]:
     for number, unit in enumerate(all_):
         found.setdefault(unit.heads[0][0], []).append(number)
     return list(found.values())
+
+
+# --- smaller --------------------------------------------------------------------------------------
+#
+# The model that is kept: without its least heads, fine-tuned, saved, and timed next to the whole.
+#
+# Costs the ordering, the fine-tuning, and three forward passes of some batches.
+
+SIZES = (1, 16, 64)  # texts at a time
+TIMES = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A model on its way, and how it did then."""
+
+    name: str
+    heads: int
+    parameters: int
+    weights: float  # MiB
+    texts: Texts
+    against: str = ""  # the stage that it is compared with
+    learnt: Learnt | None = None  # None: nothing was fine-tuned
+
+
+def stage(
+    name: str, model: HuggingFace, texts: Texts, against: str = "", learnt: Learnt | None = None
+) -> Stage:
+    heads = sum(site.heads for site in model.sites)
+    return Stage(name, heads, model.parameters, weights(model), texts, against, learnt)
+
+
+def saved(model: HuggingFace, keep: Path | None) -> float:
+    """Write the model down, if there is a place for it; MiB of its weights on disk."""
+    if keep is None:
+        return 0.0
+    pruned_checkpoint.save(model, keep)
+    return sum(file.stat().st_size for file in keep.glob("*.safetensors")) / MEBI
+
+
+def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
+    """A row a stage and metric; each stage is compared with another on the same texts."""
+    texts = {each.name: each.texts for each in stages}
+    rows = []
+    for metric in METRICS:
+        apart = np.stack(
+            [s.texts.part(metric) - texts[s.against or s.name].part(metric) for s in stages], 1
+        )  # [texts, stages]
+        number = stages[0].texts.number
+        lower, upper = intervals(apart, number, seed)
+        chance = p_values(apart, seed)
+        for place, each in enumerate(stages):
+            value = each.texts.value(metric)
+            rows.append(
+                {
+                    "stage": each.name,
+                    "metric": metric,
+                    "value": value,
+                    "against": each.against,
+                    "delta": value - texts[each.against or each.name].value(metric),
+                    "lower": lower[place],
+                    "upper": upper[place],
+                    "p_value": chance[place],
+                    "steps": len(each.learnt.losses) if each.learnt else 0,
+                    "best_step": each.learnt.best if each.learnt else 0,
+                    "converged": each.learnt.converged if each.learnt else True,
+                    "heads": each.heads,
+                    "parameters": each.parameters,
+                    "size": each.weights,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def heads(whole: HuggingFace, gone: Sequence[Head]) -> pd.DataFrame:
+    """Every head of the whole model, and whether it stayed."""
+    sites = {site.index: site for site in whole.sites}
+    rows = [
+        {**named(sites[site], head), "kept": (site, head) not in set(gone)}
+        for site, head in heads_of(whole)
+    ]
+    return pd.DataFrame(rows)
+
+
+def speed(measuring: Asking, whole: HuggingFace, smaller: HuggingFace) -> pd.DataFrame:
+    """Both models on the same texts, in turn; the longest there are."""
+    batch = measuring.batch
+    longest = sorted(range(len(batch)), key=lambda document: -len(batch.text_of(document)))
+    rows = []
+    for number in SIZES:
+        some = [longest[place % len(longest)] for place in range(number)]
+        text = whole.encode(batch, some).to(whole.device)
+        turns = [(_passed(whole, text), _passed(smaller, text)) for _ in range(TIMES + 1)][1:]
+        before, after = (median(turn[n][0] for turn in turns) for n in (0, 1))
+        rows.append(
+            {
+                "texts": number,
+                "pieces": int(text.mask.sum()),
+                "whole": before,
+                "smaller": after,
+                "speedup": before / max(after, 1e-12),
+                "whole_memory": turns[-1][0][1],
+                "smaller_memory": turns[-1][1][1],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _passed(model: HuggingFace, text: Pieces) -> tuple[float, float]:
+    """Seconds of one forward pass, and the memory it took."""
+    cuda = model.device.type == "cuda"
+    with torch.no_grad():
+        if cuda:
+            torch.cuda.reset_peak_memory_stats(model.device)
+            torch.cuda.synchronize(model.device)
+        started = perf_counter()
+        model.forward(text, hidden=False)
+        if cuda:
+            torch.cuda.synchronize(model.device)
+    return perf_counter() - started, memory(model)

@@ -8,17 +8,42 @@ fine-tuning costs.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
+import numpy as np
+import pandas as pd
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
+from workbench.core.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.engine.taps import Gate
-from workbench.models.aims import Question
+from workbench.models.eval_tasks import Plan, Question, learn
+from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.removal import Unit
-from workbench.pruning.gating import opened
+from workbench.pruning.evaluation import (
+    BASELINE,
+    METRICS,
+    PREDICTS,
+    SIGNIFICANT,
+    AimedSplits,
+    Asking,
+    Floats,
+    Texts,
+    asked,
+    asking_of,
+    baseline,
+    better,
+    caveats,
+    holm,
+    intervals,
+    not_better,
+    p_values,
+    random_p,
+)
+from workbench.pruning.head_masks import HEAD, Head, named, opened
 
 TEMPERATURE = 0.33
 LOW, HIGH = -0.1, 1.1  # what the concrete is stretched to before it is cut
@@ -129,3 +154,258 @@ class Gates:
         last = self.scores.detach()
         on = last + (last - self.history[half]) * 4  # a quarter of the rate is in the last half
         return self._kept(on) == self._kept(last)
+
+
+# --- which heads stay open when each must pay for it: the experiment `head-gates` -----------------
+#
+# Gates learn with the weights, or alone, at every price and for every budget; then the heads
+# whose gates closed are removed and the rest is measured on other texts, next to as many heads
+# chosen at random. Costs a fine-tuning for each price and budget, and `RANDOM` passes over the
+# texts.
+
+Price = Annotated[float, Field(ge=0, le=1000)]
+Budget = Annotated[float, Field(gt=0, le=1)]
+RANDOM = 5  # choices of as many heads at random
+
+
+class HeadGates(AimedSplits):
+    """What an open gate costs, and what learns with the gates."""
+
+    lambdas: tuple[Price, ...] = Field(
+        (0.01, 0.03, 0.1, 0.3),
+        description="Prices of an open head, in nats a piece (of a classifier, a text).",
+    )
+    budgets: tuple[Budget, ...] = Field(
+        (0.5, 0.25), description="Shares of heads to keep exactly, by subset pruning."
+    )
+    tuned: bool = Field(False, description="Whether weights learn with the gates (default: no).")
+    steps: int = Field(
+        150, ge=1, le=100_000, description="Steps of learning at each price and budget."
+    )
+    texts: int = Field(32, ge=1, le=4096, description="Texts in a step (default 32).")
+    rate: float = Field(1e-4, gt=0, le=1, description="Learning rate of weights (default 1e-4).")
+    gate_rate: float = Field(0.1, gt=0, le=10, description="Learning rate of gates (default 0.1).")
+
+    @model_validator(mode="after")
+    def _something(self) -> "HeadGates":
+        if not self.lambdas and not self.budgets:
+            raise ValueError("Name a price in lambdas, or a budget in budgets")
+        return self
+
+
+TABLES = {
+    "gates": Table(
+        "p_open: probability that a head's gate is open, of a subset its soft membership; kept: it "
+        "stays. lambda is the price of an open head, 0 where a budget was kept to.",
+        ("lambda", "budget", *HEAD),
+    ),
+    "survival": Table(
+        "What is left at each price and budget: heads, and how the smaller model does on texts "
+        "that gates did not learn from. delta: value less base (the whole model), with its 95 % "
+        "interval over texts and p_value (sign flips, corrected over prices and budgets). random: "
+        "mean delta of five random choices of as many heads; p_random: that the heads kept do no "
+        "better than those (t prediction interval, Holm); better: p_random < 0.05, in a model "
+        "better than its trivial baseline. converged: other heads would not be kept if learning "
+        "went on as long again.",
+        ("lambda", "budget", "metric"),
+    ),
+    "learning": Table("The loss of each step.", ("lambda", "budget", "step")),
+    "baseline": BASELINE,
+}
+
+
+def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
+    """Learn at every price and for every budget."""
+    parts = settings.parts(inputs, settings.steps * settings.texts)
+    name = inputs.corpus.name
+    learning = asking_of(inputs.model, parts.train, settings.label, inputs.seed, name)
+    measuring = asking_of(inputs.model, parts.test, learning.aim.label, inputs.seed, name)
+    model = learning.model
+    all_ = units(model)
+    sizes = {budget: max(1, round(budget * len(all_))) for budget in settings.budgets}
+    trials = [(price, 0.0) for price in settings.lambdas]
+    trials += [(0.0, budget) for budget in settings.budgets]
+    base = asked(model, measuring.aim, measuring.questions)
+    whole = baseline(measuring, base, inputs.seed)
+    gates, tried, losses = [], [], []
+    for number, (price, budget) in enumerate(trials):
+        what = f"budget {budget:g}" if budget else f"lambda {price:g}"
+
+        def told(step: int, loss: float, number: int = number, what: str = what) -> None:
+            total = len(trials) * settings.steps
+            progress(number * settings.steps + step, total, f"{what}: loss {loss:.3f}")
+
+        own, net, found = _learnt(
+            learning, all_, settings, price, sizes.get(budget), inputs.seed, told
+        )
+        key = {"lambda": price, "budget": budget}
+        losses += [{**key, "step": step, "loss": loss} for step, loss in enumerate(found)]
+        kept = own.kept()
+        gates += _rows(model, all_, own, kept, key)
+        left, *random = (
+            asked(without(net, _others(all_, some)), measuring.aim, measuring.questions)
+            for some in (kept, *_random(len(all_), len(kept), inputs.seed))
+        )
+        heads = sum(len(all_[n].heads) for n in kept)
+        tried.append(_Trial(key, heads, own.converged(settings.gate_rate), left, random))
+    survival = _survival(tried, base, whole, sum(len(unit.heads) for unit in all_), inputs.seed)
+    tables = {
+        "gates": pd.DataFrame(gates),
+        "survival": survival,
+        "learning": pd.DataFrame(losses),
+        "baseline": whole,
+    }
+    notes = caveats(measuring, len(base.number), parts.notes)
+    return Result(tables, caveats=(*notes, *not_better(whole), *_cut_off(survival)))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What is left at one price or budget."""
+
+    key: dict[str, float]
+    heads: int
+    converged: bool
+    left: Texts
+    random: list[Texts]  # with as many units, chosen at random
+
+
+def _others(all_: Sequence[Unit], kept: Sequence[int]) -> list[Head]:
+    """The heads that are removed."""
+    return [head for n, unit in enumerate(all_) if n not in set(kept) for head in unit.heads]
+
+
+def _random(units: int, kept: int, seed: int) -> list[list[int]]:
+    """Random choices of so many units; none where there is only one choice."""
+    if kept in (0, units):
+        return []
+    return [
+        np.random.default_rng([seed, 13, n]).choice(units, kept, replace=False).tolist()
+        for n in range(RANDOM)
+    ]
+
+
+def _survival(
+    tried: Sequence[_Trial], base: Texts, whole: pd.DataFrame, of: int, seed: int
+) -> pd.DataFrame:
+    """A row a trial and metric."""
+    rows = []
+    for metric in METRICS:
+        sign = 1 if metric == "loss" else -1
+        apart = np.stack([each.left.part(metric) - base.part(metric) for each in tried], 1)
+        lower, upper = intervals(apart, base.number, seed)  # of [texts, trials]
+        chance = p_values(apart, seed)
+        random = [np.array([texts.value(metric) for texts in each.random]) for each in tried]
+        values = [each.left.value(metric) for each in tried]
+        luck: Floats = holm(
+            np.array([random_p(sign * v, sign * r) for v, r in zip(values, random, strict=True)])
+        )
+        for place, each in enumerate(tried):
+            delta = values[place] - base.value(metric)
+            mean = float(random[place].mean()) if len(random[place]) else values[place]
+            rows.append(
+                {
+                    **each.key,
+                    "metric": metric,
+                    "heads": each.heads,
+                    "of": of,
+                    "base": base.value(metric),
+                    "value": values[place],
+                    "delta": delta,
+                    "lower": lower[place],
+                    "upper": upper[place],
+                    "p_value": chance[place],
+                    "random": mean - base.value(metric),
+                    "p_random": luck[place],
+                    "better": bool(better(whole, metric) and luck[place] < SIGNIFICANT),
+                    "converged": each.converged,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _cut_off(survival: pd.DataFrame) -> tuple[Caveat, ...]:
+    """One caveat that names the prices and budgets at which gates were still changing."""
+    own = survival[(survival["metric"] == "loss") & ~survival["converged"].astype(bool)]
+    if own.empty:
+        return ()
+    names = ", ".join(
+        f"budget {budget:g}" if budget else f"price {price:g}"
+        for price, budget in zip(own["lambda"], own["budget"], strict=True)
+    )
+    return (
+        Caveat(
+            f"Gates were cut off by their number of steps: more learning may keep other heads "
+            f"({names}). Raise --steps.",
+            ("gates", "survival"),
+        ),
+    )
+
+
+def _learnt(
+    learning: Asking,
+    all_: Sequence[Unit],
+    settings: HeadGates,
+    price: float,
+    size: int | None,
+    seed: int,
+    told: Callable[[int, float], object],
+) -> tuple[Gates, HuggingFace, list[float]]:
+    """Gates at one price or for one budget, the model they learnt in, and the loss of each step."""
+    net = without(learning.model, []) if settings.tuned else learning.model
+    gates = Gates(net, all_, seed, size)
+    plan = Plan(settings.steps, settings.rate, settings.texts, seed)
+
+    def step(done: int, loss: float) -> None:
+        gates.cool(done / plan.steps)
+        told(done, loss)
+
+    learnt = learn(
+        net,
+        learning.aim,
+        learning.batch,
+        range(len(learning.batch)),
+        plan,
+        told=step,
+        taps=gates.drawn,
+        weights=None if settings.tuned else [],
+        more=[{"params": [gates.scores], "lr": settings.gate_rate}],
+        penalty=(lambda: price * open_probability(gates.scores).sum()) if size is None else None,
+    )
+    return gates, net, learnt.losses
+
+
+def _rows(
+    model: HuggingFace,
+    all_: Sequence[Unit],
+    gates: Gates,
+    kept: Sequence[int],
+    key: dict[str, float],
+) -> list[dict[str, object]]:
+    sites = {site.index: site for site in model.sites}
+    open_ = gates.probabilities().tolist()
+    rows = {
+        (site, head): {
+            **key,
+            **named(sites[site], head),
+            "p_open": open_[number],
+            "kept": number in kept,
+        }
+        for number, unit in enumerate(all_)
+        for site, head in unit.heads
+    }
+    return [rows[head] for head in sorted(rows)]
+
+
+EXPERIMENT = Experiment(
+    name="head-gates",
+    about="Which heads stay open when each must pay for it, or when only so many may.",
+    settings=HeadGates,
+    run=run,
+    exact_up_to=1e9,
+    tables=TABLES,
+    version=2,
+    needs=(HEADS, PREDICTS),
+    split="held-out",
+    figures="workbench.figures.pruning:GATES",
+)

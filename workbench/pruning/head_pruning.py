@@ -14,20 +14,34 @@ from typing import Annotated
 import pandas as pd
 from pydantic import Field
 
-from workbench.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.models.fresh import copied
+from workbench.core.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.splits import Parts
+from workbench.models.copies import copied
+from workbench.models.eval_tasks import Learnt, Plan, learn
+from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.learning import Learnt, Plan, learn
-from workbench.models.removal import Unit, units, without
-from workbench.pruning import curves, smaller
+from workbench.pruning import curves
 from workbench.pruning.ablation import ablated
-from workbench.pruning.asking import AimedSplits, Asking, asked_of, asking_of, caveats
-from workbench.pruning.baseline import BASELINE, baseline, better, not_better
-from workbench.pruning.fitted import FITTED, Fitted, cut_off, fitted
-from workbench.pruning.gating import HEAD, Head
-from workbench.pruning.orders import ONCE, By, Method, methods, order_of
-from workbench.pruning.texts import METRICS, Texts, asked
-from workbench.splits import Parts
+from workbench.pruning.curves import ONCE, By, Method, methods, order_of
+from workbench.pruning.evaluation import (
+    BASELINE,
+    FITTED,
+    METRICS,
+    AimedSplits,
+    Asking,
+    Fitted,
+    Texts,
+    asked,
+    asked_of,
+    asking_of,
+    baseline,
+    better,
+    caveats,
+    cut_off,
+    fitted,
+    not_better,
+)
+from workbench.pruning.head_masks import HEAD, Head
 
 METHOD = ("method", "rescored", "seed")
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -189,16 +203,16 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     gone = _gone(choosing, settings, all_, told)
     small = without(whole, gone)
     base = ruler.measured([]).texts
-    stages = [smaller.stage("whole", whole, base)]
-    stages.append(smaller.stage("pruned", small, _texts(measuring, small), "whole"))
+    stages = [curves.stage("whole", whole, base)]
+    stages.append(curves.stage("pruned", small, _texts(measuring, small), "whole"))
     if settings.recover and gone:
         learnt = tune("recovered", small, settings.recover)
-        pruned = smaller.stage("recovered", small, _texts(measuring, small), "whole, tuned", learnt)
+        pruned = curves.stage("recovered", small, _texts(measuring, small), "whole, tuned", learnt)
         longer = copied(whole)
         learnt = tune("whole, tuned", longer, settings.recover)
-        tuned = smaller.stage("whole, tuned", longer, _texts(measuring, longer), "whole", learnt)
+        tuned = curves.stage("whole, tuned", longer, _texts(measuring, longer), "whole", learnt)
         stages += [pruned, tuned]
-    size = smaller.saved(small, inputs.keep)
+    size = curves.saved(small, inputs.keep)
     progress.log(f"the smaller model takes {size:.2f} MiB on disk")
     beside = baseline(measuring, base, seed)
     known = {metric: better(beside, metric) for metric in METRICS}
@@ -207,9 +221,9 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         "summary": curves.summary(found, known),
         "order": curves.orders(found, whole),
         "alone": alone,
-        "kept": smaller.kept(stages, seed),
-        "heads": smaller.heads(whole, gone),
-        "speed": smaller.speed(measuring, whole, small),
+        "kept": curves.kept(stages, seed),
+        "heads": curves.heads(whole, gone),
+        "speed": curves.speed(measuring, whole, small),
         "baseline": beside,
     }
     notes: list[Caveat] = [*caveats(measuring, len(parts.test), parts.notes), *not_better(beside)]
@@ -261,5 +275,5 @@ EXPERIMENT = Experiment(
     version=2,
     split="held-out",
     trains=True,
-    figures="workbench.view.pruning:PRUNING",
+    figures="workbench.figures.pruning:PRUNING",
 )

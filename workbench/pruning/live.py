@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from workbench.models.aims import Question
+from workbench.models.eval_tasks import Question
+from workbench.models.head_removal import without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.removal import without
-from workbench.models.written import written
-from workbench.pruning.asking import Asking, asking_of
-from workbench.pruning.gating import Head
-from workbench.pruning.texts import METRICS, Texts, asked
+from workbench.models.tokenization import written
+from workbench.pruning.evaluation import METRICS, Asking, Texts, asked, asking_of
+from workbench.pruning.head_masks import Head
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -12,8 +12,8 @@ from os import PathLike
 from pathlib import Path
 from types import ModuleType
 
-from workbench.errors import WorkbenchError, did_you_mean
-from workbench.files import user_path
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.files import user_path
 from workbench.runs.run import Run
 
 __all__ = ["ENDINGS", "write_report"]
@@ -33,14 +33,14 @@ def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
         )
     if not runs:
         raise WorkbenchError("a report needs a run.", remedy="Name one; see workbench runs list.")
-    from workbench.report import archive, html, latex, markdown
+    from workbench.report import export, html, latex, markdown
     from workbench.report.content import content
 
     writers = {
         ".html": html.write,
         ".md": markdown.write,
         ".tex": latex.write,
-        ".zip": archive.write,
+        ".zip": export.write,
     }
     writers[ending](content(runs), path)
     return path

@@ -8,6 +8,8 @@ for pictures the start of a browser.
 
 import json
 import math
+import zipfile
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.errors import WorkbenchError, did_you_mean
-from workbench.files import user_path, written_whole
-from workbench.report.cells import attributes
-from workbench.report.drawings import Drawing, drawings
-from workbench.report.images import pictures, whole
-from workbench.report.page import figure, page, text
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.files import read_regular, user_path, written_whole
+from workbench.report.content import Content, Drawing, Part, drawings
+from workbench.report.format import attributes
+from workbench.report.html import figure, html, page, text
+from workbench.report.images import drawn, key, pictures, whole
+from workbench.runs import spec
+from workbench.runs.results import PROVENANCE, TABLES
 from workbench.runs.run import Run
+from workbench.runs.spec import inside, is_name, unlinked
 
 TABLE_ENDINGS = (".csv", ".parquet", ".json")
 FIGURE_ENDINGS = (".html", ".json", ".svg", ".png", ".pdf")
@@ -136,3 +141,51 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     return None if value is pd.NA or value is pd.NaT else str(value)
+
+
+# --- a report as a zip with its data: the page, and of each run its tables, figures and spec ------
+#
+#     report.html
+#     data/RUN/spec.json, provenance.json, tables/*.csv, *.parquet, figures/*.json, *.svg
+#
+# Pictures are there where a browser is at hand. Equal runs give equal bytes: the files have no
+# date of their own. Costs writing the tables twice, and the start of a browser.
+
+BEGINNING = (1980, 1, 1, 0, 0, 0)  # the first moment a zip can tell
+
+
+def write(content: Content, path: Path) -> None:
+    """Write the whole archive."""
+    with written_whole(path) as draft, zipfile.ZipFile(draft, "w") as archive:
+        for name, data in _files(content):
+            entry = zipfile.ZipInfo(name, BEGINNING)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data)
+
+
+def _files(content: Content) -> Iterator[tuple[str, bytes]]:
+    yield "report.html", html(content).encode()
+    pictures, _ = drawn(content, "svg")
+    taken: set[str] = set()
+    for part in content.parts:
+        name = part.run.name if is_name(part.run.name) else f"run-{part.number}"
+        folder = f"data/{f'{name}-{part.number}' if name in taken else name}"
+        taken.add(name)
+        for file, data in _data(part):
+            yield f"{folder}/{file}", data
+        for name in part.drawings:
+            if picture := pictures.get(key(part.number, name)):
+                yield f"{folder}/figures/{name}.svg", picture
+
+
+def _data(part: Part) -> Iterator[tuple[str, bytes]]:
+    run = part.run
+    for file in (spec.FILE, PROVENANCE):
+        yield file, read_regular(unlinked(run.path / file))
+    for name in run.tables:
+        table = inside(run.path / TABLES, name, ".parquet", "table")
+        yield f"{TABLES}/{name}.parquet", read_regular(table)
+        yield f"{TABLES}/{name}.csv", csv(run.tables[name])
+    for name, drawing in part.drawings.items():
+        yield f"figures/{name}.json", figure_json(drawing)

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from workbench.files import written_whole
-from workbench.report.beside import Beside, key, write_beside
-from workbench.report.cells import MINUS, MOST, NONE, Column, Grid
-from workbench.report.comparison import Comparison
-from workbench.report.content import Content, Part
-from workbench.view.harmless import visible
+from workbench.core.files import written_whole
+from workbench.figures.sanitize import visible
+from workbench.report.content import Comparison, Content, Part
+from workbench.report.format import MINUS, MOST, NONE, Column, Grid
+from workbench.report.images import Beside, key, write_beside
 
 PREAMBLE = r"""\documentclass[a4paper,11pt]{article}
 \usepackage{iftex}

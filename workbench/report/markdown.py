@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from workbench.files import written_whole
-from workbench.report.beside import Beside, key, write_beside
-from workbench.report.cells import MOST, Grid
-from workbench.report.comparison import Comparison
-from workbench.report.content import Content, Part
-from workbench.view.harmless import is_turning, visible
+from workbench.core.files import written_whole
+from workbench.figures.sanitize import is_turning, visible
+from workbench.report.content import Comparison, Content, Part
+from workbench.report.format import MOST, Grid
+from workbench.report.images import Beside, key, write_beside
 
 _SIGNS = re.compile(r"([\\`*_\[\]|~${}])")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "}

@@ -5,23 +5,26 @@ References are computed by a process of their own, as on the command line; objec
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench import places
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS
-from workbench.runs import watch
-from workbench.runs.asking import Question, ask, refs
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from workbench.core import places
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS
 from workbench.runs.launch import cancel, follow, start
+from workbench.runs.request import Question, ask, refs
 from workbench.runs.run import Run, open_run
+from workbench.runs.subruns import ask_all, computed_here
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
-    from workbench.runs.execute import Open
 
     ModelLike = str | Path | Model
     CorpusLike = str | Path | Corpus
@@ -66,8 +69,8 @@ def answered(question: Question, progress: Show | None = None) -> Run:
     """The run that answers, when it has ended well."""
     found = begun(question)
     try:
-        if progress is None and watch.can_show():
-            watch.watched(found)
+        if progress is None and can_show():
+            watched(found)
         else:
             for event in follow(found):
                 if progress is not None:
@@ -86,17 +89,14 @@ def begun(question: Question, *, share: bool = False, scheduler: str = "") -> Ru
     if not there.path.is_dir() or there.status.state != "done":
         for reason in question.misfits():
             raise reason
-    opened: Open | None = None
-    if not asked.answerable:
-        from workbench.runs.execute import handed_over
-
-        opened = handed_over(question.models, question.corpora)
-    if opened is not None and scheduler:
+    if asked.answerable:
+        return start(asked, share=share, scheduler=scheduler)
+    if scheduler:
         raise WorkbenchError(
             "a cluster cannot open what was handed over as an object.",
             remedy="Name the model and the corpus by reference.",
         )
-    return start(asked, share=share, scheduler=scheduler, opened=opened)
+    return start(asked, compute=computed_here(question))
 
 
 def ended_well(found: Run) -> Run:
@@ -130,8 +130,6 @@ def begun_sweep(
     **rest: Any,
 ) -> Run:
     """The run that gathers a sweep, under way or done."""
-    from workbench.runs.sweep import ask_all
-
     whole, questions = ask_all(experiment, models, corpora, settings, swept, **rest)
     if not whole.answerable:
         raise WorkbenchError(
@@ -146,3 +144,85 @@ def begun_sweep(
             for reason in question.misfits():
                 raise reason
     return start(whole, share=share, scheduler=scheduler)
+
+
+# --- watch ----------------------------------------------------------------------------------------
+#
+# Watching a run: a bar with the time left on a terminal, plain lines in a pipe, on standard
+# error.
+#
+# In a pipe there is a line for each step and each tenth of the way. Costs a look at the run's
+# events ten times a second.
+
+Events = Iterable[Mapping[str, Any]]
+
+
+def can_show() -> bool:
+    """Whether somebody watches: a terminal, or a notebook."""
+    console = Console(stderr=True)
+    return console.is_terminal or console.is_jupyter
+
+
+def watched(run: Run) -> None:
+    """Show a run's events until it has ended."""
+    console = Console(highlight=False, soft_wrap=True, stderr=True)
+    if console.is_terminal:
+        _bar(follow(run), console)
+    else:
+        _lines(follow(run))
+
+
+def _bar(events: Events, console: Console) -> None:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("queued", total=None, left="")
+        for event in events:
+            if event["kind"] == "progress":
+                bar.update(
+                    task,
+                    description=event["doing"],
+                    completed=event["done"],
+                    total=event["total"],
+                    left=_left(event["left"]),
+                )
+            elif event["kind"] == "state":
+                bar.update(task, description=event["state"])
+            else:
+                console.print(_said(event), markup=False)
+
+
+def _lines(events: Events) -> None:
+    told = ("", -1)
+    for event in events:
+        if event["kind"] == "progress":
+            tenth = 10 * event["done"] // event["total"] if event["total"] else 0
+            if (event["doing"], tenth) != told:
+                told = (event["doing"], tenth)
+                of = f" of {event['total']:,}" if event["total"] else ""
+                left = _left(event["left"])
+                line = f"{event['doing']}: {event['done']:,}{of}"
+                print(f"{line}, {left}" if left else line, file=sys.stderr, flush=True)
+        elif event["kind"] == "state":
+            print(event["state"], file=sys.stderr, flush=True)
+        else:
+            print(_said(event), file=sys.stderr, flush=True)
+
+
+def _said(event: Mapping[str, Any]) -> str:
+    return f"warning: {event['text']}" if event["kind"] == "warning" else str(event["text"])
+
+
+def _left(seconds: float | None) -> str:
+    if not seconds:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min left"
+    return f"{minutes} min {rest} s left" if minutes else f"{rest} s left"

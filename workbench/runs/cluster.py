@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.runs import locks, spec, status
-from workbench.runs.launch import (
+from workbench.runs.process import (
     GRACE,
     opened_log,
     own_threads,

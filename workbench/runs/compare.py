@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.errors import WorkbenchError, listed
+from workbench.core.errors import WorkbenchError, listed
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.files import open_regular, open_to_add, parsed_json
+from workbench.core.files import open_regular, open_to_add, parsed_json
 
 FILE = "events.jsonl"
 LONGEST = 4_000  # characters of a log line that are kept

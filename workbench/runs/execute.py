@@ -18,36 +18,47 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from workbench import __version__
-from workbench.errors import WorkbenchError
-from workbench.experiment import EXPERIMENTS, Inputs, Progress, Result, misfits
-from workbench.files import FULL, unwritable, written_whole
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Ask, Inputs, Progress, Result, misfits
+from workbench.core.files import FULL, unwritable, written_whole
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import cards, events, integrity, queue, results, spec, status
-from workbench.runs.asking import checked_settings
-from workbench.runs.integrity import PROVENANCE
+from workbench.runs import device_queue, events, results, spec, status
 from workbench.runs.journal import Cancelled, Journal
-from workbench.runs.names import unlinked
-from workbench.runs.on_the_way import asker
+from workbench.runs.request import checked_settings
+from workbench.runs.results import PROVENANCE
+from workbench.runs.spec import unlinked
 from workbench.runs.status import Failure
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
-SCRATCH = "checkpoint"
 _PACKAGES = ("numpy", "pandas", "pyarrow", "spacy", "torch", "transformers")
 Open = Callable[[spec.Spec, Journal], "tuple[tuple[Model, ...], tuple[Corpus, ...]]"]
 
 
-def execute(told: Journal, *, share: bool = False, opened: Open | None = None) -> int:
-    """Do the run whose lock is held; its exit code. `opened` hands over what is open already."""
+class SubRuns(NamedTuple):
+    """How a run has others computed; `subruns` has the one there is."""
+
+    asker: Callable[[Journal, spec.Spec, "Sequence[Model]", "Sequence[Corpus]"], Ask]
+    gather: Callable[[spec.Spec, Journal, bool], tuple[Result, dict[str, Any]]]
+
+
+def execute(
+    told: Journal, subruns: SubRuns, *, share: bool = False, opened: Open | None = None
+) -> int:
+    """Do the run whose lock is held; its exit code.
+
+    `subruns` computes the runs that this one is made of or asks for; `opened` hands over what is
+    open already.
+    """
     try:
-        _attempt(told, share, opened)
+        _attempt(told, subruns, share, opened)
     except (Cancelled, KeyboardInterrupt) as end:
         _unfinished(told, "cancelled")
         if isinstance(end, KeyboardInterrupt):
@@ -113,13 +124,11 @@ def _unfinished(told: Journal, state: status.State, failure: Failure | None = No
         told.becomes(state, ended=events.now(), failure=failure)
 
 
-def _attempt(told: Journal, share: bool, opened: Open | None) -> None:
+def _attempt(told: Journal, subruns: SubRuns, share: bool, opened: Open | None) -> None:
     asked = _question(told.folder)
     told.check()
     if asked.sweep:
-        from workbench.runs.sweep import gather
-
-        _run(told, asked, "cpu", asked.device, lambda: gather(asked, told, share))
+        _run(told, asked, "cpu", asked.device, lambda: subruns.gather(asked, told, share))
         return
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # processes that `torchrun` started
     wanted, guest = asked.device, opened is not None
@@ -127,7 +136,7 @@ def _attempt(told: Journal, share: bool, opened: Open | None) -> None:
         wanted = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"  # as the others have theirs
     alone = not (guest or several)
     with _turn(wanted, told, share or guest) as slot, _on(slot, alone) as own:
-        _run(told, asked, own, slot.title, lambda: _compute(told, asked, own, opened))
+        _run(told, asked, own, slot.title, lambda: _compute(told, asked, own, subruns, opened))
 
 
 def _question(folder: Path) -> spec.Spec:
@@ -144,13 +153,13 @@ def _question(folder: Path) -> spec.Spec:
     raise WorkbenchError(what, where=folder.name, remedy="Ask anew with workbench run.")
 
 
-def _on(slot: queue.Slot, alone: bool) -> AbstractContextManager[str]:
+def _on(slot: device_queue.Slot, alone: bool) -> AbstractContextManager[str]:
     """Compute where it is our turn; what torch calls that place in this process."""
-    return nullcontext(slot.name) if slot.card is None else cards.on(slot.card, alone)
+    return nullcontext(slot.name) if slot.card is None else device_queue.on(slot.card, alone)
 
 
 @contextmanager
-def _turn(device: str, told: Journal, share: bool) -> Iterator[queue.Slot]:
+def _turn(device: str, told: Journal, share: bool) -> Iterator[device_queue.Slot]:
     said: list[int] = []
 
     def waiting(before: int) -> None:
@@ -160,7 +169,9 @@ def _turn(device: str, told: Journal, share: bool) -> Iterator[queue.Slot]:
             told.log(f"Waiting for {device}: {where}.")
             said.append(before)
 
-    place = nullcontext(queue.slots(device)[0]) if share else queue.turn(device, waiting)
+    place = (
+        nullcontext(device_queue.slots(device)[0]) if share else device_queue.turn(device, waiting)
+    )
     with place as found:
         yield found
 
@@ -201,17 +212,17 @@ def _run(
         "tables": rows,
         "figures": drawn,
         "caveats": [asdict(caveat) for caveat in result.caveats],
-        "files": integrity.recorded(folder),
+        "files": results.recorded(folder),
         **facts,
     }
     with written_whole(unlinked(folder / PROVENANCE)) as draft:
         draft.write_text(json.dumps(provenance, indent=1))
     told.becomes("done", ended=events.now(), seconds=seconds, failure=None)
-    shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # killed here, `launch` does it later
+    shutil.rmtree(folder / status.SCRATCH, ignore_errors=True)  # else `launch` does it later
 
 
 def _compute(
-    told: Journal, asked: spec.Spec, device: str, opened: Open | None
+    told: Journal, asked: spec.Spec, device: str, subruns: SubRuns, opened: Open | None
 ) -> tuple[Result, dict[str, Any]]:
     experiment = EXPERIMENTS[asked.experiment]
     settings = checked_settings(experiment, asked.settings)
@@ -219,7 +230,7 @@ def _compute(
     asked = asked.model_copy(update={"device": device})
     read_from = _model_files(asked)
     models, corpora = (opened or open_again)(asked, told)
-    from workbench.models.catalogue import facts as facts_of
+    from workbench.models.references import facts as facts_of
 
     facts = [facts_of(model) for model in models]
     _require_same(asked, facts)
@@ -227,7 +238,7 @@ def _compute(
         raise reason
     _seed(asked.seed, bool(models))
     inputs = inputs_of(told.folder, asked, models, corpora)
-    inputs = replace(inputs, asking=asker(told, asked, models, corpora))
+    inputs = replace(inputs, asking=subruns.asker(told, asked, models, corpora))
     try:
         result = experiment.run(inputs, settings, told)
     except Exception:
@@ -247,7 +258,7 @@ def inputs_of(
     folder: Path, asked: spec.Spec, models: "tuple[Model, ...]", corpora: "tuple[Corpus, ...]"
 ) -> Inputs:
     """What an experiment is handed, with its places in the run's folder."""
-    scratch = unlinked(folder / SCRATCH)
+    scratch = unlinked(folder / status.SCRATCH)
     scratch.mkdir(exist_ok=True)
     return Inputs(
         models,
@@ -268,7 +279,7 @@ def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tu
     corpora = []
     for wanted in asked.corpora:
         from workbench.corpora import read
-        from workbench.corpora.identity import content_hash
+        from workbench.corpora.content_hash import content_hash
 
         if wanted.ref is None:
             raise _cannot_reopen(wanted.name)
@@ -281,7 +292,7 @@ def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tu
     models = []
     for model in asked.models:
         from workbench.models.loading import load
-        from workbench.runs.known import known
+        from workbench.runs.model_facts import known
 
         if model.ref is None:
             raise _cannot_reopen(model.name)
@@ -318,7 +329,7 @@ def _require_same(asked: spec.Spec, facts: "list[dict[str, Any]]") -> None:
 
 def _model_files(asked: spec.Spec) -> list[str]:
     """A hash of each model's files; "" of what was handed over, or has no files."""
-    from workbench.runs.known import files_hash
+    from workbench.runs.model_facts import files_hash
 
     return [
         files_hash(model.ref, asked.seed, model.pickled) if model.ref else ""
@@ -331,7 +342,7 @@ def _require_unchanged(
 ) -> None:
     """The files that were read are still what they were when reading began."""
     for wanted, corpus in zip(asked.corpora, corpora, strict=True):
-        from workbench.corpora.identity import content_hash
+        from workbench.corpora.content_hash import content_hash
 
         if corpus.origin is not None and content_hash(corpus) != wanted.hash:
             raise _changed_meanwhile("corpus", wanted.name)

@@ -12,36 +12,30 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workbench import places
-from workbench.errors import WorkbenchError
-from workbench.files import open_to_add, unwritable
-from workbench.runs import events, locks, spec, status
-from workbench.runs.execute import SCRATCH, Open, execute
-from workbench.runs.integrity import is_whole
+from workbench.core import places
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import open_to_add, unwritable
+from workbench.runs import events, locks, process, spec, status
 from workbench.runs.journal import Journal
-from workbench.runs.names import checked, no_link, unlinked
+from workbench.runs.process import GRACE
+from workbench.runs.results import is_whole
 from workbench.runs.run import Run
-from workbench.runs.status import CANCEL, LOCK, LOG, Failure, Status
+from workbench.runs.spec import checked, no_link, unlinked
+from workbench.runs.status import CANCEL, LOCK, SCRATCH, Failure, Status
 
 EVERY = 0.1  # seconds between looks at a run
-GRACE = 10.0  # seconds a cancelled process has to end by itself
 DYING = 60.0  # seconds a killed process has to free its lock, and with it its memory
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 BIN = ".bin"  # in the folder of runs, where no run is looked for
 KEPT = 7 * 86_400.0  # seconds that a run stays in the bin
 _MOMENT = re.compile(r"[0-9]{13,14}")  # of the day, in milliseconds
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # what `written_whole` leaves when it is killed
-_started: list[subprocess.Popen[bytes]] = []  # the processes of runs that were begun here
 
 
 def start(
@@ -49,13 +43,13 @@ def start(
     *,
     share: bool = False,
     scheduler: str = "",
-    opened: Open | None = None,
+    compute: Callable[[Journal], object] | None = None,
     part_of: str = "",
     threads: Mapping[str, str] | None = None,
 ) -> Run:
     """The run that answers a question: done already, under way, or started here and now.
 
-    `opened` computes it in this process, for what only this process has; else a process of its own
+    `compute` does it in this process, with what only this process has; else a process of its own
     does, on this machine or on a cluster. A sweep gathers here what the cluster computes.
     `threads` is how many a process of its own may use.
     """
@@ -66,15 +60,15 @@ def start(
         if lock is None:
             return run
         try:
-            guest = opened is not None
+            guest = compute is not None
             queued = Status(
                 "queued", scheduler=scheduler, parts_on=parts_on, guest=guest, part_of=part_of
             )
             _queue(run.path, asked, queued)
-            if opened is not None:
-                execute(Journal(run.path), opened=opened)
+            if compute is not None:
+                compute(Journal(run.path))
             elif not scheduler:
-                _spawn(run.path, lock, share, threads)
+                process.spawn(run.path, lock, share, threads)
         finally:
             os.close(lock)
         if scheduler:
@@ -343,53 +337,6 @@ def _queue(folder: Path, asked: spec.Spec, queued: Status) -> None:
     )
     status.write(folder, queued)
     events.add(folder, "state", state="queued", attempt=queued.attempt)
-
-
-def _spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
-    """Start the run's process; it inherits the lock, so there is no moment without one."""
-    with opened_log(folder, os.O_TRUNC) as log:
-        process = subprocess.Popen(
-            worker_command(folder, lock, share),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=worker_environment(threads),
-            pass_fds=[lock],
-            start_new_session=True,
-        )
-    _started[:] = [*(one for one in _started if one.returncode is None), process]
-    reap_when_ended(process)
-
-
-def reap_when_ended(process: "subprocess.Popen[bytes]") -> None:
-    """Clear the system's record of a process as soon as it ends; nobody else here waits for it."""
-    threading.Thread(target=process.wait, name=f"waits for {process.pid}", daemon=True).start()
-
-
-def opened_log(folder: Path, how: int = 0) -> Any:
-    """Where a run's process prints, open for adding to it."""
-    return os.fdopen(open_to_add(folder / LOG, how), "ab")
-
-
-def worker_command(folder: Path, lock: int, share: bool) -> list[str]:
-    """How a run's process is started, here or on a cluster's machine."""
-    command = [sys.executable, "-P", "-m", "workbench.runs.worker", str(folder)]
-    return [*command, "--lock", str(lock), *(["--share"] if share else [])]
-
-
-def worker_environment(threads: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a run's process finds around it; `threads` replaces how many it may use."""
-    found = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false"}
-    if threads is not None:
-        for name in _THREADS:
-            found.pop(name, None)
-        found |= threads
-    return found
-
-
-def own_threads() -> dict[str, str]:
-    """How many threads this process was told to use."""
-    return {name: os.environ[name] for name in _THREADS if name in os.environ}
 
 
 def _not_started(folder: Path, error: BaseException) -> None:

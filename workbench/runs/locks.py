@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 
 MOMENT = 0.002  # seconds a taker waits for those who only look
 _EXITING = 0x4  # among a process' flags, from the moment it begins to end

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from workbench import places
-from workbench.errors import WorkbenchError, did_you_mean
-from workbench.experiment import Caveat
+from workbench.core import places
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.experiment import Caveat
 from workbench.models.references import TRAINED
-from workbench.runs import events, integrity, results, spec, status
-from workbench.runs.names import checked, is_name, no_link
+from workbench.runs import events, results, spec, status
+from workbench.runs.spec import checked, is_name, no_link
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Run:
     def provenance(self) -> Mapping[str, Any]:
         """With what it was answered, when, and how long it took."""
         self._require_done()
-        return integrity.provenance(self.path)
+        return results.provenance(self.path)
 
     @property
     def model(self) -> Path | None:
@@ -66,7 +66,7 @@ class Run:
     @cached_property
     def missing(self) -> list[str]:
         """Files that it left and that are gone since, or of another size."""
-        return integrity.missing(self.path, self.provenance)
+        return results.missing(self.path, self.provenance)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from workbench.errors import WorkbenchError
-from workbench.files import (
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import (
     open_regular,
     parsed_json,
     read_regular,
@@ -25,11 +25,12 @@ from workbench.files import (
     written_whole,
 )
 from workbench.runs import events, locks
-from workbench.runs.names import unlinked
+from workbench.runs.spec import unlinked
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 UNDER_WAY = ("queued", "running")
 FILE, LOCK, LOG = "status.json", "lock", "log.txt"
+SCRATCH = "checkpoint"  # the folder of what a run goes on from
 CANCEL = "cancel"  # a file of this name asks the run to end
 LINES = 20  # of the log, with a failure
 CODES = {"done": 0, "failed": 1, "cancelled": 130}  # exit codes, where bad input is not the reason

@@ -33,8 +33,9 @@ def main() -> int:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     told = Journal(asked.folder)  # from here on it can be ended by its number
     from workbench.runs.execute import execute
+    from workbench.runs.subruns import SUBRUNS
 
-    return execute(told, share=asked.share)
+    return execute(told, SUBRUNS, share=asked.share)
 
 
 def _cancel(number: int, frame: FrameType | None) -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from workbench.errors import WorkbenchError
-from workbench.files import read_regular, reason_of, written_whole
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import read_regular, reason_of, written_whole
 
 MEMORY = 0.9  # of the running mean, a step
 PATIENCE = 20  # steps before a loss can be too high

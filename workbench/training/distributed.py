@@ -14,7 +14,7 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 
 PATIENCE = timedelta(days=1)  # the others wait while one process tokenises the text
 

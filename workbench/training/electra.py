@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from workbench.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError
 from workbench.models.checkpoint import opened, read_config
-from workbench.training.heads import logits_at
-from workbench.training.objectives.replaced import detect
+from workbench.training.chunked_lm_loss import logits_at
+from workbench.training.objectives.masked import detect
 from workbench.training.vocabulary import Vocabulary
 
 TERMS, WEIGHTS = ("generator", "detector"), (1.0, 50.0)

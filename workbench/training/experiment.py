@@ -1,6 +1,6 @@
 """The `train` experiment: a family on a corpus, as a run that keeps the model it trained.
 
-Its settings are those of `workbench.training.recipe` with a help text each; what it leaves is the
+Its settings are those of `workbench.training.config` with a help text each; what it leaves is the
 model's folder, its curves, and what was trained on what. Costs the budget it is given.
 """
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pandas as pd
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from workbench.errors import WorkbenchError
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
 
 if TYPE_CHECKING:
+    from workbench.training.config import Settings as Recipe
     from workbench.training.curves import Row
-    from workbench.training.recipe import Settings as Recipe
     from workbench.training.train import Trained
 
 BUDGET = 300.0  # seconds, where neither a budget nor steps are set
@@ -110,8 +110,8 @@ class Training(Settings):
     @model_validator(mode="after")
     def _to_be_learnt_by(self) -> "Training":
         if self.objective or self.hidden or self.mask_by or self.static or self.rows != "packed":
+            from workbench.training.config import require_known
             from workbench.training.families import objective_for
-            from workbench.training.recipe import require_known
 
             require_known(
                 self.family, recipe_of(self, 0), objective_for(self.family, self.objective)
@@ -155,7 +155,7 @@ def run(inputs: Inputs, settings: Training, progress: Progress) -> Result:
 
 def recipe_of(settings: Training, seed: int) -> "Recipe":
     """The settings as the library has them."""
-    from workbench.training.recipe import Settings as Recipe
+    from workbench.training.config import Settings as Recipe
     from workbench.training.task import Plan
 
     own = set(Recipe.__dataclass_fields__) - {"plan"}
@@ -266,5 +266,5 @@ EXPERIMENT = Experiment(
     models=(0, 1),
     split="train",
     trains=True,
-    figures="workbench.view.training:FIGURES",
+    figures="workbench.figures.model:FIGURES",
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from workbench.training.heads import nats_at
+from workbench.training.chunked_lm_loss import nats_at
 
 TERMS, WEIGHTS = ("masked", "causal"), (1.0, 1.0)
 NEXT = "next/"  # before the names of what is read from left to right

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.vectors import Vectors
-from workbench.models.vocabulary_files import MARKS, Words
+from workbench.models.bilm import MARKS, Words
+from workbench.models.word_models import Vectors
 
 WINDOW, NEGATIVES = 5, 5
 THIN = 1e-3  # a word of this share of the text, and of less, is always kept; one of a mean share is

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertForMaskedLM
 
-from workbench.training.heads import linear_nats, nats_at, output_map
+from workbench.training.chunked_lm_loss import linear_nats, nats_at, output_map
 
 TERMS, WEIGHTS = ("masked", "boundary"), (1.0, 1.0)
 OWN = ("left", "right", "within")  # what the boundary head reads of a batch

@@ -28,8 +28,8 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from workbench.errors import WorkbenchError, did_you_mean
-from workbench.files import written_whole
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.files import written_whole
 
 Algorithm = Literal["bpe", "wordpiece", "unigram"]
 Layout = Literal["gpt", "bert", "roberta", "t5"]

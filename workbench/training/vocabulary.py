@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from workbench.errors import WorkbenchError
-from workbench.models.spelling import as_bytes, speaks_bytes
+from workbench.core.errors import WorkbenchError
+from workbench.models.tokenization import as_bytes, speaks_bytes
 
 SENTINEL = re.compile(r"<extra_id_(\d+)>")
 _BEGINS_WORD = ("▁", "Ġ", "Ċ")

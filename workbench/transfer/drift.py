@@ -8,15 +8,19 @@ probings.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
+from numpy.typing import NDArray
 from pydantic import Field
+from torch import Tensor
 
-from workbench.bootstrap import Floats, interval, p_value, resampled
-from workbench.experiment import (
+from workbench.core.experiment import (
     Answer,
     Caveat,
     Experiment,
@@ -27,19 +31,150 @@ from workbench.experiment import (
     Table,
     few_sentences,
 )
-from workbench.transfer.attention_change import HEAD, attention_change, heads, same_pieces
-from workbench.transfer.examples import scored_of
-from workbench.transfer.forgetting import forgetting, no_forgetting
-from workbench.transfer.rewinding import head_for, rewound
+from workbench.core.stats import Floats, interval, p_value, resampled
+from workbench.engine.batch import Batch, Pieces
+from workbench.engine.forward_pass import CHUNK, PIECES, run_over
+from workbench.engine.forward_pass import Progress as Passing
+from workbench.engine.model import Model, Output
+from workbench.engine.taps import Capture, Site, View
+from workbench.models.lm_scoring import Scores, joined, measures, score
+from workbench.transfer.adaptation import Fitting
+from workbench.transfer.backbone import Body, body_of, weights_of
+from workbench.transfer.checkpoints import has_task, head_of
+from workbench.transfer.features import Live
 from workbench.transfer.similarity import (
     SIMILARITY_TABLE,
+    Layer,
+    every_pair,
+    layer_by_layer,
     read,
     similarity,
     stack_caveats,
     word_caveats,
+    words_of,
 )
+from workbench.transfer.task_heads import Head
+from workbench.transfer.tasks import Examples, gold_of, metrics_of, scored_of
+from workbench.transfer.trainer import guessed
 from workbench.transfer.weight_change import Moved, moved, require_same, same_vocabulary
-from workbench.transfer.word_states import Layer, every_pair, layer_by_layer, words_of
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+
+# --- attention change -----------------------------------------------------------------------------
+#
+# How differently two models' heads look at the same texts: Jensen-Shannon divergence of rows.
+#
+# Both models read each batch; site by site the second's map meets the first's, becomes a number a
+# sentence and head, and is gone. Asked are pieces of the text, not special ones or padding; a row
+# is all that a piece gives, to special pieces too. 0 bits is the same row, 1 one with nothing in
+# common. Costs two forward passes, a few numbers a sentence, and for a batch one model's maps:
+# 256 MB at most, unless a text alone has more.
+
+HEAD = ["stack", "kind", "layer", "head"]
+MAPS = 2**28  # bytes of maps that are kept at a time
+
+Sums = Mapping[Site, NDArray[np.float64]]  # [sentences, heads + 1] each; the last: pieces that look
+
+
+def divergence(first: Tensor, second: Tensor) -> Tensor:
+    """Of each row, in bits.  # [..., keys] twice -> [...]"""
+    one, other = first.double(), second.double()
+    entropy = torch.special.entr
+    middle = entropy((one + other) / 2).sum(-1)
+    nats: Tensor = middle - (entropy(one).sum(-1) + entropy(other).sum(-1)) / 2
+    bits: Tensor = (nats / math.log(2)).clamp(0, 1)
+    return bits
+
+
+@dataclass(eq=False)
+class Beside:
+    """A tap that sets each map beside another model's; see above."""
+
+    maps: dict[Site, Tensor]  # [batch, heads, queries, keys] of the other
+    found: dict[Site, Tensor] = field(default_factory=dict)  # [batch, heads + 1]
+
+    needs_probabilities = True
+
+    def wants(self, site: Site) -> bool:
+        return True
+
+    def see(self, view: View) -> None:
+        assert view.queries is not None, "asked through the engine"
+        asked = view.queries.mask & ~view.queries.special  # [batch, queries]
+        apart = divergence(self.maps.pop(view.site), view.probabilities)  # [batch, heads, queries]
+        sums = torch.where(asked[:, None], apart, 0.0).sum(-1)
+        self.found[view.site] = torch.cat([sums, asked.sum(-1, keepdim=True).double()], dim=1)
+
+    def close(self, whole: bool) -> None:
+        self.maps.clear()
+
+
+def same_pieces(before: Model, after: Model, batch: Batch) -> bool:
+    """Whether both models read the same pieces of every text."""
+    for start in range(0, len(batch), CHUNK):
+        documents = range(start, min(start + CHUNK, len(batch)))
+        one, other = before.encode(batch, documents), after.encode(batch, documents)
+        if one.ids.shape != other.ids.shape or not torch.equal(one.ids, other.ids):
+            return False
+    return True
+
+
+def attention_change(
+    before: Model,
+    after: Model,
+    batch: Batch,
+    told: Callable[[Passing], object] | None = None,
+) -> Sums:
+    """Sums of each sentence at each site, of models that read the same pieces."""
+    sums = {site: np.zeros((len(batch), site.heads + 1)) for site in before.sites}
+    first = Capture()
+
+    def use(text: Pieces, output: Output) -> None:
+        second = Beside({site: maps.pop() for site, maps in first.maps.items()})
+        first.maps.clear()
+        after.forward(text, taps=[second], hidden=False)
+        places = text.order.cpu().numpy()
+        for site, numbers in second.found.items():
+            sums[site][places] = numbers.cpu().numpy()
+
+    most = _most(before, batch)
+    run_over(before, batch, use, taps=[first], hidden=False, pieces=most, progress=told)
+    return sums
+
+
+def _most(model: Model, batch: Batch) -> int:
+    """Pieces in a batch, so that its maps have room; a piece is a byte at least."""
+    longest = int(np.diff(batch.text_offsets).max(initial=1)) + 8
+    longest = min(longest, model.max_pieces or longest)
+    row = 4 * longest * sum(site.heads for site in model.sites)  # bytes of what a piece gives
+    return max(1, min(MAPS // row, PIECES.get(model.device.type, PIECES["cpu"])))
+
+
+def heads(sums: Sums, seed: int) -> pd.DataFrame:
+    """Each head's mean over pieces, with the middle 95 % of drawings of sentences."""
+    rows = []
+    for site, found in sums.items():
+        apart, number = found[:, :-1], found[:, -1]  # [sentences, heads], [sentences]
+        both = np.stack([apart.T, np.broadcast_to(number, apart.T.shape)], axis=-1)
+        values = mean(both.sum(1))  # [heads]
+        lower, upper = interval(resampled(both[:, None], mean, seed))
+        for head in range(site.heads):
+            rows.append(
+                (site.stack, site.kind, site.layer, head, float(values[head]), float(lower[head]),
+                 float(upper[head]), int(number.sum()))
+            )  # fmt: skip
+    return pd.DataFrame(rows, columns=[*HEAD, "attention_js", "lower", "upper", "n"])
+
+
+def mean(sums: Floats) -> Floats:
+    """Sums over numbers; of nothing there is none.  # [..., 2] -> [...]"""
+    found: Floats = np.where(sums[..., 1] > 0, sums[..., 0], np.nan)
+    return found / np.maximum(sums[..., 1], 1)
+
+
+# --- the whole ------------------------------------------------------------------------------------
 
 SCORES = (
     "offset_share", "relation_accuracy", "rare_share", "confidence", "entropy", "distance",
@@ -339,5 +474,171 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     models=(2, 2),
     split="held-out",
-    figures="workbench.view.transfer_drift:DRIFT",
+    figures="workbench.figures.drift:DRIFT",
 )
+
+
+# --- forgetting -----------------------------------------------------------------------------------
+#
+# What training has cost a model of its language: the loss on a corpus after, less that before.
+#
+# Both models are scored on the same texts by the objective they share, with the same pieces
+# hidden where any are; intervals are over drawings of sentences, the same ones for both. Costs a
+# pass of each model with logits.
+
+SCORED_AT_ONCE = 512  # documents scored before it is told
+COLUMNS = ["metric", "before", "after", "change", "lower", "upper", "n"]
+
+
+def no_forgetting(before: Model, after: Model) -> str:
+    """Why there are no losses to compare; "" where there are."""
+    headless = [model.name for model in (before, after) if not model.objective]
+    if headless:
+        return (
+            f"{' and '.join(dict.fromkeys(headless))} {'has' if len(headless) == 1 else 'have'} no "
+            "language-model head with weights of its own, or none whose predictions can be "
+            "measured: what was forgotten is not known."
+        )
+    if before.objective != after.objective:
+        return (
+            f"Before, the model is {before.objective}, and after, {after.objective}: their losses "
+            "do not compare, and what was forgotten is not known."
+        )
+    return ""
+
+
+def forgetting(
+    before: Model, after: Model, batch: Batch, seed: int, progress: Progress
+) -> pd.DataFrame:
+    """Losses of both, and what has come to them."""
+    old = _scored(before, batch, seed, lambda now: progress(now, 2 * len(batch), "losses"))
+    new = _scored(
+        after, batch, seed, lambda now: progress(len(batch) + now, 2 * len(batch), "losses")
+    )
+    objective = str(before.objective)
+    told, told_new = measures(old, objective), measures(new, objective)
+    prefix = next(iter(told)).removesuffix("loss")
+    sums = np.concatenate([_sums(old, objective), _sums(new, objective)], axis=1)  # [texts, 8]
+    rows = []
+    for metric, of in _METRICS.items():
+        name = f"{prefix}{metric}"
+        first, second = told[name][0], told_new[name][0]
+        lower, upper = interval(resampled(sums[None, None], _change(of), seed)[0])
+        rows.append(
+            (name, first, second, second - first, float(lower), float(upper), told[name][1])
+        )
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _scored(model: Model, batch: Batch, seed: int, told: Callable[[int], object]) -> Scores:
+    parts = []
+    for start in range(0, len(batch), SCORED_AT_ONCE):
+        documents = range(start, min(start + SCORED_AT_ONCE, len(batch)))
+        told(start)
+        parts.append(score(model, batch, documents, seed=seed))
+    return joined(parts)
+
+
+def _sums(scores: Scores, objective: str) -> Floats:
+    """Nats, pieces, right ones and guesses of each text.  # [texts, 4]"""
+    guesses = scores.pieces * (2 if objective == "bidirectional" else 1)
+    parts = [scores.nats, scores.pieces, scores.right, guesses]
+    return np.stack([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    found: Floats = np.where(whole > 0, part, np.nan) / np.maximum(whole, 1)
+    return found
+
+
+def _loss(sums: Floats) -> Floats:
+    return _share(sums[..., 0], sums[..., 1])
+
+
+def _perplexity(sums: Floats) -> Floats:
+    found: Floats = np.exp(np.minimum(_loss(sums), 700))
+    return found
+
+
+def _accuracy(sums: Floats) -> Floats:
+    return _share(sums[..., 2], sums[..., 3])
+
+
+_METRICS: dict[str, Callable[[Floats], Floats]] = {
+    "loss": _loss,
+    "perplexity": _perplexity,
+    "accuracy": _accuracy,
+}
+
+
+def _change(of: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+    """Of both models' sums, side by side.  # [..., 8] -> [...]"""
+    return lambda sums: of(sums[..., 4:]) - of(sums[..., :4])
+
+
+# --- rewinding ------------------------------------------------------------------------------------
+#
+# Which layers a fine-tuned model needs: each put back as it was before, and the task scored
+# again.
+#
+# Zhang et al.'s re-initialisation (2019), with the weights that fine-tuning began from. It needs
+# the head that was learnt, which a run of `finetune` keeps beside its model. Costs a pass over
+# the texts a layer.
+
+
+def head_for(folder: Path | None, docs: "Sequence[Doc]", after: Model) -> Head | None:
+    """The head that was learnt with a model, if these texts have what it was learnt for."""
+    if folder is None or not has_task(folder):
+        return None
+    head, _ = head_of(folder, after.device)
+    return head if any(gold_of(doc, head.task) is not None for doc in docs) else None
+
+
+def rewound(
+    before: Model,
+    after: Model,
+    head: Head,
+    examples: Examples,
+    told: Callable[[int, int], object],
+) -> pd.DataFrame:
+    """The score with every layer put back alone, and with none and all of them."""
+    body = body_of(after)
+    old = weights_of(before)
+    source = Live(body, examples.batch)
+    whole = _score(body, head, source, examples)
+    rows = [("none", -1, whole)]
+    layers = sorted({body.depth(name) for name in body.weights})
+    for number, layer in enumerate(layers):
+        told(number, len(layers) + 1)
+        names = [name for name in body.weights if body.depth(name) == layer]
+        rows.append((body.stack, layer, _with(body, old, names, head, source, examples)))
+    rows.append(("all", -1, _with(body, old, list(body.weights), head, source, examples)))
+    table = pd.DataFrame(rows, columns=["stack", "layer", "value"])
+    table.insert(2, "metric", head.task.metric)
+    return table.assign(change=table["value"] - whole)
+
+
+def _with(
+    body: Body,
+    old: dict[str, Tensor],
+    names: Sequence[str],
+    head: Head,
+    source: Live,
+    examples: Examples,
+) -> float:
+    """The score while these weights are what they were before."""
+    there = [name for name in names if name in old and old[name].shape == body.weights[name].shape]
+    kept = {name: body.weights[name].detach().clone() for name in there}
+    with torch.no_grad():
+        for name in there:
+            body.weights[name].copy_(old[name])
+        try:
+            return _score(body, head, source, examples)
+        finally:
+            for name, value in kept.items():
+                body.weights[name].copy_(value)
+
+
+def _score(body: Body, head: Head, source: Live, examples: Examples) -> float:
+    guesses = guessed(head, Fitting(body), source, examples)
+    return metrics_of(head.task, examples, guesses)[head.task.metric].value()

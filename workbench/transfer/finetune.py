@@ -14,17 +14,25 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.engine.model import Model
-from workbench.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.models.huggingface import HuggingFace
-from workbench.transfer import kept
-from workbench.transfer.asked import Adapting, HeadKind
-from workbench.transfer.examples import majority, metrics_of, split_of, told
-from workbench.transfer.heads import Head
+from workbench.transfer import checkpoints
+from workbench.transfer.adaptation import Method, merged
 from workbench.transfer.metrics import Metric
-from workbench.transfer.tasks import Task, corpus_of, task_of, tasks_of
-from workbench.transfer.trials import Adapter, Trial, cut_in, trials
-from workbench.transfer.ways import Method, merged
+from workbench.transfer.settings import Adapting, HeadKind
+from workbench.transfer.task_heads import Head
+from workbench.transfer.tasks import (
+    Task,
+    corpus_of,
+    majority,
+    metrics_of,
+    split_of,
+    task_of,
+    tasks_of,
+    told,
+)
+from workbench.transfer.trainer import Adapter, Trial, cut_in, trials
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -149,9 +157,9 @@ def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
     if settings.method == "lora" and isinstance(model, HuggingFace):
         merged(model)
     if isinstance(head, Head):
-        kept.save(model, head, inputs.keep, settings.method)
+        checkpoints.save(model, head, inputs.keep, settings.method)
     else:  # it answers with a head of its own
-        kept.save_body(model, inputs.keep)
+        checkpoints.save_body(model, inputs.keep)
     return []
 
 
@@ -252,5 +260,5 @@ EXPERIMENT = Experiment(
     fits=fits,
     split="held-out",
     trains=True,
-    figures="workbench.view.transfer:FINETUNE",
+    figures="workbench.figures.transfer:FINETUNE",
 )

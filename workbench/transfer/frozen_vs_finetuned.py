@@ -13,20 +13,34 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from workbench.bootstrap import Floats, interval, p_value, resampled
+from workbench.core.errors import listed
+from workbench.core.experiment import (
+    Answer,
+    Asked,
+    Caveat,
+    Experiment,
+    Inputs,
+    Progress,
+    Result,
+    Table,
+)
+from workbench.core.stats import Floats, interval, p_value, resampled
 from workbench.engine.model import Model
-from workbench.errors import listed
-from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.transfer.asked import Adapting, HeadKind
-from workbench.transfer.body import body_of
-from workbench.transfer.cells import cell_of, part_of, texts_of
-from workbench.transfer.examples import Split, majority, metrics_of
-from workbench.transfer.finetune import KEY, LEARNT
+from workbench.transfer.adaptation import Method, fitting_of
+from workbench.transfer.backbone import body_of
+from workbench.transfer.finetune import KEY, LEARNT, Finetune
 from workbench.transfer.finetune import TABLES as CELL_TABLES
 from workbench.transfer.metrics import Metric
-from workbench.transfer.names import names_of
-from workbench.transfer.tasks import Task, corpora_of, task_of
-from workbench.transfer.ways import Method, fitting_of
+from workbench.transfer.settings import Adapting, HeadKind, names_of
+from workbench.transfer.tasks import (
+    Split,
+    Task,
+    corpora_of,
+    majority,
+    metrics_of,
+    split_of,
+    task_of,
+)
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -321,5 +335,45 @@ EXPERIMENT = Experiment(
     models=(1, None),
     corpora=(1, None),
     split="held-out",
-    figures="workbench.view.transfer:FROZEN_VS_FINETUNED",
+    figures="workbench.figures.transfer:FROZEN_VS_FINETUNED",
 )
+
+
+# --- cells ----------------------------------------------------------------------------------------
+#
+# What a table of cells asks: a task's texts, and one `finetune` run for each model and method.
+#
+# Shared by the experiments that lay many adaptations side by side. Costs reading the corpus.
+
+
+def texts_of(inputs: Inputs, settings: Adapting, corpus: "Corpus", task: str) -> Split:
+    """The texts that every cell of the task learns from and is scored on."""
+    return split_of(
+        corpus,
+        task_of(corpus, task),
+        part_of(inputs, corpus),
+        inputs.seed,
+        settings.split_sizes,
+    )
+
+
+def cell_of(
+    inputs: Inputs,
+    settings: Adapting,
+    model: "Model | str",
+    corpus: "Corpus",
+    task: str,
+    method: Method,
+    head: HeadKind,
+    keep: bool = False,
+) -> Asked:
+    """The question whose answer is a cell."""
+    shared = {name: getattr(settings, name) for name in Adapting.model_fields}
+    own = Finetune(**shared, task=task, method=method, head=head, keep=keep)
+    part = part_of(inputs, corpus)
+    return Asked("finetune", [model], [corpus], own.model_dump(), part, inputs.seed)
+
+
+def part_of(inputs: Inputs, corpus: "Corpus") -> str | None:
+    """The part that was asked for, where this corpus has it."""
+    return inputs.split if inputs.split in corpus.splits else None

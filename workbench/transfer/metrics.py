@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.bio import Span
-from workbench.errors import WorkbenchError
+from workbench.core.bio import Span
+from workbench.core.errors import WorkbenchError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

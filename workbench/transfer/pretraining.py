@@ -15,15 +15,23 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from workbench.bootstrap import interval, p_value, resampled
-from workbench.errors import WorkbenchError
-from workbench.experiment import Answer, Asked, Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.transfer.asked import Adapting, HeadKind, Rate, Seed
-from workbench.transfer.cells import cell_of, texts_of
-from workbench.transfer.examples import Split, metrics_of
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import (
+    Answer,
+    Asked,
+    Caveat,
+    Experiment,
+    Inputs,
+    Progress,
+    Result,
+    Table,
+)
+from workbench.core.stats import interval, p_value, resampled
+from workbench.transfer.adaptation import Method
 from workbench.transfer.finetune import KEY
-from workbench.transfer.tasks import corpora_of, task_of
-from workbench.transfer.ways import Method
+from workbench.transfer.frozen_vs_finetuned import cell_of, texts_of
+from workbench.transfer.settings import Adapting, HeadKind, Rate, Seed
+from workbench.transfer.tasks import Split, corpora_of, metrics_of, task_of
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -531,5 +539,5 @@ EXPERIMENT = Experiment(
     fits=fits,
     split="held-out",
     trains=True,
-    figures="workbench.view.transfer_pretraining:FIGURES",
+    figures="workbench.figures.pretraining:FIGURES",
 )

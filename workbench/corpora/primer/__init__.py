@@ -15,17 +15,15 @@ from random import Random
 
 from spacy.tokens import Doc
 
+from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.corpora.corpus import Corpus, Options, Origin
-from workbench.corpora.layers import Mention, set_spans
+from workbench.corpora.layers import Mention, set_spans, vocabulary
 from workbench.corpora.primer.draw import Draw
 from workbench.corpora.primer.gold import Scribe
-from workbench.corpora.primer.item import Item
-from workbench.corpora.primer.sentence import Sentence
 from workbench.corpora.primer.stories import Teller
+from workbench.corpora.primer.structures import Item, Sentence
 from workbench.corpora.primer.syntax import speak
 from workbench.corpora.primer.tasks import TASKS
-from workbench.corpora.vocabulary import vocabulary
-from workbench.errors import WorkbenchError, did_you_mean
 
 VERSION = "2fedb50598248c31"  # the hash of what a seed gives; another text is another version
 SIZE = 10_000

@@ -4,16 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from workbench.corpora.primer import lexicon as lex
-from workbench.corpora.primer.draw import (
-    PERSON,
-    REFLEXIVE,
-    TRANSITIVE,
-    Draw,
-)
-from workbench.corpora.primer.item import Item
-from workbench.corpora.primer.meaning import NP, Clause, Tense
-from workbench.corpora.primer.sentence import Sentence
+from workbench.corpora.primer.draw import PERSON, REFLEXIVE, TRANSITIVE, Draw
 from workbench.corpora.primer.stories import Teller
+from workbench.corpora.primer.structures import NP, Clause, Item, Sentence, Tense
 from workbench.corpora.primer.syntax import speak
 
 

@@ -15,7 +15,7 @@ from workbench.corpora.primer import english as en
 from workbench.corpora.primer import lexicon as lex
 from workbench.corpora.primer.english import Word
 from workbench.corpora.primer.lexicon import Frame, Noun
-from workbench.corpora.primer.meaning import NP, Clause, Entity, Number, Tense, Time
+from workbench.corpora.primer.structures import NP, Clause, Entity, Number, Tense, Time
 
 T = TypeVar("T")
 MASS = frozenset(("drink",))  # nouns spoken of without number

@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from workbench.corpora.layers import Edge, Mention, set_spans
 from workbench.corpora.primer.english import Word
 from workbench.corpora.primer.lexicon import GROUPS
-from workbench.corpora.primer.sentence import Role, Sentence
+from workbench.corpora.primer.structures import Role, Sentence
 
 _ATTRIBUTES = [TAG, POS, MORPH, LEMMA, DEP, HEAD, SENT_START]
 _MASK = 2**64 - 1  # negative numbers as spaCy keeps them

@@ -8,16 +8,9 @@ from dataclasses import replace
 
 from workbench.corpora.primer import english as en
 from workbench.corpora.primer import lexicon as lex
-from workbench.corpora.primer.draw import (
-    GIVING,
-    PERSON,
-    TRANSITIVE,
-    Draw,
-    adjectives_for,
-)
-from workbench.corpora.primer.item import Item
-from workbench.corpora.primer.meaning import NP, Clause, Entity
+from workbench.corpora.primer.draw import GIVING, PERSON, TRANSITIVE, Draw, adjectives_for
 from workbench.corpora.primer.stories import TRADES
+from workbench.corpora.primer.structures import NP, Clause, Entity, Item
 from workbench.corpora.primer.syntax import speak
 
 # verbs that do not hold of one pair whenever they hold of it turned round

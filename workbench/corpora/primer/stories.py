@@ -11,7 +11,7 @@ from typing import NamedTuple
 from workbench.corpora.primer import english as en
 from workbench.corpora.primer import lexicon as lex
 from workbench.corpora.primer.draw import REFLEXIVE, Draw, frames_for
-from workbench.corpora.primer.meaning import NP, Clause, Entity, Tense
+from workbench.corpora.primer.structures import NP, Clause, Entity, Tense
 
 SCENES: tuple[tuple[str, ...], ...] = (
     ("food", "vessel", "furniture", "drink"),

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from workbench.corpora.primer import english as en
 from workbench.corpora.primer.english import Verb, Word
 from workbench.corpora.primer.lexicon import Frame
-from workbench.corpora.primer.meaning import NP, Clause, Time
-from workbench.corpora.primer.sentence import Range, Role, Sentence
+from workbench.corpora.primer.structures import NP, Clause, Range, Role, Sentence, Time
 
 
 def speak(clause: Clause) -> Sentence:

@@ -1,13 +1,168 @@
 """The tasks of the primer by name: endless streams of items, in groups that stay together."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
+from workbench.corpora.primer import english as en
+from workbench.corpora.primer import lexicon as lex
 from workbench.corpora.primer.acceptability import acceptability
-from workbench.corpora.primer.draw import Draw
-from workbench.corpora.primer.item import Item
+from workbench.corpora.primer.draw import PERSON, Draw
+from workbench.corpora.primer.lexicon import Frame
 from workbench.corpora.primer.pairs import entailment, paraphrase, relatedness
-from workbench.corpora.primer.questions import questions
-from workbench.corpora.primer.sentiment import sentiment
+from workbench.corpora.primer.stories import Teller
+from workbench.corpora.primer.structures import NP, Clause, Item, Question, Range, Sentence, Tense
+from workbench.corpora.primer.syntax import speak
+
+# --- span questions about a story: who, what, where; a phrase of it answers. 700 µs an item -------
+
+
+def questions(draw: Draw) -> Iterator[tuple[Item, ...]]:
+    """A question and a story; the answer is a span of the story."""
+    while True:
+        draw.afresh()
+        clauses = list(Teller(draw).tell())
+        sentences = [speak(clause) for clause in clauses]
+        lemmas = [word.lemma for sentence in sentences for word in sentence.words]
+        at = 0
+        for clause, sentence in zip(clauses, sentences, strict=True):
+            once = clause.frame is not None and lemmas.count(clause.frame.lemma) == 1
+            asked = _question(draw, clause, sentence) if once else None
+            if asked is not None:
+                question, (start, end) = asked
+                answer = _named(sentences, (at + start, at + end))
+                if answer is not None:
+                    yield (Item([speak(question)], {}, sentences, answer),)
+                    break
+            at += len(sentence.words)
+
+
+def _askable(c: Clause) -> bool:
+    simple = (
+        c.conjoined is None
+        and c.that is None
+        and c.infinitive is None
+        and c.under is None
+        and c.beside is None
+    )
+    return simple and not (
+        c.question or c.passive or c.exist or c.negative or c.modal or c.predicate or c.relation
+    )
+
+
+def _question(draw: Draw, c: Clause, s: Sentence) -> tuple[Clause, Range] | None:
+    """A question that this sentence answers, and the words that answer it."""
+    if not _askable(c) or c.frame is None or c.subject is None or c.subject.also is not None:
+        return None
+    root = next(i for i, head in enumerate(s.heads) if head == i)
+    spans = {role.role: role.span for role in s.roles if role.predicate == root}
+    kinds: list[tuple[Question, Range]] = []
+    if c.subject.entity.cls == "person" and "ARG0" in spans and c.subject.apposition is None:
+        kinds.append(("who", spans["ARG0"]))
+    if c.object is not None and c.object.entity.cls != "person" and c.object.form != "reflexive":
+        kinds.append(("what", spans["ARG1"]))
+    if c.place is not None:
+        kinds.append(("where", spans["ARGM-LOC"]))
+    if not kinds:
+        return None
+    kind, span = draw.even(kinds)
+    asked = replace(
+        c,
+        question=kind,
+        subject=_plainly(c.subject),
+        object=c.object and _plainly(c.object),
+        recipient=c.recipient and _plainly(c.recipient),
+        place=None if kind == "where" else c.place,
+        perfect=False,
+        progressive=False,
+    )
+    asked.time = asked.link = asked.often = asked.manner = None
+    return asked, span
+
+
+def _plainly(np: NP) -> NP:
+    """By name or with "the": a question stands alone, so a pronoun would say nothing."""
+    if np.form == "reflexive":
+        return np
+    if np.entity.name:
+        return NP(np.entity, "name")
+    owner = np.owner
+    return NP(np.entity, "owned" if owner else "the", owner=owner)
+
+
+def _named(sentences: list[Sentence], span: Range) -> Range | None:
+    """The span, or where it is a pronoun the last phrase before it that names the same one."""
+    words = [word for s in sentences for word in s.words]
+    if words[span[0]].pos != "PRON" or span[1] - span[0] > 1:
+        return span
+    mentions: list[tuple[int, int, str]] = []
+    at = 0
+    for s in sentences:
+        mentions += [(at + a, at + b, name) for a, b, _, name in s.mentions]
+        at += len(s.words)
+    chain = next((name for a, b, name in mentions if (a, b) == span), "")
+    named = [
+        (a, b)
+        for a, b, name in mentions
+        if name == chain and b <= span[0] and words[a].pos != "PRON"
+    ]
+    if not named:
+        return None
+    proper = [start for start, _ in named if words[start].pos == "PROPN"]
+    if not proper:
+        return max(named)
+    start = end = max(proper)
+    while words[end].pos == "PROPN":
+        end += 1
+    return start, end
+
+
+# --- sentiment ------------------------------------------------------------------------------------
+#
+# Sentiment: judgements, plain, denied, reported, or told by what somebody does. 100 µs an item.
+
+_JUDGED = lex.classes("event text food drink idea building garment")
+_LIKING = {True: "love enjoy like admire".split(), False: "hate dislike detest loathe".split()}
+_THINK = Frame(en.verb("think"), PERSON, frozenset(), "say")
+
+
+def sentiment(draw: Draw) -> Iterator[tuple[Item, ...]]:
+    """Judgements, plain, negated, reported, or told by what somebody does."""
+    while True:
+        draw.afresh()
+        good = draw.chance(0.5)
+        label = "positive" if good else "negative"
+        yield (Item([speak(_judgement(draw, good))], {"sentiment": label}),)
+
+
+def _judgement(draw: Draw, good: bool) -> Clause:
+    tense: Tense = "Past" if draw.chance(0.6) else "Pres"
+    kind = draw.random()
+    if kind < 0.3:
+        verb = en.verb(draw.zipf(_LIKING[good]))
+        np = draw.phrase(_JUDGED)
+        np.adjectives = (_quality(draw, good),) if draw.chance(0.6) else ()
+        return Clause(draw.named(), Frame(verb, PERSON, _JUDGED, "feel"), np, tense=tense)
+    np = NP(draw.thing(_JUDGED, 0.2), "this" if draw.chance(0.3) else "the")
+    negative = draw.chance(0.25)
+    clause = Clause(np, predicate=_quality(draw, good != negative), tense=tense)
+    clause.negative, clause.contracted = negative, draw.chance(0.5)
+    if not negative and draw.chance(0.5):
+        clause.degree = en.adverb(draw.zipf(lex.DEGREE))
+    if draw.chance(0.3):
+        return Clause(draw.named(), _THINK, that=clause, tense=tense)
+    if draw.chance(0.3):
+        other = NP(draw.thing(_JUDGED, 0.2), "the")
+        clause.beside = (en.AND, Clause(other, predicate=_quality(draw, good), tense=tense))
+    elif draw.chance(0.3):
+        draw.intervening(np)
+    return clause
+
+
+def _quality(draw: Draw, good: bool) -> en.Word:
+    return en.adjective(draw.zipf(lex.GOOD if good else lex.BAD))
+
+
+# --- the whole ------------------------------------------------------------------------------------
 
 TASKS: Mapping[str, Callable[[Draw], Iterator[tuple[Item, ...]]]] = {
     "acceptability": acceptability,

@@ -13,12 +13,16 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from workbench.training.objectives import bart, nsp, order, t5
-from workbench.training.objectives.boundary import spans
-from workbench.training.objectives.causal import IGNORED, bidirectional, causal
+from workbench.training.objectives import bart, sentence_pairs, t5
 from workbench.training.objectives.hybrid import hybrid
-from workbench.training.objectives.masked import masked
-from workbench.training.objectives.replaced import to_generate
+from workbench.training.objectives.masked import (
+    IGNORED,
+    bidirectional,
+    causal,
+    masked,
+    spans,
+    to_generate,
+)
 
 __all__ = ["BY_SENTENCE", "IGNORED", "OBJECTIVES", "Objective", "takes"]
 
@@ -27,8 +31,8 @@ OBJECTIVES: dict[str, Objective] = {
     "causal": causal,
     "bidirectional": bidirectional,
     "masked": masked,
-    "masked-next": nsp.bert,
-    "masked-order": order.albert,
+    "masked-next": sentence_pairs.bert,
+    "masked-order": sentence_pairs.albert,
     "masked-spans": spans,
     "hybrid": hybrid,
     "replaced": to_generate,  # the generator's half; see `replaced.detect`

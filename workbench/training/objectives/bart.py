@@ -8,7 +8,7 @@ the published model. Costs at most 1.5 ms for 32 sequences of 128 on a core.
 import torch
 from torch import Generator, Tensor
 
-from workbench.training.objectives.noise import (
+from workbench.training.objectives.corruption import (
     amount,
     choose,
     pieces,
@@ -16,7 +16,7 @@ from workbench.training.objectives.noise import (
     poisson,
     run_starts,
 )
-from workbench.training.objectives.translate import translation
+from workbench.training.objectives.t5 import translation
 from workbench.training.vocabulary import Vocabulary, need
 
 RATE, INFILLED, MEAN_SPAN = 0.15, 0.3, 3.0

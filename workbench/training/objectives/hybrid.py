@@ -12,8 +12,7 @@ Costs what masking costs, and logits at every token of the causal half.
 import torch
 from torch import Generator, Tensor
 
-from workbench.training.objectives.causal import causal
-from workbench.training.objectives.masked import masked
+from workbench.training.objectives.masked import causal, masked
 from workbench.training.vocabulary import Vocabulary
 
 SHARE = 0.5  # of the sequences that are read from left to right

@@ -11,9 +11,8 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from workbench.errors import WorkbenchError, did_you_mean
-from workbench.training.objectives.causal import IGNORED
-from workbench.training.objectives.noise import (
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.training.objectives.corruption import (
     amount,
     choose,
     geometric,
@@ -22,6 +21,7 @@ from workbench.training.objectives.noise import (
     run_starts,
     whole_words,
 )
+from workbench.training.task import sent
 from workbench.training.vocabulary import Vocabulary, need
 
 Unit = Literal["piece", "word", "span"]
@@ -100,3 +100,137 @@ def choose_tokens(
         return units.tokens(choose(units.number, wanted, generator))
     spans = geometric(wanted, SPAN_P, LONGEST_SPAN, generator)
     return units.tokens(place(spans, units.number, generator).inside)
+
+
+# --- causal ---------------------------------------------------------------------------------------
+#
+# Predicting the next token from those before it, and for ELMo the one before from those after.
+#
+# Costs nothing: the targets are the tokens.
+
+IGNORED = -100  # a target that has no loss
+
+
+def causal(
+    tokens: Tensor, special: Tensor, generator: Generator, vocabulary: Vocabulary
+) -> dict[str, Tensor]:
+    """Targets stand where their tokens do: transformers' models shift them, as they shift none."""
+    mask = vocabulary.attention_mask(tokens)
+    labels = tokens.masked_fill(mask == 0, IGNORED)
+    return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
+
+
+def bidirectional(
+    tokens: Tensor,
+    special: Tensor,
+    generator: Generator,
+    vocabulary: Vocabulary,
+    *,
+    known: int | None = None,
+    unknown: int | None = None,
+) -> dict[str, Tensor]:
+    """At each word the next one and the one before, for sentences between their boundaries.
+
+    Targets stand where they are predicted from. Those that are not among the first `known` words
+    are `unknown`; inputs stay what they are, for they are read by their characters.
+    """
+    mask = vocabulary.attention_mask(tokens)
+    targets = tokens.masked_fill(mask == 0, IGNORED)
+    if known is not None and unknown is not None:
+        targets = targets.masked_fill((targets >= known) & (targets != IGNORED), unknown)
+    forward, backward = tokens.new_full((2, *tokens.shape), IGNORED)
+    forward[:, :-1] = targets[:, 1:]
+    backward[:, 1:] = targets[:, :-1]
+    backward[mask == 0] = IGNORED
+    return {
+        "input_ids": tokens,
+        "attention_mask": mask,
+        "forward_labels": forward,
+        "backward_labels": backward,
+    }
+
+
+# --- replaced -------------------------------------------------------------------------------------
+#
+# ELECTRA's replaced-token detection: a small generator fills masks, a discriminator finds where.
+#
+# Two steps, for the generator stands between them: `to_generate` masks, the generator gives
+# logits at the masks, `detect` samples from them. Costs a pass over those logits.
+
+
+def to_generate(
+    tokens: Tensor,
+    special: Tensor,
+    generator: Generator,
+    vocabulary: Vocabulary,
+    *,
+    rate: float = 0.15,
+) -> dict[str, Tensor]:
+    """What the generator reads: 15 % of the text, all of it masked."""
+    return masked(tokens, special, generator, vocabulary, rate=rate, mask=1.0, random=0.0)
+
+
+def detect(
+    tokens: Tensor,
+    chosen: Tensor,
+    logits: Tensor,
+    generator: Generator,
+    vocabulary: Vocabulary,
+) -> dict[str, Tensor]:
+    """What the discriminator reads, and which of its tokens are not the original's.
+
+    `chosen` [batch, length] is where labels were not -100, `logits` [chosen, vocabulary] are those
+    of these places in their order. A token drawn that is the original counts as such. Labels are 0
+    on special tokens and on padding, which the attention mask leaves out.
+    """
+    noise = torch.empty_like(logits, dtype=torch.float32).exponential_(generator=generator).log()
+    ordinary = sent(vocabulary.ordinary, logits.device)
+    found = (logits.float() - noise)[:, ordinary].argmax(1)  # Gumbel's way to draw by softmax
+    inputs = tokens.masked_scatter(chosen, ordinary[found].to(tokens.dtype))
+    return {
+        "input_ids": inputs,
+        "attention_mask": vocabulary.attention_mask(tokens),
+        "labels": (inputs != tokens).long(),
+    }
+
+
+def chosen_places(batch: dict[str, Tensor]) -> Tensor:
+    """Where a masked batch has targets.  # [batch, length] bool"""
+    return batch["labels"] != IGNORED
+
+
+# --- spanBERT's span boundary objective: a masked span from the two tokens just outside of it -----
+#
+# Spans of whole words are masked, and beside each token to predict stand the places of the token
+# before its span and of the one after, and its own place in the span. Costs what masking costs.
+
+
+def spans(
+    tokens: Tensor,
+    special: Tensor,
+    generator: Generator,
+    vocabulary: Vocabulary,
+    *,
+    rate: float = 0.15,
+) -> dict[str, Tensor]:
+    """Masked spans with their boundaries; a row's first and last tokens are never masked.
+
+    Those are the tokenizer's frame or padding, unless it frames no text.
+    """
+    ends = special.clone()
+    ends[:, 0] = ends[:, -1] = True
+    batch = masked(tokens, ends, generator, vocabulary, unit="span", rate=rate)
+    return batch | boundaries(batch["labels"] != IGNORED)
+
+
+def boundaries(chosen: Tensor) -> dict[str, Tensor]:
+    """Of each token the place before its span and the one after, in its row, and its own in it.
+
+    Where nothing is chosen, all of them are 0.  # [batch, length] each
+    """
+    places = torch.arange(chosen.shape[1]).expand(chosen.shape)
+    start = (places * run_starts(chosen)).cummax(1).values  # the last start up to here
+    stops = run_starts(chosen.flip(1)).flip(1)  # the last token of each span
+    stop = places.masked_fill(~stops, chosen.shape[1]).flip(1).cummin(1).values.flip(1)
+    found = {"left": start - 1, "right": stop + 1, "within": places - start}
+    return {name: place.masked_fill(~chosen, 0) for name, place in found.items()}

@@ -12,16 +12,17 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from workbench.errors import WorkbenchError
-from workbench.training.objectives.noise import (
+from workbench.core.errors import WorkbenchError
+from workbench.training.objectives.corruption import (
     amount,
     choose,
+    compact,
     partition,
     pieces,
     place,
     run_starts,
 )
-from workbench.training.objectives.translate import translation
+from workbench.training.objectives.masked import IGNORED
 from workbench.training.vocabulary import Vocabulary, need
 
 RATE, MEAN_SPAN = 0.15, 3.0
@@ -212,3 +213,28 @@ def _require_sentinels(vocabulary: Vocabulary, wanted: int, why: str) -> None:
             f"{len(vocabulary.sentinels)}.",
             remedy="Train a tokenizer with the layout t5, or use shorter sequences.",
         )
+
+
+# --- from one sequence to another: what an encoder-decoder takes. Costs a sort of each row --------
+
+
+def translation(
+    inputs: Tensor,  # [batch, some]
+    read: Tensor,  # [batch, some] bool, which of them the encoder reads
+    targets: Tensor,  # [batch, others]
+    written: Tensor,  # [batch, others] bool, which of them the decoder writes
+    vocabulary: Vocabulary,
+    start: int,
+) -> dict[str, Tensor]:
+    """Inputs and targets moved together and padded, and what the decoder reads to write them."""
+    pad = need(vocabulary.pad, "padding", "an encoder-decoder")
+    ids = compact(inputs, read, pad)
+    labels = compact(targets, written, IGNORED)
+    shifted = labels.new_full(labels.shape, start)
+    shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, pad)
+    return {
+        "input_ids": ids,
+        "attention_mask": (ids != pad).long(),
+        "labels": labels,
+        "decoder_input_ids": shifted,
+    }

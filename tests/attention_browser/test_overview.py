@@ -1,0 +1,163 @@
+"""All heads at once: what is painted, in what order, and how the keyboard walks through them."""
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.attention_browser.conftest import Show, Shown
+from tests.attention_browser.making import Side, World, softmaxed, words
+
+pytestmark = pytest.mark.browser
+
+TOKENS = words(8)
+PIXELS = """(canvas) => [canvas.height, canvas.width,
+    [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]]"""
+
+
+def small(**more: object) -> World:
+    return World([Side(softmaxed((3, 4), 8, 8), TOKENS, **more)])  # type: ignore[arg-type]
+
+
+def pixels(shown: Shown) -> np.ndarray:
+    """The canvas, from its lower right corner: there the last head lies."""
+    height, width, flat = shown.page.locator("canvas.heads").first.evaluate(PIXELS)
+    return np.array(flat, dtype=np.uint8).reshape(height, width, 4)[::-1, ::-1]
+
+
+def focus(shown: Shown) -> str:
+    return str(shown.page.locator("canvas.heads").first.get_attribute("data-focus"))
+
+
+def test_an_identity_shows_a_dark_diagonal(show: Show) -> None:
+    one = np.eye(8, dtype=np.float32)[None, None]
+    shown = show(World([Side(one, TOKENS, scores=[])]))
+    seen = pixels(shown)
+    for k in range(8):
+        at, off = (round(6 + 104 * (7.5 - j) / 8) for j in (k, (k + 3) % 8))
+        assert seen[at, at, :3].tolist() == [0x0B, 0x3C, 0x66]
+        assert seen[at, off, :3].tolist() == [0xE8, 0xF1, 0xF8]
+
+
+def test_masked_and_missing_stay_clear(show: Show) -> None:
+    maps = softmaxed((1, 2), 8, 8, causal=True)
+    shown = show(World([Side(maps, TOKENS, scores=[], causal=True, missing=[[0, 1]])]))
+    seen = pixels(shown)[..., 3]
+    low, high, beyond = 6 + 6, 6 + 98, 6 + 104  # from a head's end; of one head to the next
+    assert seen[low, low] == 0  # of the head that is not there
+    assert seen[low, beyond + high] == 255  # last row, first column
+    assert seen[high, beyond + low] == 0  # first row, last column
+    expect(shown.page.locator(".count")).to_have_text("1 of 1 heads shown")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_wide_grid_stays_within_the_page(show: Show, width: int) -> None:
+    shown = show(World([Side(softmaxed((24, 16), 8, 8), TOKENS)]), width=width)
+    shown.shot(f"overview-24-16-{width}")
+    page = shown.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    pixels = page.locator("canvas.heads").evaluate("c => c.width * c.height")
+    assert pixels < 8.1e6
+    page.locator("canvas.heads").focus()
+    for _ in range(15):
+        page.keyboard.press("ArrowRight")
+    assert focus(shown) == "0,15"
+    box = page.locator(".scroll").first
+    assert box.evaluate("b => b.scrollLeft + b.clientWidth >= b.scrollWidth - 12")
+
+
+def test_it_tells_when_it_was_painted_and_after_how_many_passes(show: Show) -> None:
+    shown = show(World([Side(softmaxed((12, 12), 72, 72), words(72))]))
+    root = shown.page.locator(".attention")
+    assert float(root.get_attribute("data-painted") or 0) > 0
+    assert root.get_attribute("data-passes") == "1"
+
+
+def test_the_keyboard_walks_past_what_is_missing(show: Show) -> None:
+    shown = show(small(missing=[[0, 1], [1, 0]]))
+    page = shown.page
+    page.locator("canvas.heads").focus()
+    walk = [("ArrowRight", "0,2"), ("ArrowLeft", "0,0"), ("ArrowDown", "2,0"), ("ArrowDown", "2,0")]
+    for key, where in walk:
+        page.keyboard.press(key)
+        assert focus(shown) == where
+    expect(page.locator(".live")).to_contain_text("layer 2, head 0, confidence")
+    page.keyboard.press("Enter")
+    shown.cell(2, 0)
+    page.keyboard.press("ArrowUp")
+    shown.cell(0, 0)
+    page.keyboard.press("ArrowRight")
+    shown.cell(0, 2)
+    page.keyboard.press("Escape")
+    expect(page.locator("canvas.heads")).to_be_focused()
+    assert focus(shown) == "0,2"
+    for key in ("r", "c", "Escape"):
+        page.keyboard.press(key)
+    assert page.evaluate("window.escaped") == []
+
+
+def test_hovering_tells_a_head_and_its_scores(show: Show) -> None:
+    shown = show(small())
+    box = shown.page.locator("canvas.heads").bounding_box()
+    assert box
+    shown.page.mouse.move(box["x"] + box["width"] - 30, box["y"] + box["height"] - 30)
+    tip = shown.page.locator(".tip").inner_text().split("\n")
+    told = shown.world.sides[0].told()
+    assert tip[0] == "layer 2, head 3"
+    assert float(tip[1].split(": ")[1]) == pytest.approx(told["tops"][2][3], abs=1e-3)
+    assert float(tip[2].split(": ")[1]) == pytest.approx(
+        told["scores"][0]["values"][2][3], abs=1e-3
+    )
+    assert tip[3] == f"kind: {told['scores'][1]['values'][2][3]}"
+
+
+def test_sorting_goes_by_the_score_and_the_keyboard_follows(show: Show) -> None:
+    shown = show(small())
+    page = shown.page
+    values = np.array(shown.world.sides[0].told()["scores"][0]["values"])
+    order = [tuple(divmod(int(k), 4)) for k in np.argsort(-values, axis=None, kind="stable")]
+    page.get_by_label("Order").first.select_option("down")
+    page.locator("canvas.heads").focus()
+    page.keyboard.press("ArrowUp")  # from wherever it was towards the start
+    while focus(shown) != f"{order[0][0]},{order[0][1]}":
+        before = focus(shown)
+        page.keyboard.press("ArrowLeft")
+        assert focus(shown) != before
+    for row, column in order[1:]:
+        page.keyboard.press("ArrowRight")
+        assert focus(shown) == f"{row},{column}"
+
+
+def test_a_filter_leaves_out_and_says_how_many(show: Show) -> None:
+    shown = show(small())
+    page = shown.page
+    told = shown.world.sides[0].told()
+    values = np.array(told["scores"][0]["values"])
+    least = float(np.sort(values.ravel())[8]) - 1e-9
+    page.get_by_label("at least").fill(f"{least:.9f}")
+    count = page.locator(".count")
+    expect(count).to_have_text("4 of 12 heads shown")
+    page.get_by_label("at most").fill("0")
+    expect(count).to_have_text("0 of 12 heads shown")
+    page.get_by_label("Score").select_option("kind")
+    expect(count).to_have_text("12 of 12 heads shown")
+    page.locator("summary").click()
+    page.get_by_label("broad").uncheck()
+    kinds = [kind for row in told["scores"][1]["values"] for kind in row]
+    expect(count).to_have_text(f"{kinds.count('positional')} of 12 heads shown")
+    page.get_by_label("Order").nth(1).select_option("up")
+    shown.shot("overview-filtered")
+
+
+def test_heads_without_a_score_come_last_and_pass_no_filter(show: Show) -> None:
+    scores = [{"name": "s", "about": "", "kind": "number", "values": [[None, 2.0, 1.0]]}]
+    shown = show(World([Side(softmaxed((1, 3), 8, 8), TOKENS, scores=scores)]))
+    page = shown.page
+    page.get_by_label("Order").first.select_option("up")
+    page.locator("canvas.heads").focus()
+    walked = []
+    for key in ("ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+        walked.append(focus(shown))
+    assert walked[2:] == ["0,2", "0,1", "0,0"]
+    page.get_by_label("at least").fill("-5")
+    expect(page.locator(".count")).to_have_text("2 of 3 heads shown")

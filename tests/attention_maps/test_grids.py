@@ -1,0 +1,185 @@
+"""Words, hidden tokens, aggregates and rollout, against slow loops and known answers."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from spacy.tokens import Doc
+
+from workbench.attention_maps.capture import Look, Text, look
+from workbench.attention_maps.grids import TOGETHER, Options, grid_of, groups, items, numbers
+from workbench.core.errors import WorkbenchError
+from workbench.engine.model import Model
+from workbench.engine.taps import Site
+
+Models = Callable[[str], Model]
+
+
+def made(
+    maps: np.ndarray,  # [layers, heads, n, n]
+    owners: list[int],
+    special: list[bool],
+    words: list[str],
+    kind: str = "self",
+) -> Look:
+    """A look with prescribed maps."""
+    text = Text(
+        tuple(f"p{i}" for i in range(len(owners))), tuple(owners), tuple(special), tuple(words)
+    )
+    heads = maps.shape[1]
+    sites = [Site(i, "encoder", kind, i, heads, heads) for i in range(len(maps))]
+    return Look(
+        "made", "made", "fp32", {"encoder": text}, dict(zip(sites, maps, strict=True)), {}, {}, 0, 0
+    )
+
+
+@pytest.fixture
+def prescribed() -> Look:
+    """Two layers of three heads over [CLS] a b1 b2 c [SEP]; word b has two pieces."""
+    maps = np.random.default_rng(0).dirichlet(np.ones(6), size=(2, 3, 6)).astype(np.float32)
+    owners = [-1, 0, 1, 1, 2, -1]
+    return made(maps, owners, [True, False, False, False, False, True], ["a", "b", "c"])
+
+
+GROUP = ("encoder", "self")
+
+
+def slowly(pieces: np.ndarray, owners: list[int]) -> np.ndarray:
+    """Sum over the pieces looked at, mean over those that look; one number at a time."""
+    groups: list[list[int]] = []
+    for piece, owner in enumerate(owners):
+        if owner >= 0 and piece and owners[piece - 1] == owner:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    found = np.zeros((len(groups), len(groups)))
+    for i, rows in enumerate(groups):
+        for j, columns in enumerate(groups):
+            found[i, j] = np.mean([sum(pieces[r, c] for c in columns) for r in rows])
+    return found
+
+
+def test_by_words_is_the_sum_over_targets_and_the_mean_over_sources(prescribed: Look) -> None:
+    grid = grid_of(prescribed, GROUP, Options(unit="words"))
+    assert grid.sides.rows.names == ("p0", "a", "b", "c", "p5")
+    for row, (site, maps) in enumerate(prescribed.maps.items()):
+        for head in range(site.heads):
+            expected = slowly(maps[head], [-1, 0, 1, 1, 2, -1])
+            np.testing.assert_allclose(grid.map(row, head), expected, rtol=1e-5)
+            np.testing.assert_allclose(grid.map(row, head).sum(-1), 1, rtol=1e-5)
+
+
+def test_hidden_special_tokens_take_their_share_with_them(prescribed: Look) -> None:
+    shown = grid_of(prescribed, GROUP, Options()).map(1, 2)
+    hidden = grid_of(prescribed, GROUP, Options(special="hidden")).map(1, 2)
+    np.testing.assert_array_equal(hidden, shown[1:-1, 1:-1])
+    renormalised = grid_of(prescribed, GROUP, Options(special="renormalised")).map(1, 2)
+    np.testing.assert_allclose(renormalised, hidden / hidden.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_a_row_of_which_nothing_is_left_stays_empty() -> None:
+    maps = np.zeros((1, 1, 3, 3), dtype=np.float32)
+    maps[..., 2] = 1  # all on [SEP]
+    found = made(maps, [0, 1, -1], [False, False, True], ["a", "b"])
+    grid = grid_of(found, GROUP, Options(special="renormalised"))
+    assert (grid.map(0, 0) == 0).all()
+
+
+def test_aggregates_of_chosen_heads_keep_the_numbers(prescribed: Look) -> None:
+    first, second = (maps for maps in prescribed.maps.values())
+    options = Options(together="mean over heads", heads=(2, 0), layers=(1,))
+    grid = grid_of(prescribed, GROUP, options)
+    assert (grid.rows, grid.columns) == (("1",), ("mean",))
+    np.testing.assert_allclose(grid.map(0, 0), second[[0, 2]].mean(0), rtol=1e-5)
+    grid = grid_of(prescribed, GROUP, Options(together="max over layers", heads=(1,)))
+    assert (grid.rows, grid.columns) == (("max",), ("1",))
+    np.testing.assert_array_equal(grid.map(0, 0), np.maximum(first[1], second[1]))
+    grid = grid_of(prescribed, GROUP, Options(together="mean over both"))
+    np.testing.assert_allclose(grid.map(0, 0), np.mean([first, second], axis=(0, 1)), rtol=1e-5)
+    grid = grid_of(prescribed, GROUP, Options(heads=(1,)))
+    assert grid.columns == ("1",)
+    np.testing.assert_array_equal(grid.map(1, 0), second[1])
+
+
+def test_rollout_is_the_product_with_half_passed_on(prescribed: Look) -> None:
+    first, second = (0.5 * maps.mean(0) + 0.5 * np.eye(6) for maps in prescribed.maps.values())
+    grid = grid_of(prescribed, GROUP, Options(together="rollout"))
+    np.testing.assert_allclose(grid.map(0, 0), first, rtol=1e-5)
+    np.testing.assert_allclose(grid.map(1, 0), second @ first, rtol=1e-4)
+
+
+def test_rollout_of_heads_that_look_at_themselves_is_the_identity() -> None:
+    maps = np.broadcast_to(np.eye(4, dtype=np.float32), (3, 2, 4, 4))
+    found = made(maps, [0, 1, 2, 3], [False] * 4, list("abcd"))
+    grid = grid_of(found, GROUP, Options(together="rollout"))
+    np.testing.assert_allclose(grid.map(2, 0), np.eye(4), atol=1e-6)
+
+
+def test_layers_with_fewer_heads_have_gaps(prescribed: Look) -> None:
+    first, second = prescribed.maps.items()
+    fewer = Site(1, "encoder", "self", 1, 2, 2)
+    found = Look(
+        "cut",
+        "cut",
+        "fp32",
+        prescribed.texts,
+        {first[0]: first[1], fewer: second[1][:2]},
+        {},
+        {},
+        0,
+        0,
+    )
+    grid = grid_of(found, GROUP, Options())
+    assert {(row, column) for row, column, _ in grid.each()} == {
+        (row, column) for row in range(2) for column in range(3)
+    } - {(1, 2)}
+    with pytest.raises(WorkbenchError, match="layer 1 has no head 2"):
+        grid.map(1, 2)
+    top = grid_of(found, GROUP, Options(together="max over heads", layers=(1,), heads=(2,)))
+    assert not list(top.each())
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "llama"])
+def test_every_way_of_showing_every_group(model: Models, doc: Doc, name: str) -> None:
+    """Rows sum to 1 wherever they should, and layers of stacks of different depth are all there."""
+    found = look(model(name), doc)
+    for group in groups(found):
+        layers, _ = numbers(found, group)
+        assert layers == [s.layer for s in model(name).sites if (s.stack, s.kind) == group]
+        for unit in ("pieces", "words"):
+            for special in ("shown", "renormalised"):
+                for together in TOGETHER:
+                    if together == "rollout" and group[1] == "cross":
+                        continue
+                    grid = grid_of(found, group, Options(unit, special, "attention", together))
+                    for _, _, shown in grid.each():
+                        mass = shown.sum(-1)
+                        full = mass > 0
+                        if not together.startswith("max") or special == "renormalised":
+                            np.testing.assert_allclose(mass[full], 1, atol=1e-4)
+
+
+def test_weighted_by_norms(model: Models, doc: Doc) -> None:
+    found = look(model("gpt2"), doc)
+    site = model("gpt2").sites[1]
+    group = ("decoder", "causal")
+    grid = grid_of(found, group, Options(weigh="norms"))
+    expected = found.maps[site][2] * found.norms[site][2][None]
+    np.testing.assert_allclose(grid.map(1, 2), expected, rtol=1e-6)
+
+
+def test_what_is_not_there_is_said(model: Models, doc: Doc) -> None:
+    found = look(model("xlnet"), doc)
+    with pytest.raises(WorkbenchError, match="does not show its value vectors"):
+        grid_of(found, GROUP, Options(weigh="norms"))
+    with pytest.raises(WorkbenchError, match="no decoder cross"):
+        grid_of(found, ("decoder", "cross"), Options())
+    with pytest.raises(WorkbenchError, match="There are 0 to 1"):
+        grid_of(found, GROUP, Options(layers=(7,)))
+
+
+def test_items_tell_where_they_are(prescribed: Look) -> None:
+    side = items(prescribed.texts["encoder"], "words", "hidden")
+    assert side.names == ("a", "b", "c")
+    assert side.places == (1, 2, 4)
+    assert side.words == (0, 1, 2)

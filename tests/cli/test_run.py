@@ -1,0 +1,219 @@
+"""`workbench run` and `workbench runs`, as one uses them at a shell."""
+
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from workbench.cli.options import spread
+from workbench.runs.results import is_whole
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
+RUN = ("run", "describe", "--corpus", "dog.conllu")
+SLOW = partial(pytest.param, marks=pytest.mark.slow)
+
+
+def test_a_run_prints_one_json_object_and_its_progress_elsewhere(workbench: Command) -> None:
+    answer = workbench(*RUN, "--json")
+    assert answer.code == 0
+    told = json.loads(answer.out)
+    assert {"run", "path", "status", "tables"} <= set(told)
+    assert told["status"] == "done"
+    assert told["tables"]["relations"] == 3
+    assert Path(told["path"]).name == told["run"]
+    assert "running" in answer.err.splitlines()
+
+
+def test_the_same_question_is_answered_from_disk(workbench: Command) -> None:
+    first = json.loads(workbench(*RUN, "--json").out)
+    again = workbench(*RUN, "--json")
+    assert json.loads(again.out) == first
+    assert "running" not in again.err
+    assert json.loads(workbench(*RUN, "--set", "words=100", "--json").out) == first  # the default
+
+
+@pytest.mark.parametrize("how", [["--set", "limit=1"], ["--limit", "1"], ["--limit=1"]])
+def test_a_setting_is_set_in_three_ways(workbench: Command, how: list[str]) -> None:
+    told = json.loads(workbench(*RUN, *how, "--json").out)
+    assert json.loads(workbench("runs", "show", told["run"], "--json").out)["spec"]["settings"] == {
+        "limit": 1,
+        "words": 100,
+    }
+
+
+def test_tables_are_shown(workbench: Command) -> None:
+    answer = workbench(*RUN)
+    assert answer.code == 0
+    assert "Table relations" in answer.out
+    assert "nsubj" in answer.out
+    assert "workbench report describe-" in answer.out
+
+
+def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
+    asked = ("run", "heads", "--model", "mini:bert", "--corpus", "dog.conllu", "--shuffles", "100")
+    assert "Note: Only " in workbench(*asked).out
+    told = json.loads(workbench(*asked, "--json").out)
+    assert any("sentence" in caveat for caveat in told["caveats"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "descibe", "--corpus", "dog.conllu"), "Did you mean 'describe'?"),
+        ((*RUN, "--limt", "3"), "Did you mean '--limit'?"),
+        ((*RUN, "--set", "limt=3"), "Did you mean 'limit'?"),
+        ((*RUN, "--set", "limit"), "Write it as key=value"),
+        ((*RUN, "--limit", "-3"), "limit is '-3'"),
+        ((*RUN, "--limit"), "--limit needs a value"),
+        ((*RUN, "--limit", "many"), "limit is 'many'"),
+        ((*RUN, "--seed", "-1"), "seed"),
+        ((*RUN, "--split", "trian"), "there is no split 'trian'"),
+        ((*RUN, "--model", "nowhere"), "looks at no model"),
+        (("run", "describe"), "looks at one corpus; none was named"),
+        (("run", "describe", "--corpus", "dgo.conllu"), "Did you mean 'dog.conllu'?"),
+        ((*RUN, "--sweep", "limt=1,2"), "Did you mean 'limit'?"),
+        ((*RUN, "--sweep", "limit="), "no value is given for limit"),
+        ((*RUN, "--sweep", "limit=1,1"), "comes twice"),
+        ((*RUN, "--sweep", "seed=a,b"), "a seed is 'a'"),
+        ((*RUN, "--limit", "9", "--scheduler", "tcp://127.0.0.1:1"), "cannot be reached"),
+        (("runs", "show", "../../etc"), "can be no name of a run"),
+        (("runs", "show", "/etc/passwd"), "can be no name of a run"),
+        (("runs", "show", "x" * 500), "can be no name of a run"),
+        (("runs", "show", "nothing"), "there is no run 'nothing'"),
+        (("runs", "compare", "nothing", "else"), "there is no run 'nothing'"),
+    ],
+)
+def test_a_mistake_is_told_and_exits_with_2(
+    workbench: Command, arguments: tuple[str, ...], said: str
+) -> None:
+    answer = workbench(*arguments)
+    assert answer.code == 2
+    assert said in answer.err
+    assert answer.out == ""
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.slow
+def test_a_sweep_gathers_one_table(workbench: Command) -> None:
+    answer = workbench(*RUN, "--sweep", "limit=1,2", "words=1,2", "--json")
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    assert told["tables"]["sizes"] == 4
+    exported = workbench("export", told["run"], "words", "--out", "words.csv")
+    assert exported.code == 0, exported.err
+    head, *rows = Path("words.csv").read_text().splitlines()
+    assert head == "limit,swept_words,word,count,rank" or head.startswith("limit,words,")
+    assert len(rows) == 2 * (1 + 2)
+
+
+def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
+    names = [json.loads(workbench(*RUN, "--limit", limit, "--json").out)["run"] for limit in (1, 2)]
+    listed = workbench("runs", "list")
+    assert all(name in listed.out for name in names)
+    assert workbench("runs").out == listed.out
+    compared = json.loads(workbench("runs", "compare", *names, "--json").out)
+    assert list(compared["runs"].values()) == names
+    shown = workbench("runs", "compare", *names).out
+    assert "nsubj" in shown
+    assert "+3" in shown  # words of the second sentence
+    assert workbench("runs", "compare", names[0]).code == 2
+    assert workbench("runs", "cancel", names[0]).code == 2  # it is done
+    assert workbench("runs", "resume", names[0], "--json").code == 0  # and stays so
+    assert workbench("runs", "rm", names[0]).code == 2  # there is nobody to ask
+    assert workbench("runs", "rm", names[0], "--yes").out == f"{names[0]}: removed\n"
+    assert workbench("runs", "show", names[0]).code == 2
+
+
+def test_a_report_and_an_export_are_written(workbench: Command) -> None:
+    name = json.loads(workbench(*RUN, "--json").out)["run"]
+    assert workbench("report", name).code == 0
+    assert (Path("runs") / name / "report.html").is_file()
+    for ending in ("html", "md", "tex", "zip"):
+        assert workbench("report", name, "--out", f"report.{ending}").code == 0
+        assert Path(f"report.{ending}").stat().st_size > 500
+    for ending in ("csv", "parquet", "json"):
+        assert workbench("export", name, "relations", "--out", f"r.{ending}").code == 0
+    assert json.loads(Path("r.json").read_text())
+    mistyped = workbench("export", name, "relatoins", "--out", "r.csv")
+    assert mistyped.code == 2
+    assert "Did you mean 'relations'" in mistyped.err
+    assert workbench("export", name, "../../x", "--out", "r.csv").code == 2
+
+
+def test_experiments_tell_what_they_take_and_what_fits(workbench: Command) -> None:
+    listed = json.loads(workbench("experiments", "--json").out)["experiments"]
+    assert {"describe", "profile"} <= {one["name"] for one in listed}
+    told = json.loads(workbench("experiments", "show", "describe", "--json").out)
+    assert told["settings"]["limit"]["least"] == 1
+    fits = json.loads(
+        workbench("experiments", "show", "describe", "--corpus", "dog.conllu", "--json").out
+    )
+    assert fits["fits"]
+    assert workbench("experiments", "show", "describe").out.startswith("describe: ")
+
+
+def test_several_values_follow_one_flag() -> None:
+    given = ["--set", "a=1", "b=2", "--json", "c=3", "--sweep", "d=0..2", "e=x,y", "end"]
+    assert list(spread(given)) == [
+        *("--set", "a=1", "--set", "b=2", "--json", "c=3"),
+        *("--sweep", "d=0..2", "--sweep", "e=x,y", "end"),
+    ]
+
+
+def test_the_catalogue_of_what_can_be_fetched(workbench: Command) -> None:
+    told = json.loads(workbench("fetch", "--json").out)["entries"]
+    assert all(entry["licence"] for entry in told)
+    assert workbench("fetch").code == 0
+    assert workbench("fetch", "no-such-thing").code == 2
+
+
+@pytest.mark.parametrize(
+    "closed",
+    [
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("<&-", ">&-", "2>&-")),
+        "<&- >&- 2>&-",
+    ],
+)
+def test_a_run_is_followed_to_its_end_where_standard_streams_are_closed(
+    at_home: Path, workbench: Command, closed: str
+) -> None:
+    words = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"].index(closed) + 1
+    asked = f"run describe --corpus dog.conllu --words {words} {closed}"
+    command = f"exec {sys.executable} -m workbench.cli.main {asked}"
+    assert subprocess.run(["sh", "-c", command], cwd=at_home).returncode == 0
+    answer = workbench(*RUN, "--words", words)
+    assert "Answered from disk" in answer.err
+
+
+def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:
+    asked = (*RUN, "--words", "7", "--json")
+    path = Path(json.loads(workbench(*asked).out)["path"])
+    whole = (path / "tables" / "sizes.parquet").read_bytes()
+    for damage in (whole[:-10], b"", None):
+        (path / "tables" / "sizes.parquet").unlink()
+        if damage is not None:
+            (path / "tables" / "sizes.parquet").write_bytes(damage)
+            assert not is_whole(path)
+            continue
+        assert json.loads(workbench(*asked).out)["tables"]["sizes"] == 1
+        assert (path / "tables" / "sizes.parquet").read_bytes() == whole
+
+
+def test_a_link_among_the_runs_is_told(at_home: Path, workbench: Command) -> None:
+    (at_home / "elsewhere").mkdir()
+    (at_home / "runs").mkdir(exist_ok=True)
+    (at_home / "runs" / "linked-1").symlink_to(at_home / "elsewhere")
+    answer = workbench("runs", "show", "linked")
+    assert answer.code == 2
+    assert "link" in answer.err
+
+
+def test_a_setting_is_set_once(workbench: Command) -> None:
+    answer = workbench(*RUN, "--limit", "1", "--set", "limit=2")
+    assert answer.code == 2
+    assert "set twice" in answer.err

@@ -1,0 +1,47 @@
+"""The one error a user meets."""
+
+import pickle
+
+from workbench.core.errors import WorkbenchError, did_you_mean, missing_package
+
+
+def test_message_says_where_what_and_remedy() -> None:
+    error = WorkbenchError("two columns, not ten.", where="a.conllu:7", remedy="Mend line 7.")
+    assert str(error) == "a.conllu:7: two columns, not ten.\n  Mend line 7."
+
+
+def test_message_without_place_is_what_was_wrong_and_the_remedy() -> None:
+    error = WorkbenchError("limit is -1.", remedy="Say at least 1.")
+    assert str(error) == "limit is -1.\n  Say at least 1."
+
+
+def test_error_survives_the_way_between_processes() -> None:
+    error = WorkbenchError("what", where="where", remedy="remedy")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.what, again.where, again.remedy) == ("what", "where", "remedy")
+    assert str(again) == str(error)
+
+
+def test_near_name_is_suggested() -> None:
+    assert did_you_mean("tets", ["train", "test"]) == "Did you mean 'test'? Known: test, train."
+
+
+def test_far_name_gets_all_there_are() -> None:
+    assert did_you_mean("xyz", ["train", "test"]) == "Known: test, train."
+    assert did_you_mean("xyz", []) == "There are none."
+
+
+def test_missing_package_names_the_command() -> None:
+    assert "pip install kaleido" in str(missing_package("kaleido", "Saving an image"))
+
+
+def test_many_names_are_cut_and_say_how_many_more() -> None:
+    said = did_you_mean("xyz", (f"n{number:04}" for number in range(2012)))
+    assert said.startswith("Known: n0000, n0001, ")
+    assert said.endswith("n0011, … and 2,000 more.")
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    assert did_you_mean("xyz", ["a\x1b[2Jb\n", "\udcff", "naïve"]) == (
+        "Known: a\\x1b[2Jb\\n, naïve, \\udcff."
+    )

@@ -1,0 +1,186 @@
+"""The tour (`workbench demo`) as a process of its own, so that it outlives the page that began it.
+
+It holds the lock of a folder beside the runs while it goes on, and its words lie there; any page
+that looks sees the same tour. Costs a process.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import streamlit as st
+
+from workbench.core import places
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import open_regular, open_to_add, read_regular, unwritable
+
+FOLDER, LOCK, LOG, PID = ".demo", "lock", "log.txt", "pid"
+REPORT = "demo.html"
+EVERY = 1.0  # seconds between looks
+PATIENCE = 15.0  # seconds it may take to end
+TAIL = 16 * 1024  # bytes of what it says that are looked at
+_STOP = re.compile(r"(\d+) of (\d+): (.*)")
+_STEP = re.compile(r"[^:]+: [\d,]+( of [\d,]+)?(, .* left)?")
+
+
+def offer() -> None:
+    """One click to the tour; its progress while it goes on; then its report."""
+    if is_under_way():
+        st.fragment(_watch, run_every=EVERY)()
+        return
+    report = places.runs() / REPORT
+    done = report.is_file() and _ended_well(report)
+    if st.button(
+        "Take the tour again" if done else "Take the tour",
+        type="secondary" if done else "primary",
+        icon=":material/explore:",
+        help="The same as the command: workbench demo",
+    ):
+        try:
+            with st.spinner("Starting …"):
+                begin()
+        except WorkbenchError as error:
+            _tell(error)
+        else:
+            st.rerun()
+    if done:
+        _report(report)
+    elif said := _said():
+        st.text("The last tour did not come to its end. It would go on where it stopped.")
+        if wrong := [line for line in said if line.startswith("error")]:
+            st.code(wrong[-1], language=None, wrap_lines=True)
+
+
+def begin() -> None:
+    """Start the tour, unless it is under way."""
+    from workbench.runs import locks
+    from workbench.runs.process import reap_when_ended
+
+    folder = _folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = locks.take(folder / LOCK)
+        if lock is None:
+            return
+        try:
+            with _emptied(folder / LOG) as log, _emptied(folder / PID) as number:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "workbench.cli.main", "demo"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, "WORKBENCH_RUNS": str(places.runs()), **_PLAIN},
+                    pass_fds=[lock],
+                    start_new_session=True,
+                    preexec_fn=_can_be_interrupted,
+                )
+                number.write(str(process.pid).encode())
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise unwritable(
+            folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
+        ) from None
+    reap_when_ended(process)
+
+
+def _emptied(path: Path) -> BinaryIO:
+    return os.fdopen(open_to_add(path, os.O_TRUNC), "wb")
+
+
+_PLAIN = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}
+
+
+def _can_be_interrupted() -> None:
+    """An interrupt ends it, also where the app itself was started in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def is_under_way() -> bool:
+    """Whether the tour goes on."""
+    from workbench.runs import locks
+
+    return locks.is_held(_folder() / LOCK)
+
+
+def end() -> None:
+    """Interrupt the tour, and with it the run it waits for; what is done stays."""
+    deadline = time.monotonic() + PATIENCE
+    told = 0.0
+    while is_under_way() and time.monotonic() < deadline:
+        if time.monotonic() - told > PATIENCE / 3:
+            told = time.monotonic()
+            with suppress(OSError, ValueError):
+                os.kill(int(read_regular(_folder() / PID)), signal.SIGINT)
+        time.sleep(0.1)
+
+
+def _watch() -> None:
+    if not is_under_way():
+        st.rerun()
+    said = _said()
+    stops = [found for line in said if (found := _STOP.fullmatch(line.strip()))]
+    with st.container(border=True):
+        if stops:
+            number, of, title = stops[-1].groups()
+            st.text(f"{number} of {of}: {title}")
+            st.progress(min(1.0, (int(number) - 1) / max(1, int(of))))
+        else:
+            st.text("The tour is starting …")
+            st.progress(0.0)
+        steps = [line for line in said if _STEP.fullmatch(line.strip())]
+        if steps:
+            st.text(steps[-1].strip())
+        if st.button("Cancel", icon=":material/stop_circle:", key="end tour"):
+            with st.spinner("Ending it; this may take ten seconds …"):
+                end()
+            st.rerun()
+
+
+def _report(report: Path) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.download_button(
+            "Save the tour's report",
+            partial(read_regular, report),
+            file_name="workbench-demo.html",
+            mime="text/html",
+            icon=":material/download:",
+            type="primary",
+            on_click="ignore",
+        )
+        st.page_link("pages/runs.py", label="Look at its runs", icon=":material/list:")
+    st.text(f"The report is {report}; it opens in any browser.")
+
+
+def _said() -> list[str]:
+    try:
+        with open_regular(_folder() / LOG) as file:
+            file.seek(max(0, (_folder() / LOG).stat().st_size - TAIL))
+            return [line for line in file.read().decode("utf-8", "replace").splitlines() if line]
+    except OSError:
+        return []
+
+
+def _ended_well(report: Path) -> bool:
+    """Whether the report is of the last tour, not of one before."""
+    try:
+        return report.stat().st_mtime >= (_folder() / PID).stat().st_mtime
+    except OSError:
+        return True  # made from the command line
+
+
+def _folder() -> Path:
+    return places.runs() / FOLDER
+
+
+def _tell(error: WorkbenchError) -> None:
+    from workbench.app.text import tell
+
+    tell(error)

@@ -1,0 +1,248 @@
+"""`workbench train mini`: trains the mini quartet, and scores it beside a trigram model.
+
+Four `train` runs, two at a time where there are cores for it, then `trigram` and `minimal-pairs`
+of each, and which heads follow which relation; the runs are answered from disk the second time.
+With a folder to write to, the models are put there as they are shipped: in half precision, each
+with how it was made, and all scores in `scores.json`, of the rounded weights. Costs its budget, and
+some minutes for the scores.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from workbench.cli import output
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import drafted, written_whole
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
+
+SCORED = 500  # sentences, and pairs, of the held-out split
+LEFT_OUT = ("weights.hdf5", "curves.csv")  # of a shipped model: large, or of no use to who opens it
+SCORES = "scores.json"
+MEASURE = {"bert": "accuracy", "gpt": "perplexity", "elmo": "perplexity", "t5": "accuracy"}
+
+
+def make(
+    budget: str | None,
+    out: Path | None,
+    seed: int = 0,
+    device: str | None = None,
+    json: bool = False,
+) -> None:
+    """Train, score and show; write the models to a folder where one is named."""
+    from workbench.training.experiment import seconds
+    from workbench.training.mini import BUDGET, SETTINGS
+
+    try:
+        told = seconds(budget or BUDGET)
+    except ValueError as error:
+        raise WorkbenchError(
+            f"the budget is {budget!r}: {error}.", remedy="Say a time, such as 5m."
+        ) from None
+    if not isinstance(told, int | float) or not 0 < told < float("inf"):
+        raise WorkbenchError(f"the budget is {budget!r}.", remedy="Say a time, such as 5m.")
+    runs = _trained(_seconds_each(float(told), device), seed, device)
+    refs = {name: runs[name].name for name in SETTINGS}
+    draft = None
+    if out is not None:
+        from workbench.models.checkpoint import in_half_precision
+        from workbench.models.references import TRAINED
+
+        draft = drafted(out)
+        shutil.rmtree(draft, ignore_errors=True)
+        refs = {
+            name: str(in_half_precision(runs[name].path / TRAINED, draft / name, LEFT_OUT))
+            for name in SETTINGS
+        }
+    found = {name: _scored(name, refs[name], runs[name], seed) for name in SETTINGS}
+    if out is not None and draft is not None:
+        with written_whole(draft / SCORES) as file:
+            file.write_text(_as_json(found), "utf-8")
+        draft.rename(out)
+    if json:
+        output.print_json({"models": found, "out": str(out) if out else None})
+        return
+    _show(found, runs, out)
+
+
+def _seconds_each(budget: float, device: str | None) -> dict[str, float]:
+    """Each one's seconds, so that all are done when the budget is spent; see `_lanes`."""
+    from workbench.training.mini import SHARES
+
+    longest = max(sum(SHARES[name] for name in lane) for lane in _lanes(device))
+    return {name: round(share * budget / longest, 1) for name, share in SHARES.items()}
+
+
+def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
+    """Which are trained one after the other: two cores train two small models sooner."""
+    from workbench.models.loading import chosen_device
+    from workbench.training.mini import LANES
+
+    if chosen_device(device).type == "cpu" and (os.cpu_count() or 1) > 1:
+        return LANES
+    return (tuple(name for lane in LANES for name in lane),)
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, "Run"]:
+    """The run of each, done."""
+    from workbench.runs.api import ended_well
+    from workbench.runs.launch import end
+
+    runs: dict[str, Run] = {}
+    lanes = _lanes(device)
+    with output.progress("reading the question"):
+        questions = _questions(each, seed, device)
+    with _threads(len(lanes)), _watching() as watch, ThreadPoolExecutor(len(lanes)) as pool:
+
+        def train(lane: Sequence[str]) -> None:
+            from workbench.runs.api import begun
+            from workbench.runs.launch import follow
+
+            for name in lane:
+                runs[name] = begun(questions[name], share=True)
+                watch(name, follow(runs[name]))
+                ended_well(runs[name])
+
+        try:
+            for done in [pool.submit(train, lane) for lane in lanes]:
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end([run for run in runs.values() if run.status.under_way])
+            raise
+    return runs
+
+
+def _questions(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, Any]:
+    from workbench.runs.request import ask
+    from workbench.training.mini import CORPUS, SETTINGS
+
+    seen: dict[Any, Any] = {}
+    return {
+        name: ask(
+            "train",
+            corpora=[CORPUS],
+            settings={**settings, "family": name, "budget": each[name]},
+            seed=seed,
+            device=device,
+            seen=seen,
+        )
+        for name, settings in SETTINGS.items()
+    }
+
+
+@contextmanager
+def _threads(lanes: int) -> Iterator[None]:
+    """Part the cores among those that train at the same time."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = before or str(max(1, (os.cpu_count() or 1) // lanes))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+
+
+@contextmanager
+def _watching() -> Iterator[Any]:
+    """What shows the events of several runs at once: bars on a terminal, else lines."""
+    console = Console(highlight=False, soft_wrap=True, stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def watch(name: str, events: Iterator[Mapping[str, Any]]) -> None:
+            tasks[name] = bars.add_task(name, total=None)
+            for event in events:
+                if event["kind"] == "progress":
+                    bars.update(tasks[name], completed=event["done"], total=event["total"])
+                else:
+                    said = event["state"] if event["kind"] == "state" else event["text"]
+                    console.print(f"{name}: {said}", markup=False)
+
+        yield watch
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
+    """What a model can do, beside what a trigram model can."""
+    from workbench.runs.api import answered, ended_well
+    from workbench.runs.request import ask
+    from workbench.training.mini import CORPUS
+
+    def asked(experiment: str, corpus: str) -> Any:
+        with output.progress(f"{name}: {experiment}"):
+            question = ask(experiment, [ref], [corpus], {"limit": SCORED}, seed=seed)
+            return ended_well(answered(question, progress=lambda event: None)).tables
+
+    beside = asked("trigram", CORPUS)["scores"].set_index("measure")
+    pairs = asked("minimal-pairs", "primer/acceptability")["pairs"].set_index("phenomenon")
+    facts = run.tables["facts"].set_index("fact")["value"]
+    found: dict[str, Any] = {
+        "run": run.name,
+        "parameters": int(facts["parameters"]),
+        "steps": int(facts["steps"]),
+        "seconds": float(facts["seconds"]),
+        "corpus": CORPUS,
+        "corpus_hash": run.spec.corpora[0].hash,
+        "seed": seed,
+        "scores": {
+            measure: {"model": row["model"], "trigram": row["trigram"], "n": int(row["n"])}
+            for measure, row in beside.iterrows()
+        },
+        "pairs": {phenomenon: float(row["accuracy"]) for phenomenon, row in pairs.iterrows()},
+    }
+    if name in ("bert", "gpt"):
+        with output.progress(f"{name}: heads"):
+            found["relations"] = _relations(ref)
+    return found
+
+
+def _relations(ref: str) -> dict[str, dict[str, float]]:
+    """Relations whose best head beats the best fixed offset by ten points, and by how many."""
+    from workbench.corpora import read
+    from workbench.heads.tables import followed
+    from workbench.models.loading import load
+
+    table = followed(load(ref, "cpu"), list(read("primer").docs("test", SCORED)))
+    best = table[table["syntactic"]].sort_values("gain", ascending=False)
+    best = best.drop_duplicates("relation").set_index("relation").sort_index()
+    columns = {"accuracy": "head", "baseline_accuracy": "offset"}
+    rounded = best[list(columns)].rename(columns=columns).round(4)
+    return {
+        str(name): {"head": float(row["head"]), "offset": float(row["offset"])}
+        for name, row in rounded.iterrows()
+    }
+
+
+def _show(found: Mapping[str, Any], runs: Mapping[str, "Run"], out: Path | None) -> None:
+    rows = []
+    for name, facts in found.items():
+        scores = facts["scores"][MEASURE[name]]
+        beaten = len(facts["relations"]) if "relations" in facts else ""
+        numbers = (MEASURE[name], scores["model"], scores["trigram"])
+        rows.append((name, facts["parameters"], *numbers, facts["pairs"]["all"], beaten))
+    columns = ("model", "parameters", "measure", "model's", "trigram's", "pairs right", "relations")
+    output.print_table("The mini quartet on held-out sentences", columns, rows)
+    print("relations: those whose best head beats the best fixed offset by 10 points")
+    for name in found:
+        print(f"mini {name}: {out / name if out else runs[name].name}")
+
+
+def _as_json(found: Mapping[str, Any]) -> str:
+    return json.dumps(found, indent=1) + "\n"

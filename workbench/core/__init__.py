@@ -1,0 +1,1 @@
+"""What everything stands on: experiments, errors, files, statistics. Imports no other room."""

@@ -1,0 +1,343 @@
+"""What an experiment is: settings, a function from inputs to tables, and what it needs.
+
+    EXPERIMENT = Experiment(name="describe", settings=Describe, run=run, tables={...}, ...)
+
+From this one object follow the command's options, the form in the app, the spec on disk and the
+report. `run` computes tables and draws nothing; `figures` are pure functions of the tables, so that
+a report can be rebuilt without model or corpus. Costs nothing: experiments are imported when they
+are asked for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.registry import Registry, imported
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import plotly.graph_objects as go
+    from numpy.typing import NDArray
+    from spacy.tokens import Doc
+
+    from workbench.corpora.corpus import Corpus
+    from workbench.engine.model import Model
+
+    Tables = Mapping[str, pd.DataFrame]
+    Draw = Callable[[Tables], go.Figure]
+
+HELD_OUT = ("test", "dev")  # the splits to score a model on, the best first
+TRAIN = ("train",)  # and to train one on
+FEW = 30  # sentences, below which drawing them again tells little
+
+
+class Settings(BaseModel):
+    """What can be set of an experiment; each field has a help text, bounds and a default.
+
+    What can be chosen several of is asked once, however often it was named.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    limit: int | None = Field(None, ge=1, description="Sentences at most; all where none is said.")
+
+    @field_validator("*")
+    @classmethod
+    def _once(cls, value: object) -> object:
+        return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
+
+
+S = TypeVar("S", bound=Settings)
+
+
+class Progress(Protocol):
+    """How a run tells what it is doing."""
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+        """So much is done, of so much; called as often as one likes."""
+        ...
+
+    def log(self, text: str) -> None:
+        """A line for the log."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """A line the user should see."""
+        ...
+
+
+class Answer(Protocol):
+    """What an experiment that was asked on the way has left."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tables(self) -> "Tables": ...
+
+    @property
+    def arrays(self) -> "Mapping[str, NDArray[np.generic]]": ...
+
+    @property
+    def caveats(self) -> "tuple[Caveat, ...]": ...
+
+    @property
+    def model(self) -> Path | None:
+        """The folder of the model that it trained."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question to another experiment; models and corpora as objects, or by reference."""
+
+    experiment: str
+    models: "Sequence[Model | str]" = ()
+    corpora: "Sequence[Corpus | str]" = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    split: str | None = None
+    seed: int = 0
+
+
+# Has questions answered, at the same time where there is room; told how many are done.
+Ask = Callable[[Sequence[Asked], Callable[[int], object]], Sequence[Answer]]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an experiment looks at, opened and ready."""
+
+    models: tuple["Model", ...] = ()
+    corpora: tuple["Corpus", ...] = ()
+    split: str | None = None  # None: all of them
+    seed: int = 0
+    device: str = "cpu"
+    precision: str = "fp32"
+    limit: int | None = None
+    scratch: Path | None = None  # kept while a run is unfinished: checkpoints go there
+    keep: Path | None = None  # where a run that trains a model leaves it
+    folders: tuple[Path | None, ...] = ()  # that the models were read from
+    asking: Ask | None = None  # None: where there is no place for runs
+
+    @property
+    def model(self) -> "Model":
+        """The first model; the one there is, mostly."""
+        return self.models[0]
+
+    @property
+    def corpus(self) -> "Corpus":
+        """The first corpus; the one there is, mostly."""
+        return self.corpora[0]
+
+    def docs(self) -> Iterator["Doc"]:
+        """The first corpus' Docs of the split, as many as the limit lets through."""
+        return self.corpus.docs(self.split, self.limit)
+
+    def ask(
+        self,
+        experiment: str,
+        models: "Sequence[Model | str]" = (),
+        corpora: "Sequence[Corpus | str]" = (),
+        settings: Mapping[str, Any] | None = None,
+        split: str | None = None,
+        seed: int | None = None,
+    ) -> Answer:
+        """Another experiment's answer, from disk where it was asked before.
+
+        Each is a run of its own, so there must be a place for runs.
+        """
+        own = self.seed if seed is None else seed
+        question = Asked(experiment, models, corpora, settings or {}, split, own)
+        return self.ask_all([question])[0]
+
+    def ask_all(
+        self, questions: Sequence[Asked], told: Callable[[int], object] = lambda done: None
+    ) -> Sequence[Answer]:
+        """Several answers, in the order of the questions; at the same time where there is room."""
+        if self.asking is None:
+            raise WorkbenchError(
+                "other experiments are to be asked, and there is no place for their runs.",
+                remedy="Call wb.run, or workbench run.",
+            )
+        return self.asking(questions, told)
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """Something to know when reading the tables or figures named in `beside`; none: all."""
+
+    text: str
+    beside: tuple[str, ...] = ()
+
+
+def few_sentences(number: int) -> tuple[str, ...]:
+    """What to know of intervals over so many sentences; nothing, where they are enough."""
+    if number >= FEW:
+        return ()
+    counted = "1 sentence is" if number == 1 else f"{number} sentences are"
+    return (
+        f"Only {counted} scored: intervals and p-values of fewer than {FEW} are too sure of "
+        "themselves.",
+    )
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table holds; its `keys` say of what a row speaks, and align it with another run's.
+
+    `labels` are columns of numbers that a difference says nothing of: which head, which offset.
+    """
+
+    about: str
+    keys: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run leaves: tables, arrays too large for a table, and what to know about them."""
+
+    tables: "Mapping[str, pd.DataFrame]"
+    arrays: "Mapping[str, NDArray[np.generic]]" = field(default_factory=dict)
+    caveats: tuple[Caveat, ...] = ()
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something a model must have, told from its facts (`workbench.models.references.facts`)."""
+
+    what: str
+    met: Callable[[Mapping[str, Any]], bool]
+    remedy: str
+
+
+HEADS = Need(
+    "attention heads",
+    lambda facts: facts["sites"] > 0,
+    "Choose a model with attention, such as BERT.",
+)
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[S]):
+    """An analysis. Its `version` goes up when the same inputs would give other tables."""
+
+    name: str
+    about: str
+    settings: type[S]
+    run: Callable[[Inputs, S, Progress], Result]
+    tables: Mapping[str, Table]
+    version: int = 1
+    models: tuple[int, int | None] = (1, 1)  # how many, at least and at most
+    corpora: tuple[int, int | None] = (1, 1)
+    needs: tuple[Need, ...] = ()  # what each model must have
+    layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()  # what each corpus must have
+    fits: "Callable[[Corpus, S], None] | None" = None  # raises where a corpus cannot serve
+    split: Literal["all", "held-out", "train"] = "all"  # unless the user names one
+    trains: bool = False  # leaves a model in `Inputs.keep`, and so a device is asked for
+    # models of at most so many parameters are asked in fp32 on every device, unless the user says
+    # otherwise: in bf16, small differences between weights, states or maps are rounding
+    exact_up_to: float = 0
+    figures: "str | Mapping[str, Draw]" = field(default_factory=dict)  # or where they are
+
+    def layers_for(self, settings: S) -> tuple[str, ...]:
+        """The layers a corpus must have under these settings."""
+        return tuple(self.layers(settings) if callable(self.layers) else self.layers)
+
+    def drawings(self) -> "Mapping[str, Draw]":
+        """The figures, imported where only their home was told."""
+        if isinstance(self.figures, str):
+            found: Mapping[str, Draw] = imported(self.figures, f"the figures of {self.name}")
+            return found
+        return self.figures
+
+    def split_of(self, corpus: "Corpus", asked: str | None) -> str | None:
+        """The split that is looked at; None for the whole corpus."""
+        if asked is not None:
+            corpus.docs(asked, 0)  # raises where there is none of that name
+            return asked
+        wanted = {"all": (), "held-out": HELD_OUT, "train": TRAIN}[self.split]
+        return next((split for split in wanted if split in corpus.splits), None)
+
+
+def require_number(experiment: Experiment[Any], models: int, corpora: int) -> None:
+    """As many models and corpora as the experiment looks at, or an error that says how many."""
+    for what, number, (least, most) in (
+        ("model", models, experiment.models),
+        ("corpus", corpora, experiment.corpora),
+    ):
+        if number < least or (most is not None and number > most):
+            wanted = _counted(what, least, most)
+            raise WorkbenchError(
+                f"{experiment.name} looks at {wanted}; {number or 'none'} "
+                f"{'was' if number < 2 else 'were'} named.",
+                remedy=f"Name {'it' if most == 1 else 'them'} with --{what} REF."
+                if most != 0
+                else f"Leave --{what} out.",
+            )
+
+
+def _counted(what: str, least: int, most: int | None) -> str:
+    many = {"corpus": "corpora"}.get(what, f"{what}s")
+    if most == 0:
+        return f"no {what}"
+    if least == most:
+        return f"one {what}" if least == 1 else f"{least} {many}"
+    return f"{least} or more {many}" if most is None else f"{least} to {most} {many}"
+
+
+def misfits(
+    experiment: Experiment[Any],
+    settings: Settings,
+    models: Iterable[Mapping[str, Any]] = (),
+    corpora: "Iterable[Corpus]" = (),
+) -> list[WorkbenchError]:
+    """Why these models (by their facts) and corpora cannot be looked at; empty where they can."""
+    found = []
+    for facts in models:
+        for need in experiment.needs:
+            if not need.met(facts):
+                what = f"{experiment.name} needs {need.what}, which {facts['name']} does not have."
+                found.append(WorkbenchError(what, where=facts["family"], remedy=need.remedy))
+    for corpus in corpora:
+        try:
+            corpus.require(experiment.layers_for(settings), experiment.name)
+            if experiment.fits is not None:
+                experiment.fits(corpus, settings)
+        except WorkbenchError as error:
+            found.append(error)
+    return found
+
+
+EXPERIMENTS: Registry[Experiment[Any]] = Registry(
+    "experiment",
+    "workbench.experiments",
+    {
+        "attention-averages": "workbench.attention_maps.averages:EXPERIMENT",
+        "attention-probe": "probes.attention_probe:EXPERIMENT",
+        "describe": "workbench.basics.describe:EXPERIMENT",
+        "description-length": "probes.description_length:EXPERIMENT",
+        "drift": "workbench.transfer.drift:EXPERIMENT",
+        "edge-probing": "probes.edge_probing:EXPERIMENT",
+        "finetune": "workbench.transfer.finetune:EXPERIMENT",
+        "frozen-vs-finetuned": "workbench.transfer.frozen_vs_finetuned:EXPERIMENT",
+        "head-ablation": "workbench.pruning.ablation:EXPERIMENT",
+        "head-gates": "workbench.pruning.gates:EXPERIMENT",
+        "head-importance": "workbench.pruning.importance:EXPERIMENT",
+        "head-pruning": "workbench.pruning.head_pruning:EXPERIMENT",
+        "heads": "workbench.heads.experiment:EXPERIMENT",
+        "minimal-pairs": "workbench.basics.minimal_pairs:EXPERIMENT",
+        "pretraining": "workbench.transfer.pretraining:EXPERIMENT",
+        "profile": "workbench.basics.lm_profile:EXPERIMENT",
+        "similarity": "workbench.transfer.similarity:EXPERIMENT",
+        "structural-probe": "probes.structural_probe:EXPERIMENT",
+        "train": "workbench.training.experiment:EXPERIMENT",
+        "trigram": "workbench.basics.trigram:EXPERIMENT",
+    },
+    Experiment,
+)

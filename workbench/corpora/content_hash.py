@@ -1,0 +1,104 @@
+"""The content hash of a corpus: the same for the same Docs under any name.
+
+Of a corpus read from files it is the hash of their bytes and of how they are read, at the speed of
+the disk; of a made one, of its recipe; of any other, of every Doc, which costs one reading.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from spacy.util import get_installed_models, get_package_version
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import COMPRESSED, open_regular, stem, unreadable
+from workbench.corpora.corpus import Corpus, Origin
+from workbench.corpora.edges_jsonl import layer_of
+from workbench.corpora.show import as_data
+
+READERS = 1  # goes up when a reader makes other Docs of the same bytes
+WITH_PIPELINE = (".txt",)  # formats of raw text, whose Docs also depend on the pipeline
+
+
+def content_hash(corpus: Corpus) -> str:
+    """A hash of what the Docs of a corpus depend on."""
+    digest = hashlib.blake2b(digest_size=16)
+    origin = corpus.origin
+    if origin is None:
+        for split in corpus.splits:
+            digest.update(f"split {split}\n".encode())
+            for doc in corpus.docs(split):
+                digest.update(json.dumps(as_data(doc), sort_keys=True).encode())
+        return digest.hexdigest()
+    options = asdict(origin.options) | _told_by_name(origin)
+    options["pipeline"] = _pipeline(origin.options.pipeline)
+    for fact in (READERS, list(corpus.splits), options, origin.recipe):
+        digest.update(json.dumps(fact, sort_keys=True).encode())
+    for split, path in origin.files:
+        digest.update(f"{split} {_file_hash(path)}\n".encode())
+    if _needs_pipeline(origin):
+        digest.update(json.dumps(_pipelines()).encode())
+    return digest.hexdigest()
+
+
+def _told_by_name(origin: Origin) -> dict[str, object]:
+    """What readers take from the files' names: the format, a layer, and which are one document.
+
+    What a document is called is no part of what it holds.
+    """
+    paths = [path for _, path in origin.files]
+    stems = list(dict.fromkeys(stem(path) for path in paths))
+    edges = bool(paths) and any(ending in (".jsonl", ".json") for ending in paths[0].suffixes)
+    return {
+        "endings": [_ending(path) for path in paths],
+        "documents": [stems.index(stem(path)) for path in paths],
+        "layer": origin.options.layer or (layer_of(paths[0]) if edges else None),
+    }
+
+
+def _ending(path: Path) -> str:
+    """The ending that tells the format; compression is undone before anything is read."""
+    return (path.with_suffix("") if path.suffix in COMPRESSED else path).suffix.lower()
+
+
+def _file_hash(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _needs_pipeline(origin: Origin) -> bool:
+    raw = any(ending in path.suffixes for _, path in origin.files for ending in WITH_PIPELINE)
+    return raw or origin.options.pipeline is not None
+
+
+def _pipeline(name: str | None) -> str | None:
+    """A pipeline by its name, or what a folder that holds one has in it, wherever it lies."""
+    folder = None if name is None else Path(name)
+    if folder is None or not folder.is_dir():
+        return name
+    if not (folder / "meta.json").is_file():  # else any folder, such as /, would be read whole
+        raise WorkbenchError(
+            "this folder holds no spaCy pipeline.",
+            where=str(folder),
+            remedy="Name a folder with a meta.json, as spaCy's to_disk or workbench corpora "
+            "train-parser leaves it.",
+        )
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    for path in files:
+        digest.update(f"{path.relative_to(folder).as_posix()} {_file_hash(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _pipelines() -> list[str]:
+    """spaCy and every installed pipeline, with their versions."""
+    installed = sorted(get_installed_models())
+    return [version("spacy"), *(f"{name} {get_package_version(name)}" for name in installed)]

@@ -1,0 +1,193 @@
+"""From what a user names to files: a file, a folder, or the common start of a trio's names.
+
+`ewt/dev.conllu` is one file; `ewt` the folder with its train, dev and test; `edges/srl-ewt` the
+three files `srl-ewt.{train,dev,test}.jsonl` beside other corpora. A file's split is read off its
+name; a folder without any such name is one corpus with the single split `all`. Costs one listing.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.files import COMPRESSED, unreadable
+from workbench.core.places import require_allowed
+
+FORMATS: Mapping[str, str] = {
+    ".conllu": "workbench.corpora.conllu",
+    ".conll": "workbench.corpora.conll",
+    ".bio": "workbench.corpora.conll",
+    ".jsonl": "workbench.corpora.jsonlines",
+    ".json": "workbench.corpora.jsonlines",
+    ".mrg": "workbench.corpora.brackets",
+    ".ptb": "workbench.corpora.brackets",
+    ".parse": "workbench.corpora.brackets",
+    ".spacy": "workbench.corpora.docbin",
+    ".tsv": "workbench.corpora.tables",
+    ".csv": "workbench.corpora.tables",
+    ".txt": "workbench.corpora.text",
+}
+WHOLE = "all"  # the only split of a corpus that has none
+SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}  # ours
+
+_SPLIT = re.compile(
+    r"(?:(?P<name>.+?)[-_.])?(?P<split>(?:train|training|dev|valid|validation|val|test)(?:[-_.].*)?)",
+    re.IGNORECASE,
+)
+_ORDER = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of one corpus, by split, all of one format."""
+
+    name: str
+    suffix: str
+    splits: Mapping[str, list[Path]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def format(self) -> str:
+        """The module that reads it."""
+        return FORMATS[self.suffix]
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    name: str  # what the trio's names have in common; "" for a bare train.conllu
+    split: str  # "" where the name tells none
+    suffix: str
+
+
+def resolve(path: Path) -> Source:
+    """Find the files a path stands for."""
+    try:
+        path = require_allowed(path.expanduser())
+        if path.is_dir():
+            return _folder(path)
+        if path.is_file():
+            return _single(path)
+        if os.path.lexists(path):
+            return _odd(path)
+        return _common_start(path)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise unreadable(path, error) from None
+
+
+def _describe(path: Path) -> _File | None:
+    """Split a file's name into its parts; None for a format that is not known."""
+    plain = path.with_suffix("") if path.suffix in COMPRESSED else path
+    suffix = plain.suffix.lower()
+    if suffix not in FORMATS or plain.name.startswith("."):
+        return None
+    if suffix == ".spacy" and plain is not path:
+        return None  # compressed in itself; its reader takes no second layer
+    match = _SPLIT.fullmatch(plain.stem)
+    if match is None:
+        return _File(path, plain.stem, "", suffix)
+    split = match["split"].lower()
+    return _File(path, match["name"] or "", SPLIT_NAMES.get(split, split), suffix)
+
+
+def _single(path: Path) -> Source:
+    file = _describe(path)
+    if file is None:
+        raise WorkbenchError(
+            "its ending tells no known format.",
+            where=str(path),
+            remedy=f"Known endings: {', '.join(FORMATS)}; text formats also with "
+            f"{', '.join(COMPRESSED)} after them.",
+        )
+    name = file.name or path.resolve().parent.name
+    return Source(name, file.suffix, {file.split or WHOLE: [path]})
+
+
+def _odd(path: Path) -> Source:
+    """What is there, but no file and no folder; or a link to what is not there."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return _common_start(path)
+    raise WorkbenchError(
+        "this is not a regular file.",
+        where=str(path),
+        remedy="Write what it hands out to a file, and name that.",
+    )
+
+
+def _folder(path: Path) -> Source:
+    files = _listing(path)
+    if not files:
+        raise WorkbenchError(
+            "this folder holds no corpus file.",
+            where=str(path),
+            remedy=f"Known endings: {', '.join(FORMATS)}.",
+        )
+    return _gather(files, path)
+
+
+def _common_start(path: Path) -> Source:
+    """`edges/srl-ewt` for `edges/srl-ewt.train.jsonl` and its fellows."""
+    files = _listing(path.parent) if path.parent.is_dir() else []
+    chosen = [file for file in files if file.name == path.name]
+    if not chosen:
+        known = {f.name for f in files if f.name} | {f.path.name for f in files}
+        raise WorkbenchError(
+            "there is no such file or folder.",
+            where=str(path),
+            remedy=did_you_mean(path.name, known)
+            if known
+            else "Name a file, a folder, or a built-in corpus such as primer.",
+        )
+    return _gather(chosen, path)
+
+
+def _listing(folder: Path) -> list[_File]:
+    entries = sorted(entry for entry in folder.iterdir() if entry.is_file())
+    return [file for entry in entries if (file := _describe(entry)) is not None]
+
+
+def _gather(files: Iterable[_File], path: Path) -> Source:
+    """One corpus out of a folder's files, or an error that names the several there are."""
+    files = list(files)
+    with_split = [file for file in files if file.split]
+    groups: dict[tuple[str, str], list[_File]] = {}
+    for file in with_split or files:
+        groups.setdefault((file.name if with_split else "", file.suffix), []).append(file)
+    if len(groups) > 1:
+        choices = sorted(
+            {str(f.path.parent / f.name) if f.name else str(f.path) for f in with_split or files}
+        )
+        raise WorkbenchError(
+            f"this folder holds {len(groups)} corpora.",
+            where=str(path),
+            remedy=f"Name one of: {listed(choices)}.",
+        )
+    ((name, suffix), members) = next(iter(groups.items()))
+    splits: dict[str, list[Path]] = {}
+    for file in members:
+        splits.setdefault(file.split or WHOLE, []).append(file.path)
+    for split, paths in splits.items():
+        if split != WHOLE and len(paths) > 1:
+            raise WorkbenchError(
+                f"split {split!r} is there more than once: {listed(p.name for p in paths)}.",
+                where=str(path),
+                remedy="Name the file to read.",
+            )
+    ranked = sorted(splits, key=lambda split: (_rank(split), split))
+    ordered = {split: splits[split] for split in ranked}
+    without = [file.path.name for file in files if file not in members]
+    return Source(name or path.resolve().name, suffix, ordered, _notes(without))
+
+
+def _notes(passed_over: list[str]) -> tuple[str, ...]:
+    if not passed_over:
+        return ()
+    return (f"Passed over, for their names tell no split: {listed(passed_over)}.",)
+
+
+def _rank(split: str) -> int:
+    return _ORDER.index(split) if split in _ORDER else len(_ORDER)

@@ -1,0 +1,110 @@
+"""What a head's maps come to, as sums over the pieces that attend: for `Reduce`.
+
+Each statistic turns maps `[batch, heads, queries, keys]` into `[heads, numbers]` on the device,
+leaving out padding; divided by `count`, sums over a corpus are means. One pass over the map each.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from workbench.engine.batch import Pieces
+from workbench.engine.taps import Statistic, View
+
+FARTHEST = 8  # offsets are counted one by one up to here
+OFFSETS = tuple(range(-FARTHEST, FARTHEST + 1))
+
+
+def _real(view: View) -> Tensor:
+    """1 for each piece that attends and is no padding.  # [batch, 1, queries]"""
+    maps = view.probabilities
+    if view.queries is None:
+        return maps.new_ones(maps.shape[0], 1, maps.shape[2])
+    return view.queries.mask[:, None].to(maps.dtype)
+
+
+def _summed(by_query: Tensor, view: View) -> Tensor:
+    """[batch, heads, queries] -> [heads, 1]"""
+    return (by_query * _real(view)).sum((0, 2), dtype=torch.float64)[:, None]
+
+
+def owners(text: Pieces) -> Tensor:
+    """Which pieces each word owns.  # [batch, words, pieces], 1 or 0"""
+    longest = max(1, int(text.word_counts.max()))
+    numbers = torch.arange(longest, device=text.words.device)
+    return (text.words[:, None, :] == numbers[None, :, None]).float()
+
+
+def by_words(probabilities: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
+    """Maps of words: summed over the pieces looked at, averaged over those that look.
+
+    `sources` and `targets` are the owners of both sides.  # -> [batch, heads, words, words]
+    """
+    like = probabilities.dtype
+    return torch.einsum(
+        "bqi,bhij,bkj->bhqk", averaging(sources).to(like), probabilities, targets.to(like)
+    )
+
+
+def averaging(sources: Tensor) -> Tensor:
+    """Owners, each word's pieces sharing a weight of 1.  # [batch, words, pieces]"""
+    return sources / sources.sum(-1, keepdim=True).clamp(min=1)
+
+
+def count(view: View) -> Tensor:
+    """How many pieces attend."""
+    number = _real(view).sum(dtype=torch.float64)
+    return number.expand(view.probabilities.shape[1])[:, None]
+
+
+def confidence(view: View) -> Tensor:
+    """The largest weight of each row."""
+    return _summed(view.probabilities.amax(-1), view)
+
+
+def entropy(view: View) -> Tensor:
+    """Of each row, in nats."""
+    return _summed(torch.special.entr(view.probabilities).sum(-1), view)
+
+
+def distance(view: View) -> Tensor:
+    """How far away a row looks on average, in pieces."""
+    queries, keys = view.probabilities.shape[-2:]
+    place = torch.arange(max(queries, keys), device=view.probabilities.device)
+    apart = (place[:queries, None] - place[None, :keys]).abs()  # [queries, keys]
+    away = torch.einsum("bhqk,qk->bhq", view.probabilities, apart.to(view.probabilities.dtype))
+    return _summed(away, view)
+
+
+def special_mass(view: View) -> Tensor:
+    """How much of each row falls on special pieces."""
+    if view.keys is None:
+        return torch.zeros_like(count(view))
+    special = view.keys.special.to(view.probabilities.dtype)  # [batch, keys]
+    return _summed(torch.einsum("bhqk,bk->bhq", view.probabilities, special), view)
+
+
+def offsets(view: View) -> Tensor:
+    """How many rows have their largest weight at each offset of -8..8.  # [heads, 17]"""
+    maps = view.probabilities
+    heads, queries = maps.shape[1:3]
+    offset = maps.argmax(-1) - torch.arange(queries, device=maps.device)  # [batch, heads, queries]
+    near = (offset.abs() <= FARTHEST) & (_real(view) > 0)
+    head = torch.arange(heads, device=maps.device)[None, :, None]
+    cell = head * len(OFFSETS) + offset + FARTHEST  # [batch, heads, queries]
+    flat = torch.zeros(heads * len(OFFSETS), dtype=torch.float64, device=maps.device)
+    flat.scatter_add_(0, cell.clamp(0, len(flat) - 1).flatten(), near.flatten().double())
+    return flat.view(heads, len(OFFSETS))
+
+
+ALL: Sequence[Statistic] = (count, confidence, entropy, distance, special_mass, offsets)
+
+
+def together(statistics: Sequence[Statistic] = ALL) -> Statistic:
+    """Several statistics as one, side by side.  # [heads, numbers of all]"""
+
+    def all_of(view: View) -> Tensor:
+        return torch.cat([statistic(view) for statistic in statistics], dim=1)
+
+    return all_of

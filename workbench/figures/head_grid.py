@@ -1,0 +1,359 @@
+"""Heads as a grid, a layer a row: coloured by role, with its name, or by a score.
+
+Pure functions of the table `heads`. Over the cells lie marks that nobody sees: they are what one
+points at, and their `customdata` begins with the row of the table. Costs milliseconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from workbench.figures.sanitize import escaped
+from workbench.figures.theme import MANY
+from workbench.heads.roles import ROLES
+
+ROW, LEAST = 30, 14  # pixels of a layer, and where there are many
+BETWEEN = 72  # pixels between panels
+WRITTEN = 16  # heads beside each other whose cells have words
+NOTHING = "rgba(128,128,128,.25)"  # a head without a role
+_HOVER = (
+    "<b>%{customdata[1]}</b>: %{customdata[2]}<br>%{customdata[3]}: %{customdata[4]:.1%},"
+    " baseline %{customdata[5]:.1%}<br>offset %{customdata[6]:+d}: %{customdata[7]:.1%}<br>"
+    "confidence %{customdata[8]:.1%}, entropy %{customdata[9]:.1%}<br>"
+    "rarest word %{customdata[10]:.1%}<br>special pieces %{customdata[11]:.1%},"
+    " by norm %{customdata[12]:.1%}<extra></extra>"
+)
+_ALSO = (
+    "relation_accuracy", "relation_baseline", "offset", "offset_share", "confidence", "entropy",
+    "rare_share", "special_mass", "special_mass_normed",
+)  # fmt: skip
+
+
+def by_role(heads: pd.DataFrame, shown: Sequence[bool] | None = None) -> go.Figure:
+    """The grid with a colour and a word a role; heads that are not `shown` stay empty."""
+    heads = _there(heads)
+    order = list(ROLES)
+    number = heads["role"].map(lambda role: order.index(role) if role in order else -1)
+    kept = _kept(heads, shown)
+    words = [CODES.get(role, "") for role in heads["role"]]
+    scale = _steps([NOTHING, *(COLOUR[role] for role in order)])
+    figure = panels(heads)
+    for row, part in enumerate(parts(heads), start=1):
+        z, text = laid(part, number.where(kept)), laid(part, pd.Series(words, heads.index))
+        figure.add_trace(
+            go.Heatmap(
+                z=z.to_numpy(dtype=float),
+                x=list(z.columns),
+                y=list(z.index),
+                text=text.where(z.notna(), "").to_numpy(),
+                texttemplate="%{text}" if len(z.columns) <= WRITTEN else "",
+                zmin=-1.5,
+                zmax=len(order) - 0.5,
+                colorscale=scale,
+                autocolorscale=False,
+                showscale=False,
+                xgap=2,
+                ygap=2,
+                hoverinfo="skip",
+            ),
+            row,
+            1,
+        )
+        _pointed(figure, heads, part[kept[part.index]], row)
+    for role in [*(role for role in order if (heads["role"] == role).any()), ""]:
+        count = int((heads["role"] == role).sum())
+        if count:
+            name, colour = f"{role_of(role)} ({count})", COLOUR.get(role, "rgba(128,128,128,.4)")
+            figure.add_trace(_sign(name, colour, "square"), 1, 1)
+    return figure
+
+
+def by_score(
+    heads: pd.DataFrame, name: str, shown: Sequence[bool] | None = None, visible: bool = True
+) -> go.Figure:
+    """The grid with a score as colour, one scale for all panels."""
+    heads = _there(heads)
+    score, values = SCORES[name], value_of(heads, name)
+    kept = _kept(heads, shown)
+    low, high = ends(values, score.above)
+    figure = panels(heads)
+    form = ".0%" if score.is_share else ".1f"
+    for row, part in enumerate(parts(heads), start=1):
+        z = laid(part, values.where(kept))
+        figure.add_trace(
+            go.Heatmap(
+                z=z.to_numpy(dtype=float),
+                x=list(z.columns),
+                y=list(z.index),
+                zmin=low,
+                zmax=high,
+                autocolorscale=True,
+                showscale=row == 1,
+                texttemplate=f"%{{z:{form}}}" if len(z.columns) <= WRITTEN else "",
+                colorbar={"tickformat": form},
+                xgap=2,
+                ygap=2,
+                visible=visible,
+                hoverinfo="skip",
+            ),
+            row,
+            1,
+        )
+        _pointed(figure, heads, part[kept[part.index]], row)
+    return figure
+
+
+def outlined(figure: go.Figure, heads: pd.DataFrame, row: int, colour: str) -> go.Figure:
+    """A frame round the head of one row of the table."""
+    here = heads.loc[row]
+    panel = groups(heads).index((str(here["stack"]), str(here["kind"]))) + 1
+    x, y = int(str(here["head"])), int(str(here["layer"]))
+    box = {"x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
+    figure.add_shape(type="rect", **box, line={"color": colour, "width": 3}, row=panel, col=1)
+    return figure
+
+
+# --- what grids are made of -----------------------------------------------------------------------
+
+
+def _there(heads: pd.DataFrame) -> pd.DataFrame:
+    if heads.empty:
+        raise KeyError("no heads")
+    return heads.reset_index(drop=True)
+
+
+def _kept(heads: pd.DataFrame, shown: Sequence[bool] | None) -> pd.Series:
+    return pd.Series(True if shown is None else list(shown), heads.index)
+
+
+def parts(heads: pd.DataFrame) -> list[pd.DataFrame]:
+    return [part for _, part in heads.groupby(GROUP, sort=False)]
+
+
+def laid(part: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
+    """Values of these heads by layer and head.  # [layers, heads]"""
+    own = part.assign(value=values[part.index])
+    return own.pivot(index="layer", columns="head", values="value")
+
+
+def panels(heads: pd.DataFrame) -> go.Figure:
+    """A panel for each stack and kind, a layer a row, the lowest layer on top."""
+    there, names = parts(heads), groups(heads)
+    sizes = [part["layer"].nunique() for part in there]
+    tall = max(LEAST, min(ROW, 900 // sum(sizes)))
+    inner = tall * sum(sizes) + BETWEEN * (len(there) - 1)
+    figure = make_subplots(
+        len(there),
+        1,
+        subplot_titles=[escaped(" ".join(name)) for name in names] if len(names) > 1 else None,
+        row_heights=sizes,
+        vertical_spacing=BETWEEN / inner if len(there) > 1 else 0,
+    )
+    titles_left(figure)
+    widest = int(heads["head"].max()) + 1
+    figure.update_xaxes(showgrid=False, zeroline=False, dtick=1 if widest <= WRITTEN else 4)
+    figure.update_xaxes(title="head", row=len(there))
+    figure.update_yaxes(showgrid=False, zeroline=False, title="layer")
+    figure.update_yaxes(dtick=1 if max(sizes) <= 24 else 4, fixedrange=True)
+    figure.update_xaxes(fixedrange=True, range=[-0.5, widest - 0.5])
+    for row, part in enumerate(there, start=1):
+        ends = [int(part["layer"].max()) + 0.5, int(part["layer"].min()) - 0.5]
+        figure.update_yaxes(range=ends, row=row, col=1)
+    top = 84 if len(there) > 1 else 60
+    figure.update_layout(height=inner + top + 50, hovermode="closest", margin={"t": top, "b": 50})
+    above = 30 if len(there) > 1 else 6
+    figure.update_layout(legend={"y": 1 + above / inner}, dragmode=False)
+    return figure
+
+
+def titles_left(figure: go.Figure) -> None:
+    """Names of panels where a reader begins."""
+    figure.update_annotations(x=0, xanchor="left", font={"size": 13})
+
+
+def _pointed(figure: go.Figure, heads: pd.DataFrame, part: pd.DataFrame, row: int) -> None:
+    """The marks that one points at."""
+    names = pd.Series(named(heads), heads.index)[part.index]
+    data = [
+        [
+            number,
+            name,
+            here["roles"] or NONE,
+            f"{here['best_relation'] or 'no relation'} {here['best_direction']}".strip(),
+            *(here[name] for name in _ALSO),
+        ]
+        for name, (number, here) in zip(names, part.iterrows(), strict=True)
+    ]
+    unseen = {"marker": {"opacity": 0}}
+    figure.add_trace(
+        go.Scatter(
+            x=part["head"],
+            y=part["layer"],
+            mode="markers",
+            marker={"symbol": "square", "size": 26, "opacity": 0, "color": "#808080"},
+            selected=unseen,
+            unselected=unseen,
+            customdata=data,
+            hovertemplate=_HOVER,
+            showlegend=False,
+        ),
+        row,
+        1,
+    )
+
+
+def _sign(name: str, colour: str, symbol: str) -> go.Scatter:
+    """An entry of the legend."""
+    marker = {"color": colour, "symbol": symbol, "size": 12}
+    return go.Scatter(x=[None], y=[None], name=name, mode="markers", marker=marker)
+
+
+def _steps(colours: Sequence[str]) -> list[list[float | str]]:
+    """A scale of one even step a colour."""
+    size = 1 / len(colours)
+    return [
+        [min(edge * size, 1.0), colour]
+        for place, colour in enumerate(colours)
+        for edge in (place, place + 1)
+    ]
+
+
+def ends(values: pd.Series, around: bool) -> tuple[float, float]:
+    """From nought to the largest; even to both sides where it may be less."""
+    found = values.to_numpy(dtype=float)
+    largest = float(np.nanmax(np.abs(found), initial=0.0)) or 1.0
+    return (
+        (-largest, largest)
+        if around and float(np.nanmin(found, initial=0.0)) < 0
+        else (0.0, largest)
+    )
+
+
+# --- heads names ----------------------------------------------------------------------------------
+#
+# What heads, their scores and their roles are called in figures and on the page, the same in
+# both.
+#
+# Names and colours alone, and ways to lay the tables of `heads` out by them. Costs nothing.
+
+HEAD = ["stack", "kind", "layer", "head"]
+GROUP = HEAD[:2]
+NONE = "none"  # of the roles
+CODES: Mapping[str, str] = {
+    "induction": "ind",
+    "duplicate": "dup",
+    "coreference": "cor",
+    "syntactic": "syn",
+    "rare": "rare",
+    "positional": "pos",
+    "separator": "sep",
+    "first": "1st",
+    "block": "blk",
+    "vertical": "ver",
+    "diagonal": "dia",
+}  # written where a colour alone would have to say it
+COLOUR: Mapping[str, str] = dict(zip(ROLES, MANY, strict=False))
+SYMBOLS = (
+    "star", "hourglass", "pentagon", "circle", "diamond", "square", "triangle-up",
+    "triangle-down", "hexagon2", "cross", "x",
+)  # fmt: skip
+SYMBOL: Mapping[str, str] = dict(zip(ROLES, SYMBOLS, strict=True))
+NO_SYMBOL = "circle-open"
+WAYS: Mapping[str, str] = {
+    "its head": "dependent-to-head",
+    "a dependent": "head-to-dependent",
+}  # what a word looks at, and what the tables call it
+DIRECTIONS: Mapping[str, str] = {
+    "dependent-to-head": "words that look at the word they depend on",
+    "head-to-dependent": "words that look at a word that depends on them",
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A column of `heads`: what it says, and the columns that it is to be held against."""
+
+    column: str
+    about: str
+    beside: tuple[str, ...] = ()
+    above: bool = False  # it is shown as what it is more than what it is held against
+    is_share: bool = True
+    of: str = ""  # a column that is asked of the same words, and has an interval
+
+
+SCORES: Mapping[str, Score] = {
+    "confidence": Score("confidence", "the mean largest weight, separators left out"),
+    "entropy": Score("entropy", "how evenly it looks, of the most even there is"),
+    "distance": Score("distance", "how far it looks, in words", is_share=False),
+    "one offset": Score("offset_share", "words that look at its favourite offset"),
+    "best relation": Score(
+        "relation_accuracy",
+        "words that look at their partner in its best relation",
+        ("relation_baseline",),
+    ),
+    "best relation above baseline": Score(
+        "relation_accuracy",
+        "its best relation, less the best simple rule: a fixed offset, the first or longest word",
+        ("relation_baseline",),
+        above=True,
+    ),
+    "rarest word": Score(
+        "rare_share", "words that look at the rarest word", ("rare_null", "rare_longest")
+    ),
+    "two rarest words": Score(
+        "two_rarest_share", "words that look at one of the two rarest", of="rare_share"
+    ),
+    "special pieces": Score("special_mass", "attention that rests on special pieces"),
+    "special pieces by norm": Score(
+        "special_mass_normed", "the same, weighed by the length of what is written"
+    ),
+    "separator": Score(
+        "separator_mass", "attention on the special piece behind the text", ("separator_even",)
+    ),
+    "first": Score("first_mass", "attention on where the text begins", ("first_even",)),
+    "coreference": Score(
+        "coref_accuracy",
+        "mentions that look at one of their chain",
+        ("coref_nearest", "coref_head_match"),
+    ),
+    "induction": Score("induction", "on blocks that come twice: at what followed before"),
+    "duplicate": Score("duplicate", "on blocks that come twice: at the same piece before"),
+    "previous": Score("previous", "attention on the word before"),
+    "vertical": Score("vertical", "words that look at one and the same", ("vertical_even",)),
+    "diagonal": Score(
+        "diagonal", "attention on the word itself and those beside it", ("diagonal_even",)
+    ),
+    "reliable": Score("reliable", "words whose maximum is reliable"),
+    "own sentence": Score("block", "attention within the sentence", ("block_even",)),
+}
+
+
+def groups(table: pd.DataFrame) -> list[tuple[str, str]]:
+    """The stacks and kinds of attention, in the order of the table."""
+    return [(str(stack), str(kind)) for stack, kind in table[GROUP].drop_duplicates().to_numpy()]
+
+
+def named(table: pd.DataFrame, several: bool | None = None) -> list[str]:
+    """Each row's head: 3-1 is head 1 of layer 3; with stack and kind where there are several."""
+    several = len(groups(table)) > 1 if several is None else several
+    return [
+        f"{row.stack} {row.kind} {row.layer}-{row.head}" if several else f"{row.layer}-{row.head}"
+        for row in table[HEAD].itertuples()
+    ]
+
+
+def role_of(role: object) -> str:
+    """A role as it is shown; a head may have none."""
+    return str(role) if role else NONE
+
+
+def value_of(table: pd.DataFrame, name: str) -> pd.Series:
+    """A score of each row, as it is shown."""
+    score = SCORES[name]
+    if not score.above:
+        return table[score.column]
+    return table[score.column] - table[list(score.beside)].max(axis=1)

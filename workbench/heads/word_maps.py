@@ -1,0 +1,249 @@
+"""Maps of words: who attends, what is attended to, and what of it can be seen.
+
+Columns are the words of the text attended to, then the pieces that belong to no word: special
+ones, kept apart from one another. A word's row is the mean of its pieces' rows, a word's column the
+sum of its pieces' columns, so rows still sum to one. At the level of pieces every piece of a word
+is a word of its own. Costs some four passes over a map: pieces are gathered and added, since a
+product with a matrix of owners grows with the cube of a text's length.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from workbench.engine.batch import NO_WORD, Pieces
+from workbench.engine.map_statistics import averaging, owners
+from workbench.engine.taps import Kind
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Which pieces belong to each word or column."""
+
+    first: Tensor  # [batch, n], its first piece; 0 where it has none
+    count: Tensor  # [batch, n]
+    further: Tensor  # [3, further pieces of all words], text, word and piece
+    more: Tensor  # [batch, most], the same side by side; 0 where there are no more
+    whose: Tensor  # [batch, most], which word each of them belongs to
+    real: Tensor  # [batch, most], which of them are there
+    is_plain: bool  # every word has exactly one piece
+
+
+def _owned(matrix: Tensor) -> Owned:
+    """From owners, 1 or 0.  # [batch, n, pieces]"""
+    there = matrix > 0
+    count = there.sum(-1)
+    further = there & (there.cumsum(-1) > 1)  # [batch, n, pieces]
+    row, word, piece = torch.nonzero(further, as_tuple=True)
+    each = further.sum((1, 2))  # [batch]
+    most = int(each.max()) if len(each) else 0
+    place = torch.arange(len(row), device=row.device) - (each.cumsum(0) - each)[row]
+    more, whose = (matrix.new_zeros(len(matrix), most, dtype=torch.long) for _ in range(2))
+    more[row, place], whose[row, place] = piece, word
+    real = torch.arange(most, device=row.device) < each[:, None]
+    first = there.int().argmax(-1)
+    is_plain = bool((count == 1).all())
+    return Owned(first, count, torch.stack([row, word, piece]), more, whose, real, is_plain)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of the maps of a batch; everything here is the same for all heads."""
+
+    kind: Kind
+    sources: Tensor  # [batch, words, pieces], what of each piece's row a word's row is
+    looking: Owned  # the pieces of each word that attends
+    looked_at: Owned  # the pieces of each column
+    rows: Tensor  # [batch, words], words that attend
+    columns: Tensor  # [batch, columns], words and other pieces that are there
+    words: int  # columns that are words; they stand first
+    special: Tensor  # [batch, columns], pieces that the tokenizer put there
+    ends: Tensor  # [batch, columns], special pieces behind the first word: separators
+    first: Tensor  # [batch, columns], where the text begins, whatever stands there
+    visible: Tensor  # [batch, words, columns], what each row may look at
+
+    @property
+    def pairs(self) -> Tensor:
+        """Words that each word may look at, itself among them.  # [batch, words, words]"""
+        return self.visible[..., : self.words]
+
+    @property
+    def both(self) -> Tensor:
+        """Words that attend and are attended to.  # [batch, words]"""
+        return self.rows & self.columns[:, : self.rows.shape[1]]
+
+    def merged(self, probabilities: Tensor) -> Tensor:
+        """Maps of pieces as maps of words.
+
+        [batch, heads, queries, keys] -> [batch, heads, words, columns]
+        """
+        batch, heads, queries, keys = probabilities.shape
+        device = probabilities.device
+        own, seen = self.looking, self.looked_at
+        words, columns = own.count.shape[1], seen.count.shape[1]
+        maps = torch.arange(batch * heads, device=device)[:, None]
+        flat = probabilities.reshape(batch * heads * queries, keys)
+
+        def of_heads(each: Tensor) -> Tensor:  # [batch, n] -> [batch * heads, n]
+            return each.repeat_interleave(heads, 0)
+
+        rows = flat.index_select(0, (maps * queries + of_heads(own.first)).flatten())
+        if own.more.numel():
+            text, word, piece = own.further[..., None]  # [further, 1] each
+            map_ = text * heads + torch.arange(heads, device=device)  # [further, heads]
+            given = flat.index_select(0, (map_ * queries + piece).flatten())
+            rows.index_add_(0, (map_ * words + word).flatten(), given)
+        if not own.is_plain:
+            share = torch.where(own.count > 0, 1 / own.count.clamp(min=1), 0.0)
+            rows.mul_(of_heads(share).view(-1, 1))
+        rows = rows.view(batch, heads * words, keys)
+        found = rows.gather(2, seen.first[:, None].expand(-1, heads * words, -1))
+        if not seen.is_plain:
+            found.mul_((seen.count > 0)[:, None])
+        if seen.more.numel():
+            index = (
+                each[:, None].expand(-1, heads * words, -1) for each in (seen.more, seen.whose)
+            )
+            further, whose = index
+            found.scatter_add_(2, whose, rows.gather(2, further).mul_(seen.real[:, None]))
+        return found.view(batch, heads, words, columns)
+
+
+def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False) -> Sides:
+    """How maps of these texts are read; where `cross`, a decoder attends to an encoder's text."""
+    if by_pieces:
+        queries, keys = _apart(queries), _apart(keys)
+    longest = max(_words_read(queries), _words_read(keys))
+    queries, keys = (_at_most(each, longest) for each in (queries, keys))
+    looking, owned = owners(queries), owners(keys)  # [batch, words, pieces]
+    others = keys.mask & (keys.words == NO_WORD)  # [batch, pieces]
+    extra = _one_column_each(others)  # [batch, extra, pieces]
+    special = _columns_of(extra, others & keys.special)
+    places = torch.arange(keys.ids.shape[1], device=keys.ids.device)
+    begins = _first(keys.words != NO_WORD)  # [batch], the first word's first piece
+    ends = _columns_of(extra, others & keys.special & (places > begins[:, None]))
+    targets = torch.cat([owned, extra], 1)  # [batch, columns, pieces]
+    columns = targets.sum(-1) > 0
+    rows = looking.sum(-1) > 0
+    visible = columns[:, None] & rows[..., None]
+    if kind == "causal":
+        last = (looking * (places + 1)).amax(-1) - 1  # [batch, words], place of the last piece
+        start = torch.where(targets > 0, places, keys.ids.shape[1]).amin(-1)  # [batch, columns]
+        visible = visible & (start[:, None] <= last[..., None])
+    words = owned.shape[1]
+    alone = torch.zeros_like(columns[:, :words])
+    first = targets.gather(2, _first(keys.mask)[:, None, None].expand(-1, targets.shape[1], 1))
+    return Sides(
+        kind,
+        averaging(looking),
+        _owned(looking),
+        _owned(targets),
+        rows,
+        columns,
+        words,
+        torch.cat([alone, special], 1),
+        torch.cat([alone, ends], 1),
+        (first[..., 0] > 0) & columns,
+        visible,
+    )
+
+
+def _words_read(text: Pieces) -> int:
+    """So many words at most, up to the last that owns a piece; what is behind it was cut off."""
+    return int(text.words.max()) + 1
+
+
+def _at_most(text: Pieces, words: int) -> Pieces:
+    return replace(text, word_counts=text.word_counts.clamp(max=words))
+
+
+def _apart(text: Pieces) -> Pieces:
+    """The same with every piece of a word as a word of its own."""
+    real = text.words != NO_WORD
+    number = real.cumsum(1) - 1
+    words, counts = torch.where(real, number, NO_WORD), real.sum(1).cpu()
+    return replace(text, words=words, word_counts=counts, kept=counts)
+
+
+def _one_column_each(pieces: Tensor) -> Tensor:
+    """[batch, pieces], bool -> [batch, most of them, pieces], 1 or 0"""
+    place = pieces.cumsum(1) - 1
+    numbers = torch.arange(int(pieces.sum(1).max()), device=pieces.device)
+    return ((place[:, None] == numbers[:, None]) & pieces[:, None]).float()
+
+
+def _columns_of(extra: Tensor, pieces: Tensor) -> Tensor:
+    """Which columns own one of these pieces.  # [batch, extra]"""
+    return (extra * pieces[:, None]).sum(-1) > 0
+
+
+def _first(there: Tensor) -> Tensor:
+    """The place of the first that is true; 0 where none is.  # [batch, pieces] -> [batch]"""
+    return there.float().argmax(1)
+
+
+# --- looks ----------------------------------------------------------------------------------------
+#
+# Which word each word attends to most, in the published convention and where that is reliable.
+#
+# The published convention (Clark et al. 2019) takes the argmax over the other words of the text,
+# whatever they are given together. Two things make such an argmax unreliable: words may be given
+# next to nothing (a head that rests on a separator has an argmax among words all the same), and
+# the two largest weights may be almost equal. `argmax` is the published one, `other` and `any`
+# hold reliable ones alone. Costs some five passes over the maps of words.
+
+TIE = 1e-4  # relative; the two largest weights of a reliable maximum differ by more
+ROUNDING = 1e-6  # relative; weights within it are the same number (float32 keeps 1e-7)
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The word each word attends to most; NOWHERE where there is none."""
+
+    any: Tensor  # [batch, heads, words], reliable maxima, the word itself among the candidates
+    other: Tensor  # [batch, heads, words], reliable maxima, the word itself left out
+    weight: Tensor  # [batch, heads, words], what `other` is given
+    top: Tensor  # [batch, heads, words], the largest weight among words, the word itself included
+    argmax: Tensor  # [batch, heads, words], the word itself left out, whatever words are given;
+    # NOWHERE for a tie: numpy's argmax takes the first, which credits a uniform row with being a
+    # head that attends to the first word
+    on_words: Tensor  # [batch, heads, words], what all words are given together
+
+
+def joined(parts: Sequence[Looks]) -> Looks:
+    """Those of several heads as one."""
+    return Looks(*(torch.cat([getattr(each, f.name) for each in parts], 1) for f in fields(Looks)))
+
+
+def looks_of(maps: Tensor, pairs: Tensor, residual: float) -> Looks:
+    """Maxima of the rows of maps of words.
+
+    [batch, heads, words, words], and which may be attended to [batch, words, words]
+    """
+    own = torch.eye(*maps.shape[-2:], dtype=torch.bool, device=maps.device)
+    others_open = (pairs & ~own)[:, None]
+    # a weight is 1 at most, so a closed one comes below 0; masked_fill takes four times as long
+    open_ = maps + torch.where(others_open, 0.0, -2.0)
+    largest, other = open_.max(-1)
+    second = open_.scatter_(-1, other[..., None], -2.0).amax(-1).clamp(min=-1.0)
+    largest = largest.clamp(min=-1.0)  # where nothing is open
+    rows = min(maps.shape[-2:])
+    itself = maps.new_full(maps.shape[:-1], -1.0)
+    itself[..., :rows] = torch.where(
+        pairs.diagonal(dim1=-2, dim2=-1)[:, None], maps.diagonal(dim1=-2, dim2=-1), -1.0
+    )
+    among = maps.sum(-1)  # words out of sight are given 0
+    given = among - itself.clamp(min=0)
+    apart = largest - second
+    argmax = torch.where((largest >= 0) & (apart > ROUNDING * largest), other, NOWHERE)
+    sure = (largest > 0) & (apart > TIE * largest) & (given >= residual)
+    others = torch.where(sure, other, NOWHERE)
+    stays = itself > largest
+    top, next_ = torch.where(stays, itself, largest), torch.where(stays, largest, itself)
+    next_ = torch.maximum(next_, torch.where(stays, largest, second))
+    place = torch.where(stays, torch.arange(maps.shape[-2], device=maps.device), other)
+    sure = (top > 0) & (top - next_ > TIE * top) & (among >= residual)
+    return Looks(torch.where(sure, place, NOWHERE), others, largest, top, argmax, among)
