@@ -18,6 +18,7 @@ from tests.runs.conftest import forget_experiments, installed
 from workbench.runs.launch import cancel, start
 from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
+from workbench.runs.subruns import in_process
 
 START = 60  # seconds the app may take to answer on a busy machine
 expect.set_options(timeout=1000 * START)
@@ -50,7 +51,7 @@ def runs(
 
     def made(seed: int = 0, **settings: Any) -> Run:
         asked = ask("steps", settings=settings, seed=seed).spec
-        return start(asked, opened=lambda asked, told: ((), ()))
+        return start(asked, compute=in_process(lambda asked, told: ((), ())))
 
     yield made
     for run, now in all_runs():

@@ -16,6 +16,7 @@ from workbench.core.places import app_file
 from workbench.runs.launch import start
 from workbench.runs.request import ask
 from workbench.runs.run import Run
+from workbench.runs.subruns import in_process
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def texts(app: AppTest) -> str:
 
 def made(seed: int = 0, **settings: Any) -> Run:
     asked = ask("steps", settings=settings, seed=seed).spec
-    return start(asked, opened=lambda asked, told: ((), ()))
+    return start(asked, compute=in_process(lambda asked, told: ((), ())))
 
 
 def test_start() -> None:

@@ -19,9 +19,9 @@ _runs: list[Path] = []
 def prepare(folder: Path) -> None:
     """Runs computed in this process: two counts to compare, one with arrays."""
     from workbench.core import places
-    from workbench.runs.execute import handed_over
     from workbench.runs.launch import start
     from workbench.runs.request import ask
+    from workbench.runs.subruns import computed_here
 
     kept = folder / "kept"
     for experiment, models, settings in (
@@ -30,7 +30,7 @@ def prepare(folder: Path) -> None:
         ("attention-averages", ["mini:bert"], {"limit": 5}),
     ):
         asked = ask(experiment, models, ["primer"], settings)
-        run = start(asked.spec, opened=handed_over(asked.models, asked.corpora))
+        run = start(asked.spec, compute=computed_here(asked))
         assert run.status.state == "done", run.status
         _runs.append(kept / run.name)
     shutil.copytree(places.runs(), kept)

@@ -23,6 +23,7 @@ from workbench.runs import launch, locks, status
 from workbench.runs.launch import cancel, remove, start
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
+from workbench.runs.subruns import in_process
 
 
 def asleep(asked: Spec) -> Run:
@@ -91,7 +92,7 @@ def test_one_inside_this_process(asking: Asking) -> None:
     found: list[Run] = []
 
     def here() -> None:
-        found.append(start(asked, opened=lambda asked, told: ((), ())))
+        found.append(start(asked, compute=in_process(lambda asked, told: ((), ()))))
 
     thread = threading.Thread(target=here)
     thread.start()

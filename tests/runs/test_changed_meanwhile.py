@@ -15,6 +15,7 @@ from workbench.runs import execute
 from workbench.runs.launch import start
 from workbench.runs.request import ask
 from workbench.runs.run import Run
+from workbench.runs.subruns import in_process
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def disturbed(
         return kind.run(*arguments)
 
     monkeypatch.setattr(execute, "EXPERIMENTS", {experiment: replace(kind, run=run)})
-    return start(asked, opened=execute.open_again)
+    return start(asked, compute=in_process(execute.open_again))
 
 
 def append(path: Path) -> None:

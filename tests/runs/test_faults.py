@@ -23,6 +23,7 @@ from workbench.runs.request import ask
 from workbench.runs.results import PROVENANCE
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
+from workbench.runs.subruns import in_process
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
@@ -119,7 +120,7 @@ def test_a_disk_that_fills_when_the_end_is_written_down(
     with monkeypatch.context() as filling:
         filling.setattr(status, "write", full)
         with pytest.raises(WorkbenchError, match="No space left"):
-            start(asking(), opened=lambda asked, told: ((), ()))
+            start(asking(), compute=in_process(lambda asked, told: ((), ())))
         (run,) = [run for run, _ in all_runs()]
         now = run.status
         assert now.state == "failed" and now.failure and now.failure.kind == "died"
@@ -135,7 +136,7 @@ def test_events_that_cannot_be_written_do_not_end_a_run(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(events.os, "write", full)
-    run = start(asking(), opened=lambda asked, told: ((), ()))
+    run = start(asking(), compute=in_process(lambda asked, told: ((), ())))
     assert run.status.state == "done" and events.read(run.path)[0] == []
 
 
@@ -200,7 +201,7 @@ CORRUPT: dict[str, bytes] = {
 def test_a_corrupt_status_is_a_failed_run_that_can_be_run_again(
     content: bytes, asking: Asking
 ) -> None:
-    run = start(asking(), opened=lambda asked, told: ((), ()))
+    run = start(asking(), compute=in_process(lambda asked, told: ((), ())))
     before = contents(run)
     (run.path / status.FILE).write_bytes(content)
     (found,) = all_runs()
@@ -208,7 +209,7 @@ def test_a_corrupt_status_is_a_failed_run_that_can_be_run_again(
     assert "cannot be read" in found[1].failure.what
     with pytest.raises(WorkbenchError, match="has no results"):
         _ = Run(run.path).tables
-    again = start(asking(), opened=lambda asked, told: ((), ()))
+    again = start(asking(), compute=in_process(lambda asked, told: ((), ())))
     assert again.status.state == "done" and contents(again) == before
 
 
@@ -369,7 +370,7 @@ def test_a_clock_that_jumps_back(asking: Asking, monkeypatch: pytest.MonkeyPatch
     years = iter(range(9_999, 0, -1))
     monkeypatch.setattr(events, "now", lambda: f"{next(years):04}-01-01T00:00:00")
     monkeypatch.setattr(time, "time", lambda: float(next(years)))
-    run = start(asking(pause=0.01), opened=lambda asked, told: ((), ()))
+    run = start(asking(pause=0.01), compute=in_process(lambda asked, told: ((), ())))
     now = run.status
     assert now.state == "done" and 0.05 <= now.seconds < 5 and now.ended < now.started
     lefts = [e["left"] for e in events.read(run.path)[0] if e["kind"] == "progress"]

@@ -17,6 +17,7 @@ from workbench.runs import results
 from workbench.runs.launch import start
 from workbench.runs.run import Run, all_runs, open_run, run_names
 from workbench.runs.spec import LONGEST, checked, inside, is_name
+from workbench.runs.subruns import in_process
 
 LEAVING = [
     "../x",
@@ -48,7 +49,7 @@ names = pytest.mark.parametrize("name", LEAVING, ids=lambda name: repr(name)[:20
 
 @pytest.fixture
 def run(asking: Asking) -> Run:
-    return start(asking(), opened=lambda asked, told: ((), ()))
+    return start(asking(), compute=in_process(lambda asked, told: ((), ())))
 
 
 @names

@@ -19,6 +19,7 @@ from workbench.runs.execute import open_again
 from workbench.runs.launch import remove
 from workbench.runs.model_facts import _check
 from workbench.runs.request import ask
+from workbench.runs.subruns import in_process
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -169,7 +170,7 @@ def test_a_model_that_changes_between_asking_and_running_is_not_answered_for(
     shutil.copytree(model, mine)
     asked = ask("profile", [mine], [corpus], {"limit": 1}).spec
     swap_last_byte(mine / "model.safetensors")
-    run = launch.start(asked, opened=open_again)
+    run = launch.start(asked, compute=in_process(open_again))
     failure = run.status.failure
     assert failure and "model has changed" in failure.what and failure.kind == "input"
 
@@ -188,7 +189,9 @@ def test_a_corpus_that_changes_while_it_is_read_is_not_answered_for(
     monkeypatch.setattr(
         "workbench.basics.describe.EXPERIMENT", replace(question.experiment, run=slow)
     )
-    run = launch.start(question.spec, opened=lambda asked, told: ((), question.corpora))
+    run = launch.start(
+        question.spec, compute=in_process(lambda asked, told: ((), question.corpora))
+    )
     assert run.status.state == "failed" and run.status.failure is not None
     assert "corpus changed while the run read them" in run.status.failure.what
 
@@ -228,5 +231,5 @@ def test_a_forged_hash_gives_no_answer(model: Path, tmp_path: Path) -> None:
     (kept,) = (tmp_path / "home" / "known").iterdir()
     facts = json.loads(kept.read_text())["facts"] | {"content_hash": "0" * 32}
     kept.write_text(json.dumps({"facts": facts, "check": _check(facts)}))
-    run = launch.start(ask("profile", [model]).spec, opened=open_again)
+    run = launch.start(ask("profile", [model]).spec, compute=in_process(open_again))
     assert run.status.state == "failed" and "changed" in run.status.failure.what  # type: ignore[union-attr]

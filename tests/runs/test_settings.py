@@ -10,6 +10,7 @@ from tests.runs.conftest import Asking
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.runs.request import ask, checked_settings, named
+from workbench.runs.subruns import in_process
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_odd_numbers_are_the_same_question_when_read_again(most: str, asking: As
     from workbench.runs.launch import start
 
     asked = asking(most=most)
-    run = start(asked, opened=lambda asked, told: ((), ()))
+    run = start(asked, compute=in_process(lambda asked, told: ((), ())))
     assert run.status.state == "done" and spec.read(run.path).name == asked.name
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.experiment import EXPERIMENTS, Ask, Asked, Caveat, Experiment, Result, Table
 from workbench.runs import device_queue, spec
-from workbench.runs.execute import SubRuns, execute, handed_over
+from workbench.runs.execute import Open, SubRuns, execute, handed_over
 from workbench.runs.journal import Cancelled, Journal
 from workbench.runs.launch import end, follow, looked, start
 from workbench.runs.process import own_threads
@@ -60,10 +60,14 @@ def asker(
     return answered
 
 
-def computed_here(question: Question) -> Callable[[Journal], int]:
-    """What computes a run in this process, with the open models and corpora of the question."""
-    opened = handed_over(question.models, question.corpora)
+def in_process(opened: Open) -> Callable[[Journal], int]:
+    """What computes a run in this process, with models and corpora that are open already."""
     return partial(execute, subruns=SUBRUNS, opened=opened)
+
+
+def computed_here(question: Question) -> Callable[[Journal], int]:
+    """What computes a run in this process, with the open models and corpora of its request."""
+    return in_process(handed_over(question.models, question.corpora))
 
 
 def _question(asked: Asked, device: str, named: Mapping[int, Any], seen: Seen) -> Question:
