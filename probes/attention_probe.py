@@ -509,6 +509,6 @@ EXPERIMENT = Experiment(
     needs=(HEADS,),
     layers=("dependencies",),
     split="held-out",
-    figures="workbench.figures.syntax_probes:FIGURES",
+    figures="workbench.figures.syntax_probes:ATTENTION_PROBE_FIGURES",
     version=2,
 )

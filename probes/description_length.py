@@ -483,5 +483,5 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     fits=fits,
     version=2,
-    figures="workbench.figures.probing:FIGURES",
+    figures="workbench.figures.probing:DESCRIPTION_LENGTH_FIGURES",
 )

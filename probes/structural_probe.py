@@ -486,6 +486,6 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     layers=("dependencies",),
     split="held-out",
-    figures="workbench.figures.syntax_probes:FIGURES",
+    figures="workbench.figures.syntax_probes:STRUCTURAL_PROBE_FIGURES",
     version=2,
 )

@@ -32,7 +32,7 @@ FILES = (
 @pytest.fixture(autouse=True)
 def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run's process is one that ends at once: here it matters that it is reached."""
-    monkeypatch.setattr(launch, "worker_command", lambda *_: [shutil.which("true")])
+    monkeypatch.setattr(process, "worker_command", lambda *_: [shutil.which("true")])
 
 
 @pytest.fixture

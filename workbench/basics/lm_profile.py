@@ -285,5 +285,5 @@ EXPERIMENT = Experiment(
     tables=TABLES,
     corpora=(0, 1),
     split="held-out",
-    figures="workbench.figures.model:FIGURES",
+    figures="workbench.figures.model:PROFILE_FIGURES",
 )

@@ -396,5 +396,5 @@ EXPERIMENT = Experiment(
     version=2,
     needs=(HEAD,),
     split="held-out",
-    figures="workbench.figures.model:FIGURES",
+    figures="workbench.figures.model:MINIMAL_PAIRS_FIGURES",
 )

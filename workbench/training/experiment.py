@@ -266,5 +266,5 @@ EXPERIMENT = Experiment(
     models=(0, 1),
     split="train",
     trains=True,
-    figures="workbench.figures.model:FIGURES",
+    figures="workbench.figures.model:TRAINING_FIGURES",
 )
