@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Answer, Command
 from tests.cli.harms import HARMS, in_time, put
 from tests.report.making import made
-from workbench.runs import launch, results, status
+from workbench.runs import process, results, status
 from workbench.runs.results import PROVENANCE
 
 FILES = (
