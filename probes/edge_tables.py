@@ -22,7 +22,7 @@ from probes.targets import Examples
 from workbench.core.splits import DEV
 from workbench.core.stats import interval, p_value, resampled
 
-# --- results --------------------------------------------------------------------------------------
+# --- scores, means and the summary ----------------------------------------------------------------
 #
 # From what probes scored to tables: scores, means with intervals, summaries, labels, examples.
 #
@@ -315,7 +315,7 @@ def confusion(
     return [(*key, one, other, number) for (one, other), number in sorted(told.items())]
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the tables -----------------------------------------------------------------------------------
 
 GAINS = 20  # examples told for each layer
 

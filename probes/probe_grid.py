@@ -86,7 +86,7 @@ def modes_of(
     return found
 
 
-# --- measure --------------------------------------------------------------------------------------
+# --- scores of a grid -----------------------------------------------------------------------------
 #
 # What trained probes say of held-out targets: counts by sentence and by label, and each answer.
 #

@@ -199,7 +199,7 @@ def windowed(source: Source, batch: Batch, words: int, encoder: str) -> Source:
     return Source(encoder, source.stack, source.layer, torch.cat(beside, dim=1))
 
 
-# --- bank -----------------------------------------------------------------------------------------
+# --- the bank of layers ---------------------------------------------------------------------------
 #
 # Sources of one width as one table to gather from: what a batch of spans reads of every layer.
 #

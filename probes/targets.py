@@ -134,7 +134,7 @@ def _kind(layer: str) -> str:
     return ""
 
 
-# --- examples -------------------------------------------------------------------------------------
+# --- targets as tensors ---------------------------------------------------------------------------
 #
 # Targets of one task: spans as rows of the corpus' words, labels as numbers, the part of each.
 #

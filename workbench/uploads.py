@@ -20,7 +20,7 @@ from workbench.core import places
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.files import open_regular, unwritable
 
-# --- store ----------------------------------------------------------------------------------------
+# --- the store of uploads -------------------------------------------------------------------------
 #
 # Folders of what was uploaded: filled as a draft, checked, and then given their name at once.
 #

@@ -30,7 +30,7 @@ def choose(opened: str) -> None:
     run_form.choose(NAME, opened, (HEAD,))
 
 
-# --- heads shown ----------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 #
 # What a run of `heads` found: its head line, and views of it one by one, each in the address.
 #

@@ -127,7 +127,7 @@ def _chosen(key: str, there: "Sequence[str]", name: str | None) -> None:
         st.query_params[key] = str(name)
 
 
-# --- heads views ----------------------------------------------------------------------------------
+# --- tabs -----------------------------------------------------------------------------------------
 #
 # Views of all heads of a run: the best of each relation, kin, offsets, cross-attention, tables.
 #

@@ -174,7 +174,7 @@ def _about(draw: object) -> str:
     return " ".join((draw.__doc__ or "").split())
 
 
-# --- heads attention ------------------------------------------------------------------------------
+# --- attention of one head ------------------------------------------------------------------------
 #
 # From a head to the same head on the page Attention: its model, its text, its cell, its scores.
 #
@@ -230,7 +230,7 @@ def address(seen: Looked, case: Case | None = None) -> dict[str, str]:
     return query
 
 
-# --- heads sentences ------------------------------------------------------------------------------
+# --- sentences of one head ------------------------------------------------------------------------
 #
 # Sentences in which a head is right, and in which it is wrong, with what it looked at marked.
 #

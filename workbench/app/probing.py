@@ -157,7 +157,7 @@ def _upload() -> None:
         st.page_link("pages/corpora.py", label="Other ways to bring a corpus")
 
 
-# --- probing shown --------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 #
 # What a run of edge probing found: a summary, and views of it one by one, each in the address.
 #

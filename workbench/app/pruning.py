@@ -47,7 +47,7 @@ def choose(kind: Experiment[Any], opened: str) -> None:
     run_form.choose(kind.name, opened)
 
 
-# --- pruning kept ---------------------------------------------------------------------------------
+# --- which heads are kept -------------------------------------------------------------------------
 #
 # The smaller model that a run of `head-pruning` kept: how it does, and the files to take away.
 #
@@ -101,7 +101,7 @@ def _packed(folder: "Path") -> bytes:
     return made.getvalue()
 
 
-# --- pruning live ---------------------------------------------------------------------------------
+# --- gates by hand --------------------------------------------------------------------------------
 #
 # A slider that takes heads away: losses, guesses and written text of a few sentences, both ways.
 #

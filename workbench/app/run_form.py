@@ -323,7 +323,7 @@ def _draw_question(kind: Experiment[Any], run: "Run | None", about: str) -> None
     offer(kind, models, corpora, settings, options)
 
 
-# --- questions ------------------------------------------------------------------------------------
+# --- the form of a request ------------------------------------------------------------------------
 #
 # A page of several experiments: questions, of which one is open, by the run or by the address.
 #

@@ -166,7 +166,7 @@ def _title(name: str) -> str:
     return plain(name.replace("_", " "))
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- opened runs ----------------------------------------------------------------------------------
 
 REMOVED = "the run that was removed last"
 DAY = 86_400
@@ -322,7 +322,7 @@ def _compared(one: "Comparison") -> None:
 _PARTS = {"Results": show_results, "Question": asked, "Log": log}
 
 
-# --- saving ---------------------------------------------------------------------------------------
+# --- downloads ------------------------------------------------------------------------------------
 #
 # What leaves the app as a file: reports of runs, their tables and figures; made when asked for.
 #

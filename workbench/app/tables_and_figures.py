@@ -82,7 +82,7 @@ def about(table: "pd.DataFrame") -> Sequence[str]:
     return [said] if said else []
 
 
-# --- a run's figures on a page, in the looks of its theme. Costs milliseconds a figure ------------
+# --- figures --------------------------------------------------------------------------------------
 
 CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
 
@@ -136,7 +136,7 @@ def points(key: str) -> list[Any]:
     return [point["customdata"] for point in found if point.get("customdata")]
 
 
-# --- views ----------------------------------------------------------------------------------------
+# --- views: a table, a figure and its data --------------------------------------------------------
 #
 # Views of a run one by one, and figures of its tables: what pages of several experiments share.
 #

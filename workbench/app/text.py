@@ -52,7 +52,7 @@ def size(number: float) -> str:
     return f"{number:,.0f} bytes"
 
 
-# --- words ----------------------------------------------------------------------------------------
+# --- dates, sizes and facts as text ---------------------------------------------------------------
 #
 # Data as text on a page: facts, states, times; nothing of it is read as markup. Costs nothing.
 
@@ -114,7 +114,7 @@ def _escaped(text: str) -> str:
     return html.escape(visible(str(text), lines=True))
 
 
-# --- problems -------------------------------------------------------------------------------------
+# --- errors on a page -----------------------------------------------------------------------------
 #
 # Errors on a page: what was wrong and what to do, in a box; never a traceback. Costs nothing.
 

@@ -86,7 +86,7 @@ def known_as(ref: str) -> str:
     return name if name and folder.parent == places.runs() / name else ref
 
 
-# --- transfer beside ------------------------------------------------------------------------------
+# --- models next to each other --------------------------------------------------------------------
 #
 # The model before and after: a way into the attention browser with both, and to ask what changed.
 #
@@ -131,7 +131,7 @@ def beside(run: "Run") -> None:
         run_form.start(CHANGED, (before, after), (corpus,), {}, {})
 
 
-# --- try a text on two models adapted to the same task at once, say frozen and fine-tuned ---------
+# --- trying a text on two adapted models ----------------------------------------------------------
 #
 # The models are those that runs of `finetune` have kept. Costs opening them, which the app
 # remembers, and a forward pass of each a text.

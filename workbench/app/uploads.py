@@ -195,7 +195,7 @@ def news(kind: str, upload: Upload) -> str:
     return f"{plain(upload.name)} was kept as a {kind}, and is in use now."
 
 
-# --- bringing a corpus: a path that is typed, or files that are uploaded, checked and kept --------
+# --- uploading a corpus ---------------------------------------------------------------------------
 #
 # Costs the reading of what is uploaded, to its end.
 
@@ -265,7 +265,7 @@ def draw_columns(
     return tuple(texts), tuple(said)
 
 
-# --- model upload ---------------------------------------------------------------------------------
+# --- uploading a model ----------------------------------------------------------------------------
 #
 # Opening another model: a reference that is typed, or a zip that is uploaded; and what there is.
 #
@@ -326,7 +326,7 @@ def draw_openable() -> None:
     )
 
 
-# --- how much room folders take, looked at for a few seconds at most. Costs a walk through them ---
+# --- disk use of folders --------------------------------------------------------------------------
 
 SECONDS = 3.0  # for each folder
 REMEMBERED = 300  # seconds

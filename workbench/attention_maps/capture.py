@@ -84,7 +84,7 @@ class Kept(Generic[T]):
             self._held.clear()
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- capturing the maps of a text -----------------------------------------------------------------
 
 Floats = NDArray[np.float32]
 LONGEST = 2_048  # pieces

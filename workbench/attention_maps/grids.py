@@ -121,7 +121,7 @@ def _merged(maps: Floats, side: Items, axis: int, mean: bool) -> Floats:
     return summed
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- grids ----------------------------------------------------------------------------------------
 
 Group = tuple[StackName, Kind]
 Weigh = Literal["attention", "norms"]

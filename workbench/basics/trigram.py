@@ -185,7 +185,7 @@ def nats(model: Trigram, sequence: Sequence[int]) -> Floats:
     )
 
 
-# --- against trigram ------------------------------------------------------------------------------
+# --- the experiment: a model compared with the trigram model --------------------------------------
 #
 # How much better a model predicts than a trigram model of the same pieces, the least it must
 # beat.

@@ -237,7 +237,7 @@ def _bytes(number: int) -> str:
     return f"{number} bytes"
 
 
-# --- lines ----------------------------------------------------------------------------------------
+# --- text files as numbered lines -----------------------------------------------------------------
 #
 # Text files as numbered lines: UTF-8 with or without a byte-order mark, plain or gzip, bzip2, xz.
 #

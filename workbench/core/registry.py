@@ -74,7 +74,7 @@ def imported(home: str, what: str) -> Any:
         ) from error
 
 
-# --- a look at an object that is taken once, and remembered for as long as the object is there ----
+# --- remembered per object ------------------------------------------------------------------------
 #
 # For what is slow to find out and stays as it is. Costs what is remembered.
 

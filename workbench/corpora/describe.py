@@ -117,7 +117,7 @@ class Description:
         return asdict(self)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- counting -------------------------------------------------------------------------------------
 
 BINS = 20  # of the sentence-length histogram, at most
 MOST_FREQUENT = 100  # words listed

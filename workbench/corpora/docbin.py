@@ -211,7 +211,7 @@ def _group(packed: DocBin, group: SpanGroup) -> dict[str, object]:
     return {"name": group.name, "attrs": group.attrs, "spans": rows}
 
 
-# --- values ---------------------------------------------------------------------------------------
+# --- values of layers -----------------------------------------------------------------------------
 #
 # What Workbench keeps in a Doc's extension attributes, checked: it may come from any file or
 # hand.
@@ -246,7 +246,7 @@ def _label(value: Any) -> str | Real | None:
     return value
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 __all__ = ["reader", "write"]
 

@@ -30,7 +30,7 @@ from workbench.corpora.json_objects import numbered_objects
 from workbench.corpora.layers import Mention, mentions, set_spans
 from workbench.corpora.text import tokenizer
 
-# --- columns --------------------------------------------------------------------------------------
+# --- columns of a table ---------------------------------------------------------------------------
 #
 # What the columns of a table are called, before it is read, and which of them are known as texts.
 #
@@ -330,7 +330,7 @@ def _cleaned_length(text: str, end: int) -> int:
     return len(_SPACE.sub(" ", text[:end].lstrip()))
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 _LONGEST = 1 << 24  # characters in one field of a CSV; an unclosed quotation mark ends there
 

@@ -135,7 +135,7 @@ def _moved(span: Span, doc: Doc, sentence: Span) -> Span:
     return Span(doc, first, last, label=span.label, span_id=span.id)
 
 
-# --- pipelines ------------------------------------------------------------------------------------
+# --- spaCy pipelines ------------------------------------------------------------------------------
 #
 # The spaCy pipelines that turn raw text into words, sentences and whatever else they predict.
 #

@@ -289,7 +289,7 @@ def _said(error: object) -> str:
     return str(said).rstrip(".")
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- fetching an entry ----------------------------------------------------------------------------
 
 __all__ = ["Entry", "File", "Progress", "entries", "fetch", "find", "is_there"]
 

@@ -233,7 +233,7 @@ def ends(values: pd.Series, around: bool) -> tuple[float, float]:
     )
 
 
-# --- heads names ----------------------------------------------------------------------------------
+# --- names and scores of heads --------------------------------------------------------------------
 #
 # What heads, their scores and their roles are called in figures and on the page, the same in
 # both.

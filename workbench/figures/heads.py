@@ -416,7 +416,7 @@ def relations_of_head(own: pd.DataFrame) -> go.Figure:
     return figure
 
 
-# --- heads sentences ------------------------------------------------------------------------------
+# --- sentences of one head ------------------------------------------------------------------------
 #
 # Where a head is right and where it is wrong: words of a relation, their partners, its looks.
 #

@@ -418,7 +418,7 @@ FIGURES = {
 }
 
 
-# --- description ----------------------------------------------------------------------------------
+# --- description length ---------------------------------------------------------------------------
 #
 # Figures of description length: compression by layer, what stands beside, and block by block.
 #

@@ -15,7 +15,7 @@ from workbench.figures.head_grid import titles_left
 from workbench.figures.sanitize import escaped
 from workbench.figures.theme import DASHES, MANY, MARKS
 
-# --- transfer learning ----------------------------------------------------------------------------
+# --- learning curves ------------------------------------------------------------------------------
 #
 # Figures of learning: the loss by step and dev by epoch, of every attempt; and how ways look.
 #
@@ -133,7 +133,7 @@ def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Fi
     return figure
 
 
-# --- transfer scores ------------------------------------------------------------------------------
+# --- scores ---------------------------------------------------------------------------------------
 #
 # Figures of scores: every way of adapting with its interval, what it costs, and seed by seed.
 #
@@ -307,7 +307,7 @@ def by_seed(tables: Tables) -> go.Figure:
     return figure
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- one table of all figures ---------------------------------------------------------------------
 
 WRITTEN = 6  # models beside each other whose cells have all three numbers
 PALE = 2.0  # a scale this much too wide: no cell is so dark that one cannot read what it says

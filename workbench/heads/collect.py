@@ -35,7 +35,7 @@ from workbench.heads.word_maps import NOWHERE, Looks, Sides, joined, looks_of, s
 from workbench.models.huggingface import HuggingFace
 from workbench.models.projections import output_weights
 
-# --- sums over the corpus, and over so many drawings of its documents, kept as the pass goes on ---
+# --- sums over the corpus, and over bootstrap draws of its documents ------------------------------
 #
 # A drawing with replacement gives each document a weight of about Poisson(1); drawn for each
 # document from the run's seed, they need no second look at any, so memory does not grow with the
@@ -75,7 +75,7 @@ def drawn_sums(weights: Tensor, sums: Tensor) -> Tensor:
     return (weights @ sums.flatten(1).to(weights.dtype)).view(len(weights), *sums.shape[1:])
 
 
-# --- what could pass for a role by chance: shuffled trees, and sign tests against simple rules ----
+# --- permutation nulls ----------------------------------------------------------------------------
 #
 # A shuffle moves the words of a document and takes their arcs and their rarity along, so the
 # shapes of trees and the habits of heads stay as they are; the p-value of a score is the share of
@@ -214,7 +214,7 @@ def more_often(ahead: Floats, behind: Floats) -> Floats:
     return np.minimum(1.0, p_values * tried)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the pass over the corpus ---------------------------------------------------------------------
 
 
 class Group(NamedTuple):

@@ -138,7 +138,7 @@ def head_word(doc: "Doc", mention: "Mention") -> int:
     return mention.end - 1
 
 
-# --- asked ----------------------------------------------------------------------------------------
+# --- the gold of one batch, with shuffles ---------------------------------------------------------
 #
 # What is asked of one batch, the same for every head: gold of words that were read, and shuffles.
 #

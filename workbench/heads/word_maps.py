@@ -184,7 +184,7 @@ def _first(there: Tensor) -> Tensor:
     return there.float().argmax(1)
 
 
-# --- looks ----------------------------------------------------------------------------------------
+# --- the maximum of each word's attention ---------------------------------------------------------
 #
 # Which word each word attends to most, in the published convention and where that is reliable.
 #

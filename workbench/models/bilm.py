@@ -93,7 +93,7 @@ def _unsound(path: Path, reason: str) -> WorkbenchError:
     )
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the bidirectional language model -------------------------------------------------------------
 
 FORMAT, MODEL = "workbench-elmo-1", "model.safetensors"
 LOGITS = 2**25  # made at a time

@@ -66,7 +66,7 @@ def bare(model: Model, pieces: Pieces) -> Tensor | None:
     return found
 
 
-# --- parts ----------------------------------------------------------------------------------------
+# --- parameters by part ---------------------------------------------------------------------------
 #
 # Where a model's parameters are: its embeddings, each layer of each stack, the head, the rest.
 #

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import h5py
 
 
-# --- eLMo's view of words: the bytes of their UTF-8 form between two marks, 50 to a word ----------
+# --- words as characters --------------------------------------------------------------------------
 #
 # The ids are those of the weights file, whose `char_embed` has one row each: 0 to 255 the bytes,
 # then begin of sentence, end of sentence, begin of word, end of word, padding. The original adds
@@ -88,7 +88,7 @@ def _spelling(word: str) -> list[int]:
     return list(word.encode("utf-8", "ignore"))
 
 
-# --- eLMo's `options.json`: the sizes of the model, and the datasets its weights file must hold ---
+# --- `options.json` -------------------------------------------------------------------------------
 #
 # Keys and meanings are the original's; what only its training used is not kept. Costs nothing.
 
@@ -266,7 +266,7 @@ def _are_filters(filters: object) -> bool:
     )
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the network ----------------------------------------------------------------------------------
 
 WORDS_AT_ONCE = {"cpu": 512, "cuda": 8_192}  # spelt at a time: the widest convolution takes
 # 180 kB a word
@@ -493,7 +493,7 @@ def _draw(name: str, weight: Tensor, options: ElmoOptions, generator: torch.Gene
         weight.fill_(-2.0 if name.endswith("b_carry") else 0.0)
 
 
-# --- eLMo's `weights.hdf5`: read whole or refused by dataset, and written in the same layout ------
+# --- `weights.hdf5` -------------------------------------------------------------------------------
 #
 # The names and shapes are the original's (see `elmo_options.dataset_shapes`), so what is written
 # here runs there, and the reverse. Costs the file's bytes once: 4 a parameter.

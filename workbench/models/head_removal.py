@@ -343,7 +343,7 @@ def _require_together(model: HuggingFace, found: Sequence[Part], kept: Kept) -> 
             )
 
 
-# --- emptied --------------------------------------------------------------------------------------
+# --- layers without heads -------------------------------------------------------------------------
 #
 # What an attention module hands on when it has no head left: what its output map adds by itself.
 #
@@ -460,7 +460,7 @@ _ANSWERS: dict[str, Answer] = {
 }
 
 
-# --- longformer's local attention for fewer heads than its layers are wide ------------------------
+# --- Longformer's local attention -----------------------------------------------------------------
 #
 # transformers' own forward lays the heads' outputs into the width of the states, and so cannot
 # have heads missing. This one does the same sums with the module's own band products, without

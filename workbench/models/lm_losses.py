@@ -219,7 +219,7 @@ def _lot(seed: int, order: int) -> np.random.Generator:
     return np.random.default_rng((seed, order))
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- losses of pieces and words -------------------------------------------------------------------
 
 ROWS = 512  # pieces whose log-softmax is made at a time
 

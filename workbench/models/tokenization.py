@@ -172,7 +172,7 @@ def _in_python(tokenizer: PreTrainedTokenizerBase, document: Source) -> Encoded:
     )
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- alignment of words and pieces ----------------------------------------------------------------
 
 MARKS = ("▁", "Ġ")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: no tokenizer takes it
@@ -452,7 +452,7 @@ def _plain(token: str) -> str:
     return f"{_BEGINS}{text[1:]}" if text.startswith(" ") else text
 
 
-# --- spelling -------------------------------------------------------------------------------------
+# --- pieces as the tokenizer writes them ----------------------------------------------------------
 #
 # How tokenizers spell: the marks they set on tokens, the bytes they print, the signs they drop.
 #

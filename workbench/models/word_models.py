@@ -135,7 +135,7 @@ def _read_saved(folder: Path, name: str = TABLE) -> Vectors:
         raise WorkbenchError(f"{error}.", where=str(folder), remedy=_REMEDY) from None
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- models of whole words ------------------------------------------------------------------------
 
 RANDOM = "@random"
 ELMO, VECTORS = "elmo:", "vectors:"
@@ -392,7 +392,7 @@ def _only_fp32(dtype: torch.dtype, ref: str) -> None:
         )
 
 
-# --- vectors files --------------------------------------------------------------------------------
+# --- files of word vectors ------------------------------------------------------------------------
 #
 # Static vectors as others write them: word2vec text, GloVe text, word2vec binary, plain or gzip.
 #

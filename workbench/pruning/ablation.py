@@ -50,7 +50,7 @@ from workbench.pruning.evaluation import (
 from workbench.pruning.head_masks import HEAD, Head, each_closed, heads_of, named
 from workbench.pruning.importance import IMPORTANCE, gate_gradients, table_of
 
-# --- replaced -------------------------------------------------------------------------------------
+# --- what a head's output is replaced by ----------------------------------------------------------
 #
 # What replaces a head's output, where that is not zero: its mean, or its output on another text.
 #
@@ -240,7 +240,7 @@ def others(model: HuggingFace, aim: Aim, questions: Iterable[Question], seed: in
     return Others(kept, tap.texts, seed)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- leave-one-out of every head ------------------------------------------------------------------
 
 Mode = Literal["zero", "mean", "resample"]
 MODES: tuple[Mode, ...] = ("zero", "mean", "resample")

@@ -131,7 +131,7 @@ def _by_layer(scores: Floats, sites: Sequence[int]) -> Floats:
     return np.where(length > 0, scores / np.maximum(length, 1e-30), 0.0)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- pruning curves -------------------------------------------------------------------------------
 
 MEBI = 2**20
 DROPS = (0.01, 0.05)  # of the score
@@ -361,7 +361,7 @@ def by_layer(all_: Sequence[Unit]) -> list[list[int]]:
     return list(found.values())
 
 
-# --- smaller --------------------------------------------------------------------------------------
+# --- speed and size of the smaller model ----------------------------------------------------------
 #
 # The model that is kept: without its least heads, fine-tuned, saved, and timed next to the whole.
 #

@@ -201,7 +201,7 @@ def asked(
     return Texts(*np.concatenate(parts, 1))
 
 
-# --- paired ---------------------------------------------------------------------------------------
+# --- paired tests between two models --------------------------------------------------------------
 #
 # Tests of what heads do: the same texts with and without them; chosen heads against random ones.
 #
@@ -271,7 +271,7 @@ def holm(p: Floats) -> Floats:
     return found
 
 
-# --- baseline -------------------------------------------------------------------------------------
+# --- the trivial baseline -------------------------------------------------------------------------
 #
 # Whether the whole model is better than its trivial baseline: where it is not, no head matters.
 #
@@ -355,7 +355,7 @@ def not_better(table: pd.DataFrame) -> tuple[Caveat, ...]:
     )
 
 
-# --- fitted ---------------------------------------------------------------------------------------
+# --- the classifier that is fitted before its heads are pruned ------------------------------------
 #
 # A classifier fitted before its heads are pruned: did it learn, converge, and have enough texts?
 #

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-# --- gradients ------------------------------------------------------------------------------------
+# --- gradients at the gates -----------------------------------------------------------------------
 #
 # How much each head matters to first order: the gradient of the loss at its gate, text by text.
 #
@@ -120,7 +120,7 @@ def _frozen_weights(model: HuggingFace) -> "Iterator[None]":
             weight.requires_grad_(True)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the experiment `head-importance` -------------------------------------------------------------
 
 IMPORTANCE = Table(
     "importance: mean absolute gradient of each text's loss at the head's gate, in nats a piece "

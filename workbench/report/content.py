@@ -23,7 +23,7 @@ from workbench.runs.results import PROVENANCE, damaged
 from workbench.runs.run import Run
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, is_name
 
-# --- comparison -----------------------------------------------------------------------------------
+# --- comparison of runs ---------------------------------------------------------------------------
 #
 # Runs of one experiment side by side: what was asked differently, and tables aligned by keys.
 #
@@ -121,7 +121,7 @@ def _flat(run: Run) -> Mapping[str, str]:
     return found
 
 
-# --- question -------------------------------------------------------------------------------------
+# --- the request of a run -------------------------------------------------------------------------
 #
 # What a run was asked, of what, with what and when, in words; and the command that asks it again.
 #
@@ -361,7 +361,7 @@ def _in_python(asked: Spec) -> str:
     return f"{comment}\nwb.run({asked.experiment!r}, {', '.join(named)})"
 
 
-# --- drawings -------------------------------------------------------------------------------------
+# --- figures with their captions ------------------------------------------------------------------
 #
 # A run's figures, ready to be drawn anywhere: made anew of its tables, else as the run left them.
 #
@@ -418,7 +418,7 @@ def _about(draw: Callable[..., Any] | None) -> str:
     return " ".join((text or "").split("\n\n")[0].split())
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the report -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def begun_sweep(
     return start(whole, share=share, scheduler=scheduler)
 
 
-# --- watch ----------------------------------------------------------------------------------------
+# --- showing a run's progress ---------------------------------------------------------------------
 #
 # Watching a run: a bar with the time left on a terminal, plain lines in a pipe, on standard
 # error.

@@ -20,7 +20,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_to_add, read_regular
 from workbench.runs import locks
 
-# --- cards ----------------------------------------------------------------------------------------
+# --- GPUs by UUID ---------------------------------------------------------------------------------
 #
 # The GPUs of this machine by UUID, so that all processes mean the same card by the same name.
 #
@@ -149,7 +149,7 @@ def on(card: Card, alone: bool) -> Iterator[str]:
         yield card.device
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- waiting for a device -------------------------------------------------------------------------
 
 EVERY = 0.2  # seconds between looks
 

@@ -245,7 +245,7 @@ def damaged(path: Path, error: Exception) -> WorkbenchError:
     )
 
 
-# --- integrity ------------------------------------------------------------------------------------
+# --- integrity: sizes and hashes of what a run left -----------------------------------------------
 #
 # Whether a run still has what it left: the size and SHA-256 of every file, kept in its
 # provenance.

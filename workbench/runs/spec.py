@@ -138,7 +138,7 @@ def plain(settings: BaseModel) -> Mapping[str, Any]:
     return found
 
 
-# --- names ----------------------------------------------------------------------------------------
+# --- names that are safe as paths -----------------------------------------------------------------
 #
 # Names of runs, tables, figures and arrays, and the paths they stand for: never out of the
 # folder.

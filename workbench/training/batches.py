@@ -187,7 +187,7 @@ def work_of(net: nn.Module) -> Work | None:
     return Work(matrices, output.weight.numel(), layers, int(config.hidden_size))
 
 
-# --- micros ---------------------------------------------------------------------------------------
+# --- micro-batches --------------------------------------------------------------------------------
 #
 # From an objective's batch to a micro-batch: places wanted instead of labels, and what is
 # counted.
@@ -249,7 +249,7 @@ def _of_both_kinds(batch: Mapping[str, Tensor]) -> Micro:
     return Micro(inputs, torch.tensor(counts), tokens)
 
 
-# --- wordtasks ------------------------------------------------------------------------------------
+# --- batches of whole words -----------------------------------------------------------------------
 #
 # Tasks of the models that read whole words: ELMo over sentences, vectors over windows of text.
 #

@@ -18,7 +18,7 @@ from workbench.training.chunked_lm_loss import logits_at
 from workbench.training.objectives.masked import IGNORED
 from workbench.training.task import sent
 
-# --- distil ---------------------------------------------------------------------------------------
+# --- the objective: masked pieces with the teacher's soft targets ---------------------------------
 #
 # DistilBERT's loss: the teacher's soft targets, the masked language model, and its hidden states.
 #
@@ -55,7 +55,7 @@ def distillation(
     return {"loss": loss, "soft": soft, "hard": hard, "cosine": cosine}
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the student, made of every other layer of its teacher ----------------------------------------
 
 TERMS, WEIGHTS = ("soft", "hard", "cosine"), (SOFT, HARD, COSINE)
 # Of a block: BERT's name for a part, and DistilBERT's.

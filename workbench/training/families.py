@@ -18,7 +18,7 @@ from workbench.training.electra import Electra
 from workbench.training.spanbert import SpanBert
 from workbench.training.tokenizers import Algorithm, Layout
 
-# --- the transformers of the families, each built from a few sizes and a tokenizer ----------------
+# --- architectures, each built from a few sizes and a tokenizer -----------------------------------
 #
 # They are Hugging Face's own classes with their own weights drawn as these draw them. Layers of
 # an encoder-decoder are parted between its two stacks, so that families of one size cost about
@@ -209,7 +209,7 @@ def bart(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the table of families ------------------------------------------------------------------------
 
 # About 0.2, 1, 14 and 110 million parameters.
 SIZES: Mapping[str, Size] = {

@@ -121,7 +121,7 @@ def _permutation(size: int, seed: int, epoch: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, epoch]).permutation(size)
 
 
-# --- sentences ------------------------------------------------------------------------------------
+# --- where sentences begin ------------------------------------------------------------------------
 #
 # Sequences that are one sentence each, neighbours of about the same length, padded to the
 # longest.

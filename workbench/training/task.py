@@ -144,7 +144,7 @@ class Plan:
         return self.batch // self.at_once
 
 
-# --- when training ends, and how the learning rate goes until then --------------------------------
+# --- schedule: when training ends, and the learning rate until then -------------------------------
 #
 # Training is tied to a number of steps or to a time budget; either way it knows only its
 # progress, a fraction from 0 to 1, and every schedule is a function of that fraction. So a run of

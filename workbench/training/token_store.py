@@ -105,7 +105,7 @@ def sentence_ends(line: str) -> list[int]:
     return ends
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the store: memory-mapped shards --------------------------------------------------------------
 
 FORMAT = "workbench-tokens-1"  # another one, whenever the same text would give other arrays
 _FEW = 2**16  # kinds of tokens that two bytes can tell apart

@@ -187,7 +187,7 @@ def _opened(row: Family, note: Path) -> Prepared:
     return Prepared(own, words, open_store(manifest), text)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- one training from start to end ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -372,7 +372,7 @@ def _finished(out: Path, key: str) -> Trained | None:
     return None
 
 
-# --- saving ---------------------------------------------------------------------------------------
+# --- saving the model -----------------------------------------------------------------------------
 #
 # A trained model on disk: its files first, `training.json` last, which says that it is whole.
 #

@@ -277,7 +277,7 @@ def _another(path: Path) -> WorkbenchError:
     )
 
 
-# --- record ---------------------------------------------------------------------------------------
+# --- the record: curves and log lines -------------------------------------------------------------
 #
 # What a training remembers of itself: where it is, its curves, and whether it has gone astray.
 #
@@ -430,7 +430,7 @@ def _passes(before: float, after: float, parts: int) -> bool:
     return int(after * parts) > int(before * parts)
 
 
-# --- the optimiser's parts: fused AdamW, which weights decay, the gradient's norm -----------------
+# --- the optimiser --------------------------------------------------------------------------------
 #
 # Costs 8 bytes a parameter for the two moments.
 

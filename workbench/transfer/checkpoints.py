@@ -98,7 +98,7 @@ def head_of(folder: Path, device: torch.device) -> tuple[Head, str]:
     return head.to(device).eval(), str(told["method"])
 
 
-# --- what a model that was adapted to a task thinks of a text that somebody typed -----------------
+# --- predictions for a typed text -----------------------------------------------------------------
 #
 # The model is one that a run of `finetune` has kept, opened as any other; its head lies beside
 # it. For a page on which two such models are asked the same at once. Costs reading the head, a

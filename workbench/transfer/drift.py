@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-# --- attention change -----------------------------------------------------------------------------
+# --- change of attention --------------------------------------------------------------------------
 #
 # How differently two models' heads look at the same texts: Jensen-Shannon divergence of rows.
 #
@@ -174,7 +174,7 @@ def mean(sums: Floats) -> Floats:
     return found / np.maximum(sums[..., 1], 1)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the experiment `drift` -----------------------------------------------------------------------
 
 SCORES = (
     "offset_share", "relation_accuracy", "rare_share", "confidence", "entropy", "distance",
@@ -478,7 +478,7 @@ EXPERIMENT = Experiment(
 )
 
 
-# --- forgetting -----------------------------------------------------------------------------------
+# --- forgetting of the language model -------------------------------------------------------------
 #
 # What training has cost a model of its language: the loss on a corpus after, less that before.
 #
@@ -576,7 +576,7 @@ def _change(of: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
     return lambda sums: of(sums[..., 4:]) - of(sums[..., :4])
 
 
-# --- rewinding ------------------------------------------------------------------------------------
+# --- rewinding layers -----------------------------------------------------------------------------
 #
 # Which layers a fine-tuned model needs: each put back as it was before, and the task scored
 # again.

@@ -339,7 +339,7 @@ EXPERIMENT = Experiment(
 )
 
 
-# --- cells ----------------------------------------------------------------------------------------
+# --- cells: one model, task and method each -------------------------------------------------------
 #
 # What a table of cells asks: a task's texts, and one `finetune` run for each model and method.
 #

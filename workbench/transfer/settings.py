@@ -79,7 +79,7 @@ class Adapting(SplitSettings):
         return Sizes(self.top, self.rank, self.adapter, self.length)
 
 
-# --- names of models, told apart where two are called alike. Costs nothing ------------------------
+# --- names of models ------------------------------------------------------------------------------
 
 
 def names_of(models: Sequence[Model]) -> list[str]:

@@ -34,7 +34,7 @@ from workbench.models.copies import fresh
 from workbench.models.references import RANDOM
 from workbench.transfer.settings import names_of
 
-# --- moments --------------------------------------------------------------------------------------
+# --- moments of states ----------------------------------------------------------------------------
 #
 # What two models' layers have in common over a stream of rows, as sums: for `cka`, `procrustes`.
 #
@@ -153,7 +153,7 @@ def _same_rows(layers: Sequence[Tensor]) -> None:
         )
 
 
-# --- cka ------------------------------------------------------------------------------------------
+# --- centred kernel alignment (CKA) ---------------------------------------------------------------
 #
 # How alike the layers of two models are, whatever the rotation, scale and shift: debiased CKA.
 #
@@ -201,7 +201,7 @@ def _debiased_hsic(pair: Centred) -> Tensor:
     return (trace + means - 2 / (n - 2) * pair.products) / (n * (n - 3))
 
 
-# --- how far apart two models' layers stay when one is turned and scaled to fit: Procrustes -------
+# --- Procrustes distance --------------------------------------------------------------------------
 #
 # Rows are centred and scaled to unit norm as a whole; half of the squared distance that is left
 # after the best rotation or reflection is in [0, 1], and 0 is the same shape. Without as many
@@ -376,7 +376,7 @@ def layer_by_layer(
     return found
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the experiment `similarity` ------------------------------------------------------------------
 
 ROUGH = 100  # words, below which CKA is rough
 SIMILARITY = ("model_a", "stack_a", "layer_a", "model_b", "stack_b", "layer_b")

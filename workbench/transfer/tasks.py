@@ -269,7 +269,7 @@ def _word_tags(corpus: "Corpus", label: str) -> tuple[str, ...]:
     return tuple(sorted({t for doc in _first(corpus) for w in doc if (t := getattr(w, attribute))}))
 
 
-# --- texts of a task with what is true of them, in the parts that are learnt from and scored ------
+# --- examples of a task by split ------------------------------------------------------------------
 #
 # Texts of which nothing is said are left out, and counted; what cannot be learnt at all is an
 # error that says why. Costs the encoded texts.

@@ -341,7 +341,7 @@ def _copies(weights: Sequence[Tensor]) -> list[Tensor]:
     return [each.detach().clone() for each in weights]
 
 
-# --- trials ---------------------------------------------------------------------------------------
+# --- trials: learning rates, seeds, ridge strengths -----------------------------------------------
 #
 # Attempts at one task by one method: a grid of rates by the first seed, then the other seeds.
 #
@@ -598,7 +598,7 @@ def cut_in(adapter: Adapter, parts: Sequence[Examples]) -> int:
     return sum(len({row for row, *_ in adapter.model.encode(part.batch).cut}) for part in parts)
 
 
-# --- memory ---------------------------------------------------------------------------------------
+# --- memory and speed -----------------------------------------------------------------------------
 #
 # The most memory that a stretch of work takes: of a GPU by torch, else of the process by Linux.
 #

@@ -146,7 +146,7 @@ def _other(what: str) -> WorkbenchError:
     )
 
 
-# --- distance -------------------------------------------------------------------------------------
+# --- distances of weights -------------------------------------------------------------------------
 #
 # How far training has moved a model's weights: ‖after - before‖ / ‖before‖, by name and by group.
 #

@@ -162,7 +162,7 @@ def _quality(draw: Draw, good: bool) -> en.Word:
     return en.adjective(draw.zipf(lex.GOOD if good else lex.BAD))
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- the corpora of tasks -------------------------------------------------------------------------
 
 TASKS: Mapping[str, Callable[[Draw], Iterator[tuple[Item, ...]]]] = {
     "acceptability": acceptability,

@@ -102,7 +102,7 @@ def choose_tokens(
     return units.tokens(place(spans, units.number, generator).inside)
 
 
-# --- causal ---------------------------------------------------------------------------------------
+# --- causal: the next piece -----------------------------------------------------------------------
 #
 # Predicting the next token from those before it, and for ELMo the one before from those after.
 #
@@ -150,7 +150,7 @@ def bidirectional(
     }
 
 
-# --- replaced -------------------------------------------------------------------------------------
+# --- replaced-token detection ---------------------------------------------------------------------
 #
 # ELECTRA's replaced-token detection: a small generator fills masks, a discriminator finds where.
 #

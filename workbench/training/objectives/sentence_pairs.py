@@ -102,7 +102,7 @@ def joined(first: Part, second: Part, labels: Tensor, vocabulary: Vocabulary) ->
     return Pairs(out, vocabulary.is_special(out), segments, labels)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- next-sentence prediction ---------------------------------------------------------------------
 
 
 def pairs(
@@ -189,7 +189,7 @@ def _go_on_alike(tokens: Tensor, cut: Tensor, ends: Tensor, other: Tensor) -> Te
     return ((own == theirs) | (places >= shorter[:, None])).all(1) & (shorter > 0)
 
 
-# --- order ----------------------------------------------------------------------------------------
+# --- sentence-order prediction --------------------------------------------------------------------
 #
 # ALBERT's sentence-order prediction: do these two texts stand in the order they were written in?
 #
