@@ -11,7 +11,7 @@ import streamlit as st
 from workbench.app import sidebar
 from workbench.app.text import guarded
 from workbench.cli.serve import LOCAL, limit_paths
-from workbench.core import places
+from workbench.core import machine
 
 PAGES = (
     ("start", "Start"),
@@ -27,7 +27,7 @@ PAGES = (
     ("doctor", "Doctor"),
 )
 
-if st.get_option("server.address") not in LOCAL and places.ALLOWED not in os.environ:
+if st.get_option("server.address") not in LOCAL and machine.ALLOWED not in os.environ:
     limit_paths()  # started by `streamlit run`, for others to reach
 st.set_page_config(page_title="Workbench", layout="wide")
 pages = [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in PAGES]

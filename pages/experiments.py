@@ -6,7 +6,7 @@ it again. Costs what asking costs: the bytes of the model and the corpus are rea
 
 import streamlit as st
 
-from workbench.app import cache, run_form, run_list, run_progress, settings_form, sidebar, text
+from workbench.app import cache, run_form, run_list, run_view, settings_form, sidebar, text
 from workbench.app.text import told
 
 st.title("Run an experiment", anchor=False)
@@ -29,7 +29,7 @@ if run is not None:
     st.divider()
     with told():
         st.header("The answer" if run.status.state == "done" else "The run", anchor=False)
-        if run_progress.watched(run):
+        if run_view.watched(run):
             run_form.answered(run)
             st.page_link(
                 "pages/runs.py",

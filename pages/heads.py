@@ -6,7 +6,7 @@ costs; looking reads a run's tables.
 
 import streamlit as st
 
-from workbench.app import cache, heads, run_form, run_progress
+from workbench.app import cache, heads, run_form, run_view
 from workbench.app.text import told
 
 st.title("Heads", anchor=False)
@@ -23,6 +23,6 @@ run_form.ask(kind, run)
 if run is not None:
     st.divider()
     with told():
-        if run_progress.watched(run):
+        if run_view.watched(run):
             run_form.answered(run)
             heads.show(run)

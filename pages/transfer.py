@@ -6,7 +6,7 @@ looking reads a run's tables, and trying a sentence opens two models.
 
 import streamlit as st
 
-from workbench.app import cache, run_form, run_progress, transfer
+from workbench.app import cache, run_form, run_view, transfer
 from workbench.app.text import told
 
 st.title("Transfer", anchor=False)
@@ -24,6 +24,6 @@ run_form.ask(kind, run, kind.about)
 if run is not None:
     st.divider()
     with told():
-        if run_progress.watched(run):
+        if run_view.watched(run):
             run_form.answered(run)
             transfer.show(run)

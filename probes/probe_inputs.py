@@ -29,7 +29,7 @@ from probes.representations import (
 )
 from probes.targets import Task, tasks_of
 from workbench.core.experiment import Caveat, Inputs, Progress
-from workbench.core.places import require_allowed
+from workbench.core.machine import require_allowed
 from workbench.core.splits import Parts, SplitSizes, parts_of
 from workbench.corpora.corpus import PEEK, Corpus
 from workbench.corpora.encode import encode

@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from probes.batched_adam import Parameters
 from probes.representations import Bank, words_in
-from workbench.engine.moving import sent
+from workbench.engine.batch import sent
 
 KindName = Literal["edge", "linear", "mlp"]
 COLUMNS = 16  # of numbers in a vector register

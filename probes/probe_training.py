@@ -26,7 +26,7 @@ from probes.representations import Bank
 from probes.side_by_side import SideBySide
 from probes.targets import Examples
 from workbench.core.errors import WorkbenchError
-from workbench.engine.moving import sent
+from workbench.engine.batch import sent
 
 MIXING = {"mix": 10.0}  # times the rate, else few steps leave every mix a mean
 # without the projection's own bias the next one is too slow: F1 .57 instead of .63 on an odd model

@@ -19,11 +19,10 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from workbench.engine.activation_store import TooLargeError, by_word, pooled_stacks
-from workbench.engine.batch import Batch
+from workbench.engine.batch import Batch, sent
 from workbench.engine.forward_pass import CHUNK, Report
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model
-from workbench.engine.moving import sent
 from workbench.engine.taps import StackName
 from workbench.models.copies import bare, fresh
 from workbench.models.word_models import Vectors, words_of

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from probes.batched_adam import EPOCHS, Fitted, OnProgress, Weights, fitted
 from probes.dependency_trees import Tree
-from workbench.engine.moving import sent
+from workbench.engine.batch import sent
 
 Task = Literal["distance", "depth"]
 DISTANCE: Task = "distance"

@@ -248,7 +248,7 @@ def test_app_that_is_not_installed_whole_is_a_users_error(
     def absent() -> Path:
         raise WorkbenchError("the app's files are not there.", remedy="Install it anew.")
 
-    monkeypatch.setattr("workbench.core.places.app_file", absent)
+    monkeypatch.setattr("workbench.core.machine.app_file", absent)
     assert workbench("app").err == "error: the app's files are not there.\n  Install it anew.\n"
 
 

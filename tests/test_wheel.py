@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.places import app_file
+from workbench.core.machine import app_file
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = """
 import probes, workbench
-from workbench.core.places import app_file
+from workbench.core.machine import app_file
 print(workbench.__file__, probes.__file__, app_file(), sep="\\n")
 """
 

@@ -15,7 +15,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from workbench import __version__
-from workbench.core import places
+from workbench.core.machine import home, runs
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 EXTRAS = {  # those a user may want, and what for
@@ -159,8 +159,8 @@ def folders() -> dict[str, Path]:
 
     return {
         "Hugging Face cache": Path(HF_HUB_CACHE),
-        "Workbench cache": places.home(),
-        "runs": places.runs(),
+        "Workbench cache": home(),
+        "runs": runs(),
     }
 
 

@@ -16,7 +16,7 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.files import open_regular, unwritable
 
@@ -52,7 +52,7 @@ class Upload:
 
 def folder(kind: Kind) -> Path:
     """Where uploads of a kind lie."""
-    return places.home().absolute() / "uploads" / kind
+    return machine.home().absolute() / "uploads" / kind
 
 
 def uploads(kind: Kind) -> list[Upload]:

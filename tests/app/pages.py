@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests import warm
-from workbench.core import places
+from workbench.core import machine
 
 SECONDS = 120  # a model is opened in a process of its own
 NAMES = (
@@ -54,8 +54,8 @@ def home(
 
 
 def opened(page: str, **query: str) -> AppTest:
-    folder = Path(tempfile.mkdtemp(dir=places.home().parent))
-    shutil.copytree(places.app_file().parent / "pages", folder / "pages")
+    folder = Path(tempfile.mkdtemp(dir=machine.home().parent))
+    shutil.copytree(machine.app_file().parent / "pages", folder / "pages")
     app_file = folder / "streamlit_app.py"
     app_file.write_text(APP.replace("PAGE", page).replace("NAMES", repr(NAMES)))
     app = AppTest.from_file(str(app_file), default_timeout=SECONDS)

@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from workbench.cli.serve import LOCAL
-from workbench.core import places
+from workbench.core import machine
 from workbench.figures import theme
 
-CONFIG = tomllib.loads((places.app_file().parent / ".streamlit" / "config.toml").read_text())
+CONFIG = tomllib.loads((machine.app_file().parent / ".streamlit" / "config.toml").read_text())
 
 
 @pytest.mark.browser

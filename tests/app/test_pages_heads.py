@@ -14,7 +14,7 @@ from workbench.app.heads import VIEWS
 from workbench.app.heads_views import Looked
 from workbench.app.one_head import address
 from workbench.core.experiment import EXPERIMENTS, Caveat
-from workbench.core.places import app_file
+from workbench.core.machine import app_file
 from workbench.runs.run import Run
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import opened, said, well
-from workbench.core import places
+from workbench.core import machine
 from workbench.uploads import uploads
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -97,7 +97,7 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(content: bytes, word: st
     app.file_uploader[0].upload("bad.zip", content, "application/zip").run()
     app = _press(app, "Unpack and open it")
     assert word in said(app) and ".draft" not in said(app)
-    assert list((places.home() / "uploads" / "models").iterdir()) == []
+    assert list((machine.home() / "uploads" / "models").iterdir()) == []
     assert _chosen(app, "Model") == "mini:bert"
 
 

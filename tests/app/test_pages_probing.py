@@ -11,9 +11,8 @@ from tests.figures.test_probing import EVIL, probed
 from tests.report.making import corpus, made, model
 from workbench.app.probing import VIEWS
 from workbench.core.experiment import EXPERIMENTS
-from workbench.core.places import app_file
-from workbench.runs import results
-from workbench.runs.run import Run
+from workbench.core.machine import app_file
+from workbench.runs.run import Run, write_array
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -58,8 +57,8 @@ def run_of(
         corpora=(corpus(),),
         settings={**kind.settings(preview=preview).model_dump(mode="json")},
     )
-    results.write_array(run.path, "counts", counts)
-    results.write_array(run.path, "sentences", sentences + shift)
+    write_array(run.path, "counts", counts)
+    write_array(run.path, "sentences", sentences + shift)
     return run
 
 

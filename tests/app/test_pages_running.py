@@ -12,7 +12,7 @@ from tests import warm
 from tests.app import pages
 from tests.runs.conftest import forget_experiments, installed
 from workbench.core.experiment import EXPERIMENTS
-from workbench.core.places import app_file
+from workbench.core.machine import app_file
 from workbench.runs.launch import start
 from workbench.runs.request import ask
 from workbench.runs.run import Run

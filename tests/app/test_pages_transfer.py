@@ -16,7 +16,7 @@ from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench.app.transfer import QUESTIONS, VIEWS
 from workbench.core.experiment import EXPERIMENTS, Inputs
-from workbench.core.places import app_file
+from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 from workbench.runs.run import Run
 

@@ -20,7 +20,7 @@ from tests.app.drive import typed
 from workbench.cli import serve
 from workbench.cli.serve import KnownHosts
 from workbench.core.errors import WorkbenchError
-from workbench.core.places import ALLOWED, require_allowed
+from workbench.core.machine import ALLOWED, require_allowed
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 

@@ -252,7 +252,7 @@ def _finished(place: _Place, run: Path) -> Iterator[str]:
 
 
 def _same(place: _Place, run: Path) -> Iterator[str]:
-    from workbench.runs.results import damage
+    from workbench.runs.run import damage
 
     if wrong := damage(run):
         yield f"{run.name} is damaged: {wrong[0]}"

@@ -18,7 +18,7 @@ _runs: list[Path] = []
 
 def prepare(folder: Path) -> None:
     """Runs computed in this process: two counts to compare, one with arrays."""
-    from workbench.core import places
+    from workbench.core import machine
     from workbench.runs.launch import start
     from workbench.runs.request import ask
     from workbench.runs.subruns import computed_here
@@ -33,7 +33,7 @@ def prepare(folder: Path) -> None:
         run = start(asked.spec, compute=computed_here(asked))
         assert run.status.state == "done", run.status
         _runs.append(kept / run.name)
-    shutil.copytree(places.runs(), kept)
+    shutil.copytree(machine.runs(), kept)
 
 
 def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
@@ -104,7 +104,7 @@ def _arrays(run: Any) -> None:
 
 
 def _verified(run: Any) -> None:
-    from workbench.runs.results import damage, is_whole
+    from workbench.runs.run import damage, is_whole
 
     assert all(isinstance(line, str) for line in damage(run.path))
     is_whole(run.path)

@@ -13,8 +13,8 @@ import pytest
 from tests.cli.conftest import Answer, Command
 from tests.cli.harms import HARMS, in_time, put
 from tests.report.making import made
-from workbench.runs import process, results, status
-from workbench.runs.results import PROVENANCE
+from workbench.runs import process, status
+from workbench.runs.run import PROVENANCE, recorded, write_array
 
 FILES = (
     "spec.json",
@@ -47,9 +47,9 @@ def _run(folder: Path, seed: int) -> Path:
 
     figure = go.Figure(go.Bar(x=["a"], y=[1]))
     run = made(folder / "runs", experiment="describe", figures={"bars": figure}, seed=seed)
-    results.write_array(run.path, "values", np.zeros(3))
+    write_array(run.path, "values", np.zeros(3))
     facts = json.loads((run.path / PROVENANCE).read_text())
-    facts["files"] = results.recorded(run.path)
+    facts["files"] = recorded(run.path)
     (run.path / PROVENANCE).write_text(json.dumps(facts))
     return run.path
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from workbench.cli.options import spread
-from workbench.runs.results import is_whole
+from workbench.runs.run import is_whole
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

@@ -10,8 +10,7 @@ import pytest
 import workbench as wb
 from tests.cli.conftest import Command
 from workbench.core.errors import WorkbenchError
-from workbench.runs import results
-from workbench.runs.run import Run, open_run
+from workbench.runs.run import PROVENANCE, Run, open_run
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 LENGTHS = "tables/lengths.parquet"
@@ -96,9 +95,9 @@ def test_one_changed_byte_is_found_by_verify_alone(run: Run, workbench: Command)
 def test_a_run_from_before_hashes_were_kept_is_judged_by_names(
     run: Run, workbench: Command
 ) -> None:
-    facts = json.loads((run.path / results.PROVENANCE).read_text())
+    facts = json.loads((run.path / PROVENANCE).read_text())
     facts.pop("files")
-    (run.path / results.PROVENANCE).write_text(json.dumps(facts))
+    (run.path / PROVENANCE).write_text(json.dumps(facts))
     assert workbench("runs", "verify").code == 0
     figure = next((run.path / "figures").iterdir())
     figure.unlink()
@@ -111,7 +110,7 @@ def test_a_run_from_before_hashes_were_kept_is_judged_by_names(
 def test_damaged_provenance_is_said_without_a_traceback(
     run: Run, workbench: Command, content: str
 ) -> None:
-    (run.path / results.PROVENANCE).write_text(content)
+    (run.path / PROVENANCE).write_text(content)
     assert workbench("runs", "verify").code == 1
     for arguments in (("runs", "list"), ("runs", "show", run.name), ("report", run.name)):
         answer = workbench(*arguments)

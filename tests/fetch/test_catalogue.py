@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from workbench.core.places import home
+from workbench.core.machine import home
 from workbench.fetch import entries
 from workbench.fetch.catalogue import PINNED, STATED, Entry, File
 

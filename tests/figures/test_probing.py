@@ -8,9 +8,8 @@ import pytest
 
 from probes import edge_tables
 from probes.edge_tables import Row
-from workbench.app import probing_curves as curves
-from workbench.app.probing_curves import Laid
-from workbench.app.probing_views import listed, marked
+from workbench.app import probing_views as curves
+from workbench.app.probing_views import Laid, listed, marked
 from workbench.figures.probing import FIGURES, published
 from workbench.figures.sanitize import harmless
 from workbench.figures.theme import COLOURS
@@ -144,14 +143,16 @@ def test_what_was_published_is_shipped_and_is_what_the_paper_has() -> None:
 
 def test_a_task_keeps_its_colour_whichever_are_shown() -> None:
     run = laid(tasks=("pos", "dependencies", "roles"))
-    (line,) = [t for t in curves.layers([run], ["roles"], "layer", "dark").data if t.showlegend]
+    (line,) = [
+        t for t in curves.draw_curves([run], ["roles"], "layer", "dark").data if t.showlegend
+    ]
     assert line.line.color == COLOURS["dark"][2]
     assert list(line.x) == [0, 1, 2, 3]
 
 
 def test_models_of_other_depths_share_an_axis_of_depth() -> None:
     runs = [laid("a", layers=2), laid("b", layers=4)]
-    figure = curves.layers(runs, ["pos"], "layer", "light")
+    figure = curves.draw_curves(runs, ["pos"], "layer", "light")
     lines = [trace for trace in figure.data if trace.mode == "lines+markers"]
     assert [list(line.x) for line in lines] == [[0, 0.5, 1], [0, 0.25, 0.5, 0.75, 1]]
     assert [line.line.dash for line in lines] == ["solid", "dash"]
@@ -163,25 +164,27 @@ def test_models_of_other_depths_share_an_axis_of_depth() -> None:
 def test_published_curves_lie_at_the_same_depth_under_our_names() -> None:
     run = laid(tasks=("relations", "my own"))
     assert curves.laid_beneath("bert-base", ["relations", "my own"]) == ["relations"]
-    figure = curves.layers([run], ["relations", "my own"], "cumulative", "light", "", "bert-base")
+    figure = curves.draw_curves(
+        [run], ["relations", "my own"], "cumulative", "light", "", "bert-base"
+    )
     beneath = figure.data[0]
     assert beneath.x[-1] == 1 and len(beneath.x) == 13
     assert beneath.y[-1] == pytest.approx(0.8287)
-    same = curves.layers([laid(layers=12)], ["pos"], "layer", "light", "", "bert-base")
+    same = curves.draw_curves([laid(layers=12)], ["pos"], "layer", "light", "", "bert-base")
     assert same.data[0].x[-1] == 12 and same.layout.xaxis.title.text == "layer"
 
 
 def test_baselines_are_lines_of_one_task() -> None:
     run = laid()
-    names = [name for name, _ in curves.beside(run, "pos")]
+    names = [name for name, _ in curves.draw_compared_curves(run, "pos")]
     assert names == ["majority", "static vectors", "random weights"]
-    figure = curves.layers([run], ["pos"], "layer", "light", "pos")
+    figure = curves.draw_curves([run], ["pos"], "layer", "light", "pos")
     levels = [trace for trace in figure.data if "(pos)" in str(trace.name)]
     assert [list(trace.y) for trace in levels] == [[0.2, 0.2]] * 3
 
 
 def test_selectivity_is_the_score_less_the_control_s() -> None:
-    line = curves.controls(laid(), ["pos"], "light").data[0]
+    line = curves.curve_controls(laid(), ["pos"], "light").data[0]
     assert list(line.y) == pytest.approx([0.2, 0.4, 0.6, 0.8])
 
 

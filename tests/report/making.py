@@ -10,9 +10,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.experiment import Caveat, Table
-from workbench.runs import events, results, spec, status
-from workbench.runs.results import PROVENANCE
-from workbench.runs.run import Run
+from workbench.runs import run, spec, status
+from workbench.runs.run import PROVENANCE, Run
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
 
 HOSTILE = {  # each must show as text, whole, in every report
@@ -59,12 +58,12 @@ def made(
     spec.write(path, question)
     tables = words_and_sizes() if tables is None else tables
     for name, (table, about) in tables.items():
-        results.write_table(path, name, table, about)
+        run.write_table(path, name, table, about)
     for name, figure in (figures or {}).items():
-        (path / results.FIGURES).mkdir(exist_ok=True)
-        (path / results.FIGURES / f"{name}.json").write_text(figure.to_json())
+        (path / run.FIGURES).mkdir(exist_ok=True)
+        (path / run.FIGURES / f"{name}.json").write_text(figure.to_json())
     for warning in warnings:
-        events.add(path, "warning", text=warning)
+        status.add_event(path, "warning", text=warning)
     provenance = {
         "experiment": experiment,
         "version": question.version,

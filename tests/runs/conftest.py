@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from workbench.core.experiment import EXPERIMENTS
-from workbench.runs import events, launch, locks, status
+from workbench.runs import launch, locks, status
 from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
@@ -99,7 +99,7 @@ def wait_until(true: Callable[[], object], seconds: float = 60) -> None:
 
 def logged(run: Run) -> list[str]:
     """The lines that a run has logged."""
-    return [str(e["text"]) for e in events.read(run.path)[0] if e["kind"] == "log"]
+    return [str(e["text"]) for e in status.read_events(run.path)[0] if e["kind"] == "log"]
 
 
 def contents(run: Run) -> dict[str, bytes]:

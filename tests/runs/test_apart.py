@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.memory import machine_memory
+from workbench.core.machine import machine_memory
 from workbench.runs import isolated, locks
 from workbench.runs.isolated import PATIENCE, look
 

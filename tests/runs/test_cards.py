@@ -12,7 +12,7 @@ import torch
 
 from tests.runs.conftest import Asking, finished, wait_until
 from tests.runs.test_queue import in_line, never, stop
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.runs import cluster, device_queue, execute, launch
 from workbench.runs.device_queue import VISIBLE
@@ -203,7 +203,7 @@ def test_on_a_cluster_a_card_is_waited_for(asking: Asking, monkeypatch: pytest.M
     monkeypatch.setattr(cluster.subprocess, "Popen", Ended)
     for seed, device in enumerate(("cuda", "cpu")):
         asked = asking(seed).model_copy(update={"device": device})
-        folder = places.runs() / asked.name
+        folder = machine.runs() / asked.name
         folder.mkdir(parents=True)
         launch._queue(folder, asked, Status("queued"))
         cluster.supervise(str(folder), {})

@@ -24,7 +24,7 @@ from tests.runs.conftest import (
     wait_until,
 )
 from workbench.core.errors import WorkbenchError
-from workbench.runs import cluster, events, launch, status
+from workbench.runs import cluster, launch, status
 from workbench.runs.api import begun_sweep
 from workbench.runs.launch import cancel, start
 from workbench.runs.run import Run, all_runs
@@ -56,7 +56,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Iterator
 
 
 def starts(run: Run) -> int:
-    found = events.read(run.path)[0]
+    found = status.read_events(run.path)[0]
     return sum(e["kind"] == "state" and e["state"] == "running" for e in found)
 
 
@@ -100,7 +100,7 @@ def test_a_sweep_of_twelve_with_a_worker_killed_equals_the_same_here(
     os.kill(worker_of(victim), signal.SIGKILL)
     assert finished(run).status.state == "done", run.status.failure
     assert starts(victim) == before + 1, "the job went to another, which began it anew"
-    told = [e for e in events.read(victim.path)[0] if "computed" in str(e.get("text"))]
+    told = [e for e in status.read_events(victim.path)[0] if "computed" in str(e.get("text"))]
     assert len(told) == LOAD["steps"], "from its checkpoint"
     assert all(starts(job) == 1 for job in jobs if job != victim)
     there = {job.name: contents(job) for job in [*jobs, run]}

@@ -17,11 +17,10 @@ import pytest
 
 from tests.runs.conftest import Asking, await_free, contents, done, finished
 from workbench.core.errors import WorkbenchError
-from workbench.runs import api, events, launch, locks, process, status
+from workbench.runs import api, launch, locks, process, status
 from workbench.runs.launch import start
 from workbench.runs.request import ask
-from workbench.runs.results import PROVENANCE
-from workbench.runs.run import Run, all_runs
+from workbench.runs.run import PROVENANCE, Run, all_runs
 from workbench.runs.spec import Spec
 from workbench.runs.subruns import in_process
 
@@ -135,9 +134,9 @@ def test_events_that_cannot_be_written_do_not_end_a_run(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(events.os, "write", full)
+    monkeypatch.setattr(status.os, "write", full)
     run = start(asking(), compute=in_process(lambda asked, told: ((), ())))
-    assert run.status.state == "done" and events.read(run.path)[0] == []
+    assert run.status.state == "done" and status.read_events(run.path)[0] == []
 
 
 @needs_root
@@ -335,14 +334,14 @@ def test_of_six_that_ask_at_once_one_computes(before: str, asking: Asking) -> No
         asker.join()
     ((state, path),) = found
     assert state == "done"
-    told = events.read(Path(path))[0]
+    told = status.read_events(Path(path))[0]
     began = [e for e in told if e["kind"] == "state" and e["state"] == "running"]
     assert len(began) == 1 + (before == "a failure")
 
 
 def start_and_begin(asked: Spec) -> int:
     run = start(asked)
-    while not any(e["kind"] == "log" for e in events.read(run.path)[0]):
+    while not any(e["kind"] == "log" for e in status.read_events(run.path)[0]):
         time.sleep(0.005)
     return process.started[-1].pid
 
@@ -368,12 +367,12 @@ def test_looking_at_a_lock_never_keeps_a_taker_out(tmp_path: Path) -> None:
 
 def test_a_clock_that_jumps_back(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     years = iter(range(9_999, 0, -1))
-    monkeypatch.setattr(events, "now", lambda: f"{next(years):04}-01-01T00:00:00")
+    monkeypatch.setattr(status, "utc_now", lambda: f"{next(years):04}-01-01T00:00:00")
     monkeypatch.setattr(time, "time", lambda: float(next(years)))
     run = start(asking(pause=0.01), compute=in_process(lambda asked, told: ((), ())))
     now = run.status
     assert now.state == "done" and 0.05 <= now.seconds < 5 and now.ended < now.started
-    lefts = [e["left"] for e in events.read(run.path)[0] if e["kind"] == "progress"]
+    lefts = [e["left"] for e in status.read_events(run.path)[0] if e["kind"] == "progress"]
     assert all(left is None or left >= 0 for left in lefts)
     assert len(all_runs()) == 1 and [e["kind"] for e in launch.follow(run)][-1] == "state"
 
@@ -439,14 +438,14 @@ def test_warnings_are_written_down_once(asking: Asking) -> None:
 def test_lines_of_events_that_were_torn_are_passed_over(asking: Asking) -> None:
     run = done(asking())
     await_free(run)  # its last event is written after its status
-    whole = len(events.read(run.path)[0])
-    with (run.path / events.FILE).open("ab") as file:
+    whole = len(status.read_events(run.path)[0])
+    with (run.path / status.EVENTS).open("ab") as file:
         file.write(
             b'{"time": "x", "kind": "log", "te\n{"kind": "log"}\n[1]\n\xff\n{}\n{"kind": "pro'
         )
-    events.add(run.path, "log", text="glued to what was torn")
-    events.add(run.path, "log", text="after")
-    found = events.read(run.path)[0]
+    status.add_event(run.path, "log", text="glued to what was torn")
+    status.add_event(run.path, "log", text="after")
+    found = status.read_events(run.path)[0]
     assert len(found) == whole + 1 and found[-1]["text"] == "after"
     assert list(launch.follow(run))[-1]["text"] == "after" and status.log_lines(run.path)
 
@@ -457,7 +456,7 @@ def test_a_worker_imports_nothing_heavy_for_an_experiment_that_needs_nothing(
     run = done(asking())
     look = (
         "import sys; from pathlib import Path; from workbench.runs.execute import execute;"
-        "from workbench.runs.journal import Journal; from workbench.runs.subruns import SUBRUNS;"
+        "from workbench.runs.status import Journal; from workbench.runs.subruns import SUBRUNS;"
         f"assert execute(Journal(Path({str(run.path)!r})), SUBRUNS) == 0;"
         "print({'torch', 'spacy', 'transformers', 'plotly', 'distributed'} & set(sys.modules))"
     )

@@ -26,7 +26,7 @@ from tests.runs.conftest import (
     process_of,
     wait_until,
 )
-from workbench.runs import events, locks, process, status
+from workbench.runs import locks, process, status
 from workbench.runs.launch import remove, start
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
@@ -118,7 +118,7 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
             died += 1
         else:
             assert contents(run) == right
-            told = [e for e in events.read(run.path)[0] if e["kind"] == "log"]
+            told = [e for e in status.read_events(run.path)[0] if e["kind"] == "log"]
             resumed += now.attempt > 1 and len(told) == STEPS["steps"]
             remove(run)
     assert died > times / 2

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from tests.runs.conftest import Asking, contents
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Result, Table
-from workbench.runs import results
 from workbench.runs.launch import start
-from workbench.runs.run import Run, all_runs, open_run, run_names
+from workbench.runs.run import Run, all_runs, open_run, run_names, write
 from workbench.runs.spec import LONGEST, checked, inside, is_name
 from workbench.runs.subruns import in_process
 
@@ -62,9 +61,9 @@ def test_such_a_name_is_refused_everywhere(name: str, run: Run, tmp_path: Path) 
         assert name not in kind
     result = Result({name: pd.DataFrame({"a": [1]})})
     with pytest.raises(WorkbenchError, match="can be no name of a table"):
-        results.write(tmp_path / "new", result, {name: Table("", ())})
+        write(tmp_path / "new", result, {name: Table("", ())})
     with pytest.raises(WorkbenchError, match="can be no name of a"):
-        results.write(tmp_path / "new", Result({}, {name: np.zeros(1)}), {})
+        write(tmp_path / "new", Result({}, {name: np.zeros(1)}), {})
     with pytest.raises(WorkbenchError):
         inside(tmp_path, name, ".csv", "table")
 

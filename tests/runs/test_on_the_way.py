@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.runs.conftest import done, finished, wait_until
-from workbench.runs import events, launch, status
+from workbench.runs import launch, status
 from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
@@ -60,7 +60,7 @@ def test_cancelling_ends_what_is_under_way_and_resuming_goes_on() -> None:
     assert launch.cancel(run).state == "cancelled"
     assert part.status.state == "cancelled"
     assert finished(launch.start(asked)).status.state == "done"
-    steps = [e for e in events.read(part.path)[0] if "computed" in str(e.get("text"))]
+    steps = [e for e in status.read_events(part.path)[0] if "computed" in str(e.get("text"))]
     assert len(steps) == 40, "no step was computed twice"
 
 
@@ -87,7 +87,7 @@ def test_one_that_somebody_else_cancels_is_begun_anew(beside: bool) -> None:
     own = launch.start(ask("steps", settings={"steps": 3, "halt": 1}, seed=0).spec, share=True)
     wait_until(lambda: own.status.state == "running")
     run = launch.start(question(times=2 if beside else 1, steps=3, halt=1, beside=beside))
-    wait_until(lambda: any("asking" in str(event) for event in events.read(run.path)[0]))
+    wait_until(lambda: any("asking" in str(event) for event in status.read_events(run.path)[0]))
     launch.cancel(own)
     assert finished(run).status.state == "done"
     assert (own.status.state, own.status.part_of) == ("done", run.name)

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.harms import in_time
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import DEEPEST, open_regular, parsed_json
-from workbench.runs import device_queue, events, status
+from workbench.runs import device_queue, status
 from workbench.runs.run import Run
 
 FILES = ("spec.json", "provenance.json", "status.json", "events.jsonl", "log.txt")
@@ -56,7 +56,7 @@ def test_a_run_with_a_harmful_file_is_said(name: str, harm: str, tmp_path: Path)
     path = run.path / name
     pipe(path) if harm == "pipe" else path.write_text(deep(100_000))
     status.read(run.path)
-    events.read(run.path)
+    status.read_events(run.path)
     status.log_lines(run.path)
     for what in ("spec", "provenance"):
         with pytest.raises(WorkbenchError):

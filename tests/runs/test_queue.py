@@ -10,7 +10,7 @@ import pytest
 
 from tests.runs.conftest import Asking, done, finished, wait_until
 from workbench.core.errors import WorkbenchError
-from workbench.runs import device_queue, events, launch
+from workbench.runs import device_queue, launch, status
 from workbench.runs.launch import start
 from workbench.runs.run import Run
 
@@ -21,7 +21,7 @@ def times(run: Run) -> tuple[str, str]:
 
 
 def in_line(run: Run) -> bool:
-    return any("Waiting for" in str(e.get("text")) for e in events.read(run.path)[0])
+    return any("Waiting for" in str(e.get("text")) for e in status.read_events(run.path)[0])
 
 
 def test_never_two_at_once_and_the_first_come_first(asking: Asking) -> None:

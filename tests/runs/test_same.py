@@ -14,7 +14,7 @@ from tests.runs.conftest import Asking, contents, done
 from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora import read
 from workbench.models.loading import load
-from workbench.runs import api, events, launch
+from workbench.runs import api, launch, status
 from workbench.runs.execute import open_again
 from workbench.runs.launch import remove
 from workbench.runs.model_facts import _check
@@ -54,7 +54,9 @@ def test_the_same_question_is_answered_from_disk(asking: Asking) -> None:
 
 
 def started(run: launch.Run) -> int:
-    return sum(e["kind"] == "state" and e["state"] == "running" for e in events.read(run.path)[0])
+    return sum(
+        e["kind"] == "state" and e["state"] == "running" for e in status.read_events(run.path)[0]
+    )
 
 
 def test_every_part_of_a_question_is_in_its_name(

@@ -29,7 +29,7 @@ import plotly.graph_objects as go
 import pytest
 
 import workbench as wb
-from workbench.runs.asking import ask
+from workbench.runs.request import ask
 
 STORED = Path(__file__).parent / "stored"
 PROFILE, PROBING = "profile-a0c586b1bfd75eac", "edge-probing-25e1704f161a3b84"

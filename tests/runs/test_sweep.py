@@ -9,7 +9,7 @@ import pytest
 
 from tests.runs.conftest import contents, finished, logged, wait_until
 from workbench.core.errors import WorkbenchError
-from workbench.runs import events, launch, status
+from workbench.runs import launch, status
 from workbench.runs.api import begun_sweep
 from workbench.runs.launch import cancel, remove
 from workbench.runs.run import Run, all_runs
@@ -87,7 +87,7 @@ def test_a_sweep_that_died_goes_on_when_asked_again() -> None:
     wait_until(lambda: run.status.state == "failed")
     assert finished(swept(asked, seed=["0", "1"])).status.state == "done"
     for part in parts:
-        steps = [e for e in events.read(part.path)[0] if "computed" in str(e.get("text"))]
+        steps = [e for e in status.read_events(part.path)[0] if "computed" in str(e.get("text"))]
         assert len(steps) == 20
 
 

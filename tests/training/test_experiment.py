@@ -16,8 +16,7 @@ from workbench.corpora import read
 from workbench.models.references import folder_of, located, trained_by
 from workbench.runs.launch import cancel
 from workbench.runs.request import ask, checked_settings
-from workbench.runs.results import is_whole
-from workbench.runs.run import Run, open_run
+from workbench.runs.run import Run, is_whole, open_run
 from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, run, text_of
 from workbench.training.families import FAMILIES
 
@@ -275,9 +274,9 @@ def test_a_cancelled_training_goes_on_and_ends_as_one_left_alone(
 
 
 def _logged(run: Run) -> list[str]:
-    from workbench.runs import events
+    from workbench.runs import status
 
-    return [event["text"] for event in events.read(run.path)[0] if event["kind"] == "log"]
+    return [event["text"] for event in status.read_events(run.path)[0] if event["kind"] == "log"]
 
 
 def test_it_is_among_the_experiments() -> None:

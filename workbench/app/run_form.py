@@ -201,9 +201,9 @@ def preview(
         )
     except WorkbenchError as error:
         return Preview(problems=(error,))
-    from workbench.core import places
+    from workbench.core import machine
 
-    folder = places.runs() / name
+    folder = machine.runs() / name
     answered = folder.is_dir() and Run(folder).status.state == "done"
     return Preview(name, command(asked), answered, () if answered else problems)
 
@@ -282,12 +282,12 @@ def begin(
     options: Mapping[str, Any],
 ) -> None:
     """Start the run, or find its answer; its name goes into the address."""
-    from workbench.core import places
+    from workbench.core import machine
     from workbench.runs.api import begun
     from workbench.runs.run import Run
 
     question = _request_of(experiment, models, corpora, settings, options)
-    there = Run(places.runs() / question.spec.name)
+    there = Run(machine.runs() / question.spec.name)
     is_there = there.path.is_dir() and there.status.state == "done"
     run = begun(question)
     st.session_state[FRESH] = {**st.session_state.get(FRESH, {}), run.name: is_there}

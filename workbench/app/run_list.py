@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.app.text import STATES
-from workbench.core import places
+from workbench.core import machine
 from workbench.runs import status
 from workbench.runs.status import Status
 
@@ -38,7 +38,7 @@ def standing() -> list[Standing]:
     """All runs, the newest first."""
     from workbench.runs.run import run_names
 
-    folder = places.runs()
+    folder = machine.runs()
     found = [(name, _status(str(folder / name))) for name in run_names()]
     return sorted(found, key=lambda one: (one[1].created, one[0]), reverse=True)
 
@@ -126,7 +126,7 @@ def nothing() -> None:
     """There are no runs: how to come by one."""
     st.markdown("There are no runs yet. A run is an experiment with its question and its answer.")
     st.page_link("pages/experiments.py", label="Run an experiment", icon=":material/science:")
-    st.text(f"Runs are kept in {places.runs()}.")
+    st.text(f"Runs are kept in {machine.runs()}.")
 
 
 def draw(runs: Sequence[Standing]) -> None:
@@ -211,7 +211,7 @@ def _refreshed(shown: Sequence[Standing]) -> None:
 
 
 def _look(before: dict[str, str]) -> None:
-    folder = places.runs()
+    folder = machine.runs()
     if any(_status(str(folder / name)).state != state for name, state in before.items()):
         st.rerun()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.models.references import MINI, TRAINED
 from workbench.uploads import Kind, folder, uploads
 
@@ -114,7 +114,7 @@ def _show_sentence() -> None:
 
 def models() -> list[str]:
     """What may be named without knowing more: built-in models, uploads, what runs have trained."""
-    runs = places.runs()
+    runs = machine.runs()
     trained = sorted(run.parent.name for run in runs.glob(f"*/{TRAINED}") if run.is_dir())
     return [*MINI, *(str(upload.path) for upload in uploads("models")), *trained]
 

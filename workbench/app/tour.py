@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import streamlit as st
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, open_to_add, read_regular, unwritable
 
@@ -35,7 +35,7 @@ def offer() -> None:
     if is_under_way():
         st.fragment(_watch, run_every=EVERY)()
         return
-    report = places.runs() / REPORT
+    report = machine.runs() / REPORT
     done = report.is_file() and _ended_well(report)
     if st.button(
         "Take the tour again" if done else "Take the tour",
@@ -76,7 +76,7 @@ def begin() -> None:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, "WORKBENCH_RUNS": str(places.runs()), **_PLAIN},
+                    env={**os.environ, "WORKBENCH_RUNS": str(machine.runs()), **_PLAIN},
                     pass_fds=[lock],
                     start_new_session=True,
                     preexec_fn=_can_be_interrupted,
@@ -177,7 +177,7 @@ def _ended_well(report: Path) -> bool:
 
 
 def _folder() -> Path:
-    return places.runs() / FOLDER
+    return machine.runs() / FOLDER
 
 
 def _tell(error: WorkbenchError) -> None:

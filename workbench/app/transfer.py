@@ -21,7 +21,7 @@ from workbench.app import (
 )
 from workbench.app.tables_and_figures import View
 from workbench.app.text import plain, told
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment
 from workbench.figures import drift, pretraining, transfer
@@ -83,7 +83,7 @@ def known_as(ref: str) -> str:
     """A reference by the name of the run that made the model, where it lies among the runs here."""
     folder = Path(ref)
     name = trained_by(folder)
-    return name if name and folder.parent == places.runs() / name else ref
+    return name if name and folder.parent == machine.runs() / name else ref
 
 
 # --- models next to each other --------------------------------------------------------------------

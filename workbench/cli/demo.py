@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from workbench.cli import output
-from workbench.core import places
+from workbench.core import machine
 from workbench.runs.run import Run
 from workbench.training.mini import CORPUS
 
@@ -178,7 +178,7 @@ def tour(json: bool = False) -> None:
     with output.progress("writing the report"):
         from workbench.report import write_report
 
-        path = write_report(runs, places.runs() / "demo.html")
+        path = write_report(runs, machine.runs() / "demo.html")
     if json:
         told = {"runs": [run.as_data() for run in runs], "report": str(path)}
         output.print_json(told)

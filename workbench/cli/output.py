@@ -134,7 +134,7 @@ def run_list(found: Sequence[tuple["Run", Status]], most: int, json: bool) -> No
         print_json({"runs": [_brief(run, now) for run, now in found]})
         return
     if not found:
-        from workbench.core.places import runs
+        from workbench.core.machine import runs
 
         print(f"There are no runs in {runs()}.")
         return
@@ -220,7 +220,7 @@ def run(found: "Run", json: bool) -> None:
 
 def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
     """What is wrong with each run; exit code 1 where anything is."""
-    from workbench.runs.results import computed_again
+    from workbench.runs.run import computed_again
 
     wrong = {name: list(found) for name, found in damage.items() if found}
     if json:

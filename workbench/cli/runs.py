@@ -68,8 +68,7 @@ def compare(runs: RunNames, json: Json = False) -> None:
 def verify(runs: SomeRuns = None, json: Json = False) -> None:
     """Check the files of finished runs against the hashes kept when they ended."""
     from workbench.cli import output
-    from workbench.runs.results import damage
-    from workbench.runs.run import all_runs, open_run
+    from workbench.runs.run import all_runs, damage, open_run
 
     found = [open_run(name) for name in runs] if runs else [run for run, _ in all_runs()]
     wrong = {}

@@ -23,7 +23,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
-from workbench.core import places
+from workbench.core import machine
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 POLICY_VIOLATION = 1008  # why a WebSocket is closed
@@ -63,7 +63,7 @@ def _unframed(send: Send) -> Send:
 
 def limit_paths(allowed: Sequence[Path] = ()) -> None:
     """From now on, read models and corpora in these folders and in Workbench's own only."""
-    os.environ[places.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
+    os.environ[machine.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
 
 
 def serve(
@@ -79,7 +79,7 @@ def serve(
     """
     if address not in LOCAL or host_names:
         limit_paths(allowed)
-    script = places.app_file()
+    script = machine.app_file()
     sys.argv = [str(script)]  # Streamlit looks for its configuration beside it
     config: dict[str, Any] = {
         "server.port": port,

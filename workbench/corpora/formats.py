@@ -13,7 +13,7 @@ from pathlib import Path
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.files import COMPRESSED, unreadable
-from workbench.core.places import require_allowed
+from workbench.core.machine import require_allowed
 
 FORMATS: Mapping[str, str] = {
     ".conllu": "workbench.corpora.conllu",

@@ -27,10 +27,9 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, reason_of, require_regular, unwritable
-from workbench.engine.batch import Batch, Pieces
+from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import Progress, Report, run_over
 from workbench.engine.model import Model, Output
-from workbench.engine.moving import sent
 from workbench.engine.taps import StackName
 
 Pooling = Literal["mean", "first", "last"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workbench.core.places import home
+from workbench.core.machine import home
 
 STATED = "as the hub states"
 PINNED = "written down here"

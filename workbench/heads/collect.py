@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from torch import Tensor
 
-from workbench.engine.batch import Batch, Pieces
+from workbench.engine.batch import Batch, Pieces, all_sent
 from workbench.engine.forward_pass import Progress, Report, run_over
 from workbench.engine.model import Model
-from workbench.engine.moving import all_sent
 from workbench.engine.taps import Kind, Site, StackName, View
 from workbench.heads.examples import Sample
 from workbench.heads.gold import UNKNOWN, Asked, Gold, asked_of, shuffled

@@ -27,7 +27,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, reason_of, require_regular
-from workbench.core.memory import machine_memory, ran_out
+from workbench.core.machine import machine_memory, ran_out
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 PARTS = 200_000  # modules in modules that a build may make, whatever its numbers are called

@@ -28,11 +28,10 @@ from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError, missing_package
 from workbench.core.files import parsed_json, read_regular, require_regular, written_whole
-from workbench.engine.moving import sent
+from workbench.engine.batch import sent
 
 if TYPE_CHECKING:
     import h5py
-
 
 # --- words as characters --------------------------------------------------------------------------
 #

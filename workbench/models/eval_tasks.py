@@ -18,10 +18,9 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.engine.batch import Batch, Pieces
+from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import CHUNK
 from workbench.engine.halving import Limit, Part, averaged, in_halves
-from workbench.engine.moving import sent
 from workbench.engine.taps import Tap
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import mask_of, placed, symbols

@@ -22,7 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from workbench.engine.moving import sent
+from workbench.engine.batch import sent
 from workbench.engine.taps import current
 from workbench.models.head_removal import LONGFORMER, parts
 from workbench.models.huggingface import SEQUENCE_FIRST, HuggingFace, blocks

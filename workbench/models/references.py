@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def located(ref: str) -> str:
         return f"{_mini(source)}{suffix}"
     if not _RUN.fullmatch(source):
         if is_folder(source):
-            places.require_allowed(Path(source).expanduser())
+            machine.require_allowed(Path(source).expanduser())
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
 
@@ -115,7 +115,7 @@ def _mini(name: str) -> Path:
 
 
 def _trained(name: str) -> Path:
-    folder = places.runs()
+    folder = machine.runs()
     runs = folder.glob(f"{name}*") if folder.is_dir() else ()
     models = [run / TRAINED for run in runs if not run.is_symlink()]
     found = [model for model in models if model.is_dir() and not model.is_symlink()]

@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, read_regular, require_regular, written_whole
-from workbench.core.places import require_allowed
+from workbench.core.machine import require_allowed
 from workbench.engine.batch import Batch, Pieces, Row, pad
 from workbench.engine.model import Objective, Output, Stack, require_sites
 from workbench.engine.taps import Site, Tap

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import HEADS, Experiment, Inputs, Progress, Result, Table
-from workbench.engine.batch import Pieces
+from workbench.engine.batch import Pieces, sent
 from workbench.engine.halving import Limit, Places, in_halves
-from workbench.engine.moving import sent
 from workbench.engine.taps import Gate, Site, StackName, Tap
 from workbench.models.eval_tasks import Aim, Question
 from workbench.models.huggingface import HuggingFace

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.moving import sent
+from workbench.engine.batch import sent
 from workbench.engine.taps import Site
 from workbench.models.huggingface import HuggingFace
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-
 # --- gradients at the gates -----------------------------------------------------------------------
 #
 # How much each head matters to first order: the gradient of the loss at its gate, text by text.

@@ -19,8 +19,7 @@ from workbench.core.experiment import EXPERIMENTS, Caveat, Experiment
 from workbench.figures.sanitize import harmless
 from workbench.report.format import Grid, grid, number
 from workbench.runs.compare import LETTERS, compared
-from workbench.runs.results import PROVENANCE, damaged
-from workbench.runs.run import Run
+from workbench.runs.run import PROVENANCE, Run, damaged
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, is_name
 
 # --- comparison of runs ---------------------------------------------------------------------------

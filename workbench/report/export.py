@@ -24,8 +24,7 @@ from workbench.report.format import attributes
 from workbench.report.html import figure, html, page, text
 from workbench.report.images import drawn, key, pictures, whole
 from workbench.runs import spec
-from workbench.runs.results import PROVENANCE, TABLES
-from workbench.runs.run import Run
+from workbench.runs.run import PROVENANCE, TABLES, Run
 from workbench.runs.spec import inside, is_name, unlinked
 
 TABLE_ENDINGS = (".csv", ".parquet", ".json")

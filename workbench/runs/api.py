@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.runs.launch import cancel, follow, start
@@ -85,7 +85,7 @@ def answered(question: Question, progress: Show | None = None) -> Run:
 def begun(question: Question, *, share: bool = False, scheduler: str = "") -> Run:
     """The run that answers, under way or done; what does not fit is an error before it starts."""
     asked = question.spec
-    there = Run(places.runs() / asked.name)
+    there = Run(machine.runs() / asked.name)
     if not there.path.is_dir() or there.status.state != "done":
         for reason in question.misfits():
             raise reason

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_to_add, read_regular
 from workbench.runs import locks
@@ -182,7 +182,7 @@ def _name(card: Card) -> str:
 @contextmanager
 def turn(device: str, waiting: Callable[[int], None]) -> Iterator[Slot]:
     """Wait for a device and hold it through the block; `waiting` hears how many are before."""
-    folder = places.home() / "queue" / socket.gethostname()
+    folder = machine.home() / "queue" / socket.gethostname()
     try:
         slot, held = _waited(folder, slots(device), waiting)
     except OSError as error:

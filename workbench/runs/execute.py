@@ -27,12 +27,11 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Ask, Inputs, Progress, Result, misfits
 from workbench.core.files import FULL, unwritable, written_whole
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import device_queue, events, results, spec, status
-from workbench.runs.journal import Cancelled, Journal
+from workbench.runs import device_queue, run, spec, status
 from workbench.runs.request import checked_settings
-from workbench.runs.results import PROVENANCE
+from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import unlinked
-from workbench.runs.status import Failure
+from workbench.runs.status import Cancelled, Failure, Journal
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -119,9 +118,9 @@ def _unfinished(told: Journal, state: status.State, failure: Failure | None = No
     if (told.folder / status.CANCEL).exists():
         state, failure = "cancelled", None
     if told.status.state != "done":
-        results.clear(told.folder)  # first: where a disk is full, this makes the room to say so
+        run.clear(told.folder)  # first: where a disk is full, this makes the room to say so
         shutil.rmtree(told.folder / TRAINED, ignore_errors=True)
-        told.becomes(state, ended=events.now(), failure=failure)
+        told.becomes(state, ended=status.utc_now(), failure=failure)
 
 
 def _attempt(told: Journal, subruns: SubRuns, share: bool, opened: Open | None) -> None:
@@ -185,14 +184,14 @@ def _run(
 ) -> None:
     """Compute and write, with the states before and after; `title` is a user's name of `device`."""
     folder = told.folder
-    told.becomes("running", started=events.now(), device=title)
+    told.becomes("running", started=status.utc_now(), device=title)
     clock = time.monotonic()
     experiment = EXPERIMENTS[asked.experiment]
     with _warnings_to(told):
         result, facts = compute()
         about = facts.pop("about", experiment.tables)
-        rows = results.write(folder, result, about)
-        drawn = [] if asked.sweep else results.write_figures(folder, experiment, told)
+        rows = run.write(folder, result, about)
+        drawn = [] if asked.sweep else run.write_figures(folder, experiment, told)
     seconds = time.monotonic() - clock
     provenance = {
         "experiment": asked.experiment,
@@ -206,18 +205,18 @@ def _run(
         "device": title,
         "threads": os.environ.get("OMP_NUM_THREADS") or os.cpu_count(),
         "started": told.status.started,
-        "ended": events.now(),
+        "ended": status.utc_now(),
         "seconds": round(seconds, 3),
         "peak_memory_bytes": _peak_memory(device),
         "tables": rows,
         "figures": drawn,
         "caveats": [asdict(caveat) for caveat in result.caveats],
-        "files": results.recorded(folder),
+        "files": run.recorded(folder),
         **facts,
     }
     with written_whole(unlinked(folder / PROVENANCE)) as draft:
         draft.write_text(json.dumps(provenance, indent=1))
-    told.becomes("done", ended=events.now(), seconds=seconds, failure=None)
+    told.becomes("done", ended=status.utc_now(), seconds=seconds, failure=None)
     shutil.rmtree(folder / status.SCRATCH, ignore_errors=True)  # else `launch` does it later
 
 

@@ -21,10 +21,10 @@ import threading
 from collections.abc import Mapping
 from typing import IO, Any, Literal
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, written_whole
-from workbench.core.memory import limit_memory, machine_memory, ran_out
+from workbench.core.machine import limit_memory, machine_memory, ran_out
 from workbench.models.references import RANDOM, require_model
 from workbench.runs.model_facts import files_of, known
 
@@ -147,7 +147,7 @@ def _answered(ref: str, question: str) -> dict[str, Any]:
     found = known(ref)
     if question == "facts":
         return {"facts": {**found.facts, "name": ref}}
-    path = places.home() / "known" / "parts" / f"{found.hash}.json"
+    path = machine.home() / "known" / "parts" / f"{found.hash}.json"
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         kept = parsed_json(read_regular(path))
         if kept["check"] == _check(kept["parts"]):

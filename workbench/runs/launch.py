@@ -19,16 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_to_add, unwritable
-from workbench.runs import events, locks, process, spec, status
-from workbench.runs.journal import Journal
+from workbench.runs import locks, process, spec, status
 from workbench.runs.process import GRACE
-from workbench.runs.results import is_whole
-from workbench.runs.run import Run
+from workbench.runs.run import Run, is_whole
 from workbench.runs.spec import checked, no_link, unlinked
-from workbench.runs.status import CANCEL, LOCK, SCRATCH, Failure, Status
+from workbench.runs.status import CANCEL, LOCK, SCRATCH, Failure, Journal, Status
 
 EVERY = 0.1  # seconds between looks at a run
 DYING = 60.0  # seconds a killed process has to free its lock, and with it its memory
@@ -53,7 +51,7 @@ def start(
     does, on this machine or on a cluster. A sweep gathers here what the cluster computes.
     `threads` is how many a process of its own may use.
     """
-    run = Run(places.runs() / asked.name)
+    run = Run(machine.runs() / asked.name)
     scheduler, parts_on = ("", scheduler) if asked.sweep else (scheduler, "")
     try:
         lock = _take(run.path)
@@ -87,10 +85,10 @@ def start(
 
 def follow(run: Run) -> Iterator[Mapping[str, Any]]:
     """The run's events of this attempt as they come, until it has ended."""
-    place = events.last_start(run.path)
+    place = status.last_start(run.path)
     while True:
         now = looked(run)
-        found, place = events.read(run.path, place)
+        found, place = status.read_events(run.path, place)
         yield from found
         if not now.under_way:
             return
@@ -184,7 +182,7 @@ def set_aside(run: Run) -> str:
 def bring_back(entry: str) -> Run:
     """Put a run out of the bin where it was; refused where a run of its name is there again."""
     name, _ = _removed(entry)
-    run = Run(places.runs() / name)
+    run = Run(machine.runs() / name)
     try:
         no_link(no_link(run.path.parent / BIN) / entry).rename(run.path)
     except FileNotFoundError:
@@ -207,7 +205,7 @@ def bring_back(entry: str) -> Run:
 def in_bin() -> list[tuple[str, str, float]]:
     """What can be brought back, the last removed first: its entry, its name, seconds left."""
     found = []
-    for entry, name, removed in _entries(places.runs()):
+    for entry, name, removed in _entries(machine.runs()):
         left = removed + KEPT - time.time()
         if left > 0:
             found.append((entry, name, left))
@@ -331,12 +329,12 @@ def _queue(folder: Path, asked: spec.Spec, queued: Status) -> None:
         experiment=asked.experiment,
         models=tuple(dict.fromkeys(model.name for part in parts for model in part.models)),
         corpora=tuple(dict.fromkeys(corpus.name for part in parts for corpus in part.corpora)),
-        created=before.created if before and before.created else events.now(),
+        created=before.created if before and before.created else status.utc_now(),
         attempt=before.attempt + 1 if before else 1,
         device=asked.device,
     )
     status.write(folder, queued)
-    events.add(folder, "state", state="queued", attempt=queued.attempt)
+    status.add_event(folder, "state", state="queued", attempt=queued.attempt)
 
 
 def _not_started(folder: Path, error: BaseException) -> None:

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, parsed_json, read_regular, written_whole
 from workbench.models.references import RANDOM, folder_of
@@ -41,7 +41,7 @@ class Known:
 def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     """The content hash and the facts of a model, opened only if these files are new."""
     key = files_hash(ref, seed, pickled)
-    path = places.home() / "known" / f"{key}.json"
+    path = machine.home() / "known" / f"{key}.json"
     if key and (kept := _kept(path)):
         return kept
     from workbench.models.references import facts_of_files
@@ -56,7 +56,7 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
 def is_known(ref: str) -> bool:
     """Whether a model with these files was opened before, without a fault."""
     key = files_hash(ref)
-    return bool(key) and _kept(places.home() / "known" / f"{key}.json") is not None
+    return bool(key) and _kept(machine.home() / "known" / f"{key}.json") is not None
 
 
 def _kept(path: Path) -> Known | None:
@@ -92,7 +92,7 @@ def _hash_of(path: Path) -> str:
         if before[2] < LARGE:
             return hashlib.file_digest(file, "sha256").hexdigest()
         name = hashlib.sha256(json.dumps([str(path.resolve()), before]).encode()).hexdigest()
-        place = places.home() / "known" / "hashes" / name
+        place = machine.home() / "known" / "hashes" / name
         with suppress(OSError, ValueError):
             return bytes.fromhex(read_regular(place).decode()).hex()
         found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,13 +20,12 @@ from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.experiment import EXPERIMENTS, Ask, Asked, Caveat, Experiment, Result, Table
 from workbench.runs import device_queue, spec
 from workbench.runs.execute import Open, SubRuns, execute, handed_over
-from workbench.runs.journal import Cancelled, Journal
 from workbench.runs.launch import end, follow, looked, start
 from workbench.runs.process import own_threads
 from workbench.runs.request import Question, Seen, ask
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
-from workbench.runs.status import CANCEL, Status
+from workbench.runs.status import CANCEL, Cancelled, Journal, Status
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus

@@ -9,13 +9,12 @@ import os
 import signal
 import time
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.runs import status
 from workbench.runs.request import Question
-from workbench.runs.results import is_whole
-from workbench.runs.run import Run
+from workbench.runs.run import Run, is_whole
 
 EVERY = 0.2  # seconds between looks
 
@@ -46,7 +45,7 @@ def join(question: Question) -> None:
         raise WorkbenchError(
             f"{asked.experiment} is computed by one process.", remedy="Leave torchrun out."
         )
-    run = Run(places.runs() / asked.name)
+    run = Run(machine.runs() / asked.name)
     while (found := status.read(run.path)) is None or found.state != "running":
         if found is not None and found.state == "done" and is_whole(run.path):
             return

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from workbench.runs.journal import Cancelled, Journal
+from workbench.runs.status import Cancelled, Journal
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from workbench.core import places
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
     parsed_json,
@@ -233,7 +233,7 @@ def train(
             return done
         aside = scratch or out / SCRATCH
         run = _Training(family, told, sources, objective, out, aside, place, tell)
-        return run.all(text, digest, key, home or places.home() / "tokens")
+        return run.all(text, digest, key, home or machine.home() / "tokens")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,6 @@ from workbench.transfer.weight_change import Moved, moved, require_same, same_vo
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-
 # --- change of attention --------------------------------------------------------------------------
 #
 # How differently two models' heads look at the same texts: Jensen-Shannon divergence of rows.

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from workbench.engine.activation_store import Store, by_word, pooled
-from workbench.engine.batch import Batch, Pieces
+from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.model import Model
-from workbench.engine.moving import sent
 from workbench.models.lm_heads import autocast
 from workbench.transfer.backbone import Body
 

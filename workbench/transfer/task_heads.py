@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.engine.batch import sent
 from workbench.engine.halving import Limit, Places, in_halves
-from workbench.engine.moving import sent
 from workbench.models.scalar_mix import ScalarMix
 from workbench.transfer.features import Read, Source
 from workbench.transfer.tasks import Gold, Task
