@@ -16,7 +16,6 @@ from pydantic import Field
 
 from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.engine.model import Model
-from workbench.models.huggingface import HuggingFace
 from workbench.transfer import checkpoints
 from workbench.transfer.adaptation import Method, merged
 from workbench.transfer.metrics import Metric
@@ -154,12 +153,12 @@ def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
         return [f"No model is kept: what {settings.method} put in is no part of the model itself."]
     made, head = trial.weights
     model: Model = made.body.model
-    if settings.method == "lora" and isinstance(model, HuggingFace):
+    if settings.method == "lora":
         merged(model)
     if isinstance(head, Head):
         checkpoints.save(model, head, inputs.keep, settings.method)
     else:  # it answers with a head of its own
-        checkpoints.save_body(model, inputs.keep)
+        model.save(inputs.keep)
     return []
 
 
