@@ -189,18 +189,18 @@ class Model(Protocol):
 
     def copy(self, in_fp32: bool = False) -> "Model":
         """The same model with weights of its own."""
-        raise refusal(self, "cannot be copied, and so not be trained further", _ANOTHER)
+        raise refusal(self, "cannot be copied", _ANOTHER)
 
     def reinitialised(self, seed: int) -> "Model":
         """The same architecture, device and precision, with weights drawn from the seed."""
         raise refusal(
             self,
             "cannot be made again with random weights",
-            "Leave the random baseline out, or choose a model that can.",
+            "Leave the random baseline out where a setting says so, or choose another model.",
         )
 
     def save(self, folder: Path) -> None:
-        """Write it into a folder that `wb.load` opens."""
+        """Write it into a folder, made where it is not there, that `wb.load` opens."""
         raise refusal(self, "cannot be saved", _ANOTHER)
 
     def named_weights(self) -> Mapping[str, Tensor]:
@@ -226,9 +226,13 @@ class Model(Protocol):
 _ANOTHER = "Choose a model of transformers, such as mini:bert, or one of words, such as mini:elmo."
 
 
-def refusal(model: Model, what: str, remedy: str) -> WorkbenchError:
-    """The error that says what a model does not have or do."""
-    return WorkbenchError(f"{model.name} ({model.family}) {what}.", remedy=remedy)
+class LackingError(WorkbenchError):
+    """What was asked for is nothing that this kind of model has or does."""
+
+
+def refusal(model: Model, what: str, remedy: str) -> LackingError:
+    """The error that says what a model does not have or do; `what` goes on from its name."""
+    return LackingError(f"{model.name} ({model.family}) {what}.", remedy=remedy)
 
 
 def require_sites(model: Model, taps: Iterable[Tap]) -> None:
