@@ -1,5 +1,6 @@
 """A kind of model that nobody thought of is one file: every experiment takes it or says why not."""
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,41 @@ def test_a_method_that_puts_parts_between_blocks_refuses_a_model_without_them() 
         answer("finetune", TrainableBag(), method="lora")
     with pytest.raises(WorkbenchError, match="biases"):
         answer("finetune", TrainableBag(), method="bitfit")
+
+
+KINDS = {"HuggingFace", "WordModel", "BiLM", "Elmo", "Vectors"}
+ASKS = {"isinstance", "issubclass", "hasattr", "getattr", "type"}
+
+
+def questions(source: str) -> list[str]:
+    """Calls by which a source asks of what class a model is, or what attributes it has."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+            continue
+        first = ast.unparse(node.args[0]).split(".")[-1]
+        named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        if node.func.id in ASKS and (first == "model" or named & KINDS):
+            found.append(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "isinstance(model, HuggingFace)",
+        "isinstance(x, WordModel | str)",
+        "hasattr(self.model, 'net')",
+    ],
+)
+def test_a_question_of_class_is_found(source: str) -> None:
+    assert questions(source)
+
+
+def test_outside_their_room_nothing_asks_of_what_class_a_model_is() -> None:
+    root = Path(wb.__file__).parent
+    files = [*root.rglob("*.py"), *(root.parent / "probes").rglob("*.py")]
+    outside = [path for path in files if root / "models" not in path.parents]
+    assert len(outside) > 100
+    asked = {str(path): found for path in outside if (found := questions(path.read_text("utf-8")))}
+    assert not asked

@@ -113,10 +113,14 @@ class Model(Protocol):
 
     max_pieces: int | None = None  # the longest input; None where there is no limit
     sites: tuple[Site, ...] = ()  # where its heads are
-    lacking: int = 0  # heads that were taken out
     objective: Objective = ""  # "": no head, none with weights of its own, or none to be measured
     classes: tuple[str, ...] = ()  # of a classifier of whole texts
     without_heads: str = "It has no attention heads"  # and what it has instead, as a sentence
+
+    @property
+    def lacking(self) -> int:
+        """How many heads were taken out."""
+        return 0
 
     @property
     def precision(self) -> str:

@@ -92,8 +92,7 @@ class HuggingFace(Model):
         self.classes = classes_of(net)
 
     @property
-    def lacking(self) -> int:  # type: ignore[override]
-        """How many heads were taken out."""
+    def lacking(self) -> int:
         return sum(self.whole.values()) - sum(len(heads) for heads in self.kept.values())
 
     @property
