@@ -34,7 +34,6 @@ from workbench.core.stats import interval, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import Progress as Passing
-from workbench.models.copies import fresh
 
 ATTENTION, BOTH, WORDS = "attention", "attention and words", "words"
 ALL = NO_LAYER  # the layer of a probe that sees every head
@@ -143,7 +142,7 @@ def learn(inputs: Inputs, settings: AttentionProbe, progress: Progress, parts: P
     """Train on train, choose weight decay on dev, answer on dev and on the held-out split."""
     model, batch = inputs.model, encode(parts.docs)
     maps, missing = attention_features.attention(model, batch, _passing(progress, "encoding"))
-    twin = fresh(model, inputs.seed)
+    twin = model.reinitialised(inputs.seed)
     others, _ = attention_features.attention(
         twin, batch, _passing(progress, "encoding, random weights")
     )

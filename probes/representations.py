@@ -24,7 +24,6 @@ from workbench.engine.forward_pass import CHUNK, Report
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
-from workbench.models.copies import bare, fresh
 from workbench.models.word_models import Vectors, words_of
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def randomised(
     model: Model, batch: Batch, home: Path, progress: "Progress", seed: int
 ) -> tuple[Source, ...]:
     """The same of the same architecture with weights that have learnt nothing."""
-    return encoded(fresh(model, seed), batch, home, progress, RANDOM).sources
+    return encoded(model.reinitialised(seed), batch, home, progress, RANDOM).sources
 
 
 def without_positions(model: Model, batch: Batch) -> tuple[Source, ...]:
@@ -154,7 +153,7 @@ def without_positions(model: Model, batch: Batch) -> tuple[Source, ...]:
         documents = range(start, min(start + CHUNK, len(batch)))
         text = model.encode(batch, documents).to(model.device)
         with torch.no_grad():
-            found = bare(model, text)
+            found = model.embeddings_without_positions(text)
         if found is None:
             return ()
         words, _ = by_word(found, text, "mean")  # [batch, words, width]

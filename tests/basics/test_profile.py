@@ -15,7 +15,6 @@ from workbench.basics import lm_profile
 from workbench.basics.lm_profile import EXPERIMENT, Profile
 from workbench.core.experiment import EXPERIMENTS, Inputs, Result
 from workbench.corpora import Corpus, encode, read
-from workbench.models.copies import parameters_by_part
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import measures, score
 from workbench.models.loading import load
@@ -134,7 +133,7 @@ def test_elmos_losses_and_how_they_were_measured(tmp_path: Path, corpus: Corpus)
 def test_parameters_of_all_parts_are_the_models(name: str, opened: Opened) -> None:
     for kind in (f"{name}-body", name) if name in HEADED else (f"{name}-body",):
         model = opened(kind)
-        parts = parameters_by_part(model)
+        parts = model.parameters_by_part()
         assert sum(parts.values()) == model.parameters
         layers = [part for part in parts if " layer " in part]
         shared = any("shared" in part for part in parts)
@@ -144,8 +143,8 @@ def test_parameters_of_all_parts_are_the_models(name: str, opened: Opened) -> No
 
 def test_a_heads_parameters_are_what_a_body_does_not_have(opened: Opened) -> None:
     with_head, body = opened("gpt-neox"), opened("gpt-neox-body")
-    assert parameters_by_part(with_head)["head"] == with_head.parameters - body.parameters
-    assert "head" not in parameters_by_part(opened("gpt2")), "tied to the embeddings"
+    assert with_head.parameters_by_part()["head"] == with_head.parameters - body.parameters
+    assert "head" not in opened("gpt2").parameters_by_part(), "tied to the embeddings"
 
 
 @pytest.mark.parametrize(

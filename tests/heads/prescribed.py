@@ -4,7 +4,7 @@ Words come in one to three pieces, by their length; words of ten letters in none
 begins and ends with a special piece, and is cut after so many pieces. Padding is on either side.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import NO_WORD, Batch, Pieces, Row, pad
-from workbench.engine.model import Output, Stack
-from workbench.engine.taps import Kind, Site, Tap, session
+from workbench.engine.model import Model, Output, Stack
+from workbench.engine.taps import Kind, Site, StackName, Tap, session
 from workbench.models.word_models import words_of
 
 LAYERS, HEADS = 2, 3
 
 
 @dataclass
-class Prescribed:
+class Prescribed(Model):
     """Maps by document and site; `order` says which head comes where, `left` where padding is."""
 
     kind: Kind = "self"
@@ -76,13 +76,16 @@ class Prescribed:
         )
 
     def forward(self, pieces: Pieces, *, taps: Iterable[Tap] = (), **more: Any) -> Output:
-        pieces = _padded_left(pieces) if self.left else pieces
-        texts: Any = {self.sites[0].stack: pieces}
+        texts: Any = self.texts_of(pieces)
+        pieces = texts[self.sites[0].stack]
         with session(list(taps), self.sites, texts) as running:
             for _ in range(LAYERS):
                 site = running.next_site(HEADS, HEADS)
                 running.show(site, self._batched(pieces, site), None)
         return Output({}, {}, texts=texts)
+
+    def texts_of(self, pieces: Pieces) -> Mapping[StackName, Pieces]:
+        return {self.sites[0].stack: _padded_left(pieces) if self.left else pieces}
 
     def _batched(self, pieces: Pieces, site: Site) -> Tensor:
         found = torch.zeros(len(pieces), HEADS, *[pieces.ids.shape[1]] * 2)

@@ -17,7 +17,6 @@ from transformers import BertConfig, BertForMaskedLM
 from workbench.core.experiment import EXPERIMENTS, Inputs, Result
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.layers import vocabulary
-from workbench.models.copies import fresh
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import tiny_bert
 
@@ -92,7 +91,7 @@ def odd_model(
 
 def odd_twin(model: HuggingFace, seed: int = 0) -> Any:
     """The same architecture with fresh random weights."""
-    return fresh(model, seed)
+    return model.reinitialised(seed)
 
 
 def run_here(experiment: str, models: Any, corpora: Any, seed: int = 0, **settings: Any) -> Result:

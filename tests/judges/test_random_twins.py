@@ -25,7 +25,6 @@ from tests.judges import twins_facts, twins_probes, twins_pruning, twins_transfe
 from tests.judges.odd import run_here
 from workbench.corpora.corpus import Corpus
 from workbench.heads.roles import ROLES
-from workbench.models.copies import fresh
 from workbench.models.huggingface import HuggingFace
 
 SEEDS = range(20)
@@ -142,7 +141,7 @@ def _twins(architecture: str) -> Iterable[tuple[Any, Corpus, int]]:
     trained = wb.load(architecture, device="cpu") if architecture.startswith("mini:") else None
     for seed in SEEDS:
         spread = 0.1 if architecture.endswith("uneven") else 0.02
-        twin = six_by_twelve(seed, spread) if trained is None else fresh(trained, seed)
+        twin = six_by_twelve(seed, spread) if trained is None else trained.reinitialised(seed)
         for corpus in _corpora().values():
             yield twin, corpus, seed
 
@@ -161,7 +160,7 @@ def test_random_heads_are_given_no_more_roles_than_chance(architecture: str) -> 
 def minis(seeds: Iterable[int]) -> Iterable[tuple[Any, Corpus, int]]:
     """Random twins of the built-in models in turn, on the built-in corpus."""
     for seed in seeds:
-        twin = fresh(wb.load(MINIS[seed % len(MINIS)], device="cpu"), seed)
+        twin = wb.load(MINIS[seed % len(MINIS)], device="cpu").reinitialised(seed)
         yield twin, wb.read("primer"), seed
 
 

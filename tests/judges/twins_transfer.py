@@ -52,11 +52,10 @@ def heads_that_learn(twin: Any, corpus: Any, seed: int) -> Claims:
 
 def drift_of_a_copy(twin: Any, corpus: Any, seed: int) -> Claims:
     """A model and its copy: no loss, no probe and no head has changed."""
-    from workbench.models.copies import copied
 
     sizes = {"max_train": 40, "max_dev": 20, "max_test": 30}
     result = run(
-        "drift", [twin, copied(twin)], [corpus], seed, Asking(), "test", limit=20, probe=True,
+        "drift", [twin, twin.copy()], [corpus], seed, Asking(), "test", limit=20, probe=True,
         tasks=("pos",), **sizes,
     )  # fmt: skip
     losses, probing = result.tables["losses"], result.tables["probing"]

@@ -18,7 +18,6 @@ from workbench.corpora import encode, read
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import run_over
 from workbench.models.bilm import BiLM, load_trained
-from workbench.models.copies import parameters_by_part
 from workbench.models.elmo import Elmo
 from workbench.models.lm_scoring import FIELDS, joined, measures, score
 from workbench.models.loading import load
@@ -177,7 +176,7 @@ def test_a_folder_opens_as_every_other_model(folder: Path) -> None:
     original = load(f"elmo:{folder}/options.json,{folder}/weights.hdf5", "cpu")
     assert original.objective == ""
     assert model.parameters == original.parameters + size * 5 + size
-    assert sum(parameters_by_part(model).values()) == model.parameters
+    assert sum(model.parameters_by_part().values()) == model.parameters
     batch = encode(read("primer:size=20").docs("train"))
     text = model.encode(batch)
     with torch.no_grad():

@@ -23,7 +23,6 @@ from tests.models.test_logits import HEADED
 from workbench.corpora import encode
 from workbench.corpora import read as read_corpus
 from workbench.engine.taps import View
-from workbench.models.copies import fresh
 from workbench.models.elmo import Elmo
 from workbench.models.eval_tasks import Plan, aim_of, classifier, learn
 from workbench.models.head_removal import units, without
@@ -42,7 +41,7 @@ def _made(way: str, folder: Path, precision: str, home: Path) -> HuggingFace:
     if way in ("load", "random"):
         model = load(f"{folder}{'@random' if way == 'random' else ''}", "cpu", precision)
     elif way == "twin":
-        model = fresh(load(str(folder), "cpu", precision), 1)
+        model = load(str(folder), "cpu", precision).reinitialised(1)
     else:
         whole = load(str(folder), "cpu")
         assert isinstance(whole, HuggingFace)

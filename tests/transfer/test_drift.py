@@ -26,11 +26,10 @@ from workbench.corpora import encode
 from workbench.engine.model import Model
 from workbench.engine.taps import Capture
 from workbench.figures.sanitize import harmless
-from workbench.models.copies import where
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import measures, score
 from workbench.models.loading import load
-from workbench.models.word_models import Vectors, WordModel
+from workbench.models.word_models import Vectors
 from workbench.transfer import drift as attention_change
 from workbench.transfer.drift import EXPERIMENT, Drift, run
 
@@ -55,15 +54,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def moved(model: Model, stack: str, layer: int, size: float = 0.3) -> Model:
     """The model with the weights of one block moved."""
-    assert isinstance(model, HuggingFace | WordModel)
-    named = model.learns if isinstance(model, WordModel) else dict(model.net.named_parameters())
-    places = where(model)
+    named, places = model.named_weights(), model.weight_places()
     chosen = [name for name, at in places.items() if (at.stack, at.layer) == (stack, layer)]
     assert chosen
     with torch.no_grad():
         for number, name in enumerate(chosen):
             drawn = torch.Generator().manual_seed(number)
-            named[name] += size * torch.randn(named[name].shape, generator=drawn)
+            named[name].add_(size * torch.randn(named[name].shape, generator=drawn))
     return model
 
 

@@ -20,7 +20,6 @@ from workbench.engine.model import Model
 from workbench.models.huggingface import HuggingFace
 from workbench.models.word_models import WordModel
 from workbench.transfer import checkpoints
-from workbench.transfer.backbone import weights_of
 
 QUICK: dict[str, Any] = {
     "max_train": 60,
@@ -104,13 +103,13 @@ def test_the_same_seed_gives_the_same_scores() -> None:
 @pytest.mark.parametrize("method", ["frozen", pytest.param("fine-tuned", marks=SLOW), "lora"])
 def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
     model, corpus = wb.load("mini:bert"), wb.read("primer/sentiment")
-    before = {name: value.clone() for name, value in weights_of(model).items()}
+    before = {name: value.clone() for name, value in model.named_weights().items()}
     found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], rates=[2e-3])
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.objective == "masked", "its old head too"
     head, how = checkpoints.head_of(tmp_path, torch.device("cpu"))
     assert how == method and head.task.names == ("negative", "positive")
-    same = {n: torch.equal(before[n], value) for n, value in weights_of(opened).items()}
+    same = {n: torch.equal(before[n], value) for n, value in opened.named_weights().items()}
     assert all(same.values()) == (method == "frozen")
     from workbench.transfer.adaptation import Fitting
     from workbench.transfer.backbone import body_of

@@ -10,8 +10,6 @@ import workbench as wb
 from tests.heads.conftest import Silent
 from workbench.core.experiment import EXPERIMENTS, Inputs
 from workbench.corpora import read
-from workbench.models.copies import copied, where
-from workbench.transfer.backbone import weights_of
 from workbench.transfer.drift import head_for, rewound
 from workbench.transfer.tasks import scored_of
 
@@ -41,9 +39,11 @@ def test_only_the_layer_that_was_changed_brings_the_score_back(
         Inputs((before,), (corpus,), keep=tmp_path), kind.settings(**how), Silent()
     ).tables["scores"]
     score = found.query("split == 'test' and metric == 'accuracy'")["value"].item()
-    after = copied(before)
-    places = where(after)
-    changed = {n: w for n, w in weights_of(after).items() if places[n].layer == layer}
+    after = before.copy()
+    places = after.weight_places()
+    changed = {
+        n: w for n, w in after.named_weights().items() if n in places and places[n].layer == layer
+    }
     torch.manual_seed(0)
     with torch.no_grad():
         for weights in changed.values():
@@ -51,7 +51,7 @@ def test_only_the_layer_that_was_changed_brings_the_score_back(
     docs = list(corpus.docs("test", 60))
     head = head_for(tmp_path, docs, after)
     assert head is not None
-    state = {n: w.clone() for n, w in weights_of(after).items()}
+    state = {n: w.clone() for n, w in after.named_weights().items()}
     scored, _ = scored_of(corpus, head.task, "test", 0, 60)
     table = rewound(before, after, head, scored, lambda done, all_: None)
     values = table.set_index("layer")["value"].drop(-1)
@@ -60,7 +60,9 @@ def test_only_the_layer_that_was_changed_brings_the_score_back(
     assert whole == score > broken
     assert values[layer] == score and (values.drop(layer) == broken).all()
     assert (table["change"] == table["value"] - broken).all()
-    assert all(torch.equal(state[n], w) for n, w in weights_of(after).items()), "nothing is kept"
+    assert all(torch.equal(state[n], w) for n, w in after.named_weights().items()), (
+        "nothing is kept"
+    )
 
 
 def test_without_a_head_or_a_label_nothing_is_put_back(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from workbench.transfer.adaptation import (
     merged,
     rates_of,
 )
-from workbench.transfer.backbone import Body, body_of, weights_of
+from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.features import Live, Still
 from workbench.transfer.task_heads import Head, Scale
 from workbench.transfer.tasks import Split, split_of, task_of
@@ -65,11 +65,11 @@ def fitted(
 
 
 def snapshot(model: Model) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in weights_of(model).items()}
+    return {name: value.detach().clone() for name, value in model.named_weights().items()}
 
 
 def changed(before: dict[str, Tensor], model: Model) -> set[str]:
-    now = weights_of(model)
+    now = model.named_weights()
     return {name for name in before if not torch.equal(before[name], now[name])}
 
 
@@ -90,7 +90,7 @@ def test_nothing_but_what_a_method_names_moves_and_the_model_itself_never(
     made, _ = fitted(mini, method)
     assert not changed(before, mini), "what was handed over is never written to"
     body = made.body
-    names = {name.replace(".base_layer", ""): w for name, w in weights_of(body.model).items()}
+    names = {name.replace(".base_layer", ""): w for name, w in body.model.named_weights().items()}
     moved = {n for n, w in before.items() if not torch.equal(w, names[n])}
     if method in ("frozen", *PUT_IN):
         assert not moved, "every weight of the encoder is bit-identical"

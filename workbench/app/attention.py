@@ -320,13 +320,8 @@ def onwards() -> None:
 def without_heads(model: "Model") -> None:
     """What a model without attention has instead, and where to look at it."""
     layers = model.stacks[0].layers
-    why = (
-        "It is a bi-LSTM: two recurrent networks carry the context, so no token looks at another, "
-        f"and there is nothing to draw here. It has {layers} layers above its word layer"
-        if model.family == "elmo"
-        else "It has one vector for each word whatever stands around it, so no token looks at "
-        "another, and there is nothing to draw here. It has one layer"
-    )
+    there = f"{layers} layers above its word layer" if layers else "one layer"
+    why = f"{model.without_heads}, and there is nothing to draw here. It has {there}"
     st.info("This model has no attention.", icon=":material/visibility_off:")
     st.text(f"{why}, which experiments look into.")
     with st.container(horizontal=True):

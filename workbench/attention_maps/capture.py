@@ -27,9 +27,6 @@ from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, StackName, View
-from workbench.models.huggingface import HuggingFace
-from workbench.models.projections import output_weights
-from workbench.models.tokenization import written
 
 # --- what was made is kept until there is too much of it: the least lately used goes first --------
 #
@@ -271,19 +268,15 @@ def _floats(tensor: Tensor) -> Floats:
 
 
 def _projections(model: Model) -> Mapping[Site, Tensor]:
-    if not isinstance(model, HuggingFace):
-        return {}
     if model not in _weights:
         with _alone:
-            _weights[model] = output_weights(model)
+            _weights[model] = model.output_weights()
     return _weights[model]
 
 
 def _text(model: Model, pieces: Pieces, doc: Doc) -> Text:
-    assert isinstance(model, HuggingFace), "only models of transformers have sites"
-    ids = pieces.ids[0].tolist()
     return Text(
-        written(model.tokenizer, ids),
+        model.piece_texts(pieces.ids[0].tolist()),
         tuple(pieces.words[0].tolist()),
         tuple(pieces.special[0].tolist()),
         tuple(token.text for token in doc),

@@ -19,13 +19,9 @@ from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
-from workbench.models.copies import parameters_by_part
-from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import in_order, symbols
 from workbench.models.lm_losses import CORRUPTED, INFILLED, MASKED
 from workbench.models.lm_scoring import FIELDS, PSEUDO, Scores, joined, measures, score
 from workbench.models.references import facts
-from workbench.models.word_models import WordModel
 
 CHUNK = 512  # documents scored before they are written down
 
@@ -94,7 +90,7 @@ def _fact_tables(model: Model) -> dict[str, pd.DataFrame]:
     told = facts(model)
     plain = [(fact, _said(value)) for fact, value in told.items() if fact != "stacks"]
     stacks = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in told["stacks"]]
-    parts = list(parameters_by_part(model).items())
+    parts = list(model.parameters_by_part().items())
     return {
         "facts": pd.DataFrame(plain, columns=["fact", "value"]),
         "stacks": pd.DataFrame(stacks, columns=["stack", "layers", "heads", "kinds"]),
@@ -214,7 +210,7 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
             f"{counts['unknown']:,} pieces stand for what the vocabulary does not have: they are "
             "easier to predict than what they stand for."
         )
-    if _folds_case(model) and scores.keys() & {"causal", "pseudo"}:
+    if model.folds_case and scores.keys() & {"causal", "pseudo"}:
         texts.append(
             "The tokenizer does not tell upper from lower case: bits a byte are of the raw text, "
             "of which less had to be predicted."
@@ -224,20 +220,13 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
     return [Caveat(text, ("losses",)) for text in texts]
 
 
-def _folds_case(model: Model) -> bool:
-    if not isinstance(model, HuggingFace):
-        return False
-    large, small = model.tokenizer(["The", "the"])["input_ids"]
-    return bool(large == small and model.tokenizer.unk_token_id not in small)
-
-
 def _causal(model: Model) -> str:
     return "Each piece is predicted from those before it in its text, and from no other text."
 
 
 def _masked(model: Model) -> str:
     how = "all behind the mask"
-    if isinstance(model, HuggingFace) and in_order(model.net):
+    if model.symbols.mask is None:
         how = "all last in the order of prediction, for it reads no mask"
     return (
         f"{MASKED:.0%} of pieces are hidden, {how}, chosen by the seed and a text's place in the "
@@ -246,7 +235,7 @@ def _masked(model: Model) -> str:
 
 
 def _seq2seq(model: Model) -> str:
-    if isinstance(model, HuggingFace) and symbols(model.tokenizer).sentinels:
+    if model.symbols.sentinels:
         return (
             f"Span corruption as in T5: {CORRUPTED:.0%} of pieces are hidden in spans of about 3, "
             "chosen by the seed and a text's place in the corpus. Sentinels and the end of the "
@@ -260,13 +249,13 @@ def _seq2seq(model: Model) -> str:
 
 
 def _bidirectional(model: Model) -> str:
-    size = len(model.bilm.predicted) if isinstance(model, WordModel) and model.bilm else 0
+    size = len(model.vocabulary)
     return (
         "Each word and the end of its text is predicted from what is before it, and each word and "
         "the beginning from what is after it; losses are the mean of the two directions, and the "
-        f"accuracy is of both. Words are predicted whole, out of {size:,}: loss and perplexity do "
-        "not compare with those of pieces. Bits a byte do, but for white space, which is not "
-        "predicted, and words that count as <UNK>."
+        f"accuracy is of both. Words are predicted whole, out of {size:,}: loss and "
+        "perplexity do not compare with those of pieces. Bits a byte do, but for white space, "
+        "which is not predicted, and words that count as <UNK>."
     )
 
 

@@ -36,11 +36,8 @@ from workbench.corpora.encode import encode
 from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
 from workbench.engine.model import Model
-from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import symbols
 from workbench.models.lm_losses import Pseudo
 from workbench.models.lm_scoring import KNOWN_BY, PSEUDO, score, start_of
-from workbench.models.word_models import WordModel
 
 CHUNK = 200  # pairs between two progress callbacks
 LEVEL = 0.05  # of a p-value, corrected over the rows of a table
@@ -111,7 +108,7 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
     dropped = len(every) - len(pairs)
     how = {
         "score": _score_of(model, settings.pseudo),
-        "start": "none" if start is None else _piece(model, start),
+        "start": "none" if start is None else model.piece_texts([start])[0],
         "pairs": len(pairs),
         "identical": dropped,
         "unscored_first_pieces": int(scored.unscored.sum()),
@@ -161,19 +158,14 @@ def _vocabulary(model: Model, pairs: Sequence[Pair]) -> _Words:
         for docs in ([p.good for p in part], [p.bad for p in part]):
             batch = encode(docs)
             words += len(batch.words)
-            if isinstance(model, WordModel):
-                known = set(model.bilm.predicted) if model.bilm is not None else set()
-                unknown += sum(token.text not in known for doc in docs for token in doc)
-                read.append([[hash(token.text) for token in doc] for doc in docs])
-                continue
             text = model.encode(batch)
-            none = symbols(model.tokenizer).unknown if isinstance(model, HuggingFace) else None
-            for row, ids in zip(text.words.tolist(), text.ids.tolist(), strict=True):
+            strange = model.unknown_pieces(text)  # [batch, pieces]
+            for row, each in zip(text.words.tolist(), strange.tolist(), strict=True):
                 sizes: defaultdict[int, int] = defaultdict(int)
                 for word in row:
                     sizes[word] += word != NO_WORD
                 many += sum(size >= MANY for size in sizes.values())
-                unknown += len({w for w, i in zip(row, ids, strict=True) if i == none} - {NO_WORD})
+                unknown += len({w for w, here in zip(row, each, strict=True) if here} - {NO_WORD})
             real = zip(text.ids, text.mask, strict=True)
             read.append([ids[mask].tolist() for ids, mask in real])
         alike += sum(good == bad for good, bad in zip(*read, strict=True))
@@ -300,11 +292,6 @@ def _score_of(model: Model, pseudo: Pseudo) -> str:
     return "mean of both directions" if model.objective == "bidirectional" else "likelihood"
 
 
-def _piece(model: Model, number: int) -> str:
-    assert isinstance(model, HuggingFace)
-    return str(model.tokenizer.convert_ids_to_tokens(number))
-
-
 def _caveats(model: Model, pseudo: Pseudo, start: int | None) -> Iterator[str]:
     """How sentences were scored."""
     if model.objective in PSEUDO and pseudo == "within-word":
@@ -324,8 +311,9 @@ def _caveats(model: Model, pseudo: Pseudo, start: int | None) -> Iterator[str]:
         )
     elif start is not None:
         yield (
-            f"Each sentence is read behind {_piece(model, start)}, which the tokenizer does not "
-            "put there and behind which the model predicts better: its first piece is scored too."
+            f"Each sentence is read behind {model.piece_texts([start])[0]}, which the tokenizer "
+            "does not put there and behind which the model predicts better: its first piece is "
+            "scored too."
         )
 
 

@@ -35,12 +35,9 @@ from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import PIECES
 from workbench.engine.model import Model
-from workbench.models.bilm import BiLM, score_words
-from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import symbols
 from workbench.models.lm_losses import Pseudo, candidates, hidden_spans
-from workbench.models.lm_scoring import PSEUDO, losses_of
-from workbench.models.word_models import WordModel, words_of
+from workbench.models.lm_scoring import PSEUDO, losses_of, score
+from workbench.models.word_models import words_of
 
 DISCOUNT = 0.75  # taken off every count, and given to what the shorter context says
 LARGEST = 20_000  # pieces in the vocabulary, for the matrices must fit into memory
@@ -279,13 +276,12 @@ Places = Iterator[tuple[int, int]]  # a piece of a text, and how many behind it 
 
 def _asking(model: Model, trained: Batch, batch: Batch, seed: int) -> Ask:
     """What asks both about some documents of a batch."""
-    if isinstance(model, WordModel):
-        assert model.bilm is not None, "a model of words with an objective has a softmax"
-        return _of_words(model.bilm, trained, batch)
+    if model.objective == "bidirectional":
+        return _of_words(model, trained, batch)
     seen, asked = _numbered(*(_pieces(model, each) for each in (trained, batch)))
     trigram = counted(seen, len(set(chain(*seen, *asked))))
-    known = symbols(model.tokenizer) if isinstance(model, HuggingFace) else None
-    in_spans = model.objective == "seq2seq" and known is not None and bool(known.sentinels)
+    known = model.symbols
+    in_spans = model.objective == "seq2seq" and bool(known.sentinels)
     pseudo: Pseudo | None = "original" if model.objective in PSEUDO and not in_spans else None
 
     first = _unscored(model, trained)
@@ -301,7 +297,7 @@ def _asking(model: Model, trained: Batch, batch: Batch, seed: int) -> Ask:
                 found.model.add(document, *own)
         for order in documents:
             row = asked[order]
-            if in_spans and known is not None:
+            if in_spans:
                 places = _in_spans(*hidden_spans(len(row), order, known, seed))
             elif pseudo:
                 places = ((at, 2) for at in range(len(row)))
@@ -352,21 +348,22 @@ def _pieces(model: Model, batch: Batch) -> list[list[int]]:
     return rows
 
 
-def _of_words(net: BiLM, trained: Batch, batch: Batch) -> Ask:
+def _of_words(model: Model, trained: Batch, batch: Batch) -> Ask:
     """Both directions of whole words, each with the boundary that ends it."""
-    numbers = {word: number for number, word in enumerate(net.words.words[: len(net.bias)])}
+    numbers, unknown = model.vocabulary, model.symbols.unknown
+    assert unknown is not None, "a softmax over words has one for those that it lacks"
 
     def numbered(words: Sequence[str]) -> list[int]:
-        return [numbers.get(word, net.words.unknown) for word in words]
+        return [numbers.get(word, unknown) for word in words]
 
     rows = [numbered(words_of(trained, document)) for document in range(len(trained))]
     trigrams = [counted(some, len(numbers)) for some in (rows, [row[::-1] for row in rows])]
 
     def ask(documents: Sequence[int], found: _Both) -> None:
         sentences = [words_of(batch, document) for document in documents]
-        scored = score_words(net, sentences, PIECES["cpu"])
+        scored = score(model, batch, documents, pieces=PIECES["cpu"])
         for document, nats, right, number in zip(
-            documents, scored.nats, scored.right, scored.predictions, strict=True
+            documents, scored.nats, scored.right, scored.pieces, strict=True
         ):
             found.model.add(document, 2 * nats, right, 2 * number)
         for document, row in zip(documents, map(numbered, sentences), strict=True):

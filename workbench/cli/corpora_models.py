@@ -228,13 +228,11 @@ def show_model(
     from workbench.cli import output
 
     with output.progress("opening"):
-        from workbench.models.budget import memory
-        from workbench.models.huggingface import HuggingFace
         from workbench.models.loading import load
         from workbench.models.references import facts
 
         model = load(ref, device, precision, seed=seed, pickled=pickled)
         found = facts(model)
-        if isinstance(model, HuggingFace):
-            found["memory"] = memory(model)
+        if (memory := model.memory()) is not None:
+            found["memory"] = memory
     output.print_json(found) if json else output.print_model(found)

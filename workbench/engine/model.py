@@ -1,12 +1,17 @@
 """What the engine asks of a model: stacks of layers that turn pieces into states, and their sites.
 
-`workbench.models` has the models that keep this contract. A model without heads has no sites, and
-says so when asked for attention.
+`workbench.models` has the models that keep this contract. A kind of model is a class that inherits
+from `Model` and writes what has no default there: its facts, `encode` and `forward`. All else has a
+default: an empty value where a model may well have none (heads, a vocabulary, a language-model
+head), or an error that says what it lacks (weights by name, a copy, a folder on disk). So an
+analysis finds what it needs or refuses the model with a reason, and never asks of what class it is.
+Costs nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -44,25 +49,40 @@ class Output:
     texts: Mapping[StackName, Pieces] = field(default_factory=dict)  # what each stack read
 
 
+@dataclass(frozen=True)
+class Symbols:
+    """The pieces that stand for what is hidden, and those that fill up and end a text."""
+
+    pad: int = 0
+    end: int | None = None
+    unknown: int | None = None
+    mask: int | None = None  # None: hidden pieces stay, unseen by the others
+    sentinels: tuple[int, ...] = ()  # <extra_id_0>, …: one for each hidden span, in turn
+
+
+class WeightPlace(NamedTuple):
+    """Where a weight is; `layer` is 0 for embeddings, and None for what belongs to no layer."""
+
+    stack: StackName | None
+    layer: int | None
+    module: str  # its name within the layer, the same in every layer
+
+
 class Model(Protocol):
     """Anything that turns text into states, and perhaps shows attention."""
+
+    # --- what every model says and does -----------------------------------------------------------
 
     name: str
     family: str
     width: int
-    max_pieces: int | None  # the longest input; None where there is no limit
     stacks: tuple[Stack, ...]
-    sites: tuple[Site, ...]
-    objective: Objective  # "": no head, none with weights of its own, or none that can be measured
 
     @property
     def parameters(self) -> int: ...
 
     @property
     def device(self) -> torch.device: ...
-
-    @property
-    def precision(self) -> str: ...
 
     @property
     def content_hash(self) -> str:
@@ -89,11 +109,141 @@ class Model(Protocol):
         """
         ...
 
+    # --- what a model may do without --------------------------------------------------------------
+
+    max_pieces: int | None = None  # the longest input; None where there is no limit
+    sites: tuple[Site, ...] = ()  # where its heads are
+    objective: Objective = ""  # "": no head, none with weights of its own, or none to be measured
+    classes: tuple[str, ...] = ()  # of a classifier of whole texts
+    without_heads: str = "It has no attention heads"  # and what it has instead, as a sentence
+
+    @property
+    def lacking(self) -> int:
+        """How many heads were taken out."""
+        return 0
+
+    @property
+    def precision(self) -> str:
+        """Of the weights: fp32, bf16, fp16 or fp64."""
+        return "fp32"
+
+    def content_hash_in_fp32(self) -> str | None:
+        """The content hash of the same files opened in fp32; None where it is not known."""
+        return None
+
+    def memory(self) -> Mapping[str, Any] | None:
+        """Bytes that it takes with a batch; None where that is not known."""
+        return None
+
+    def states(self, text: Pieces) -> Sequence[Tensor]:
+        """Every layer of the stack that reads the text, embeddings first; no other stack is run.
+
+        # [batch, pieces, width] each
+        """
+        return self.forward(text).hidden[self.stacks[0].name]
+
+    def texts_of(self, pieces: Pieces) -> Mapping[StackName, Pieces]:
+        """What each stack reads in a pass over these pieces."""
+        return {stack.name: pieces for stack in self.stacks}
+
+    def output_weights(self) -> Mapping[Site, Tensor]:
+        """What each head writes with: its slice of the output map, of sites where that is known.
+
+        # [heads, width of a head, width] a site
+        """
+        return {}
+
+    def embeddings_without_positions(self, pieces: Pieces) -> Tensor | None:
+        """Embeddings of pieces before positions are added; None where layer 0 has none.
+
+        # [batch, pieces, width]
+        """
+        return None
+
+    # --- its vocabulary ---------------------------------------------------------------------------
+
+    @property
+    def symbols(self) -> Symbols:
+        """The pieces that are no text."""
+        return Symbols()
+
+    @property
+    def vocabulary(self) -> Mapping[str, int]:
+        """Rows of the embeddings, or of the head, by what they stand for; empty where unknown."""
+        return {}
+
+    @property
+    def folds_case(self) -> bool:
+        """Whether it reads upper case as lower case."""
+        return False
+
+    def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """How each piece is written."""
+        return tuple(f"<{number}>" for number in ids)
+
+    def unknown_pieces(self, pieces: Pieces) -> Tensor:
+        """Which pieces stand for what the vocabulary does not have.  # [batch, pieces], bool"""
+        return torch.zeros_like(pieces.mask)
+
+    def pieces_to_draw(self) -> Sequence[int]:
+        """The pieces that random texts can be made of: with an embedding, and no symbols."""
+        return ()
+
+    # --- its weights ------------------------------------------------------------------------------
+
+    def copy(self, in_fp32: bool = False) -> "Model":
+        """The same model with weights of its own."""
+        raise refusal(self, "cannot be copied", _ANOTHER)
+
+    def reinitialised(self, seed: int) -> "Model":
+        """The same architecture, device and precision, with weights drawn from the seed."""
+        raise refusal(
+            self,
+            "cannot be made again with random weights",
+            "Leave the random baseline out where a setting says so, or choose another model.",
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder, made where it is not there, that `wb.load` opens."""
+        raise refusal(self, "cannot be saved", _ANOTHER)
+
+    def named_weights(self) -> Mapping[str, Tensor]:
+        """Every weight that can learn, by the name it has whatever head the model was saved with.
+
+        A tensor that is tied stands there under each of its names.
+        """
+        raise refusal(self, "does not name its weights", _ANOTHER)
+
+    def weight_places(self) -> Mapping[str, WeightPlace]:
+        """The place of every weight, by its first name; of shared layers it is layer 1."""
+        raise refusal(self, "does not say which layer its weights are of", _ANOTHER)
+
+    def parameters_by_part(self) -> Mapping[str, int]:
+        """How many parameters each part has; they add up to all the model's."""
+        return {"all": self.parameters}
+
+    def train(self, learning: bool) -> None:
+        """Switch what a model does only while it learns, such as dropout, on or off."""
+        return
+
+
+_ANOTHER = "Choose a model of transformers, such as mini:bert, or one of words, such as mini:elmo."
+
+
+class LackingError(WorkbenchError):
+    """What was asked for is nothing that this kind of model has or does."""
+
+
+def refusal(model: Model, what: str, remedy: str) -> LackingError:
+    """The error that says what a model does not have or do; `what` goes on from its name."""
+    return LackingError(f"{model.name} ({model.family}) {what}.", remedy=remedy)
+
 
 def require_sites(model: Model, taps: Iterable[Tap]) -> None:
     """Asking for attention of a model that has none is an error, not an empty answer."""
     if list(taps) and not model.sites:
-        raise WorkbenchError(
-            f"{model.name} ({model.family}) has no attention heads to look at.",
-            remedy="Ask it for hidden states, or choose a model with attention such as BERT.",
+        raise refusal(
+            model,
+            "has no attention heads to look at",
+            "Ask it for hidden states, or choose a model with attention such as BERT.",
         )

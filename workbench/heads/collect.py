@@ -31,8 +31,6 @@ from workbench.heads.measures import (
     words_of,
 )
 from workbench.heads.word_maps import NOWHERE, Looks, Sides, joined, looks_of, sides_of
-from workbench.models.huggingface import HuggingFace
-from workbench.models.projections import output_weights
 
 # --- sums over the corpus, and over bootstrap draws of its documents ------------------------------
 #
@@ -453,16 +451,14 @@ def look(
     `sample` keeps some of the documents.
     """
     outputs = {}
-    if isinstance(model, HuggingFace):
-        for site, weight in output_weights(model).items():
-            written = weight.float()  # [heads, width of a head, width]
-            outputs[site] = written @ written.mT
+    for site, weight in model.output_weights().items():
+        written = weight.float()  # [heads, width of a head, width]
+        outputs[site] = written @ written.mT
     tap = _Tap(gold, asking, outputs, sample)
     groups = dict.fromkeys(Group(site.stack, site.kind) for site in model.sites)
 
     def ahead(text: Pieces) -> None:
-        if isinstance(model, HuggingFace):
-            tap.prepare(groups, model.texts_of(text))
+        tap.prepare(groups, model.texts_of(text))
 
     report = run_over(
         model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress, ahead=ahead

@@ -17,7 +17,6 @@ from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, View
 from workbench.heads.word_maps import sides_of
-from workbench.models.huggingface import HuggingFace
 
 PERIODS = tuple(range(4, 21))
 TIMES = 1  # texts of each period
@@ -71,13 +70,11 @@ def repeats(model: Model, around: Pieces, seed: int) -> Mapping[Site, Repeats]:
 
     Nothing where the model has no vocabulary to draw from.
     """
-    if not isinstance(model, HuggingFace):
-        return {}
     rows = _rows(model, around, seed)
     tap = _Tap()
     with torch.no_grad():
         for start in range(0, len(rows), AT_ONCE):
-            text = pad(rows[start : start + AT_ONCE], model.tokenizer.pad_token_id or 0)
+            text = pad(rows[start : start + AT_ONCE], model.symbols.pad)
             model.forward(text.to(model.device), taps=[tap], hidden=False)
     return {
         site: Repeats(*(torch.cat(parts) for parts in zip(*pairs, strict=True)))
@@ -85,12 +82,10 @@ def repeats(model: Model, around: Pieces, seed: int) -> Mapping[Site, Repeats]:
     }
 
 
-def _rows(model: HuggingFace, around: Pieces, seed: int) -> list[Row]:
+def _rows(model: Model, around: Pieces, seed: int) -> list[Row]:
     """Blocks that come twice, with the special pieces that the tokenizer puts around a text."""
     random = np.random.default_rng([seed, 3])
-    embedded = model.net.get_input_embeddings()
-    special = set(model.tokenizer.all_special_ids)
-    drawn_from = np.array([i for i in range(_size(embedded, model)) if i not in special])
+    drawn_from = np.array(model.pieces_to_draw())
     before, after = _around(around)
     room = (model.max_pieces or 10_000) - len(before) - len(after)
     rows: list[Row] = []
@@ -106,11 +101,6 @@ def _rows(model: HuggingFace, around: Pieces, seed: int) -> list[Row]:
             segments = None if around.segments is None else np.zeros(len(ids), dtype=np.int64)
             rows.append(Row(ids, words, words == NO_WORD, segments, 2 * period, order=len(rows)))
     return rows
-
-
-def _size(embedded: object, model: HuggingFace) -> int:
-    number = getattr(embedded, "num_embeddings", 0) or model.net.config.vocab_size
-    return min(int(number), len(model.tokenizer))
 
 
 def _around(text: Pieces) -> tuple[Sequence[int], Sequence[int]]:

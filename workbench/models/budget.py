@@ -8,7 +8,7 @@ one. `require_room` refuses what does not fit a card. Costs a look at the parame
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import PreTrainedModel
@@ -16,9 +16,11 @@ from transformers.models.auto import modeling_auto
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.forward_pass import PIECES
-from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import held_in, output_map
 from workbench.models.split import layout
+
+if TYPE_CHECKING:
+    from workbench.models.huggingface import HuggingFace
 
 GB = 1_000_000_000
 FP32 = 4  # bytes of a number
@@ -68,7 +70,7 @@ def batch_memory(net: PreTrainedModel, dtype: torch.dtype, texts: int, length: i
     )
 
 
-def memory(model: HuggingFace) -> dict[str, Any]:
+def memory(model: "HuggingFace") -> dict[str, Any]:
     """What an open model takes, in bytes, with a batch as passes over a corpus make them."""
     length = min(LENGTH, model.max_pieces or LENGTH)
     texts = max(1, PIECES.get(model.device.type, PIECES["cpu"]) // length)

@@ -206,13 +206,8 @@ class _Tapped:
         return getattr(self.model, name)
 
 
-def aim_of(model: object, batch: Batch, label: str = "", seed: int = 0) -> Aim:
+def aim_of(model: HuggingFace, batch: Batch, label: str = "", seed: int = 0) -> Aim:
     """What can be asked: classes of a classifier, else what a language model's head predicts."""
-    if not isinstance(model, HuggingFace):
-        name = getattr(model, "name", "this model")
-        raise WorkbenchError(
-            f"{name} has no attention heads.", remedy="Choose a transformer, such as mini:bert."
-        )
     if label and not model.classes:
         raise WorkbenchError(
             f"{model.name} tells no classes apart: it is measured by its own loss, not a label.",

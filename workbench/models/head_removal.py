@@ -7,13 +7,12 @@ ALBERT's in all layers, grouped queries with their group. A copy is made, the mo
 it is; costs a copy of the weights and a forward pass over four pieces.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import signature
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,10 @@ from transformers.pytorch_utils import Conv1D
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Site, current
-from workbench.models.huggingface import HuggingFace, probe
+from workbench.models.net_parts import probe
+
+if TYPE_CHECKING:
+    from workbench.models.huggingface import HuggingFace
 
 Kept = Mapping[int, Sequence[int]]  # by site: the heads that stay, as the uncut model numbers them
 
@@ -87,7 +89,7 @@ class Part:
     output: nn.Module | nn.Parameter  # the map that reads its heads
 
 
-def units(model: HuggingFace) -> tuple[Unit, ...]:
+def units(model: "HuggingFace") -> tuple[Unit, ...]:
     """All heads, those together that share weights; in the order of sites and heads."""
     found: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for site, part in zip(model.sites, parts(model), strict=True):
@@ -97,7 +99,7 @@ def units(model: HuggingFace) -> tuple[Unit, ...]:
     return tuple(Unit(tuple(heads)) for heads in found.values())
 
 
-def magnitudes(model: HuggingFace) -> dict[tuple[int, int], float]:
+def magnitudes(model: "HuggingFace") -> dict[tuple[int, int], float]:
     """The length of each head's slice of its output map."""
     found = {}
     for site, part in zip(model.sites, parts(model), strict=True):
@@ -114,7 +116,7 @@ def magnitudes(model: HuggingFace) -> dict[tuple[int, int], float]:
     return found
 
 
-def without(model: HuggingFace, gone: Iterable[tuple[int, int]]) -> HuggingFace:
+def without(model: "HuggingFace", gone: Iterable[tuple[int, int]]) -> "HuggingFace":
     """A smaller copy of the model, without these heads, each a site and a head."""
     left_out = set(gone)
     _require_known(model, left_out)
@@ -122,13 +124,10 @@ def without(model: HuggingFace, gone: Iterable[tuple[int, int]]) -> HuggingFace:
         site.index: [head for head in range(site.heads) if (site.index, head) not in left_out]
         for site in model.sites
     }
-    net = copy.deepcopy(model.net)
-    twin = HuggingFace(net, model.tokenizer, model.name, sites=model.sites)
-    twin.kept, twin.whole = model.kept, model.whole
-    return cut(twin, kept)
+    return cut(model.copy(), kept)
 
 
-def cut(model: HuggingFace, kept: Kept) -> HuggingFace:
+def cut(model: "HuggingFace", kept: Kept) -> "HuggingFace":
     """The model itself with these heads alone; what was opened before shares its weights."""
     found = parts(model)
     _require_together(model, found, kept)
@@ -150,7 +149,7 @@ def cut(model: HuggingFace, kept: Kept) -> HuggingFace:
         )
         for site in model.sites
     )
-    smaller = HuggingFace(model.net, model.tokenizer, model.name, sites=sites)
+    smaller = type(model)(model.net, model.tokenizer, model.name, sites=sites)
     smaller.whole = model.whole
     smaller.kept = {
         site.index: tuple(model.kept[site.index][head] for head in kept[site.index])
@@ -159,7 +158,7 @@ def cut(model: HuggingFace, kept: Kept) -> HuggingFace:
     return smaller
 
 
-def parts(model: HuggingFace) -> tuple[Part, ...]:
+def parts(model: "HuggingFace") -> tuple[Part, ...]:
     """The module of each site, in the order of the sites."""
     known = {part.module: part for part in _attention_modules(model.net)}
     called: list[Part] = []
@@ -309,7 +308,7 @@ def _parameter(values: Tensor, like: Tensor) -> nn.Parameter:
     return made
 
 
-def _require_known(model: HuggingFace, gone: set[tuple[int, int]]) -> None:
+def _require_known(model: "HuggingFace", gone: set[tuple[int, int]]) -> None:
     sites = {site.index: site for site in model.sites}
     for index, head in sorted(gone):
         site = sites.get(index)
@@ -322,7 +321,7 @@ def _require_known(model: HuggingFace, gone: set[tuple[int, int]]) -> None:
             )
 
 
-def _require_together(model: HuggingFace, found: Sequence[Part], kept: Kept) -> None:
+def _require_together(model: "HuggingFace", found: Sequence[Part], kept: Kept) -> None:
     """Heads that share weights must go, or stay, as one."""
     alike: dict[str, list[int]] = {}
     for site, part in zip(model.sites, found, strict=True):

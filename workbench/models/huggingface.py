@@ -6,12 +6,14 @@ a cross map is not square), and hands back the states of every layer. No class p
 Loading costs one forward pass over four pieces on top of transformers' own.
 """
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,16 +24,37 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from workbench.core.errors import WorkbenchError
 from workbench.engine import attention
 from workbench.engine.batch import NO_WORD, Batch, Pieces
-from workbench.engine.model import Output, Stack, require_sites
+from workbench.engine.model import (
+    Model,
+    Output,
+    Stack,
+    Symbols,
+    WeightPlace,
+    refusal,
+    require_sites,
+)
 from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
-from workbench.models import attention_hooks
-from workbench.models.lm_heads import classes_of, objective_of, output_map
-from workbench.models.tokenization import tokenize_batch
+from workbench.models import (
+    attention_hooks,
+    budget,
+    head_removal,
+    net_parts,
+    projections,
+    pruned_checkpoint,
+)
+from workbench.models.lm_heads import (
+    classes_of,
+    in_order,
+    objective_of,
+    output_map,
+    placed,
+    symbols,
+)
+from workbench.models.net_parts import PROBE, blocks, probe
+from workbench.models.tokenization import tokenize_batch, written
 
 UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
-PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
 WIDENED = 16_384  # rows of an output map that are made float32 at a time
-SEQUENCE_FIRST = ("xlnet",)  # blocks that put the sequence before the batch
 _PRECISIONS = {
     torch.float32: "fp32",
     torch.bfloat16: "bf16",
@@ -40,7 +63,7 @@ _PRECISIONS = {
 }
 
 
-class HuggingFace:
+class HuggingFace(Model):
     """A transformers model and its tokenizer, seen through the engine."""
 
     def __init__(
@@ -70,7 +93,6 @@ class HuggingFace:
 
     @property
     def lacking(self) -> int:
-        """How many heads were taken out."""
         return sum(self.whole.values()) - sum(len(heads) for heads in self.kept.values())
 
     @property
@@ -124,6 +146,11 @@ class HuggingFace:
         if self.lacking:  # which heads are left decides what their biases of positions are
             digest.update(json.dumps(sorted(self.kept.items())).encode())
         return digest.hexdigest()
+
+    @property
+    def sequence_first(self) -> bool:
+        """Whether blocks put the pieces before the texts."""
+        return self.family == "xlnet"
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
         chosen = range(len(batch)) if documents is None else documents
@@ -321,6 +348,9 @@ class HuggingFace:
             inputs |= _in_order(pieces.unseen, self.net.dtype)
         return inputs
 
+    def states(self, text: Pieces) -> Sequence[Tensor]:
+        return self.forward(text, alone=True).hidden[self.stacks[0].name]
+
     def texts_of(
         self, pieces: Pieces, targets: Pieces | None = None, alone: bool = False
     ) -> dict[StackName, Pieces]:
@@ -370,7 +400,7 @@ class HuggingFace:
     def _keeper(self, stack: StackName, raw: dict[StackName, Tensor]) -> Any:
         def keep(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             states = output[0] if isinstance(output, tuple | list) else output
-            raw[stack] = states.transpose(0, 1) if self.family in SEQUENCE_FIRST else states
+            raw[stack] = states.transpose(0, 1) if self.sequence_first else states
 
         return keep
 
@@ -398,6 +428,98 @@ class HuggingFace:
                 final[stack.name] = last.to(self.device)
         return Output(hidden, final, None, texts)
 
+    # --- heads and vocabulary ---------------------------------------------------------------------
+
+    def output_weights(self) -> Mapping[Site, Tensor]:
+        return projections.output_weights(self)
+
+    def embeddings_without_positions(self, pieces: Pieces) -> Tensor:
+        found: Tensor = self.net.get_input_embeddings()(pieces.ids)
+        return found
+
+    @cached_property
+    def symbols(self) -> Symbols:
+        known = symbols(self.tokenizer)
+        return replace(known, mask=None) if in_order(self.net) else known
+
+    @property
+    def vocabulary(self) -> Mapping[str, int]:
+        found: dict[str, int] = self.tokenizer.get_vocab()
+        return found
+
+    @property
+    def folds_case(self) -> bool:
+        large, small = self.tokenizer(["The", "the"])["input_ids"]
+        return bool(large == small and self.tokenizer.unk_token_id not in small)
+
+    def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return written(self.tokenizer, ids)
+
+    def unknown_pieces(self, pieces: Pieces) -> Tensor:
+        unknown = self.symbols.unknown
+        return torch.zeros_like(pieces.mask) if unknown is None else pieces.ids == unknown
+
+    def pieces_to_draw(self) -> Sequence[int]:
+        size = min(self._pieces_known or self.net.config.vocab_size, len(self.tokenizer))
+        special = set(self.tokenizer.all_special_ids)
+        return [number for number in range(size) if number not in special]
+
+    # --- weights ----------------------------------------------------------------------------------
+
+    def copy(self, in_fp32: bool = False) -> "HuggingFace":
+        own = HuggingFace(copy.deepcopy(self.net), self.tokenizer, self.name, sites=self.sites)
+        own.kept, own.whole = self.kept, self.whole
+        if in_fp32:
+            own.net.to(dtype=torch.float32)  # type: ignore[call-arg]
+        return own
+
+    def reinitialised(self, seed: int) -> "HuggingFace":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            net = type(self.net)(copy.deepcopy(self.net.config))
+        placed(net, self.device, self.net.dtype)
+        twin = HuggingFace(net, self.tokenizer, f"{self.name}@random")
+        return head_removal.cut(twin, self.kept) if twin.sites != self.sites else twin
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.lacking:
+            pruned_checkpoint.save(self, folder)
+        else:
+            self.net.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+
+    def bare_name(self, name: str) -> str:
+        """A weight's name without that of the body, which a model with a head has before it."""
+        return name.removeprefix(f"{self.net.base_model_prefix}.")
+
+    def named_weights(self) -> dict[str, Tensor]:
+        named = self.net.named_parameters(remove_duplicate=False)
+        return {self.bare_name(name): weights for name, weights in named}
+
+    def weight_places(self) -> dict[str, WeightPlace]:
+        return net_parts.weight_places(self)
+
+    def parameters_by_part(self) -> dict[str, int]:
+        return net_parts.parameters_by_part(self)
+
+    def memory(self) -> dict[str, Any]:
+        return budget.memory(self)
+
+    def train(self, learning: bool) -> None:
+        self.net.train(learning)
+
+
+def transformer_of(model: Model, why: str, remedy: str) -> HuggingFace:
+    """The model where it is one of transformers; any other is refused with the reason.
+
+    For what is done to a net's own modules: heads that are gated or taken out, vectors that are put
+    between blocks, text that is written. `why` goes on from the model's name.
+    """
+    if not isinstance(model, HuggingFace):
+        raise refusal(model, why, remedy)
+    return model
+
 
 def _in_order(unseen: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
     """XLNet's way of hiding pieces: they come last in the order of prediction, and side by side.
@@ -411,15 +533,6 @@ def _in_order(unseen: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
         "perm_mask": unseen[:, None, :].expand(batch, length, length).to(dtype),
         "target_mapping": places.expand(batch, length, length),
     }
-
-
-def probe(net: PreTrainedModel) -> Pieces:
-    """A few pieces to find out by, on the model's device."""
-    start = min(5, net.config.vocab_size - PROBE)
-    ids = torch.arange(start, start + PROBE, device=net.device)[None]  # [1, pieces]
-    blank = torch.full_like(ids, NO_WORD)
-    one = torch.ones(1, dtype=torch.int64, device=net.device)
-    return Pieces(ids, blank < 0, blank, blank > 0, None, one, one, one)
 
 
 @contextmanager
@@ -485,14 +598,6 @@ def _through_engine(net: PreTrainedModel, family: str) -> None:
         return
     attention.register()
     net.set_attn_implementation(attention.NAME)
-
-
-def blocks(body: nn.Module, layers: int) -> nn.ModuleList | None:
-    """A stack's blocks; None where its layers share one, and there is no final norm."""
-    for module in body.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == layers:
-            return module
-    return None
 
 
 def _max_pieces(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:

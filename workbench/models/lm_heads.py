@@ -7,7 +7,6 @@ numbers. (`REF@random` is made up throughout, and is its own null.) Costs a look
 
 import inspect
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from itertools import count, takewhile
 from typing import Any
 
@@ -15,21 +14,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from workbench.engine.model import Objective
+from workbench.engine.model import Objective, Symbols
 from workbench.models.tokenization import pad_id
 
 CLASSIFIER = "ForSequenceClassification"
-
-
-@dataclass(frozen=True)
-class Symbols:
-    """The pieces that stand for what is hidden, and those that fill up and end a text."""
-
-    pad: int
-    end: int | None
-    unknown: int | None
-    mask: int | None
-    sentinels: tuple[int, ...]  # <extra_id_0>, <extra_id_1>, …: one for each hidden span, in turn
 
 
 def symbols(tokenizer: PreTrainedTokenizerBase) -> Symbols:

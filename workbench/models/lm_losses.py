@@ -19,8 +19,7 @@ from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
-from workbench.engine.model import Model
-from workbench.models.lm_heads import Symbols
+from workbench.engine.model import Model, Symbols
 
 # --- hiding pieces of a text so that a model must find them: single ones, or spans ----------------
 #

@@ -27,10 +27,10 @@ from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import CHUNK, PIECES
 from workbench.engine.halving import Limit, in_halves
-from workbench.engine.model import Model
+from workbench.engine.model import Model, Symbols
 from workbench.models.bilm import BiLM, score_words
 from workbench.models.huggingface import UNLIMITED, HuggingFace
-from workbench.models.lm_heads import Symbols, mask_of, symbols
+from workbench.models.lm_heads import mask_of, symbols
 from workbench.models.lm_losses import (
     Losses,
     Pseudo,

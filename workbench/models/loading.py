@@ -90,11 +90,13 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     tokenizer = checkpoint.read_tokenizer(source, local)
     if told is not None:
 
-        def build(whole: PretrainedConfig) -> PreTrainedModel:
-            return _fresh(whole, seed)
+        def build(whole: PretrainedConfig) -> HuggingFace:
+            net = _fresh(whole, seed)
+            net.train(False)
+            return HuggingFace(net, tokenizer, source)
 
         def part() -> Model:
-            smaller = pruned_checkpoint.opened(Path(source), told, config, tokenizer, build, fresh)
+            smaller = pruned_checkpoint.opened(Path(source), told, config, build, fresh)
             placed(smaller.net, place, dtype)
             return smaller
 

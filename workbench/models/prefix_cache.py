@@ -25,7 +25,8 @@ from transformers.pytorch_utils import Conv1D
 from workbench.engine.batch import sent
 from workbench.engine.taps import current
 from workbench.models.head_removal import LONGFORMER, parts
-from workbench.models.huggingface import SEQUENCE_FIRST, HuggingFace, blocks
+from workbench.models.huggingface import HuggingFace
+from workbench.models.net_parts import blocks
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Places:
 
 def places_of(model: HuggingFace) -> Places:
     """Costs a forward pass over four pieces."""
-    axis = 1 if model.family in SEQUENCE_FIRST else 0
+    axis = 1 if model.sequence_first else 0
     return Places(tuple(_blocks_of(model)), _maps_of(model), axis)
 
 

@@ -9,14 +9,17 @@ BLOOM, Longformer) have none.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.engine.taps import Site, View
-from workbench.models.huggingface import HuggingFace, probe
+from workbench.models.net_parts import probe
+
+if TYPE_CHECKING:
+    from workbench.models.huggingface import HuggingFace
 
 NEAR = 1e-3  # relative; half precision computes the product in another order
 
@@ -42,7 +45,7 @@ class _Outputs:
         pass
 
 
-def output_weights(model: HuggingFace) -> Mapping[Site, Tensor]:
+def output_weights(model: "HuggingFace") -> Mapping[Site, Tensor]:
     """The slice of the output projection of each head.  # [heads, width of a head, width] a site
 
     Sites whose projection is not found are left out.

@@ -13,10 +13,10 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
@@ -27,15 +27,18 @@ from workbench.core.files import (
     written_whole,
 )
 from workbench.models.head_removal import cut
-from workbench.models.huggingface import HuggingFace, probe
 from workbench.models.lm_heads import placed
+from workbench.models.net_parts import probe
+
+if TYPE_CHECKING:
+    from workbench.models.huggingface import HuggingFace
 
 MANIFEST = "heads.json"
 _VERSION = 1
 _REMEDY = "Save the model anew, or take the folder's heads.json and weights from one source."
 
 
-def save(model: HuggingFace, folder: Path) -> None:
+def save(model: "HuggingFace", folder: Path) -> None:
     """Write a model, its tokenizer and which heads it kept; the manifest last."""
     folder.mkdir(parents=True, exist_ok=True)
     net: Any = model.net
@@ -102,14 +105,11 @@ def opened(
     folder: Path,
     told: Mapping[str, Any],
     config: PretrainedConfig,
-    tokenizer: PreTrainedTokenizerBase,
-    build: Callable[[PretrainedConfig], PreTrainedModel],
+    build: "Callable[[PretrainedConfig], HuggingFace]",
     fresh: bool,
-) -> HuggingFace:
+) -> "HuggingFace":
     """Make the model of its config, take the same heads out, and read the weights that are left."""
-    net = build(config)
-    net.train(False)
-    model = HuggingFace(net, tokenizer, str(folder))
+    model = build(config)
     if not told["plain"]:
         _require_same_sites(model, told, folder)
         model = cut(model, {n: site["kept"] for n, site in enumerate(told["sites"])})
@@ -129,7 +129,7 @@ def _checked(sites: Any, folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _numbered(model: HuggingFace, told: Mapping[str, Any], folder: Path) -> HuggingFace:
+def _numbered(model: "HuggingFace", told: Mapping[str, Any], folder: Path) -> "HuggingFace":
     """Remember which heads of the uncut model these are."""
     kept = {number: tuple(site["kept"]) for number, site in enumerate(told["sites"])}
     if {site.index: site.heads for site in model.sites} != {n: len(k) for n, k in kept.items()}:
@@ -139,7 +139,7 @@ def _numbered(model: HuggingFace, told: Mapping[str, Any], folder: Path) -> Hugg
     return model
 
 
-def _require_same_sites(model: HuggingFace, told: Mapping[str, Any], folder: Path) -> None:
+def _require_same_sites(model: "HuggingFace", told: Mapping[str, Any], folder: Path) -> None:
     own = [(site.stack, site.kind, site.layer, site.heads) for site in model.sites]
     theirs = [(s["stack"], s["kind"], s["layer"], s["of"]) for s in told["sites"]]
     if own != theirs:
@@ -186,7 +186,7 @@ def _misfit(folder: Path, why: str) -> WorkbenchError:
     )
 
 
-def _plain_config(model: HuggingFace) -> PretrainedConfig | None:
+def _plain_config(model: "HuggingFace") -> PretrainedConfig | None:
     """A config that says how many heads are left, if there is one and it makes the same model."""
     numbers = {site.heads for site in model.sites}
     wholes = {*model.whole.values()}
@@ -205,14 +205,14 @@ def _plain_config(model: HuggingFace) -> PretrainedConfig | None:
     return config if _makes(config, model) else None
 
 
-def _makes(config: PretrainedConfig, model: HuggingFace) -> bool:
+def _makes(config: PretrainedConfig, model: "HuggingFace") -> bool:
     """Whether transformers makes the very same model of it."""
     try:
         net: Any = type(model.net)(config)
         net.load_state_dict(model.net.state_dict())
     except (RuntimeError, ValueError, TypeError):
         return False
-    twin = HuggingFace(placed(net, model.device, model.net.dtype), model.tokenizer, "")
+    twin = type(model)(placed(net, model.device, model.net.dtype), model.tokenizer, "")
     text = probe(model.net)
     with torch.no_grad():
         one, other = (each.forward(text, hidden=False).final for each in (model, twin))

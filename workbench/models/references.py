@@ -7,7 +7,7 @@ Both stand for a folder, which opens as any other does. Costs a look at the fold
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -207,7 +207,7 @@ def facts(model: "Model") -> dict[str, Any]:
         "stacks": [asdict(stack) for stack in model.stacks],
         "sites": len(model.sites),
         "objective": model.objective,
-        "classes": list(getattr(model, "classes", ())),
+        "classes": list(model.classes),
         "content_hash": model.content_hash,
         "limits": "; ".join(filter(None, _limits(model))),
     }
@@ -215,22 +215,33 @@ def facts(model: "Model") -> dict[str, Any]:
 
 def facts_of_files(ref: str, seed: int = 0, pickled: bool = False) -> dict[str, Any]:
     """The facts of a model as it is when opened in fp32, in as little memory as can be."""
-    from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load, precision_of_files
 
     with suppress(WorkbenchError):  # what is wrong is said by opening it in fp32
         precision = "fp32" if pickled else precision_of_files(ref)
         if precision != "fp32":
             model = load(ref, "cpu", precision)
-            if isinstance(model, HuggingFace) and (found := model.content_hash_in_fp32()):
+            if found := model.content_hash_in_fp32():
                 vars(model)["content_hash"] = found
                 return facts(model) | {"precision": "fp32"}
             del model  # before it is opened again
     return facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
 
 
+def only_fp32(facts: Mapping[str, Any]) -> bool:
+    """Whether a model of these facts computes in fp32, whatever is asked for."""
+    return facts["family"] in ("elmo", "vectors")
+
+
+def rounds_maps(facts: Mapping[str, Any]) -> bool:
+    """Whether it hands out probabilities that its own code has rounded to its precision."""
+    from workbench.models.attention_hooks import is_special
+
+    return is_special(facts["family"])
+
+
 def _limits(model: "Model") -> Iterator[str]:
     yield next((family.limits for family in FAMILIES if family.name == model.family), "")
-    if lacking := getattr(model, "lacking", 0):
+    if lacking := model.lacking:
         left = sum(site.heads for site in model.sites)
         yield f"{left} of {left + lacking} heads are left, numbered anew"

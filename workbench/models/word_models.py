@@ -27,8 +27,16 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, read_regular, require_regular, written_whole
 from workbench.core.machine import require_allowed
 from workbench.engine.batch import Batch, Pieces, Row, pad
-from workbench.engine.model import Objective, Output, Stack, require_sites
-from workbench.engine.taps import Site, Tap
+from workbench.engine.model import (
+    Model,
+    Objective,
+    Output,
+    Stack,
+    Symbols,
+    WeightPlace,
+    require_sites,
+)
+from workbench.engine.taps import Tap
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
 from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_options
 
@@ -139,13 +147,11 @@ def _read_saved(folder: Path, name: str = TABLE) -> Vectors:
 
 RANDOM = "@random"
 ELMO, VECTORS = "elmo:", "vectors:"
+SOFTMAX = "softmax/"  # how its weights are called
 
 
-class WordModel:
+class WordModel(Model):
     """States of words from a function over sentences of words."""
-
-    sites: tuple[Site, ...] = ()
-    max_pieces: int | None = None
 
     def __init__(
         self,
@@ -159,17 +165,18 @@ class WordModel:
         bilm: BiLM | None = None,
         anew: "Callable[[int], WordModel] | None" = None,
         again: "Callable[[], WordModel] | None" = None,
-        learns: "Mapping[str, Tensor] | None" = None,
-        save: "Callable[[Path], object] | None" = None,
+        save: Callable[[Path], object] | None = None,
+        without_heads: str = "It reads whole words, and has no attention",
     ) -> None:
+        """`weights` are those that states are made of, and those of the softmax."""
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
-        self.weights, self._states, self.vocabulary = weights, states, tuple(words)
+        self.weights, self._states, self.words = weights, states, tuple(words)
         self.bilm = bilm  # ELMo with its softmax
-        self.anew = anew  # the same with weights drawn from a seed
-        self.again = again  # the same with weights of its own
-        self.save = save  # into a folder that opens again
-        self.learns: Mapping[str, Tensor] = learns or {}  # what states are made of, as leaves
+        self.without_heads = without_heads
+        self._anew = anew  # the same with weights drawn from a seed
+        self._again = again  # the same with weights of its own
+        self._save = save  # into a folder that opens again
         self.objective: Objective = "bidirectional" if bilm else ""
         self._number: dict[str, int] = {}
         self._word: list[str] = []
@@ -182,10 +189,6 @@ class WordModel:
     def parameters(self) -> int:
         return sum(tensor.numel() for tensor in self.weights.values())
 
-    @property
-    def precision(self) -> str:
-        return "fp32"
-
     @cached_property
     def content_hash(self) -> str:
         """Of every tensor, and of the words the tensors belong to."""
@@ -193,7 +196,7 @@ class WordModel:
         for key, tensor in sorted(self.weights.items()):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        digest.update("\0".join(self.vocabulary).encode())
+        digest.update("\0".join(self.words).encode())
         return digest.hexdigest()
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
@@ -239,6 +242,63 @@ class WordModel:
         width = pieces.ids.shape[1]  # of texts without a word 1, as of any batch
         states = [_at_least(layer, width) for layer in self._states(sentences)]
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
+
+    @property
+    def symbols(self) -> Symbols:
+        """By the rows of the softmax."""
+        return Symbols() if self.bilm is None else Symbols(unknown=self.bilm.words.unknown)
+
+    @property
+    def vocabulary(self) -> Mapping[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
+
+    def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._word[number] for number in ids)
+
+    def unknown_pieces(self, pieces: Pieces) -> Tensor:
+        """Words that the softmax does not have."""
+        known = set(self.words)
+        unknown = torch.tensor([*(word not in known for word in self._word), False])  # [words + 1]
+        return unknown.to(pieces.ids.device)[pieces.ids] & pieces.mask
+
+    def copy(self, in_fp32: bool = False) -> Model:
+        if self._again is None:
+            return super().copy(in_fp32)
+        again = self._again()
+        again.name = self.name
+        again._number, again._word = self._number, self._word  # what is encoded serves both
+        return again
+
+    def reinitialised(self, seed: int) -> Model:
+        return super().reinitialised(seed) if self._anew is None else self._anew(seed)
+
+    def save(self, folder: Path) -> None:
+        if self._save is None:
+            return super().save(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._save(folder)
+        return None
+
+    def named_weights(self) -> Mapping[str, Tensor]:
+        return self.weights
+
+    def weight_places(self) -> Mapping[str, WeightPlace]:
+        return {name: self._place(name) for name in self.weights}
+
+    def _place(self, name: str) -> WeightPlace:
+        """ELMo's LSTMs count from 1, all before them is layer 0; the softmax is of no layer."""
+        if name.startswith(SOFTMAX):
+            return WeightPlace(None, None, name)
+        cell = re.search(r"Cell(\d+)/", name)
+        within = re.sub(r"RNN_\d/.*Cell\d+/", "", name)
+        return WeightPlace(self.stacks[0].name, int(cell[1]) + 1 if cell else 0, within)
+
+    def parameters_by_part(self) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for name, weights in self.weights.items():
+            part = name.split(".")[0]
+            found[part] = found.get(part, 0) + weights.numel()
+        return found
 
 
 def _at_least(states: Tensor, width: int) -> Tensor:
@@ -339,15 +399,17 @@ def _vectors_model(
         again=lambda: _vectors_model(
             ref, Vectors(list(vectors.rows), vectors.table.detach().clone()), device, dtype
         ),
-        learns={"table": vectors.table},
         save=vectors.save,
+        without_heads="It has one vector for each word whatever stands around it, so no token "
+        "looks at another",
     )
 
 
 def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
-    weights = {name: weight.detach() for name, weight in elmo.weights.items()}
+    weights: dict[str, Tensor] = dict(elmo.weights.items())
     if bilm is not None:
-        weights |= {"softmax/weight": bilm.weight.detach(), "softmax/bias": bilm.bias.detach()}
+        softmax = {"weight": bilm.weight.detach(), "bias": bilm.bias.detach()}
+        weights |= {f"{SOFTMAX}{name}": weight for name, weight in softmax.items()}
 
     def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
         return elmo(sentences)[0]  # type: ignore[no-any-return]
@@ -372,8 +434,9 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
             _random(ref), Elmo.random(elmo.options, seed).to(next(iter(weights.values())).device)
         ),
         again=again,
-        learns=dict(elmo.weights.items()),
         save=elmo.save_original if bilm is None else bilm.save,
+        without_heads="It is a bi-LSTM: two recurrent networks carry the context, so no token "
+        "looks at another",
     )
 
 

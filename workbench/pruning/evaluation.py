@@ -21,9 +21,10 @@ from workbench.core.splits import Parts, SplitSizes, parts_of
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
+from workbench.engine.model import Model
 from workbench.engine.taps import Tap
 from workbench.models.eval_tasks import Aim, Answer, Learnt, Question, aim_of, classifier
-from workbench.models.huggingface import HuggingFace
+from workbench.models.huggingface import HuggingFace, transformer_of
 from workbench.pruning.head_masks import require_heads
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def asking(inputs: Inputs, settings: Aimed) -> Asking:
 
 
 def asking_of(
-    model: object, docs: "Sequence[Doc]", label: str, seed: int, where: str = ""
+    model: Model, docs: "Sequence[Doc]", label: str, seed: int, where: str = ""
 ) -> Asking:
     """The same of any texts, by a model with heads."""
     found = asked_of(model, docs, label, seed, where)
@@ -102,7 +103,7 @@ def asking_of(
     return found
 
 
-def asked_of(model: object, docs: "Sequence[Doc]", label: str, seed: int, where: str) -> Asking:
+def asked_of(model: Model, docs: "Sequence[Doc]", label: str, seed: int, where: str) -> Asking:
     """The same of a model whose heads may all be gone."""
     if not docs:
         raise WorkbenchError(
@@ -110,10 +111,17 @@ def asked_of(model: object, docs: "Sequence[Doc]", label: str, seed: int, where:
             where=where,
             remedy="Name a corpus or a split that has some.",
         )
-    batch = encode(docs, targets=sorted(_classes(docs)))
-    aim = aim_of(model, batch, label, seed)
-    assert isinstance(model, HuggingFace), "an aim is of a transformer"
-    return Asking(model, batch, aim)
+    batch, net = encode(docs, targets=sorted(_classes(docs))), with_heads(model)
+    return Asking(net, batch, aim_of(net, batch, label, seed))
+
+
+def with_heads(model: Model) -> HuggingFace:
+    """The model whose heads can be gated and taken out, or an error that says why not."""
+    return transformer_of(
+        model,
+        "has no attention heads that can be gated or taken out",
+        "Choose a transformer, such as mini:bert.",
+    )
 
 
 def _classes(docs: "Iterable[Doc]") -> set[str]:
@@ -388,11 +396,7 @@ class Fitted:
 
 def fitted(inputs: Inputs, parts: Parts, label: str, steps: int, texts: int, tune: Tune) -> Fitted:
     """A classifier made of the model, for a label of the corpus; `texts` in a step."""
-    model = inputs.model
-    if not isinstance(model, HuggingFace):
-        raise WorkbenchError(
-            f"{model.name} has no attention heads.", remedy="Choose a model such as mini:bert."
-        )
+    model = with_heads(inputs.model)
     found = [doc._.labels.get(label) for doc in parts.docs]
     names = sorted({name for name in found if isinstance(name, str)})
     if not names:

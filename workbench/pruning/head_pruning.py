@@ -16,7 +16,7 @@ from pydantic import Field
 
 from workbench.core.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
 from workbench.core.splits import Parts
-from workbench.models.copies import copied
+from workbench.engine.model import Model
 from workbench.models.eval_tasks import Learnt, Plan, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
@@ -177,7 +177,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     """Draw the curves, then make the model that is kept."""
     enough = settings.texts * max(settings.recover, settings.fit if settings.task else 0)
     parts = settings.parts(inputs, max(settings.choosing, enough), settings.max_dev)
-    model: object = inputs.model
+    model: Model = inputs.model
     tune = _Tuning(inputs, settings, parts, settings.task, progress)
     classifier: Fitted | None = None
     if settings.task:
@@ -208,7 +208,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     if settings.recover and gone:
         learnt = tune("recovered", small, settings.recover)
         pruned = curves.stage("recovered", small, _texts(measuring, small), "whole, tuned", learnt)
-        longer = copied(whole)
+        longer = whole.copy()
         learnt = tune("whole, tuned", longer, settings.recover)
         tuned = curves.stage("whole, tuned", longer, _texts(measuring, longer), "whole", learnt)
         stages += [pruned, tuned]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from workbench.engine.model import Model
 from workbench.models.eval_tasks import Question
 from workbench.models.head_removal import without
 from workbench.models.huggingface import HuggingFace
@@ -55,7 +56,7 @@ class Live:
     unit: str  # that a loss is of
 
 
-def live(model: object, docs: "Sequence[Doc]", gone: Sequence[Head]) -> Live:
+def live(model: Model, docs: "Sequence[Doc]", gone: Sequence[Head]) -> Live:
     """Take these heads out, and look at every text both ways."""
     whole = asking_of(model, docs, "", 0)
     smaller = without(whole.model, gone) if gone else whole.model

@@ -152,10 +152,9 @@ def _answered(ref: str, question: str) -> dict[str, Any]:
         kept = parsed_json(read_regular(path))
         if kept["check"] == _check(kept["parts"]):
             return {"parts": kept["parts"]}
-    from workbench.models.copies import parameters_by_part
     from workbench.models.loading import load
 
-    parts = _together(parameters_by_part(load(ref, "cpu", "fp32")))
+    parts = _together(load(ref, "cpu", "fp32").parameters_by_part())
     with contextlib.suppress(WorkbenchError), written_whole(path) as draft:
         draft.write_text(json.dumps({"parts": parts, "check": _check(parts)}))
     return {"parts": parts}

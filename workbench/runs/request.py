@@ -18,7 +18,14 @@ from pydantic import ValidationError
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.experiment import EXPERIMENTS, Experiment, Settings, misfits, require_number
 from workbench.core.files import user_path
-from workbench.models.references import RANDOM, is_folder, located, trained_by
+from workbench.models.references import (
+    RANDOM,
+    is_folder,
+    located,
+    only_fp32,
+    rounds_maps,
+    trained_by,
+)
 from workbench.runs.model_facts import known
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
 
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
-WORD_MODELS = ("elmo", "vectors")  # families that always compute in fp32
+PREFIXED = ("elmo", "vectors")  # references that name files behind a colon
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 Seen = dict[Any, Any]
 T = TypeVar("T")
@@ -274,7 +281,7 @@ def _precision(
         raise WorkbenchError(
             f"there is no precision {asked!r}.", remedy=did_you_mean(asked, PRECISIONS)
         )
-    if facts["family"] in WORD_MODELS:
+    if only_fp32(facts):
         return "fp32"
     if asked != "auto":
         return asked
@@ -282,17 +289,13 @@ def _precision(
         return "fp32"
     import torch
 
-    from workbench.models.attention_hooks import is_special
-
-    # these families hand out probabilities that their own code has rounded
-    rounds = is_special(facts["family"]) or not torch.cuda.is_bf16_supported()
-    return "fp32" if rounds else "bf16"
+    return "bf16" if torch.cuda.is_bf16_supported() and not rounds_maps(facts) else "fp32"
 
 
 def _absolute(ref: str) -> str:
     """A reference that means the same from another folder."""
     prefix, _, named = ref.partition(":")
-    if prefix in WORD_MODELS and named:
+    if prefix in PREFIXED and named:
         return f"{prefix}:" + ",".join(_absolute_path(part) for part in named.split(","))
     source = ref.removesuffix(RANDOM)
     if not source.startswith("mini:"):

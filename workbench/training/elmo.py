@@ -6,11 +6,12 @@ back, and two products with the softmax's matrix; over a large vocabulary with a
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
@@ -22,12 +23,11 @@ from workbench.training.chunked_lm_loss import linear_nats
 SAMPLED = 8_192  # words of the softmax in training, where there are more than twice as many
 
 
-def bilm_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    """The sum over both directions, in nats.  # [1]"""
-    assert isinstance(net, BiLM)
+def bilm_losses(net: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+    """The sum over both directions of a `BiLM`, in nats.  # [1]"""
     lengths, gold = inputs["lengths"], inputs["gold"]
     states = net(inputs["characters"], inputs["places"], lengths)
-    total = net.bias.new_zeros(())
+    total: Tensor = net.bias.new_zeros(())
     for states_of, (rows, targets, _) in zip(states, wanted(gold, lengths), strict=True):
         total = total + _softmax_nats(net, states_of[rows], targets, inputs.get("sampled"))
     return total[None]

@@ -31,10 +31,11 @@ class SkipGram(nn.Module):
         self.center = nn.Parameter(start)  # [words, width]
         self.context = nn.Parameter(torch.zeros_like(start))  # [words, width]
 
-    def save(self, folder: Path) -> None:
-        """Write what `vectors:FOLDER` reads; the marks are no words of the text."""
+    def save(self, folder: Path) -> bool:
+        """Write all that `vectors:FOLDER` reads; the marks are no words of the text."""
         first = len(MARKS)
         Vectors(self.words.words[first:], self.center.detach()[first:].cpu()).save(folder)
+        return True
 
 
 class Chances:

@@ -33,7 +33,7 @@ from workbench.core.files import (
     unwritable,
     written_whole,
 )
-from workbench.models.bilm import BiLM, Words, read_words, save_words
+from workbench.models.bilm import Words, read_words, save_words
 from workbench.models.checkpoint import read_tokenizer
 from workbench.training import initial_model
 from workbench.training.batches import elmo_task, parted, task_of, vectors_task
@@ -44,7 +44,6 @@ from workbench.training.elmo import count_words, word_tokenizer
 from workbench.training.families import Family, Size, build, family_of, objective_for, size_of
 from workbench.training.initial_model import quietly
 from workbench.training.packing import Packing, pack, sentences_of
-from workbench.training.skipgram import SkipGram
 from workbench.training.task import Progress, Quiet, Task
 from workbench.training.token_store import Store, lines_of, open_store, tokenize_text
 from workbench.training.tokenizers import save_tokenizer, train_tokenizer
@@ -396,7 +395,7 @@ def save_trained(
     shutil.rmtree(aside, ignore_errors=True)
     try:
         aside.mkdir(parents=True)
-        _save(net, tokenizer, aside, progress)
+        _save(net, tokenizer, aside, family_of(recipe["family"]).reads, progress)
         for file in sorted(path for path in aside.rglob("*") if path.is_file()):
             target = out / file.relative_to(aside)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -437,18 +436,16 @@ def versions() -> dict[str, str]:
 
 
 def _save(
-    net: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path, progress: Progress
+    net: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path, reads: str, progress: Progress
 ) -> None:
-    if isinstance(net, SkipGram):
-        net.save(folder)
-        return
-    if isinstance(net, BiLM):
-        if not net.save(folder):
+    """As `wb.load` opens it: a net that reads words knows how to, a transformer has a tokenizer."""
+    model: Any = net
+    if reads == "words":
+        if not model.save(folder):
             progress.warn(
                 "h5py is not installed: weights.hdf5, which the original reads, was left out."
             )
         return
-    model: Any = net
     with quietly():
         model.eval().save_pretrained(folder)
     save_tokenizer(tokenizer, folder)

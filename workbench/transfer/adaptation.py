@@ -18,9 +18,9 @@ from transformers.pytorch_utils import Conv1D
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces
-from workbench.engine.model import Model
-from workbench.models.huggingface import SEQUENCE_FIRST, HuggingFace, blocks
-from workbench.models.word_models import WordModel
+from workbench.engine.model import Model, refusal
+from workbench.models.huggingface import HuggingFace, transformer_of
+from workbench.models.net_parts import blocks
 from workbench.transfer.backbone import Body
 
 Method = Literal[
@@ -155,10 +155,9 @@ def _top(body: Body, number: int) -> list[Tensor]:
 
 
 def _biases(body: Body) -> list[Tensor]:
-    net = body.net
     found = [w for name, w in body.weights.items() if _is_bias(name, w)]
-    if net is None or not found:
-        raise _unsuited(body.model, "bitfit", "it has no biases" if net is not None else "")
+    if not found:
+        raise _unsuited(body.model, "bitfit", "it has no biases")
     return found
 
 
@@ -174,8 +173,10 @@ def _lora(made: Fitting, sizes: Sizes) -> None:
     from peft import LoraConfig, inject_adapter_in_model
     from peft.tuners.lora import LoraLayer
 
-    model = _transformer(made.body, "lora")
-    targets = [name for name, module in model.net.named_modules() if _is_map(made, name, module)]
+    model = _transformer(made.body.model, "lora")
+    targets = [
+        name for name, module in model.net.named_modules() if _is_map(made, model, name, module)
+    ]
     if not targets:
         raise _unsuited(model, "lora", "its attention has no linear maps as modules")
     config = LoraConfig(
@@ -194,22 +195,23 @@ def _lora(made: Fitting, sizes: Sizes) -> None:
     made.groups.append(Group(list(found.values())))
 
 
-def merged(model: HuggingFace) -> None:
+def merged(model: Model) -> None:
     """Add what LoRA has learnt to the weights it stands beside, and take it out."""
     from peft.tuners.lora import LoraLayer
 
-    for name, module in list(model.net.named_modules()):
+    net = _transformer(model, "lora").net
+    for name, module in list(net.named_modules()):
         if isinstance(module, LoraLayer):
             module.merge()
             above, _, own = name.rpartition(".")
-            setattr(model.net.get_submodule(above), own, module.get_base_layer())
+            setattr(net.get_submodule(above), own, module.get_base_layer())
 
 
-def _is_map(made: Fitting, name: str, module: nn.Module) -> bool:
+def _is_map(made: Fitting, model: HuggingFace, name: str, module: nn.Module) -> bool:
     """A linear map within a block of the stack that reads, of weights that count."""
     if not isinstance(module, nn.Linear | Conv1D):
         return False
-    place = made.body.places.get(f"{name}.weight")
+    place = made.body.places.get(model.bare_name(f"{name}.weight"))
     inside = place is not None and place.layer not in (None, 0)
     return inside and ("att" in name.lower() or "q_lin" in name or "_proj" in name)
 
@@ -229,7 +231,7 @@ class Adapter(nn.Module):
 
 
 def _adapters(made: Fitting, sizes: Sizes) -> None:
-    model = _transformer(made.body, "adapters")
+    model = _transformer(made.body.model, "adapters")
     for number, block in enumerate(_blocks(made.body, "adapters")):
         adapter = Adapter(model.width, sizes.adapter).to(model.device, model.net.dtype)
         made.modules[str(number)] = adapter
@@ -270,7 +272,7 @@ def _prefix(made: Fitting, sizes: Sizes) -> None:
     """What stands in the room before the text is another at every block."""
     found = list(_blocks(made.body, "prefix"))
     model = _room(made, "prefix", sizes.length)
-    axis = 0 if model.family in SEQUENCE_FIRST else 1  # of pieces
+    axis = 0 if model.sequence_first else 1  # of pieces
     for number, block in enumerate(found):
         own = Vectors(sizes.length, model.width, 0.5).to(model.device, model.net.dtype)
         made.modules[f"layer{number}"] = own
@@ -320,7 +322,7 @@ def _widener(number: int) -> Callable[[Pieces], Pieces]:
 
 def _room(made: Fitting, method: str, number: int) -> HuggingFace:
     """Room for so many vectors before each text; a model's positions must do for them too."""
-    model = _transformer(made.body, method)
+    model = _transformer(made.body.model, method)
     if model.max_pieces is not None:
         if number >= model.max_pieces // 2:
             raise WorkbenchError(
@@ -334,29 +336,26 @@ def _room(made: Fitting, method: str, number: int) -> HuggingFace:
 
 
 def _blocks(body: Body, method: str) -> Iterable[nn.Module]:
-    model = _transformer(body, method)
+    model = _transformer(body.model, method)
     found = blocks(model.body(body.stack), body.layers)
     if found is None:
         raise _unsuited(model, method, "its layers share their weights")
     return found
 
 
-def _transformer(body: Body, method: str) -> HuggingFace:
-    if not isinstance(body.model, HuggingFace):
-        raise _unsuited(body.model, method)
-    return body.model
+def _transformer(model: Model, method: str) -> HuggingFace:
+    why = f"cannot be adapted by {method}: it has no blocks with attention"
+    return transformer_of(model, why, _remedy(model))
 
 
-def _unsuited(model: Model, method: str, why: str = "") -> WorkbenchError:
-    reason = why or (
-        "it reads whole words, and has no blocks" if isinstance(model, WordModel) else "of its kind"
-    )
-    return WorkbenchError(
-        f"{model.name} ({model.family}) cannot be adapted by {method}: {reason}.",
-        remedy="Choose frozen or fine-tuned."
-        if model.stacks[0].layers == 0
-        else "Choose frozen, fine-tuned, gradual or top.",
-    )
+def _unsuited(model: Model, method: str, why: str) -> WorkbenchError:
+    return refusal(model, f"cannot be adapted by {method}: {why}", _remedy(model))
+
+
+def _remedy(model: Model) -> str:
+    if model.stacks[0].layers == 0:
+        return "Choose frozen or fine-tuned."
+    return "Choose frozen, fine-tuned, gradual or top."
 
 
 _PUT_IN: Mapping[str, Callable[[Fitting, Sizes], None]] = {

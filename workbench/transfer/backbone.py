@@ -9,14 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from workbench.engine.batch import Batch, Pieces
-from workbench.engine.model import Model
+from workbench.engine.model import Model, WeightPlace
 from workbench.engine.taps import StackName
-from workbench.models.copies import Where, copied, where
-from workbench.models.huggingface import HuggingFace
-from workbench.models.word_models import WordModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +22,7 @@ class Body:
 
     model: Model
     weights: dict[str, Tensor]
-    places: dict[str, Where]
+    places: dict[str, WeightPlace]
 
     @property
     def stack(self) -> StackName:
@@ -36,11 +33,6 @@ class Body:
         """Blocks; there is one more state than that."""
         return self.model.stacks[0].layers
 
-    @property
-    def net(self) -> nn.Module | None:
-        """The module, of a model of transformers."""
-        return self.model.net if isinstance(self.model, HuggingFace) else None
-
     def depth(self, name: str) -> int:
         """The layer of a weight; what belongs to none, such as a last norm, goes with the last."""
         layer = self.places[name].layer
@@ -48,21 +40,11 @@ class Body:
 
     def train(self, learning: bool) -> None:
         """Dropout is on while a body learns."""
-        if self.net is not None:
-            self.net.train(learning)
+        self.model.train(learning)
 
     def states(self, text: Pieces) -> Sequence[Tensor]:
         """Every layer's, embeddings first.  # [batch, pieces, width] each"""
-        return states(self.model, text)
-
-
-def states(model: Model, text: Pieces) -> Sequence[Tensor]:
-    """The same of any model: of the stack that reads the text."""
-    if isinstance(model, HuggingFace):
-        output = model.forward(text, alone=True)
-    else:
-        output = model.forward(text)
-    return output.hidden[model.stacks[0].name]
+        return self.model.states(text)
 
 
 def body_of(model: Model, whole: bool = False) -> Body:
@@ -70,21 +52,11 @@ def body_of(model: Model, whole: bool = False) -> Body:
 
     Its weights are float32, whatever those of the model are: small steps would be rounded away.
     """
-    own = copied(model)
-    if isinstance(own, HuggingFace):
-        own.net.to(dtype=torch.float32)  # type: ignore[call-arg]
-    every = weights_of(own)
+    own = model.copy(in_fp32=True)
+    named, places = own.named_weights(), own.weight_places()
+    every = {name: named[name] for name in places}  # what is tied learns once
     used = every if whole else _used(own, every)
-    places = where(own)
     return Body(own, used, {name: places[name] for name in used})
-
-
-def weights_of(model: Model) -> dict[str, Tensor]:
-    """Every parameter that can learn."""
-    if isinstance(model, HuggingFace):
-        return dict(model.net.named_parameters())
-    assert isinstance(model, WordModel), "there are no other models"
-    return dict(model.learns)
 
 
 def _used(model: Model, every: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -101,7 +73,7 @@ def _used(model: Model, every: dict[str, Tensor]) -> dict[str, Tensor]:
     for weights in every.values():
         weights.requires_grad_(True)
     with torch.enable_grad():
-        found = states(model, model.encode(few).to(model.device))
+        found = model.states(model.encode(few).to(model.device))
         total = torch.stack([layer.float().sum() for layer in found]).sum()
         slopes = torch.autograd.grad(total, list(every.values()), allow_unused=True)
     for weights in every.values():

@@ -20,9 +20,6 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, require_regular, written_whole
 from workbench.engine.model import Model
-from workbench.models import pruned_checkpoint
-from workbench.models.huggingface import HuggingFace
-from workbench.models.word_models import WordModel
 from workbench.transfer.backbone import Body
 from workbench.transfer.features import Live
 from workbench.transfer.task_heads import Head, Scale
@@ -39,7 +36,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     """Write body and head."""
     from safetensors.torch import save_file
 
-    save_body(model, folder)
+    model.save(folder)
     (folder / TASK).parent.mkdir(exist_ok=True)
     state = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
     with written_whole(folder / HEAD) as draft:
@@ -55,19 +52,6 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     }
     with written_whole(folder / TASK) as draft:
         draft.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-
-
-def save_body(model: Model, folder: Path) -> None:
-    """Write the body alone, as any model of its kind."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not isinstance(model, HuggingFace):
-        assert isinstance(model, WordModel) and model.save is not None, "there are no others"
-        model.save(folder)
-    elif model.lacking:
-        pruned_checkpoint.save(model, folder)
-    else:
-        model.net.save_pretrained(folder)
-        model.tokenizer.save_pretrained(folder)
 
 
 def has_task(folder: Path) -> bool:

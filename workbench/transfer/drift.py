@@ -39,7 +39,7 @@ from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, View
 from workbench.models.lm_scoring import Scores, joined, measures, score
 from workbench.transfer.adaptation import Fitting
-from workbench.transfer.backbone import Body, body_of, weights_of
+from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.checkpoints import has_task, head_of
 from workbench.transfer.features import Live
 from workbench.transfer.similarity import (
@@ -602,7 +602,7 @@ def rewound(
 ) -> pd.DataFrame:
     """The score with every layer put back alone, and with none and all of them."""
     body = body_of(after)
-    old = weights_of(before)
+    old = before.named_weights()
     source = Live(body, examples.batch)
     whole = _score(body, head, source, examples)
     rows = [("none", -1, whole)]
@@ -619,7 +619,7 @@ def rewound(
 
 def _with(
     body: Body,
-    old: dict[str, Tensor],
+    old: Mapping[str, Tensor],
     names: Sequence[str],
     head: Head,
     source: Live,

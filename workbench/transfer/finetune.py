@@ -15,8 +15,7 @@ import pandas as pd
 from pydantic import Field
 
 from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.engine.model import Model
-from workbench.models.huggingface import HuggingFace
+from workbench.engine.model import LackingError, Model
 from workbench.transfer import checkpoints
 from workbench.transfer.adaptation import Method, merged
 from workbench.transfer.metrics import Metric
@@ -154,12 +153,15 @@ def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
         return [f"No model is kept: what {settings.method} put in is no part of the model itself."]
     made, head = trial.weights
     model: Model = made.body.model
-    if settings.method == "lora" and isinstance(model, HuggingFace):
+    if settings.method == "lora":
         merged(model)
-    if isinstance(head, Head):
-        checkpoints.save(model, head, inputs.keep, settings.method)
-    else:  # it answers with a head of its own
-        checkpoints.save_body(model, inputs.keep)
+    try:
+        if isinstance(head, Head):
+            checkpoints.save(model, head, inputs.keep, settings.method)
+        else:  # it answers with a head of its own
+            model.save(inputs.keep)
+    except LackingError as lack:  # what was learnt of it is told all the same
+        return [f"No model is kept: {lack.what}"]
     return []
 
 

@@ -30,7 +30,6 @@ from workbench.engine.activation_store import Store, pooled_stacks
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
-from workbench.models.copies import fresh
 from workbench.models.references import RANDOM
 from workbench.transfer.settings import names_of
 
@@ -446,7 +445,7 @@ def _names(one: str, other: str) -> str:
 
 def twin_of(model: Model, seed: int) -> Model:
     """The same architecture with random weights, by the name that opens it."""
-    twin = fresh(model, seed)
+    twin = model.reinitialised(seed)
     twin.name = f"{model.name.removesuffix(RANDOM)}{RANDOM}"
     return twin
 

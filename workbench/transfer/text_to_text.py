@@ -17,7 +17,8 @@ from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, Row, pad
-from workbench.models.huggingface import HuggingFace
+from workbench.engine.model import refusal
+from workbench.models.huggingface import HuggingFace, transformer_of
 from workbench.transfer.backbone import Body
 from workbench.transfer.task_heads import Scale
 from workbench.transfer.tasks import Gold, Task, answer_text
@@ -135,13 +136,12 @@ class Writer(nn.Module):
 
 def writer_of(body: Body, task: Task) -> HuggingFace:
     """The model, if it can write answers to such a task."""
-    model = body.model
-    if not isinstance(model, HuggingFace) or model.objective != "seq2seq":
-        raise WorkbenchError(
-            f"{model.name} ({model.family}) does not write text after reading it.",
-            remedy="Choose an encoder-decoder with its language-model head, such as mini:t5, or "
-            "the plain head.",
-        )
+    why = "does not write text after reading it"
+    remedy = "Choose an encoder-decoder with its language-model head, such as mini:t5, or the "
+    remedy += "plain head."
+    model = transformer_of(body.model, why, remedy)
+    if model.objective != "seq2seq":
+        raise refusal(model, why, remedy)
     if task.kind in ("tags", "entities"):
         raise WorkbenchError(
             f"{task.name} are tags of words, which are not written as text here.",

@@ -15,9 +15,6 @@ from torch import Tensor, nn
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model
-from workbench.models.copies import where
-from workbench.models.huggingface import HuggingFace
-from workbench.models.word_models import WordModel
 
 COLUMNS = ["stack", "layer", "module", "weight_distance", "norm_before", "parameters"]
 ELSEWHERE = -1  # the layer of what belongs to none
@@ -53,7 +50,7 @@ def require_same(before: Model, after: Model) -> None:
 
 def moved(before: Model, after: Model) -> Moved:
     """What has become of the weights that both have."""
-    old, new = _weights(before), _weights(after)
+    old, new = before.named_weights(), after.named_weights()
     told = {**_places(after), **_places(before)}
     places = {name: told.get(name, Place("", ELSEWHERE, name)) for name in {**old, **new}}
     both = [name for name in old if name in new]
@@ -90,44 +87,20 @@ def moved(before: Model, after: Model) -> Moved:
 
 def same_vocabulary(before: Model, after: Model) -> bool:
     """Whether rows of the embeddings stand for the same words or pieces."""
-    if isinstance(before, HuggingFace) and isinstance(after, HuggingFace):
-        return bool(before.tokenizer.get_vocab() == after.tokenizer.get_vocab())
-    if isinstance(before, WordModel) and isinstance(after, WordModel):
-        return before.vocabulary == after.vocabulary
-    return False
-
-
-def _weights(model: Model) -> dict[str, Tensor]:
-    """Every weight by a name that does not tell which head is on top."""
-    if isinstance(model, WordModel):
-        return dict(model.weights)
-    assert isinstance(model, HuggingFace), "there are no other models"
-    named = model.net.named_parameters(remove_duplicate=False)
-    return {_bare(model, name): weights for name, weights in named}
+    return before.vocabulary == after.vocabulary
 
 
 def _places(model: Model) -> dict[str, Place]:
     """Where each is; a module's weight and bias are together."""
-    if isinstance(model, WordModel):
-        found = {name: Place("", ELSEWHERE, name) for name in model.weights}  # the softmax
-        for name, place in where(model).items():
-            found[name] = Place(place.stack or "", place.layer or 0, place.module)
-        return found
-    assert isinstance(model, HuggingFace), "there are no other models"
-    named = {}
-    for name, place in where(model).items():
-        layer, bare = ELSEWHERE if place.layer is None else place.layer, _bare(model, name)
-        inner = place.module if layer > 0 else bare  # the same in every layer
-        named[bare] = Place(place.stack or "", layer, _module(inner))
-    return named
+    found = {}
+    for name, place in model.weight_places().items():
+        layer = ELSEWHERE if place.layer is None else place.layer
+        found[name] = Place(place.stack or "", layer, _module(place.module))
+    return found
 
 
 def _module(name: str) -> str:
     return next((name.removesuffix(kind) for kind in KINDS if name.endswith(kind)), name)
-
-
-def _bare(model: HuggingFace, name: str) -> str:
-    return name.removeprefix(f"{model.net.base_model_prefix}.")
 
 
 def _said(model: Model) -> str:

@@ -1,0 +1,197 @@
+"""A kind of model that nobody thought of is one file: every experiment takes it or says why not."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import workbench as wb
+from tests.models.bag_of_embeddings import BagOfEmbeddings, TrainableBag
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS
+from workbench.engine.model import Model
+
+PRIMER, SENTIMENT = "primer:size=40", "primer/sentiment:size=40"
+FEW: dict[str, Any] = {"max_train": 20, "max_dev": 10, "max_test": 10}
+QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "epochs": 1, "rates": (1e-2,)}
+# What is asked of each experiment: a corpus and settings that keep it small.
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "attention-averages": (PRIMER, {}),
+    "attention-probe": (PRIMER, {}),
+    "describe": (PRIMER, {}),
+    "description-length": (
+        PRIMER,
+        {"tasks": ("pos",), "limit": 20, "codes": ("online",), "targets": 60, "epochs": 5},
+    ),
+    "drift": (PRIMER, {"limit": 20}),
+    "edge-probing": (PRIMER, {"tasks": ("pos",), "preset": "quick", "limit": 20}),
+    "finetune": (SENTIMENT, {"method": "fine-tuned", **QUICK}),
+    "frozen-vs-finetuned": (SENTIMENT, {"tasks": ("sentiment",), "ridges": (1.0,), **QUICK}),
+    "head-ablation": (PRIMER, {}),
+    "head-gates": (PRIMER, {}),
+    "head-importance": (PRIMER, {}),
+    "head-pruning": (PRIMER, {}),
+    "heads": (PRIMER, {}),
+    "minimal-pairs": ("primer/acceptability:size=20", {}),
+    "pretraining": (SENTIMENT, {}),
+    "profile": (PRIMER, {}),
+    "similarity": (PRIMER, {"limit": 20}),
+    "structural-probe": (PRIMER, {"limit": 20, "seeds": (0,)}),
+    "train": (PRIMER, {"family": "bert"}),
+    "trigram": (PRIMER, {}),
+}
+# Those that refuse a model without heads, or without a head that predicts, whatever else it does.
+REFUSES = {
+    "attention-averages": "attention heads",
+    "attention-probe": "attention heads",
+    "describe": "no model",
+    "head-ablation": "attention heads",
+    "head-gates": "attention heads",
+    "head-importance": "attention heads",
+    "head-pruning": "attention heads",
+    "heads": "attention heads",
+    "minimal-pairs": "language-model head",
+    "pretraining": "no model",
+    "train": "family bag",
+    "trigram": "language-model head",
+}
+# Those that ask for what a model need not do, and what the protocol says where it does not.
+LACKS = {
+    "description-length": "random weights",
+    "drift": "name its weights",
+    "edge-probing": "random weights",
+    "finetune": "be copied",
+    "frozen-vs-finetuned": "be copied",
+    "similarity": "random weights",
+    "structural-probe": "random weights",
+}
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+
+
+def answer(experiment: str, model: Any, **other: Any) -> Any:
+    corpus, settings = ASKED[experiment]
+    both = [model, type(model)(1, "other")] if experiment == "drift" else model
+    return wb.run(experiment, model=both, corpus=corpus, device="cpu", **{**settings, **other})
+
+
+def test_every_experiment_is_asked() -> None:
+    """An experiment that is new here is taken or refused too: say which."""
+    assert set(EXPERIMENTS) == set(ASKED)
+    assert set(REFUSES) | set(LACKS) == set(ASKED) - {"profile"}
+
+
+@pytest.mark.parametrize("experiment", sorted(set(ASKED) - set(REFUSES)))
+def test_what_needs_states_and_weights_takes_the_model(experiment: str) -> None:
+    found = answer(experiment, TrainableBag())
+    assert found.tables and all(len(table.columns) for table in found.tables.values())
+
+
+@pytest.mark.parametrize("experiment", sorted(REFUSES))
+def test_what_needs_heads_or_predictions_refuses_it_with_the_reason(experiment: str) -> None:
+    with pytest.raises(WorkbenchError, match=REFUSES[experiment]) as told:
+        answer(experiment, TrainableBag())
+    assert told.value.remedy and "bug" not in str(told.value)
+
+
+@pytest.mark.parametrize("experiment", sorted(LACKS))
+def test_what_a_model_does_not_write_is_refused_in_one_way(experiment: str) -> None:
+    with pytest.raises(WorkbenchError, match=LACKS[experiment]) as told:
+        answer(experiment, BagOfEmbeddings())
+    assert "bag" in str(told.value) and "bug" not in str(told.value) and told.value.remedy
+
+
+def test_a_model_of_nothing_but_states_is_described_probed_and_compared() -> None:
+    model = BagOfEmbeddings()
+    assert answer("profile", model).tables["modules"].to_dict("list") == {
+        "module": ["all"], "parameters": [model.parameters],
+    }  # fmt: skip
+    probed = answer("edge-probing", model, random=False).tables["scores"]["encoder"]
+    assert {"model", "static"} <= set(probed) and "random" not in set(probed)
+    compared = answer("similarity", [model, BagOfEmbeddings(1, "other")])
+    assert len(compared.tables) > 1
+
+
+def test_a_model_that_cannot_be_saved_is_fine_tuned_and_not_kept() -> None:
+    class Unsaved(TrainableBag):
+        save = Model.save
+
+        def copy(self, in_fp32: bool = False) -> "Unsaved":
+            own = Unsaved(name=self.name)
+            own.table, own.mix = self.table.detach().clone(), self.mix.detach().clone()
+            return own
+
+    found = answer("finetune", Unsaved())
+    assert any("cannot be saved" in caveat.text for caveat in found.caveats)
+    assert (found.tables["scores"]["trainable"] > 0).all()
+
+
+def test_fine_tuning_moves_a_copy_and_never_the_model_itself() -> None:
+    model = TrainableBag()
+    before = {name: weights.clone() for name, weights in model.named_weights().items()}
+    found = answer("finetune", model)
+    head = found.tables["scores"]["trainable"].iloc[0] - model.parameters
+    assert head > 0, "all its weights learn, and those of the head"
+    for name, weights in model.named_weights().items():
+        assert torch.equal(before[name], weights), name
+
+
+def test_drift_names_the_layer_that_was_changed() -> None:
+    before, after = TrainableBag(), TrainableBag(name="moved")
+    after.mix += 0.1
+    found = wb.run("drift", model=[before, after], corpus=PRIMER, limit=20, device="cpu")
+    moved = found.tables["drift"].set_index("layer")["weight_distance"]
+    assert moved[0] == 0 < moved[1]
+    assert not np.isnan(moved).any()
+
+
+def test_a_method_that_puts_parts_between_blocks_refuses_a_model_without_them() -> None:
+    with pytest.raises(WorkbenchError, match="cannot be adapted by lora"):
+        answer("finetune", TrainableBag(), method="lora")
+    with pytest.raises(WorkbenchError, match="biases"):
+        answer("finetune", TrainableBag(), method="bitfit")
+
+
+KINDS = {"HuggingFace", "WordModel", "BiLM", "Elmo", "Vectors"}
+ASKS = {"isinstance", "issubclass", "hasattr", "getattr", "type"}
+
+
+def questions(source: str) -> list[str]:
+    """Calls by which a source asks of what class a model is, or what attributes it has."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+            continue
+        first = ast.unparse(node.args[0]).split(".")[-1]
+        named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        if node.func.id in ASKS and (first == "model" or named & KINDS):
+            found.append(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "isinstance(model, HuggingFace)",
+        "isinstance(x, WordModel | str)",
+        "hasattr(self.model, 'net')",
+    ],
+)
+def test_a_question_of_class_is_found(source: str) -> None:
+    assert questions(source)
+
+
+def test_outside_their_room_nothing_asks_of_what_class_a_model_is() -> None:
+    root = Path(wb.__file__).parent
+    files = [*root.rglob("*.py"), *(root.parent / "probes").rglob("*.py")]
+    outside = [path for path in files if root / "models" not in path.parents]
+    assert len(outside) > 100
+    asked = {str(path): found for path in outside if (found := questions(path.read_text("utf-8")))}
+    assert not asked
