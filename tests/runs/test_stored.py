@@ -27,9 +27,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from workbench.runs.asking import ask
 
 import workbench as wb
-from workbench.runs.asking import ask
 
 STORED = Path(__file__).parent / "stored"
 PROFILE, PROBING = "profile-a0c586b1bfd75eac", "edge-probing-25e1704f161a3b84"

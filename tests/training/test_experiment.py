@@ -18,8 +18,9 @@ from workbench.runs.launch import cancel
 from workbench.runs.request import ask, checked_settings
 from workbench.runs.results import is_whole
 from workbench.runs.run import Run, open_run
-from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, run, text_of
+from workbench.training.experiments import EXPERIMENT, FamilyName, recipe_of
 from workbench.training.families import FAMILIES
+from workbench.training.training_run import run, text_of
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from workbench.core.errors import WorkbenchError, did_you_mean
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -72,6 +73,41 @@ def imported(home: str, what: str) -> Any:
             where=home,
             remedy="Install or mend the package that offers it.",
         ) from error
+
+
+class Code(Generic[F]):
+    """A dataclass field that holds a function, given as itself or by its place: "module:function".
+
+    What is given by its place is imported when it is first called. A default makes it optional.
+    """
+
+    def __init__(self, *default: F) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> F:
+        if instance is not None:
+            found: F = vars(instance)[self.name]
+            return found
+        if not self.default:
+            raise AttributeError(self.name)  # so that a dataclass takes it for a required field
+        return self.default[0]
+
+    def __set__(self, instance: Any, given: F | str) -> None:
+        what = f"{self.name} of {instance.name}"
+        found = called_by_place(given, what) if isinstance(given, str) else given
+        vars(instance)[self.name] = found
+
+
+def called_by_place(home: str, what: str) -> Callable[..., Any]:
+    """A function that imports the one at `"module:function"` and calls it."""
+
+    def call(*arguments: Any) -> Any:
+        return imported(home, what)(*arguments)
+
+    return call
 
 
 # --- remembered per object ------------------------------------------------------------------------
