@@ -6,6 +6,7 @@ a name is looked up, then one import.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -97,17 +98,18 @@ class Code(Generic[F]):
 
     def __set__(self, instance: Any, given: F | str) -> None:
         what = f"{self.name} of {instance.name}"
-        found = called_by_place(given, what) if isinstance(given, str) else given
-        vars(instance)[self.name] = found
+        vars(instance)[self.name] = Placed(given, what) if isinstance(given, str) else given
 
 
-def called_by_place(home: str, what: str) -> Callable[..., Any]:
-    """A function that imports the one at `"module:function"` and calls it."""
+@dataclass(frozen=True)
+class Placed:
+    """The function at `home`, "module:function"; `what` it is for an error."""
 
-    def call(*arguments: Any) -> Any:
-        return imported(home, what)(*arguments)
+    home: str
+    what: str
 
-    return call
+    def __call__(self, *arguments: Any) -> Any:
+        return imported(self.home, self.what)(*arguments)
 
 
 # --- remembered per object ------------------------------------------------------------------------
