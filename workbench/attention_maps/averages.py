@@ -8,11 +8,11 @@ becomes a few hundred numbers a head on the device, so memory does not grow with
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import torch
-from spacy.tokens import Doc
 from torch import Tensor
 
 from workbench.attention_maps.experiments import Averages
@@ -28,6 +28,9 @@ from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import run_over
 from workbench.engine.map_statistics import averaging, by_words, owners
 from workbench.engine.taps import Reduce, Site, View
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 TAGS = (
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
@@ -65,7 +68,7 @@ def _caveats(cut: int, has_tags: bool) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-def _tags(docs: Sequence[Doc]) -> tuple[Tensor, bool]:
+def _tags(docs: "Sequence[Doc]") -> tuple[Tensor, bool]:
     """The part of speech of each word by its number; -1 for none.  # [docs, words]"""
     number = {tag: place for place, tag in enumerate(TAGS)}
     found = torch.full((len(docs), max(map(len, docs), default=1)), -1, dtype=torch.int8)

@@ -13,13 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock, RLock
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from spacy.tokens import Doc
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
@@ -30,6 +29,9 @@ from workbench.engine.taps import Site, StackName, View
 from workbench.models.huggingface import HuggingFace
 from workbench.models.projections import output_weights
 from workbench.models.tokenization import written
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 # --- what was made is kept until there is too much of it: the least lately used goes first --------
 #
@@ -152,7 +154,7 @@ def passes() -> int:
     return _passes
 
 
-def look(model: Model, doc: Doc, target: Doc | None = None) -> Look:
+def look(model: Model, doc: "Doc", target: "Doc | None" = None) -> Look:
     """The maps of one text; `target` is what a decoder beside an encoder writes, else the text."""
     if not model.sites:
         raise WorkbenchError(
@@ -164,7 +166,7 @@ def look(model: Model, doc: Doc, target: Doc | None = None) -> Look:
     return KEPT.get(key, lambda: _looked(model, doc, target, key))
 
 
-def _key(model: Model, doc: Doc, target: Doc | None) -> str:
+def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
     """By content: another model under the same name is another look."""
     digest = hashlib.blake2b(digest_size=12)
     for part in (model.content_hash, model.precision, str(model.device), model.name):
@@ -177,7 +179,7 @@ def _key(model: Model, doc: Doc, target: Doc | None) -> str:
     return digest.hexdigest()
 
 
-def _looked(model: Model, doc: Doc, target: Doc | None, key: str) -> Look:
+def _looked(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Look:
     global _passes
     read = model.encode(encode([doc]))
     written_text = None if target is None else model.encode(encode([target]))
@@ -279,7 +281,7 @@ def _projections(model: Model) -> Mapping[Site, Tensor]:
     return _weights[model]
 
 
-def _text(model: Model, pieces: Pieces, doc: Doc) -> Text:
+def _text(model: Model, pieces: Pieces, doc: "Doc") -> Text:
     assert isinstance(model, HuggingFace), "only models of transformers have sites"
     ids = pieces.ids[0].tolist()
     return Text(

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from workbench.basics.experiments import MinimalPairs
 from workbench.core.experiment import (
@@ -191,6 +190,8 @@ class _Tests:
         return table.rename(columns={"group": key})
 
     def _row(self, name: str, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+        from scipy.stats import binomtest
+
         gap, fewer = self.scored.gap[chosen], self.scored.fewer[chosen]
         right = gap > 0
         interval = binomtest(int(right.sum()), len(gap)).proportion_ci(method="wilson")
