@@ -3,15 +3,19 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+from random import Random
 from typing import Any, get_type_hints
 
 import pytest
 
+import workbench as wb
 from workbench.cli.run import asked_settings
 from workbench.core import experiment as declaring
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment, Inputs, Result, Settings, Table
-from workbench.core.registry import Placed, imported
+from workbench.core.registry import Placed
+from workbench.corpora import Corpus
 
 HEAVY = (
     "torch", "transformers", "spacy", "scipy", "sklearn", "plotly", "streamlit", "pandas",
@@ -55,11 +59,11 @@ def test_the_code_of_every_experiment_takes_its_settings(name: str) -> None:
     kind = EXPERIMENTS[name]
     assert kind.name == name
     assert isinstance(kind.run, Placed) and isinstance(kind.fits, Placed | None)
-    run = imported(kind.run.home, name)
+    run = kind.import_code()
     assert get_type_hints(run)["settings"] is kind.settings
     assert get_type_hints(run)["return"] is Result
     if kind.fits is not None:
-        assert callable(imported(kind.fits.home, name))
+        assert callable(kind.fits.function)
     assert kind.drawings()
 
 
@@ -104,7 +108,46 @@ def test_code_that_is_not_there_is_an_error_when_it_is_run_and_names_the_experim
 
 
 def test_a_command_without_flags_reads_no_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    import workbench.runs.request  # noqa: F401 (else it would keep the empty registry)
+
     monkeypatch.setattr(declaring, "EXPERIMENTS", {})
     assert asked_settings("run heads", "heads", ["limit=3"], []) == {"limit": "3"}
     with pytest.raises(KeyError):
         asked_settings("run heads", "heads", [], ["--limit", "3"])
+
+
+DRAWING = """
+import random
+
+import pandas as pd
+
+from workbench.core.experiment import Result
+
+drawn = random.random()
+
+
+def run(inputs, settings, progress):
+    return Result({"drawn": pd.DataFrame({"number": [random.random()]})})
+"""
+DECLARED = """
+from workbench.core.experiment import Experiment, Settings, Table
+
+EXPERIMENT = Experiment(
+    name="drawing", about="", settings=Settings, run="drawing:run", models=(0, 0),
+    tables={"drawn": Table("", ())},
+)
+"""
+
+
+def test_what_an_import_draws_is_no_part_of_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "drawing.py").write_text(DRAWING)
+    (tmp_path / "declared_drawing.py").write_text(DECLARED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    homes = {**EXPERIMENTS.homes, "drawing": "declared_drawing:EXPERIMENT"}
+    monkeypatch.setitem(EXPERIMENTS.__dict__, "homes", homes)
+    corpus = wb.read("primer:size=30")
+    found = wb.run("drawing", corpus=Corpus(corpus.name, corpus.splits), seed=3)
+    assert found.tables["drawn"]["number"].tolist() == [Random(3).random()]

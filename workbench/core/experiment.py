@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.registry import Code, Registry, imported
+from workbench.core.registry import Code, Placed, Registry, imported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -255,6 +255,13 @@ class Experiment(Generic[S]):
     def layers_for(self, settings: S) -> tuple[str, ...]:
         """The layers a corpus must have under these settings."""
         return tuple(self.layers(settings) if callable(self.layers) else self.layers)
+
+    def import_code(self) -> Callable[[Inputs, S, Progress], Result]:
+        """The function that `run` is or names, imported.
+
+        A worker does so before it seeds: imports may draw from the global random generators.
+        """
+        return self.run.function if isinstance(self.run, Placed) else self.run
 
     def drawings(self) -> "Mapping[str, Draw]":
         """The figures, imported where only their home was told."""

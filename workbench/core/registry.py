@@ -108,8 +108,14 @@ class Placed:
     home: str
     what: str
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself, imported."""
+        found: Callable[..., Any] = imported(self.home, self.what)
+        return found
+
     def __call__(self, *arguments: Any) -> Any:
-        return imported(self.home, self.what)(*arguments)
+        return self.function(*arguments)
 
 
 # --- remembered per object ------------------------------------------------------------------------
