@@ -18,18 +18,17 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from probes import attention_features
 from probes.attention_features import Cases, Maps, Numbers, Sentence
 from probes.batched_adam import DECAYS
 from probes.dependency_trees import Floats, Truths, share
-from probes.probe_inputs import Seeds
+from probes.experiments import AttentionProbe
 from probes.representations import MODEL, NO_LAYER, RANDOM, STATIC, static
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.core.splits import DEV, PARTS, TEST, TRAIN, Parts, SplitSettings, parts_of
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from workbench.core.stats import interval, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
@@ -41,56 +40,6 @@ WIDTH = 64  # of static vectors
 TASK, METRIC = "attachment", "uas"
 ENOUGH = 0.02  # that half of the sentences may cost
 NAMED = 4  # probes in a caveat
-
-
-class AttentionProbe(SplitSettings):
-    """What is learnt, and from how much."""
-
-    seeds: Seeds = Field(
-        (0, 1, 2),
-        min_length=1,
-        description="Seeds of the control tasks (default 0 1 2); probes have one optimum for all.",
-    )
-    halves: bool = Field(
-        True,
-        description="Also train on half of the sentences, to see whether more would help "
-        "(default: on).",
-    )
-
-
-TABLES = {
-    "scores": Table(
-        "Share of words attached to their gold head on the held-out split, roots and punctuation "
-        "left out: every probe, and its control task of every seed. Layer -1 sees the heads of all "
-        "layers, or none. The probe `words` sees static vectors of both words and how far they are "
-        "apart, as the paper's own baseline does; no attention. weight_decay is the one that is "
-        "best on dev; converged: the probe reached the optimum.",
-        ("probe", "encoder", "stack", "layer", "seed", "split", "control"),
-    ),
-    "summary": Table(
-        "Probes that see every head, and the layer that is best by itself on dev. baseline_offset "
-        "attaches every word at best_offset (right: positive), chosen on train; baseline_random is "
-        "the same probe of the same model with random weights; selectivity is over the control. "
-        "uas_half is of the same probe trained on half of the sentences.",
-        ("stack", "probe"),
-    ),
-    "means": Table(
-        "Means with 95 % intervals over sentences, and for controls over seeds. baseline is the "
-        "best offset, or an even guess among all words where that is better; control_value the "
-        "same probe's control task. learnt: the probe scores over both. "
-        "converged: it reached the optimum. half: the same probe trained on half of the sentences.",
-        ("probe", "encoder", "stack", "layer", "control"),
-    ),
-    "weights": Table(
-        "Of the probe that sees every head: the weight of what a word gives to its head, and of "
-        "what the head gives to the word.",
-        ("stack", "layer", "head"),
-    ),
-    "by_relation": Table(
-        "The same probe by relation, next to the offset that is best for that relation on train.",
-        ("stack", "probe", "relation"),
-    ),
-}
 
 
 class Key(NamedTuple):
@@ -497,17 +446,3 @@ def _named(rows: pd.DataFrame) -> str:
         weights = ", random weights" if encoder == RANDOM else ""
         found.append(probe if probe == WORDS else f"{probe}{weights} ({stack}, layer {layers})")
     return "; ".join(map(str, found[:NAMED])) + (" and others" if len(found) > NAMED else "")
-
-
-EXPERIMENT = Experiment(
-    name="attention-probe",
-    about="How many words find their head by the attention of all heads together.",
-    settings=AttentionProbe,
-    run=run,
-    tables=TABLES,
-    needs=(HEADS,),
-    layers=("dependencies",),
-    split="held-out",
-    figures="workbench.figures.syntax_probes:ATTENTION_PROBE_FIGURES",
-    version=2,
-)

@@ -17,12 +17,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from probes.batched_adam import Parameters
-from probes.probe_models import KindName, averaged
+from probes.experiments import KindName
+from probes.probe_models import averaged
 from probes.probe_training import Data, Probe, Schedule, Trained, nats_of, outputs, train
 from probes.representations import Bank
 from workbench.core.errors import WorkbenchError
-
-PORTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)  # per cent
 
 
 def ends_of(number: int, portions: Sequence[float]) -> tuple[int, ...]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -150,6 +149,8 @@ def correlated(predicted: Floats, gold: Floats) -> Floats:
 
     [..., words], [..., words] -> [...]
     """
+    from scipy.stats import rankdata
+
     first, second = (rankdata(side, axis=-1) for side in (predicted, gold))
     first = first - first.mean(-1, keepdims=True)
     second = second - second.mean(-1, keepdims=True)

@@ -13,116 +13,33 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
 from torch import Tensor
 
 from probes import codes as variational
-from probes.codes import PORTIONS, ends_of, frequency_bits, order_of, prequential_code, uniform_bits
+from probes.codes import ends_of, frequency_bits, order_of, prequential_code, uniform_bits
 from probes.edge_trials import Ready, ready_tasks
+from probes.experiments import CODE_KEYS, Code, DescriptionLength
 from probes.probe_grid import planned
-from probes.probe_inputs import Seeds, kept_in, opened, tasks_in
+from probes.probe_inputs import kept_in, opened, tasks_in
 from probes.probe_training import Data, Probe, Schedule, Told, outputs
 from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, banked
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
-from workbench.core.splits import TRAIN, SplitSettings
+from workbench.core.splits import TRAIN
 from workbench.core.stats import interval, resampled
 from workbench.corpora.corpus import Corpus
 
 Floats = NDArray[np.float64]
-Code = Literal["online", "variational"]
 LOOKED_AT = 300  # dev targets that tell an epoch's loss
 ASKED = 2_000  # test targets that the accuracy is of
 NATS = 1 / math.log(2)  # bits
-
-
-class DescriptionLength(SplitSettings):
-    """What is sent, and how."""
-
-    tasks: tuple[str, ...] = Field(
-        (), description="Tasks, by name or by the corpus' layer; all it has where none is named."
-    )
-    codes: tuple[Code, ...] = Field(
-        ("online", "variational"),
-        min_length=1,
-        description="online: block by block, each by a probe of those before it; variational: a "
-        "Bayesian probe and then the labels.",
-    )
-    probe: Literal["mlp", "linear"] = Field("mlp", description="One hidden layer, or none.")
-    hidden: int = Field(64, ge=1, le=8192, description="Width of the hidden layer.")
-    seeds: Seeds = Field(
-        (0,), min_length=1, description="Each draws the order of the targets and the probes anew."
-    )
-    controls: bool = Field(True, description="Also send labels drawn by word type.")
-    targets: int = Field(
-        1500, ge=1, description="Targets of a task to send at most, drawn by the run's seed."
-    )
-    portions: tuple[float, ...] = Field(
-        PORTIONS,
-        min_length=1,
-        description="Where blocks of the online code end, in per cent of the targets. All are sent "
-        "in any case; empty blocks are merged.",
-    )
-    unit: Literal["bits", "paper"] = Field(
-        "bits",
-        description="bits throughout, or as the paper's released code adds up: what a probe costs "
-        "in nats, to the uniform code in bits.",
-    )
-    rate: float = Field(3e-3, gt=0, le=1, description="Learning rate of the online code's probes.")
-    epochs: int = Field(
-        60,
-        ge=1,
-        le=1000,
-        description="Maximum number of epochs of each, until it codes dev no better; the best one "
-        "is kept.",
-    )
-    steps: int = Field(
-        400,
-        ge=1,
-        le=1_000_000,
-        description="Steps of the variational code's probes, of 256 targets; more find a shorter "
-        "code.",
-    )
-
-    @field_validator("portions")
-    @classmethod
-    def _portions(cls, portions: tuple[float, ...]) -> tuple[float, ...]:
-        if not all(0 < portion <= 100 for portion in portions):
-            raise ValueError("portions are above 0, and 100 at most")
-        return portions
-
-
-KEYS = ("task", "probe", "code", "encoder", "stack", "layer", "control")
-TABLES = {
-    "codes": Table(
-        "The length of each code. `uniform_bits` is that of sending labels of which nothing is "
-        "known: log2 of their number a target, or a bit a label where a target may have several; "
-        "`compression` how often the code goes into it. `divergence_bits` is what the Bayesian "
-        "probe itself costs. `final_accuracy` is the share of test targets (2,000 at most) that "
-        "the last probe gets wholly right. `converged`: dev stopped the last probe of the online "
-        "code; empty for the variational code, which takes `steps` steps.",
-        (*KEYS, "seed"),
-    ),
-    "portions": Table(
-        "The online code block by block: the share of targets sent with it and before it, how many "
-        "are in it, and its length.",
-        ("task", "probe", "encoder", "stack", "layer", "control", "seed", "portion"),
-    ),
-    "summary": Table(
-        "The layer that compresses most, with a 95 % interval (sentences and seeds drawn again), "
-        "and the compression of its baselines; baseline_frequency knows how often each label came "
-        "so far and nothing of the states; control_compression is of that layer. learnt: the layer "
-        "compresses at least as well as both.",
-        ("task", "probe", "code", "stack"),
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -350,7 +267,7 @@ def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> Sent | Non
 # --- tables ---------------------------------------------------------------------------------------
 
 _CODES = [
-    *KEYS,
+    *CODE_KEYS,
     *"seed bits divergence_bits uniform_bits compression n final_accuracy converged".split(),
 ]
 _PORTIONS = "task probe encoder stack layer control seed portion targets bits".split()
@@ -473,15 +390,3 @@ def _summary(
             not (mean[best] < frequency or mean[best] < control),
             len(train),
         )
-
-
-EXPERIMENT = Experiment(
-    name="description-length",
-    about="In how few bits the labels of each task can be sent, given a layer: how hard they are.",
-    settings=DescriptionLength,
-    run=run,
-    tables=TABLES,
-    fits=fits,
-    version=2,
-    figures="workbench.figures.probing:DESCRIPTION_LENGTH_FIGURES",
-)

@@ -13,65 +13,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from probes import edge_tables
 from probes.edge_tables import rows_of, sentence_hash, tables_of
-from probes.edge_trials import EdgeProbing, estimated_time, ready_tasks, trials_of
+from probes.edge_trials import estimated_time, ready_tasks, trials_of
+from probes.experiments import EdgeProbing
 from probes.probe_inputs import kept_in, opened, tasks_in
 from probes.representations import MODEL, banked
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.corpora.corpus import Corpus
 
 SHOWN = 4  # probes that a caveat names
 ONE_PROBE = ["task", "probe", "encoder", "stack", "layer", "control"]
-
-TABLES = {
-    "scores": Table(
-        "What each probe scored; `layer` is the last one it reads. A control task's labels are "
-        "drawn by word type.",
-        (*edge_tables.KEYS, "seed", "split", "metric"),
-    ),
-    "means": Table(
-        "Means over seeds with 95 % intervals (sentences and seeds drawn again), and the gain over "
-        "the layer below with its p-value. converged: dev stopped every seed (a linear probe is at "
-        "its optimum); learnt: the score is at least that of the majority baseline and of the "
-        "probe's own control task.",
-        (*edge_tables.KEYS, "metric"),
-    ),
-    "summary": Table(
-        "Where each task is found: centre of gravity of the mix, expected layer of the cumulative "
-        "curve (empty where it does not rise), the best layer, and its baselines. "
-        "baseline_majority always predicts the most frequent label that is scored. data_gain: the "
-        "most that a layer gains from the second half of the targets; over 2 points, more data "
-        "would change the curve (enough_data is false).",
-        ("task", "probe", "stack"),
-    ),
-    "halves": Table(
-        "F1 of the model's layers with half of the training targets and with all of them.",
-        ("task", "probe", "stack", "mode", "layer"),
-    ),
-    "per_label": Table(
-        "Each label at each layer, seeds together; `n` are the gold ones.",
-        ("task", "probe", "stack", "mode", "layer", "label"),
-    ),
-    "mix": Table(
-        "How much each layer counts in the learnt mix of all.",
-        ("task", "probe", "stack", "seed", "layer"),
-    ),
-    "confusion": Table(
-        "Which label was taken for which, of tasks with one label a target; seeds together.",
-        ("task", "probe", "stack", "mode", "layer", "gold", "predicted"),
-    ),
-    "gains": Table(
-        "Targets that a layer gets right and the layer below it wrong; spans are characters of "
-        "the text.",
-        ("task", "probe", "stack", "layer", "target"),
-    ),
-    "tasks": Table("What each task asks, and of how many targets.", ("task",)),
-    "predictions": Table(
-        "Every answer of the first seed, target by target.",
-        ("task", "probe", "stack", "layer", "target"),
-    ),
-}  # fmt: skip
 
 
 def fits(corpus: Corpus, settings: EdgeProbing) -> None:
@@ -153,15 +104,3 @@ def _named(rows: pd.DataFrame) -> str:
     """The first probes of a table, in words."""
     names = [f"{row.task}, {row.mode} {row.layer}" for row in rows.head(SHOWN).itertuples()]
     return "; ".join(names) + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
-
-
-EXPERIMENT = Experiment(
-    name="edge-probing",
-    about="What each layer knows: probes of every layer and task, with controls and baselines.",
-    settings=EdgeProbing,
-    run=run,
-    tables=TABLES,
-    fits=fits,
-    version=3,
-    figures="workbench.figures.probing:FIGURES",
-)

@@ -14,7 +14,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from probes.edge_trials import EdgeProbing, Ready, Trial, modes_asked
+from probes.edge_trials import Ready, Trial, modes_asked
+from probes.experiments import EDGE_KEYS, EdgeProbing
 from probes.probe_grid import majority, modes_of
 from probes.probe_inputs import Opened
 from probes.representations import BARE, MODEL, NO_LAYER, RANDOM, STATIC, Bank
@@ -30,10 +31,9 @@ from workbench.core.stats import interval, p_value, resampled
 
 Floats = NDArray[np.float64]
 MAJORITY = "majority"
-KEYS = ["task", "probe", "encoder", "mode", "stack", "layer", "share", "control"]
-SCORES = [*KEYS, "seed", "split", "metric", "value", "n", "converged"]
+SCORES = [*EDGE_KEYS, "seed", "split", "metric", "value", "n", "converged"]
 MEANS = [
-    *KEYS, "metric", "mean", "lower", "upper", "seeds", "n", "delta", "p_value", "converged",
+    *EDGE_KEYS, "metric", "mean", "lower", "upper", "seeds", "n", "delta", "p_value", "converged",
     "learnt",
 ]  # fmt: skip
 SUMMARY = (
@@ -82,7 +82,7 @@ class Row:
 
     @property
     def key(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in KEYS)
+        return tuple(getattr(self, name) for name in EDGE_KEYS)
 
 
 def f1(counts: Floats) -> Floats:
@@ -146,7 +146,7 @@ def _learnt(means: pd.DataFrame) -> list[bool]:
     """
     baseline = means[means["encoder"] == MAJORITY].set_index("task")["mean"]
     baseline = baseline[~baseline.index.duplicated()]
-    own = [key for key in KEYS if key not in ("control", "share")]
+    own = [key for key in EDGE_KEYS if key not in ("control", "share")]
     control = means[means["control"] & (means["share"] == means["share"].max())]
     of_control = control.set_index(own)["mean"].to_dict()
     return [
@@ -167,7 +167,7 @@ def _mean(group: Sequence[Row]) -> float:
 
 def _below(key: tuple[object, ...]) -> tuple[object, ...] | None:
     """The same probe one layer down."""
-    told = dict(zip(KEYS, key, strict=True))
+    told = dict(zip(EDGE_KEYS, key, strict=True))
     if told["encoder"] != MODEL or told["mode"] not in ("layer", "cumulative"):
         return None
     return tuple({**told, "layer": int(str(told["layer"])) - 1}.values())

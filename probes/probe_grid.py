@@ -8,20 +8,19 @@ embeddings, static vectors. Costs nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from probes.experiments import Mode
 from probes.probe_models import Shape, averaged
 from probes.probe_training import Data, Probe, Trained, counted, f1, outputs, predictions, reads_of
 from probes.representations import MODEL, RANDOM, Bank, Source
 from probes.targets import Examples
 from workbench.core.splits import TRAIN
 
-Mode = Literal["lexical", "top", "layer", "mix", "cumulative"]
 MODES: tuple[Mode, ...] = ("lexical", "top", "layer", "mix", "cumulative")
 
 

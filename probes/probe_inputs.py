@@ -8,12 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import AfterValidator
 from torch import Tensor
 
 from probes.representations import (
@@ -133,15 +131,3 @@ def kept_in(scratch: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         yield Path(folder)
-
-
-# --- seeds as a setting: each once, and none that a random generator cannot take. Costs nothing ---
-
-
-def _checked(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    if seeds and (min(seeds) < 0 or max(seeds) >= 1 << 32):
-        raise ValueError("seeds are whole numbers from 0 to 4294967295")
-    return tuple(dict.fromkeys(seeds))
-
-
-Seeds = Annotated[tuple[int, ...], AfterValidator(_checked)]

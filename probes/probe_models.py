@@ -20,17 +20,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from probes.batched_adam import Parameters
+from probes.experiments import KindName
 from probes.representations import Bank, words_in
 from workbench.engine.batch import sent
 
-KindName = Literal["edge", "linear", "mlp"]
 COLUMNS = 16  # of numbers in a vector register
 CHUNK = 1_024  # spans that are averaged at once
 INPUT_DROPOUT, DROPOUT = 0.2, 0.3  # of the edge probe

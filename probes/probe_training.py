@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from probes.batched_adam import Learning, Parameters
-from probes.probe_models import Dropping, KindName, Reads, Shape, answers, initial, logits, pooled
+from probes.experiments import KindName
+from probes.probe_models import Dropping, Reads, Shape, answers, initial, logits, pooled
 from probes.representations import Bank
 from probes.side_by_side import SideBySide
 from probes.targets import Examples

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy import sparse
-from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from workbench.engine.activation_store import TooLargeError, by_word, pooled_stacks
@@ -35,6 +33,9 @@ MOST = 20_000  # words that get a vector
 
 def counted(sentences: Sequence[Sequence[str]], width: int, seed: int) -> Vectors:
     """Vectors of `width` numbers, or fewer where there are fewer words; the rest is zeros."""
+    from scipy import sparse
+    from sklearn.utils.extmath import randomized_svd
+
     frequent = Counter(word for words in sentences for word in words).most_common(MOST)
     row = {word: place for place, (word, _) in enumerate(frequent)}
     pairs: Counter[tuple[int, int]] = Counter()

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from probes import dependency_trees as gold
 from probes.batched_adam import EPOCHS
 from probes.dependency_trees import Floats, Tree
-from probes.probe_inputs import Seeds, kept_in
+from probes.experiments import LAYER, StructuralProbe, TreeTask
+from probes.probe_inputs import kept_in
 from probes.representations import (
     MODEL,
     NO_LAYER,
@@ -33,16 +33,16 @@ from probes.representations import (
     randomised,
     static,
 )
-from probes.structural_training import Probe, States, Task, predicted, trained
+from probes.structural_training import Probe, States, predicted, trained
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
-from workbench.core.splits import PARTS, TRAIN, Parts, SplitSettings, parts_of
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.splits import PARTS, TRAIN, Parts, parts_of
 from workbench.core.stats import interval, p_value, resampled
 from workbench.corpora.encode import encode
 
 CHAIN = "chain"
 PROBE = "structural"
-METRICS: Mapping[Task, tuple[str, str]] = {
+METRICS: Mapping[TreeTask, tuple[str, str]] = {
     "distance": ("uuas", "dspr"),
     "depth": ("root", "nspr"),
 }
@@ -50,60 +50,6 @@ SHOWN = 10  # sentences whose trees are shown
 ENOUGH = 0.02  # that half of the sentences may cost
 NAMED = 4  # scores in a caveat
 PAIRS = 1_000_000  # of words and probes, scored at a time
-
-
-class StructuralProbe(SplitSettings):
-    """What is learnt, and from how much."""
-
-    rank: int | None = Field(
-        64,
-        ge=1,
-        description="Dimensions that the map leaves, never more than the model's width; empty for "
-        "the width. The paper gains nothing beyond 64.",
-    )
-    seeds: Seeds = Field(
-        (0, 1, 2),
-        min_length=1,
-        description="Seeds, each of which trains every probe (default 0 1 2).",
-    )
-    halves: bool = Field(
-        True,
-        description="Also train on half of the sentences, to see whether more would help "
-        "(default: on).",
-    )
-    parts: tuple[Task, ...] = Field(
-        ("distance", "depth"), min_length=1, description="What is to be read off: one or both."
-    )
-
-
-LAYER = ("task", "encoder", "stack", "layer", "metric")
-TABLES = {
-    "scores": Table(
-        "Every probe on the held-out split. uuas: gold edges in the spanning tree of the predicted "
-        "distances, punctuation left out; root: sentences whose root is shallowest; dspr and nspr: "
-        "rank correlation of distances and depths, averaged over lengths of 5 to 50 words. `n` is "
-        "edges for uuas, else sentences. converged: the probe stopped because dev gained no more.",
-        ("task", "encoder", "stack", "layer", "seed", "split", "metric"),
-    ),
-    "summary": Table(
-        "The layer that is best on dev, its score on the held-out split, and its baselines; "
-        "baseline_random is the layer of the random twin that is best on dev.",
-        ("task", "metric", "stack"),
-    ),
-    "means": Table(
-        "Means over seeds with 95 % intervals over sentences and seeds, and the gain over the "
-        "layer below with its p-value. learnt: the score is over the chain's, and a layer's of the "
-        "model over the same layer's with random weights. converged: every seed's probe stopped "
-        "because dev gained no more. half: the first seed's probe trained on half of the "
-        "sentences; half_loss: what that costs it.",
-        LAYER,
-    ),
-    "trees": Table(
-        "Sentences of the held-out split, word by word: the gold head, and the word's neighbour in "
-        "the tree predicted at the best layer, on the way to the first word; -1 is none.",
-        ("stack", "sentence", "index"),
-    ),
-}
 
 
 class Key(NamedTuple):
@@ -133,12 +79,12 @@ class Learnt:
     missing: int  # words that the model did not read
     loose: int  # words that hang on nothing, and nothing on them
 
-    def of(self, task: Task) -> tuple[list[Probe], Tensor]:
+    def of(self, task: TreeTask) -> tuple[list[Probe], Tensor]:
         """The probes of one task."""
         rows = [row for row, probe in enumerate(self.probes) if probe.task == task]
         return [self.probes[row] for row in rows], self.matrices[rows]
 
-    def stopped(self, task: Task) -> dict[Key, list[bool]]:
+    def stopped(self, task: TreeTask) -> dict[Key, list[bool]]:
         """Of each layer and seed, whether its probe converged; the chain learns nothing."""
         found: dict[Key, list[bool]] = {CHAIN_KEY: [True] * len(self.seeds)}
         for probe, converged in zip(self.probes, self.converged, strict=True):
@@ -239,7 +185,7 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
 class _Counts:
     """What one metric counts of each tree, so that it can be summed, and what sums come to."""
 
-    task: Task
+    task: TreeTask
     metric: str
     keys: tuple[Key, ...]
     numbers: Floats  # [keys, seeds, trees, numbers]
@@ -253,7 +199,7 @@ class _Counts:
         return self.measure(self.numbers.sum(2))
 
 
-def _counted(learnt: Learnt, part: str, task: Task) -> Iterator[_Counts]:
+def _counted(learnt: Learnt, part: str, task: TreeTask) -> Iterator[_Counts]:
     """Both metrics of a task, for every source and for the chain; one that is of nothing is not."""
     trees = learnt.trees[part]
     probes, matrices = learnt.of(task)
@@ -476,16 +422,3 @@ def _named(rows: pd.DataFrame) -> str:
         where = STATIC if encoder == STATIC else f"{stack}{weights}, layer {layers}"
         found.append(f"{metric} ({where})")
     return "; ".join(found[:NAMED]) + (" and others" if len(found) > NAMED else "")
-
-
-EXPERIMENT = Experiment(
-    name="structural-probe",
-    about="Whether trees can be read off distances and lengths in each layer, by a linear map.",
-    settings=StructuralProbe,
-    run=run,
-    tables=TABLES,
-    layers=("dependencies",),
-    split="held-out",
-    figures="workbench.figures.syntax_probes:STRUCTURAL_PROBE_FIGURES",
-    version=2,
-)

@@ -16,7 +16,7 @@ width of 128, a rank of 64 and 22 probes take a third of a second on one core.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,10 +25,10 @@ from torch import Tensor
 
 from probes.batched_adam import EPOCHS, Fitted, OnProgress, Weights, fitted
 from probes.dependency_trees import Tree
+from probes.experiments import TreeTask
 from workbench.engine.batch import sent
 
-Task = Literal["distance", "depth"]
-DISTANCE: Task = "distance"
+DISTANCE: TreeTask = "distance"
 
 RATE = 7e-3
 SENTENCES = 32  # in a batch
@@ -43,7 +43,7 @@ ROWS = 8192  # words whitened at once
 class Probe(NamedTuple):
     """One matrix: what it is to tell, from which states, drawn and shuffled by which seed."""
 
-    task: Task
+    task: TreeTask
     source: int
     seed: int
 

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from probes.experiments import LossName
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.splits import PARTS, TRAIN
 from workbench.engine.batch import Batch, Edges
@@ -141,8 +141,6 @@ def _kind(layer: str) -> str:
 # Labels are those of the train part; others are gold that no probe can predict, and count as
 # missed. A span of no words, or one whose words own no piece, is left out and counted. Costs one
 # byte a target and label.
-
-LossName = Literal["auto", "softmax", "sigmoid"]
 
 
 @dataclass(frozen=True)

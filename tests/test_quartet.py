@@ -22,7 +22,7 @@ from workbench.models.lm_scoring import PSEUDO, score
 from workbench.models.references import MINI, folder_of, located
 from workbench.runs.request import checked_settings
 from workbench.training import mini
-from workbench.training.experiment import EXPERIMENT
+from workbench.training.experiments import EXPERIMENT
 
 HOME = Path(located("mini:bert")).parent
 SCORES: dict[str, Any] = json.loads((HOME / quartet.SCORES).read_text())

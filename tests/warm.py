@@ -26,7 +26,7 @@ from workbench.runs import isolated, process
 
 IMPORTED = [
     "workbench.runs.execute", "workbench.models.loading", "workbench.corpora.primer",
-    "workbench.transfer.finetune", "workbench.training.experiment", "probes.edge_probing",
+    "workbench.transfer.finetune", "workbench.training.training_run", "probes.edge_probing",
 ]  # fmt: skip
 
 

@@ -10,8 +10,9 @@ import pytest
 import workbench as wb
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
-from workbench.attention_maps.averages import Averages, run
+from workbench.attention_maps.averages import run
 from workbench.attention_maps.capture import look
+from workbench.attention_maps.experiments import Averages
 from workbench.attention_maps.grids import Options, grid_of, groups
 from workbench.core.experiment import Inputs
 from workbench.corpora import Corpus

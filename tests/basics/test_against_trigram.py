@@ -9,7 +9,8 @@ import pytest
 
 from tests.basics.test_pairs import Quiet
 from tests.models import bilms, headed, zoo
-from workbench.basics.trigram import EXPERIMENT, counted, nats, run
+from workbench.basics.experiments import TRIGRAM
+from workbench.basics.trigram import counted, nats, run
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Inputs, Settings
 from workbench.corpora import encode, read
@@ -132,7 +133,7 @@ def test_a_corpus_without_a_training_split_says_so(tmp_path: Path) -> None:
     model = with_head("gpt2", "GPT2LMHeadModel", tmp_path)
     bare = Corpus("bare", {"test": CORPUS.splits["test"]})
     with pytest.raises(WorkbenchError, match="training split"):
-        run(Inputs((model,), (bare,), "test"), EXPERIMENT.settings(), Quiet())
+        run(Inputs((model,), (bare,), "test"), TRIGRAM.settings(), Quiet())
 
 
 def test_a_piece_that_was_never_seen_is_asked_for_too(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tests.models import bilms, headed, zoo
-from workbench.basics.minimal_pairs import EXPERIMENT, MinimalPairs, exchanges, flipped, holm
+from workbench.basics.experiments import MINIMAL_PAIRS, MinimalPairs
+from workbench.basics.minimal_pairs import exchanges, flipped, holm
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Inputs, Result, misfits
 from workbench.corpora import Corpus, encode, read
@@ -113,7 +114,7 @@ def whole(tmp_path: Path) -> Path:
 
 
 def ran(model: Model, corpus: Corpus, **settings: Any) -> Result:
-    return EXPERIMENT.run(Inputs((model,), (corpus,)), MinimalPairs(**settings), Quiet())
+    return MINIMAL_PAIRS.run(Inputs((model,), (corpus,)), MinimalPairs(**settings), Quiet())
 
 
 def said(result: Result) -> str:
@@ -126,7 +127,7 @@ def scoring(result: Result) -> dict[str, str]:
 
 
 def test_the_registry_has_it() -> None:
-    assert EXPERIMENTS["minimal-pairs"] is EXPERIMENT
+    assert EXPERIMENTS["minimal-pairs"] is MINIMAL_PAIRS
 
 
 def test_blimps_rows_are_pairs_whatever_the_options(blimp: Path) -> None:
@@ -157,7 +158,7 @@ def test_blimps_folder_is_one_corpus_with_phenomena_fields_and_paradigms(
     assert paradigms.loc["regular_plural_agreement_1", "accuracy"] == 1
     assert scoring(found)["identical"] == "1" and scoring(found)["pairs"] == "13"
     assert "1 pair of identical sentences is left out" in said(found)
-    drawn = {name: draw(found.tables) for name, draw in EXPERIMENT.drawings().items()}
+    drawn = {name: draw(found.tables) for name, draw in MINIMAL_PAIRS.drawings().items()}
     assert set(drawn) == {"accuracy", "fields", "paradigms"}
     assert harmless(drawn["fields"])["layout"]["title"]["text"] == "0 of 2 fields above chance"
 
@@ -224,7 +225,7 @@ def test_elmo_finds_likely_what_both_directions_do(blimp: Path, tmp_path: Path) 
     assert pairs["gap"].to_dict() == pytest.approx({"plural": 5, "singular": -5, "all": 5 / 3})
     assert "mean of both directions" in said(found) and "<UNK>" in said(found)
     assert "3 of 30 words (10.0%) are not in the model's vocabulary" in said(found)
-    assert not misfits(EXPERIMENT, MinimalPairs(), [facts(model)])
+    assert not misfits(MINIMAL_PAIRS, MinimalPairs(), [facts(model)])
     (first, *_) = minimal_pairs(read(blimp))
     nats = score(model, encode([first.good, first.bad])).nats
     assert nats[1] - nats[0] == pytest.approx(5)
@@ -245,7 +246,7 @@ def test_a_corpus_without_pairs_is_told_so() -> None:
 
 def test_a_model_without_a_head_does_not_fit(tmp_path: Path) -> None:
     body = facts(headed.opened(zoo.make("bert", tmp_path)))
-    (reason,) = misfits(EXPERIMENT, MinimalPairs(), [body])
+    (reason,) = misfits(MINIMAL_PAIRS, MinimalPairs(), [body])
     assert "language-model head" in str(reason)
 
 

@@ -12,7 +12,7 @@ import torch
 from tests.models import bilms, headed, zoo
 from tests.models.test_logits import HEADED
 from workbench.basics import lm_profile
-from workbench.basics.lm_profile import EXPERIMENT, Profile
+from workbench.basics.experiments import PROFILE, Profile
 from workbench.core.experiment import EXPERIMENTS, Inputs, Result
 from workbench.corpora import Corpus, encode, read
 from workbench.models.huggingface import HuggingFace
@@ -58,7 +58,7 @@ def corpus() -> Corpus:
 
 def profiled(model: HuggingFace, *corpora: Corpus, pseudo: bool = False, **more: object) -> Result:
     inputs = replace(Inputs((model,), corpora, "test" if corpora else None), **more)
-    return EXPERIMENT.run(inputs, Profile(pseudo=pseudo), Quiet())
+    return PROFILE.run(inputs, Profile(pseudo=pseudo), Quiet())
 
 
 def texts(result: Result) -> str:
@@ -66,7 +66,7 @@ def texts(result: Result) -> str:
 
 
 def test_the_registry_has_it() -> None:
-    assert EXPERIMENTS["profile"] is EXPERIMENT
+    assert EXPERIMENTS["profile"] is PROFILE
 
 
 def test_facts_alone_need_no_corpus(opened: Opened) -> None:
@@ -168,7 +168,7 @@ def test_losses_of_each_objective(
     assert {m: (v, n) for m, v, n in found[["metric", "value", "n"]].itertuples(index=False)} == (
         expected
     )
-    for table, about in EXPERIMENT.tables.items():
+    for table, about in PROFILE.tables.items():
         frame = profiled(model, corpus).tables[table]
         assert not frame.duplicated(list(about.keys)).any()
 
@@ -244,7 +244,7 @@ def test_progress_counts_documents(
     monkeypatch.setattr(lm_profile, "CHUNK", 3)
     progress = Quiet()
     inputs = Inputs((opened("gpt2"),), (corpus,), "test", limit=7)
-    EXPERIMENT.run(inputs, Profile(), progress)
+    PROFILE.run(inputs, Profile(), progress)
     assert progress.seen == [(done, 7, "documents") for done in (0, 3, 6, 7)]
 
 
@@ -258,7 +258,7 @@ def test_a_corpus_without_docs_has_no_numbers(opened: Opened) -> None:
 
 
 def test_figures_are_drawn_from_tables_alone(opened: Opened, corpus: Corpus) -> None:
-    draw = EXPERIMENT.drawings()
+    draw = PROFILE.drawings()
     with_losses = profiled(opened("gpt2"), corpus).tables
     bars = draw["modules"](with_losses).data[0]
     assert list(bars.x) == with_losses["modules"]["parameters"].tolist()

@@ -68,7 +68,8 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
         look(model, batch, _gold_of(batch), Asking())
         return
     from workbench.core.experiment import Inputs
-    from workbench.heads.experiment import Heads, run
+    from workbench.heads.experiments import Heads
+    from workbench.heads.head_analysis import run
 
     class Corpus:
         name, splits, notes = "primer", (), ()

@@ -12,7 +12,7 @@ from workbench.figures.head_grid import CODES, COLOUR, SCORES, SYMBOL, named, va
 from workbench.figures.heads import FIGURES, Case, cases, sentences_of
 from workbench.figures.sanitize import harmless
 from workbench.figures.theme import EITHER
-from workbench.heads.experiment import TABLES
+from workbench.heads.experiments import TABLES
 from workbench.heads.roles import ROLES
 from workbench.heads.tables import BEST, CROSS, RELATIONS
 

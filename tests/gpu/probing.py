@@ -17,8 +17,8 @@ from torch.nn.functional import one_hot
 from probes import attention_features, codes
 from probes.attention_features import Maps, Sentence
 from probes.dependency_trees import Tree
+from probes.experiments import KindName
 from probes.logistic import logistic
-from probes.probe_models import KindName
 from probes.probe_training import Data, Probe, Schedule, Trained, assessed, train
 from probes.representations import MODEL, Bank, Source, banked
 from probes.structural_training import Probe as TreeProbe

@@ -9,7 +9,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from workbench.core.experiment import Inputs, Result
-from workbench.heads.experiment import Heads, run
+from workbench.heads.experiments import Heads
+from workbench.heads.head_analysis import run
 
 VOCAB = Vocab()
 RELATIONS = ("nsubj", "obj", "nmod:poss", "punct", "det")

@@ -121,7 +121,7 @@ class Following(Prescribed):
 def test_too_few_shuffles_are_refused(shuffles: int) -> None:
     from pydantic import ValidationError
 
-    from workbench.heads.experiment import Heads
+    from workbench.heads.experiments import Heads
 
     with pytest.raises(ValidationError, match="cannot show"):
         Heads(shuffles=shuffles)

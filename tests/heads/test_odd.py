@@ -179,7 +179,8 @@ def test_predicted_trees_are_told_with_their_pipeline(asked: Ask, tmp_path: Path
     import workbench as wb
     from tests.heads.conftest import Silent
     from workbench.core.experiment import Inputs
-    from workbench.heads.experiment import Heads, run
+    from workbench.heads.experiments import Heads
+    from workbench.heads.head_analysis import run
 
     class Chained(Pipe):
         """Every word hangs on the next."""

@@ -58,7 +58,8 @@ def named(request: pytest.FixtureRequest) -> str:
 def tables(named: str) -> dict[str, Any]:
     from tests.heads.conftest import Made, Silent
     from workbench.core.experiment import Inputs
-    from workbench.heads.experiment import Heads, run
+    from workbench.heads.experiments import Heads
+    from workbench.heads.head_analysis import run
 
     planted = BUILD[named](known(lexicon()))
     model: Any = HuggingFace(planted.model, planted.tokenizer, named)

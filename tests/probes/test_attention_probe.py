@@ -14,7 +14,8 @@ from torch import Tensor
 import workbench as wb
 from probes import attention_features
 from probes.attention_features import Maps, Sentence
-from probes.attention_probe import ATTENTION, EXPERIMENT, AttentionProbe, learn, run
+from probes.attention_probe import ATTENTION, learn, run
+from probes.experiments import ATTENTION_PROBE, AttentionProbe
 from tests.models import zoo
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
@@ -215,8 +216,8 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
     opened: Opened, once: Callable[[str], Result], name: str
 ) -> None:
     model, result = opened(name), once(name)
-    assert set(result.tables) == set(EXPERIMENT.tables)
-    for table, about in EXPERIMENT.tables.items():
+    assert set(result.tables) == set(ATTENTION_PROBE.tables)
+    for table, about in ATTENTION_PROBE.tables.items():
         found = result.tables[table]
         assert len(found) and not found.duplicated(list(about.keys)).any()
     weights = result.tables["weights"]
@@ -281,7 +282,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
 
 def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
     Vectors(["a"], torch.ones(1, 2)).save(tmp_path)
-    (fault,) = misfits(EXPERIMENT, AttentionProbe(), [facts(load(tmp_path, "cpu"))])
+    (fault,) = misfits(ATTENTION_PROBE, AttentionProbe(), [facts(load(tmp_path, "cpu"))])
     assert "needs attention heads" in str(fault)
 
 

@@ -17,8 +17,9 @@ from torch.nn import functional
 import workbench as wb
 from probes import codes as variational
 from probes import description_length
-from probes.codes import PORTIONS, ends_of, prequential_code, uniform_bits
-from probes.description_length import EXPERIMENT, DescriptionLength, Sent, run
+from probes.codes import ends_of, prequential_code, uniform_bits
+from probes.description_length import Sent, run
+from probes.experiments import DESCRIPTION_LENGTH, PORTIONS, DescriptionLength
 from probes.probe_models import Shape, initial
 from probes.probe_training import Data, Probe, Schedule
 from probes.representations import Bank, Source, banked
@@ -321,8 +322,8 @@ def told(
 def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
     tables = told(model).tables
-    assert set(tables) == set(EXPERIMENT.tables)
-    for table, about in EXPERIMENT.tables.items():
+    assert set(tables) == set(DESCRIPTION_LENGTH.tables)
+    for table, about in DESCRIPTION_LENGTH.tables.items():
         assert len(tables[table]) and not tables[table].duplicated(list(about.keys)).any()
     codes = tables["codes"]
     for code in ("online", "variational"):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
-from probes.edge_probing import EXPERIMENT, fits
-from probes.edge_trials import PRESETS, EdgeProbing
+from probes.edge_probing import fits
+from probes.experiments import EDGE_PROBING, PRESETS, EdgeProbing
 from tests.cli.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
@@ -30,7 +30,7 @@ def read() -> Corpus:
 def probe(read: Corpus, model: Any = None, scratch: Path | None = None, **settings: Any) -> Result:
     own = EdgeProbing(**{**FEW, **settings})
     inputs = Inputs((model or planted.model(read),), (read,), scratch=scratch)
-    return EXPERIMENT.run(inputs, own, Silent())
+    return EDGE_PROBING.run(inputs, own, Silent())
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +299,7 @@ def test_presets_set_targets_seeds_and_epochs_together() -> None:
 def test_a_quick_run_says_that_it_is_rough_and_how_long_it_takes(read: Corpus) -> None:
     log = Silent()
     own = EdgeProbing(preset="quick", modes=("top",), controls=False, random=False, halves=False)
-    found = EXPERIMENT.run(Inputs((planted.model(read),), (read,)), own, log)
+    found = EDGE_PROBING.run(Inputs((planted.model(read),), (read,)), own, log)
     assert told(found, "Preset quick")
     assert any("preset quick): about" in line for line in log.lines), log.lines
 
@@ -409,7 +409,7 @@ def test_several_labels_a_target_are_a_task_too(bert: Callable[[], Any]) -> None
 def test_an_unknown_task_names_what_there_is(read: Corpus) -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'dependencies'"):
         fits(read, EdgeProbing(tasks=("dependancies",)))
-    found = misfits(EXPERIMENT, EdgeProbing(tasks=("roles",)), (), (read,))
+    found = misfits(EDGE_PROBING, EdgeProbing(tasks=("roles",)), (), (read,))
     assert "there is no task 'roles'" in str(found[0])
 
 

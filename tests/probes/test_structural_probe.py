@@ -11,7 +11,8 @@ import torch
 from spacy.tokens import Doc
 
 import workbench as wb
-from probes.structural_probe import EXPERIMENT, LAYER, Learnt, StructuralProbe, learn, run
+from probes.experiments import LAYER, STRUCTURAL_PROBE, StructuralProbe
+from probes.structural_probe import Learnt, learn, run
 from tests.models import bilms, zoo
 from tests.probes.test_trees import doc_of
 from workbench.core.errors import WorkbenchError
@@ -66,8 +67,8 @@ def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Re
 def test_every_layer_of_every_stack_stands_beside_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
     result = probed(model, seeds=(0,))
-    assert set(result.tables) == set(EXPERIMENT.tables)
-    for table, about in EXPERIMENT.tables.items():
+    assert set(result.tables) == set(STRUCTURAL_PROBE.tables)
+    for table, about in STRUCTURAL_PROBE.tables.items():
         found = result.tables[table]
         assert len(found) and not found.duplicated(list(about.keys)).any()
     means = result.tables["means"].set_index(list(LAYER))["value"]

@@ -15,8 +15,9 @@ from workbench.models.head_removal import units
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.pruning import curves
-from workbench.pruning.curves import BY, Method, methods, order_of
+from workbench.pruning.curves import Method, methods, order_of
 from workbench.pruning.evaluation import Asking, asking_of
+from workbench.pruning.experiments import BY
 
 Mini = Callable[..., Asking]
 

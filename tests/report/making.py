@@ -126,7 +126,7 @@ def bars(names: Sequence[str], title: str = "") -> go.Figure:
 
 def described(folder: Path) -> Run:
     """A run of the experiment `describe`, with all its tables: its figures are drawn anew."""
-    from workbench.basics.describe import TABLES
+    from workbench.basics.experiments import DESCRIBE_TABLES
 
     tables = description(["the", "dog", *HOSTILE.values(), LONG_WORD])
     return made(
@@ -134,7 +134,7 @@ def described(folder: Path) -> Run:
         experiment="describe",
         split=None,
         settings={"limit": 100, "words": 100},
-        tables={name: (table, TABLES[name]) for name, table in tables.items()},
+        tables={name: (table, DESCRIBE_TABLES[name]) for name, table in tables.items()},
         caveats=[
             Caveat("Only the first 100 Docs were counted.", ("sizes",)),
             Caveat("Tokens are split on white space."),

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.training.lessons import Told, keep_models, lesson, settings
-from workbench.basics.lm_profile import Profile
+from workbench.basics.experiments import Profile
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Inputs
 from workbench.corpora import read

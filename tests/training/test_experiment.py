@@ -17,8 +17,9 @@ from workbench.models.references import folder_of, located, trained_by
 from workbench.runs.launch import cancel
 from workbench.runs.request import ask, checked_settings
 from workbench.runs.run import Run, is_whole, open_run
-from workbench.training.experiment import EXPERIMENT, FamilyName, recipe_of, run, text_of
+from workbench.training.experiments import EXPERIMENT, FamilyName, recipe_of
 from workbench.training.families import FAMILIES
+from workbench.training.training_run import run, text_of
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

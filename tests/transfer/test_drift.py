@@ -31,7 +31,8 @@ from workbench.models.lm_scoring import measures, score
 from workbench.models.loading import load
 from workbench.models.word_models import Vectors
 from workbench.transfer import drift as attention_change
-from workbench.transfer.drift import EXPERIMENT, Drift, run
+from workbench.transfer.drift import run
+from workbench.transfer.experiments import DRIFT, Drift
 
 LAYER = ["stack", "layer"]
 NUMBERS = ["cka", "procrustes", "weight_distance", "attention_js", "probing_delta"]
@@ -366,14 +367,14 @@ def test_every_figure_is_drawn(asked: Result) -> None:
     rows = [("none", -1, 0.9, 0.0), ("encoder", 0, 0.8, -0.1), ("all", -1, 0.5, -0.4)]
     columns = ["stack", "layer", "value", "change"]
     back = pd.DataFrame(rows, columns=columns).assign(metric="accuracy")  # no task was learnt here
-    for name, draw in EXPERIMENT.drawings().items():
+    for name, draw in DRIFT.drawings().items():
         figure = draw({**tables, "rewound": back})
         assert figure.data and harmless(figure)["layout"]["height"] > 100, name
 
 
 def test_figures_stand_without_what_was_not_asked() -> None:
     tables = changed(wb.load("mini:t5"), wb.load("mini:t5")).tables
-    drawings = EXPERIMENT.drawings()
+    drawings = DRIFT.drawings()
     assert len(drawings["drift"](tables).data) == 4 * 2
     assert drawings["modules"](tables).data and drawings["similarity"](tables).data
     with pytest.raises(KeyError):

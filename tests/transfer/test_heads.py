@@ -11,8 +11,9 @@ import workbench as wb
 from tests.transfer.conftest import corpus_of, doc_of, of_words
 from workbench.core.splits import SplitSizes
 from workbench.corpora.layers import Mention, set_spans
-from workbench.transfer.adaptation import Sizes, fitting_of
+from workbench.transfer.adaptation import fitting_of
 from workbench.transfer.backbone import body_of
+from workbench.transfer.experiments import Sizes
 from workbench.transfer.features import Live, Read
 from workbench.transfer.task_heads import BothWays, Head, Scale, pooled
 from workbench.transfer.tasks import Examples, Task, majority, metrics_of, split_of, task_of, told

@@ -18,7 +18,8 @@ from workbench.figures.pretraining import FIGURES
 from workbench.figures.sanitize import harmless
 from workbench.runs.request import ask, checked_settings, fits
 from workbench.runs.run import Run, all_runs, open_run
-from workbench.transfer.pretraining import ARMS, EXPERIMENT, has_documents
+from workbench.transfer.experiments import PRETRAINING
+from workbench.transfer.pretraining import ARMS, has_documents
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 CORPUS = "primer:size=300"
@@ -157,20 +158,20 @@ def test_it_says_what_so_small_a_comparison_can_show(found: Run) -> None:
 )
 def test_what_there_is_not_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(WorkbenchError, match=next(iter(settings))):
-        checked_settings(EXPERIMENT, settings)
+        checked_settings(PRETRAINING, settings)
 
 
 def test_next_sentences_need_documents() -> None:
     apart = "primer/sentiment:size=60"
     assert has_documents(wb.read(CORPUS)) and not has_documents(wb.read(apart))
     bare = corpus_of("bare", train=[doc_of(["ada", "sings"]), doc_of(["bob", "sings"])])
-    settings = checked_settings(EXPERIMENT, {})
-    without = checked_settings(EXPERIMENT, {"arms": ["mlm", "ltr"]})
-    assert EXPERIMENT.fits
+    settings = checked_settings(PRETRAINING, {})
+    without = checked_settings(PRETRAINING, {"arms": ["mlm", "ltr"]})
+    assert PRETRAINING.fits
     with pytest.raises(WorkbenchError, match="documents"):
-        EXPERIMENT.fits(bare, settings)
-    EXPERIMENT.fits(bare, without)
-    assert not fits(EXPERIMENT, settings, [], [CORPUS, apart]), "it has tasks, behind a text"
+        PRETRAINING.fits(bare, settings)
+    PRETRAINING.fits(bare, without)
+    assert not fits(PRETRAINING, settings, [], [CORPUS, apart]), "it has tasks, behind a text"
 
 
 def test_errors_come_before_anything_is_trained(
@@ -182,15 +183,15 @@ def test_errors_come_before_anything_is_trained(
         asked(tasks=["sentimant"])
     text = tmp_path / "text.txt"
     text.write_text("Ada sings. Bob reads.\n\nCat runs. Dan sits.\n")
-    told = checked_settings(EXPERIMENT, {})
+    told = checked_settings(PRETRAINING, {})
     with pytest.raises(WorkbenchError, match="nothing to be learnt"):
-        EXPERIMENT.run(Inputs(corpora=(wb.read(text),)), told, Told())
+        PRETRAINING.run(Inputs(corpora=(wb.read(text),)), told, Told())
     with pytest.raises(WorkbenchError, match="documents"):
-        EXPERIMENT.run(Inputs(corpora=(wb.read(labels),)), told, Told())
+        PRETRAINING.run(Inputs(corpora=(wb.read(labels),)), told, Told())
     with pytest.raises(WorkbenchError, match="no model"):
         ask("pretraining", ["mini:bert"], [CORPUS])
     assert "train" not in {run.spec.experiment for run, _ in all_runs()}
 
 
 def test_it_is_among_the_experiments() -> None:
-    assert EXPERIMENTS["pretraining"] is EXPERIMENT
+    assert EXPERIMENTS["pretraining"] is PRETRAINING

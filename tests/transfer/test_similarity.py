@@ -22,12 +22,13 @@ from workbench.engine.model import Model
 from workbench.figures.sanitize import harmless
 from workbench.models.loading import load
 from workbench.transfer import similarity
-from workbench.transfer.similarity import EXPERIMENT, Similarity, run
+from workbench.transfer.experiments import SIMILARITY, Similarity
+from workbench.transfer.similarity import run
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
 MINI = ("mini:bert", "mini:gpt", "mini:elmo", "mini:t5")
-KEYS = list(EXPERIMENT.tables["similarity"].keys)
+KEYS = list(SIMILARITY.tables["similarity"].keys)
 
 
 def compared(
@@ -178,9 +179,9 @@ def test_a_run_by_reference_draws_its_matrices(
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
     found = wb.run("similarity", model=["mini:bert", "mini:t5"], corpus="primer", limit=20)
-    assert EXPERIMENTS["similarity"] is EXPERIMENT
+    assert EXPERIMENTS["similarity"] is SIMILARITY
     assert set(found.tables) == {"similarity", "words"}
-    draw: Callable[..., Any] = EXPERIMENT.drawings()["similarity"]
+    draw: Callable[..., Any] = SIMILARITY.drawings()["similarity"]
     figure = draw(found.tables)
     assert [len(trace.y) for trace in figure.data] == [5, 5, 6]
     assert list(figure.data[2].x) == ["e0", "e1", "e2", "d0", "d1", "d2"]
@@ -201,7 +202,7 @@ def test_the_layers_of_one_model_stand_next_to_those_of_its_random_twin(
         layers = sum(stack.layers + 1 for stack in model.stacks)
         assert table.groupby("model_a").size().to_dict() == dict.fromkeys(names, layers**2)
         assert any(f"{model.name}@random is the same" in caveat.text for caveat in found.caveats)
-        figure = EXPERIMENT.drawings()["similarity"](found.tables)
+        figure = SIMILARITY.drawings()["similarity"](found.tables)
         assert [len(trace.y) for trace in figure.data] == [layers, layers]
         alone = compared([model], limit=10, twin=False).tables["similarity"]
         own = table[table["model_a"] == model.name].reset_index(drop=True)

@@ -9,7 +9,8 @@ from workbench.core.experiment import Inputs
 from workbench.core.splits import SplitSizes
 from workbench.corpora import read
 from workbench.models.loading import load
-from workbench.transfer.finetune import EXPERIMENT, Finetune, adapter_of
+from workbench.transfer.experiments import FINETUNE, Finetune
+from workbench.transfer.finetune import adapter_of
 from workbench.transfer.tasks import Task, corpora_of, corpus_of, scored_of, split_of, task_of
 
 
@@ -110,11 +111,11 @@ def test_the_stories_stand_for_the_tasks_of_the_primer() -> None:
     assert task_of(corpus, name).names == ("negative", "positive")
     assert corpus_of(primer, "pos") == (primer, "pos")
     assert [name for _, name in corpora_of(primer, ["pos", "pos"])] == ["pos"]
-    assert EXPERIMENT.fits is not None
-    EXPERIMENT.fits(primer, Finetune(task="sentiment"))
-    EXPERIMENT.fits(primer, Finetune())
+    assert FINETUNE.fits is not None
+    FINETUNE.fits(primer, Finetune(task="sentiment"))
+    FINETUNE.fits(primer, Finetune())
     with pytest.raises(WorkbenchError, match=r"no task 'sentimnt'[\s\S]*sentiment"):
-        EXPERIMENT.fits(primer, Finetune(task="sentimnt"))
+        FINETUNE.fits(primer, Finetune(task="sentimnt"))
 
 
 @pytest.mark.parametrize("experiment", ["finetune", "frozen-vs-finetuned", "drift", "pretraining"])

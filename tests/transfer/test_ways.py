@@ -16,17 +16,9 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.splits import SplitSizes
 from workbench.engine.model import Model
 from workbench.models.huggingface import HuggingFace
-from workbench.transfer.adaptation import (
-    METHODS,
-    PEFT,
-    Fitting,
-    Method,
-    Sizes,
-    fitting_of,
-    merged,
-    rates_of,
-)
+from workbench.transfer.adaptation import METHODS, PEFT, Fitting, fitting_of, merged, rates_of
 from workbench.transfer.backbone import Body, body_of
+from workbench.transfer.experiments import Method, Sizes
 from workbench.transfer.features import Live, Still
 from workbench.transfer.task_heads import Head, Scale
 from workbench.transfer.tasks import Split, split_of, task_of

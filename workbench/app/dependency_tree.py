@@ -7,17 +7,18 @@ nothing is loaded. Every word and label is shown as text. Costs a pass over the 
 import html
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
-from spacy.displacy.render import DependencyRenderer
-from spacy.tokens import Doc, Span
 
 from workbench.app.text import as_html, plain, shortened
 from workbench.corpora.layers import Mention, chains, edges, mentions
 from workbench.corpora.show import bracketed
 from workbench.figures.theme import FONTS, INK, Kind
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
 
 LONGEST = 200  # words of a sentence whose arcs are drawn
 _MARKED = ("entities", "answers", "segments")  # layers shown as marks in the text
@@ -34,7 +35,7 @@ def theme() -> Kind:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def draw(doc: Doc) -> None:
+def draw(doc: "Doc") -> None:
     """Everything a Doc carries, one layer under another."""
     if not len(doc):
         st.caption("A text without words.")
@@ -49,7 +50,7 @@ def draw(doc: Doc) -> None:
         st.dataframe(words(doc), hide_index=True, width="stretch")
 
 
-def words(doc: Doc) -> pd.DataFrame:
+def words(doc: "Doc") -> pd.DataFrame:
     """A row for each word, with those columns that hold anything."""
     columns: dict[str, list[object]] = {
         "word": [shortened(token.text) for token in doc],
@@ -69,7 +70,7 @@ def words(doc: Doc) -> pd.DataFrame:
 # --- arcs -----------------------------------------------------------------------------------------
 
 
-def _draw_arcs(doc: Doc) -> None:
+def _draw_arcs(doc: "Doc") -> None:
     if not doc.has_annotation("DEP"):
         return
     st.markdown(
@@ -84,7 +85,7 @@ def _draw_arcs(doc: Doc) -> None:
             st.html(arcs(sentence, theme()))
 
 
-def arcs(sentence: Span, kind: Kind = "light") -> str:
+def arcs(sentence: "Span", kind: Kind = "light") -> str:
     """A sentence's tree as a picture in a box that scrolls, and in words for who cannot see it."""
     start = sentence.start
     tokens = [word(token.text, token.pos_ or token.tag_) for token in sentence]
@@ -138,6 +139,8 @@ def _svg(
     tokens: list[dict[str, str]], drawn: list[dict[str, Any]], direction: str, kind: Kind
 ) -> str:
     """displaCy's drawing, without the room that its square arcs leave above themselves."""
+    from spacy.displacy.render import DependencyRenderer
+
     widest = max(len(token["text"]) for token in tokens)
     longest = max((len(one["label"]) for one in drawn), default=0)
     renderer = DependencyRenderer(
@@ -167,7 +170,7 @@ def _svg(
 # --- marks ----------------------------------------------------------------------------------------
 
 
-def _draw_marks(doc: Doc) -> None:
+def _draw_marks(doc: "Doc") -> None:
     known = {"coreference", "constituents"}
     layers = [*_MARKED, *sorted({str(name) for name in doc.spans} - known - set(_MARKED))]
     helps = {
@@ -183,7 +186,7 @@ def _draw_marks(doc: Doc) -> None:
             st.html(marked(doc, numbered))
 
 
-def _draw_chains(doc: Doc) -> None:
+def _draw_chains(doc: "Doc") -> None:
     found = chains(doc)
     if not found:
         return
@@ -200,7 +203,7 @@ def _draw_chains(doc: Doc) -> None:
     st.html(marked(doc, numbered))
 
 
-def marked(doc: Doc, numbered: Sequence[tuple[Mention, str, int]]) -> str:
+def marked(doc: "Doc", numbered: Sequence[tuple[Mention, str, int]]) -> str:
     """The text with marks, each with its name and hue; those that cross others stand below it."""
     inside, crossing = _nested(numbered)
     opening: dict[int, list[tuple[Mention, str, int]]] = {}
@@ -256,7 +259,7 @@ def _close(name: str) -> str:
 # --- the rest, as text ----------------------------------------------------------------------------
 
 
-def _draw_constituents(doc: Doc) -> None:
+def _draw_constituents(doc: "Doc") -> None:
     found = mentions(doc, "constituents")
     if not found:
         return
@@ -267,7 +270,7 @@ def _draw_constituents(doc: Doc) -> None:
     st.code(shortened(text), language=None, wrap_lines=True)
 
 
-def _draw_edges(doc: Doc) -> None:
+def _draw_edges(doc: "Doc") -> None:
     rows = [
         (
             shortened(layer),
@@ -288,7 +291,7 @@ def _draw_edges(doc: Doc) -> None:
         st.dataframe(table, hide_index=True, width="stretch")
 
 
-def _draw_labels(doc: Doc) -> None:
+def _draw_labels(doc: "Doc") -> None:
     if doc._.labels:
         said = [
             f"{plain(name)}: **{plain('unknown' if value is None else value, 200)}**"

@@ -10,14 +10,17 @@ a pass over every map for an overview, and over one for an answer.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from spacy.tokens import Doc
 
 from workbench.attention_maps.capture import Kept, Look
 from workbench.attention_maps.grids import Grid, Group, Options, apart, grid_of
 from workbench.attention_maps.overlays import Overlay, overlays
 from workbench.attention_maps.thumbnails import Overview, Score, overview
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 MOST = 32 << 20  # bytes of overviews that are kept
 KEPT: Kept[Overview] = Kept(MOST)
@@ -57,7 +60,7 @@ def side_of(
     look: Look,
     group: Group,
     options: Options,
-    doc: Doc,
+    doc: "Doc",
     tables: Sequence[tuple[str, pd.DataFrame]] = (),
     which: str = "",
 ) -> Side:

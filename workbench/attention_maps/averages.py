@@ -8,23 +8,20 @@ becomes a few hundred numbers a head on the device, so memory does not grow with
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field
-from spacy.tokens import Doc
 from torch import Tensor
 
+from workbench.attention_maps.experiments import Averages
 from workbench.core.experiment import (
-    HEADS,
+    HEAD,
     Caveat,
-    Experiment,
     Inputs,
     Progress,
     Result,
-    Settings,
-    Table,
 )
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
@@ -32,34 +29,12 @@ from workbench.engine.forward_pass import run_over
 from workbench.engine.map_statistics import averaging, by_words, owners
 from workbench.engine.taps import Reduce, Site, View
 
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
 TAGS = (
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
 )  # universal parts of speech, and the order of the table
-HEAD = ("stack", "kind", "layer", "head")
-
-
-class Averages(Settings):
-    """What is averaged."""
-
-    farthest: int = Field(8, ge=1, le=64, description="Offsets are told up to so many words away.")
-
-
-TABLES = {
-    "offsets": Table(
-        "Average attention of a word to the word so far to its right (left: negative), where there "
-        "is one; `n` words have one.",
-        (*HEAD, "offset"),
-    ),
-    "tags": Table(
-        "How much attention a word of the one part of speech gives, in all, to words of the other; "
-        "`n` words look.",
-        (*HEAD, "tag", "to_tag"),
-    ),
-    "heads": Table(
-        "How much of each head's attention stays with words, and how much goes to special tokens.",
-        HEAD,
-    ),
-}
 
 
 def run(inputs: Inputs, settings: Averages, progress: Progress) -> Result:
@@ -93,7 +68,7 @@ def _caveats(cut: int, has_tags: bool) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-def _tags(docs: Sequence[Doc]) -> tuple[Tensor, bool]:
+def _tags(docs: "Sequence[Doc]") -> tuple[Tensor, bool]:
     """The part of speech of each word by its number; -1 for none.  # [docs, words]"""
     number = {tag: place for place, tag in enumerate(TAGS)}
     found = torch.full((len(docs), max(map(len, docs), default=1)), -1, dtype=torch.int8)
@@ -212,16 +187,3 @@ def _heads(found: Mapping[Site, _Found]) -> pd.DataFrame:
 
 def _head(site: Site, head: int) -> tuple[str, str, int, int]:
     return site.stack, site.kind, site.layer, head
-
-
-EXPERIMENT = Experiment(
-    name="attention-averages",
-    about="What every head's attention comes to over a corpus, by relative offset and by tags.",
-    settings=Averages,
-    run=run,
-    exact_up_to=1e9,
-    tables=TABLES,
-    needs=(HEADS,),
-    split="held-out",
-    figures="workbench.figures.averages:FIGURES",
-)

@@ -13,13 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock, RLock
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from spacy.tokens import Doc
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
@@ -27,6 +26,9 @@ from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, StackName, View
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 # --- what was made is kept until there is too much of it: the least lately used goes first --------
 #
@@ -149,7 +151,7 @@ def passes() -> int:
     return _passes
 
 
-def look(model: Model, doc: Doc, target: Doc | None = None) -> Look:
+def look(model: Model, doc: "Doc", target: "Doc | None" = None) -> Look:
     """The maps of one text; `target` is what a decoder beside an encoder writes, else the text."""
     if not model.sites:
         raise WorkbenchError(
@@ -161,7 +163,7 @@ def look(model: Model, doc: Doc, target: Doc | None = None) -> Look:
     return KEPT.get(key, lambda: _looked(model, doc, target, key))
 
 
-def _key(model: Model, doc: Doc, target: Doc | None) -> str:
+def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
     """By content: another model under the same name is another look."""
     digest = hashlib.blake2b(digest_size=12)
     for part in (model.content_hash, model.precision, str(model.device), model.name):
@@ -174,7 +176,7 @@ def _key(model: Model, doc: Doc, target: Doc | None) -> str:
     return digest.hexdigest()
 
 
-def _looked(model: Model, doc: Doc, target: Doc | None, key: str) -> Look:
+def _looked(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Look:
     global _passes
     read = model.encode(encode([doc]))
     written_text = None if target is None else model.encode(encode([target]))
@@ -274,7 +276,7 @@ def _projections(model: Model) -> Mapping[Site, Tensor]:
     return _weights[model]
 
 
-def _text(model: Model, pieces: Pieces, doc: Doc) -> Text:
+def _text(model: Model, pieces: Pieces, doc: "Doc") -> Text:
     return Text(
         model.piece_texts(pieces.ids[0].tolist()),
         tuple(pieces.words[0].tolist()),

@@ -9,13 +9,16 @@ costs a pass over the Doc, or over a map.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-from spacy.tokens import Doc
 
 from workbench.attention_maps.capture import Floats
 from workbench.attention_maps.grids import Items, Sides
 from workbench.corpora.layers import chains, mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 ABOUT = {
     "dependencies": "Each word and its head in the tree.",
@@ -52,7 +55,7 @@ class Drawn:
         return max(shares, default=None)
 
 
-def overlays(doc: Doc) -> list[Overlay]:
+def overlays(doc: "Doc") -> list[Overlay]:
     """Those that the Doc has anything for."""
     found = []
     if doc.has_annotation("DEP"):

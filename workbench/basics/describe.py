@@ -5,35 +5,12 @@ one reading of the corpus.
 """
 
 import pandas as pd
-from pydantic import Field
 
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.basics.experiments import Describe
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.describe import Description, describe
 from workbench.corpora.formats import WHOLE
-
-
-class Describe(Settings):
-    """What to list."""
-
-    words: int = Field(100, ge=0, le=100_000, description="How many of the frequent words to list.")
-
-
-TABLES = {
-    "sizes": Table("How much there is of each split.", ("split",)),
-    "lengths": Table("How many sentences have so many words.", ("first", "last")),
-    "tags": Table("How often each part-of-speech tag occurs.", ("layer", "tag")),
-    "relations": Table(
-        "Dependency relations; `offset` is the most frequent place of the head, counted from the "
-        "dependent, and `share` the part of the relation's edges that have it.",
-        ("relation",),
-    ),
-    "labels": Table("Labels of spans and edges, by layer.", ("layer", "label")),
-    "coreference": Table("Chains within Docs, and the mentions in them.", ("what",)),
-    "classes": Table("What is said of whole texts, in words.", ("label", "value")),
-    "scores": Table("What is said of whole texts, in numbers.", ("label",)),
-    "words": Table("The most frequent words.", ("word",)),
-}
 
 
 def run(inputs: Inputs, settings: Describe, progress: Progress) -> Result:
@@ -98,14 +75,3 @@ def _caveats(corpus: Corpus, limit: int | None) -> tuple[Caveat, ...]:
     if limit is None:
         return notes
     return (Caveat(f"Only the first {limit:,} Docs were counted.", ("sizes",)), *notes)
-
-
-EXPERIMENT = Experiment(
-    name="describe",
-    about="What a corpus holds: sizes, lengths, tags, relations, labels, words.",
-    settings=Describe,
-    run=run,
-    tables=TABLES,
-    models=(0, 0),
-    figures="workbench.figures.corpus:FIGURES",
-)

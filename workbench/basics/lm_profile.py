@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.basics.experiments import Profile
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import DAMAGED, require_regular, written_whole
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
@@ -24,32 +24,6 @@ from workbench.models.lm_scoring import FIELDS, PSEUDO, Scores, joined, measures
 from workbench.models.references import facts
 
 CHUNK = 512  # documents scored before they are written down
-
-
-class Profile(Settings):
-    """What to measure."""
-
-    pseudo: bool = Field(
-        False,
-        description="Pseudo-likelihood too, of models that see both sides: each piece hidden alone "
-        "(Salazar et al. 2020). Slow.",
-    )
-
-
-TABLES = {
-    "facts": Table("What the model is.", ("fact",)),
-    "stacks": Table(
-        "Its stacks of layers, their heads a layer, and kinds of attention.", ("stack",)
-    ),
-    "modules": Table(
-        "Where its parameters are; what is shared counts once, where it comes first.", ("module",)
-    ),
-    "losses": Table(
-        "How well it predicts the corpus; loss is in nats a piece, and `n` the pieces, words or "
-        "bytes that a measure is of.",
-        ("split", "objective", "metric"),
-    ),
-}
 
 
 def run(inputs: Inputs, settings: Profile, progress: Progress) -> Result:
@@ -265,14 +239,3 @@ _HOW = {
     "seq2seq": _seq2seq,
     "bidirectional": _bidirectional,
 }
-
-EXPERIMENT = Experiment(
-    name="profile",
-    about="What a model is, where its parameters are, and how well it predicts a corpus.",
-    settings=Profile,
-    run=run,
-    tables=TABLES,
-    corpora=(0, 1),
-    split="held-out",
-    figures="workbench.figures.model:PROFILE_FIGURES",
-)

@@ -14,23 +14,18 @@ is better. Costs a forward pass over both sentences, or one for each of their pi
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field
-from scipy.stats import binomtest
 
+from workbench.basics.experiments import MinimalPairs
 from workbench.core.experiment import (
     Caveat,
-    Experiment,
     Inputs,
-    Need,
     Progress,
     Result,
-    Settings,
-    Table,
 )
 from workbench.corpora.encode import encode
 from workbench.corpora.tables import Pair, minimal_pairs
@@ -48,28 +43,6 @@ FOREIGN = 0.05  # share of such words that is worth a caveat
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-HEAD = Need(
-    "a language-model head",
-    lambda facts: bool(facts["objective"]),
-    "Choose a model saved with one, such as bert-base-uncased or gpt2.",
-)
-
-
-class MinimalPairs(Settings):
-    """How sentences are scored."""
-
-    pseudo: Pseudo = Field(
-        "within-word",
-        description="What a model that sees both sides has hidden with each piece: the later "
-        "pieces of its word (within-word, Kauf and Ivanova 2023), or nothing (original, Salazar "
-        "et al. 2020).",
-    )
-    start: Literal["auto", "no"] = Field(
-        "auto",
-        description="Start token of a causal model whose tokenizer puts none before a text: where "
-        "it has one and predicts better behind it (auto), or none (no).",
-    )
 
 
 @dataclass(frozen=True)
@@ -209,6 +182,8 @@ class _Tests:
         return table.rename(columns={"group": key})
 
     def _row(self, name: str, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+        from scipy.stats import binomtest
+
         gap, fewer = self.scored.gap[chosen], self.scored.fewer[chosen]
         right = gap > 0
         interval = binomtest(int(right.sum()), len(gap)).proportion_ci(method="wilson")
@@ -357,32 +332,3 @@ def _too_few(table: pd.DataFrame) -> Iterator[str]:
             "words are exchanged there, or the right sentence mostly has fewer pieces, so a "
             "preference for single words or for length does as well."
         )
-
-
-_ABOUT = (
-    "Accuracy is the share of pairs whose right sentence is likelier; lower and upper are its 95 % "
-    "interval (Wilson) over pairs, chance is 50 %; gap is the mean in nats. fewer_pieces is the "
-    "accuracy of choosing the sentence of fewer pieces. p flips the signs of whole exchanges of "
-    "words, of the gain over the better of the two, corrected over the rows (Holm); above_chance "
-    "where it is under 0.05."
-)
-EXPERIMENT = Experiment(
-    name="minimal-pairs",
-    about="How often a model finds the right sentence of a minimal pair likelier.",
-    settings=MinimalPairs,
-    run=run,
-    tables={
-        "pairs": Table(f"By phenomenon (BLiMP's linguistics_term). {_ABOUT}", ("phenomenon",)),
-        "fields": Table(f"By field of linguistics. {_ABOUT}", ("field",)),
-        "paradigms": Table(f"By paradigm (BLiMP's UID). {_ABOUT}", ("paradigm",)),
-        "scoring": Table(
-            "How sentences were scored: by what, behind which start token, how many pairs, how "
-            "many identical ones were left out, and how the vocabulary fits their words.",
-            ("fact",),
-        ),
-    },
-    version=2,
-    needs=(HEAD,),
-    split="held-out",
-    figures="workbench.figures.model:MINIMAL_PAIRS_FIGURES",
-)

@@ -18,16 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from workbench.basics.minimal_pairs import HEAD
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import (
     Caveat,
-    Experiment,
     Inputs,
     Progress,
     Result,
     Settings,
-    Table,
     few_sentences,
 )
 from workbench.core.stats import interval, p_value, resampled
@@ -385,23 +382,3 @@ _HOW = {
     "seq2seq": "Pieces of hidden spans (without sentinels, each piece alone in turn); the trigram "
     "model sees what is written before, and two more behind a span's last.",
 }
-
-EXPERIMENT = Experiment(
-    name="trigram",
-    about="How much better a model predicts a corpus than trigrams of its training split.",
-    settings=Settings,
-    run=run,
-    tables={
-        "scores": Table(
-            "What the model and a trigram model make of the same pieces; `n` is their number. "
-            "`gain` is the model's over the trigrams': of accuracy the difference, of perplexity "
-            "nats a piece, with a 95 % interval and p over documents drawn again, corrected for "
-            "two measures; `better` where the interval is above 0 and p under 0.05.",
-            ("measure",),
-        )
-    },
-    version=2,
-    needs=(HEAD,),
-    split="held-out",
-    figures="workbench.figures.model:TRIGRAM_FIGURES",
-)

@@ -40,7 +40,7 @@ def make(
     json: bool = False,
 ) -> None:
     """Train, score and show; write the models to a folder where one is named."""
-    from workbench.training.experiment import seconds
+    from workbench.training.experiments import seconds
     from workbench.training.mini import BUDGET, SETTINGS
 
     try:

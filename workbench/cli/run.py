@@ -154,6 +154,8 @@ def asked_settings(
 
 def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
     """`--limit 100` or `--limit=100` for `--set limit=100`; a flag alone is true."""
+    if not extra:
+        return {}
     from workbench.core.errors import did_you_mean
     from workbench.core.experiment import EXPERIMENTS
 

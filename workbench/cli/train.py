@@ -36,7 +36,7 @@ def families(incomplete: str) -> list[str]:
     """Families that begin so."""
     from typing import get_args
 
-    from workbench.training.experiment import FamilyName
+    from workbench.training.experiments import FamilyName
 
     return [name for name in (*get_args(FamilyName), MINI) if name.startswith(incomplete)]
 

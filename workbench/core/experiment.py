@@ -1,11 +1,13 @@
 """What an experiment is: settings, a function from inputs to tables, and what it needs.
 
-    EXPERIMENT = Experiment(name="describe", settings=Describe, run=run, tables={...}, ...)
+    DESCRIBE = Experiment(
+        name="describe", settings=Describe, run="workbench.basics.describe:run", tables={...}, ...
+    )
 
 From this one object follow the command's options, the form in the app, the spec on disk and the
 report. `run` computes tables and draws nothing; `figures` are pure functions of the tables, so that
 a report can be rebuilt without model or corpus. Costs nothing: experiments are imported when they
-are asked for.
+are asked for, and their code when it is run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.registry import Registry, imported
+from workbench.core.registry import Code, Placed, Registry, imported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 HELD_OUT = ("test", "dev")  # the splits to score a model on, the best first
 TRAIN = ("train",)  # and to train one on
+HEAD = ("stack", "kind", "layer", "head")  # the columns that say which head a row is of
 FEW = 30  # sentences, below which drawing them again tells little
 
 
@@ -223,21 +226,25 @@ HEADS = Need(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[S]):
-    """An analysis. Its `version` goes up when the same inputs would give other tables."""
+    """An analysis. Its `version` goes up when the same inputs would give other tables.
+
+    `run` and `fits` are functions, or "module:function", which is imported when first called.
+    """
 
     name: str
     about: str
     settings: type[S]
-    run: Callable[[Inputs, S, Progress], Result]
+    run: Code[Callable[[Inputs, S, Progress], Result]] = Code()  # noqa: RUF009 (a descriptor)
     tables: Mapping[str, Table]
     version: int = 1
     models: tuple[int, int | None] = (1, 1)  # how many, at least and at most
     corpora: tuple[int, int | None] = (1, 1)
     needs: tuple[Need, ...] = ()  # what each model must have
     layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()  # what each corpus must have
-    fits: "Callable[[Corpus, S], None] | None" = None  # raises where a corpus cannot serve
+    # raises where a corpus cannot serve
+    fits: "Code[Callable[[Corpus, S], None] | None]" = Code(None)  # noqa: RUF009
     split: Literal["all", "held-out", "train"] = "all"  # unless the user names one
     trains: bool = False  # leaves a model in `Inputs.keep`, and so a device is asked for
     # models of at most so many parameters are asked in fp32 on every device, unless the user says
@@ -248,6 +255,13 @@ class Experiment(Generic[S]):
     def layers_for(self, settings: S) -> tuple[str, ...]:
         """The layers a corpus must have under these settings."""
         return tuple(self.layers(settings) if callable(self.layers) else self.layers)
+
+    def import_code(self) -> Callable[[Inputs, S, Progress], Result]:
+        """The function that `run` is or names, imported.
+
+        A worker does so before it seeds: imports may draw from the global random generators.
+        """
+        return self.run.function if isinstance(self.run, Placed) else self.run
 
     def drawings(self) -> "Mapping[str, Draw]":
         """The figures, imported where only their home was told."""
@@ -318,26 +332,26 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
     "experiment",
     "workbench.experiments",
     {
-        "attention-averages": "workbench.attention_maps.averages:EXPERIMENT",
-        "attention-probe": "probes.attention_probe:EXPERIMENT",
-        "describe": "workbench.basics.describe:EXPERIMENT",
-        "description-length": "probes.description_length:EXPERIMENT",
-        "drift": "workbench.transfer.drift:EXPERIMENT",
-        "edge-probing": "probes.edge_probing:EXPERIMENT",
-        "finetune": "workbench.transfer.finetune:EXPERIMENT",
-        "frozen-vs-finetuned": "workbench.transfer.frozen_vs_finetuned:EXPERIMENT",
-        "head-ablation": "workbench.pruning.ablation:EXPERIMENT",
-        "head-gates": "workbench.pruning.gates:EXPERIMENT",
-        "head-importance": "workbench.pruning.importance:EXPERIMENT",
-        "head-pruning": "workbench.pruning.head_pruning:EXPERIMENT",
-        "heads": "workbench.heads.experiment:EXPERIMENT",
-        "minimal-pairs": "workbench.basics.minimal_pairs:EXPERIMENT",
-        "pretraining": "workbench.transfer.pretraining:EXPERIMENT",
-        "profile": "workbench.basics.lm_profile:EXPERIMENT",
-        "similarity": "workbench.transfer.similarity:EXPERIMENT",
-        "structural-probe": "probes.structural_probe:EXPERIMENT",
-        "train": "workbench.training.experiment:EXPERIMENT",
-        "trigram": "workbench.basics.trigram:EXPERIMENT",
+        "attention-averages": "workbench.attention_maps.experiments:EXPERIMENT",
+        "attention-probe": "probes.experiments:ATTENTION_PROBE",
+        "describe": "workbench.basics.experiments:DESCRIBE",
+        "description-length": "probes.experiments:DESCRIPTION_LENGTH",
+        "drift": "workbench.transfer.experiments:DRIFT",
+        "edge-probing": "probes.experiments:EDGE_PROBING",
+        "finetune": "workbench.transfer.experiments:FINETUNE",
+        "frozen-vs-finetuned": "workbench.transfer.experiments:FROZEN_VS_FINETUNED",
+        "head-ablation": "workbench.pruning.experiments:HEAD_ABLATION",
+        "head-gates": "workbench.pruning.experiments:HEAD_GATES",
+        "head-importance": "workbench.pruning.experiments:HEAD_IMPORTANCE",
+        "head-pruning": "workbench.pruning.experiments:HEAD_PRUNING",
+        "heads": "workbench.heads.experiments:EXPERIMENT",
+        "minimal-pairs": "workbench.basics.experiments:MINIMAL_PAIRS",
+        "pretraining": "workbench.transfer.experiments:PRETRAINING",
+        "profile": "workbench.basics.experiments:PROFILE",
+        "similarity": "workbench.transfer.experiments:SIMILARITY",
+        "structural-probe": "probes.experiments:STRUCTURAL_PROBE",
+        "train": "workbench.training.experiments:EXPERIMENT",
+        "trigram": "workbench.basics.experiments:TRIGRAM",
     },
     Experiment,
 )

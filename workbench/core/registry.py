@@ -6,6 +6,7 @@ a name is looked up, then one import.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 from workbench.core.errors import WorkbenchError, did_you_mean
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -72,6 +74,48 @@ def imported(home: str, what: str) -> Any:
             where=home,
             remedy="Install or mend the package that offers it.",
         ) from error
+
+
+class Code(Generic[F]):
+    """A dataclass field that holds a function, given as itself or by its place: "module:function".
+
+    What is given by its place is imported when it is first called. A default makes it optional.
+    """
+
+    def __init__(self, *default: F) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> F:
+        if instance is not None:
+            found: F = vars(instance)[self.name]
+            return found
+        if not self.default:
+            raise AttributeError(self.name)  # so that a dataclass takes it for a required field
+        return self.default[0]
+
+    def __set__(self, instance: Any, given: F | str) -> None:
+        what = f"{self.name} of {instance.name}"
+        vars(instance)[self.name] = Placed(given, what) if isinstance(given, str) else given
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The function at `home`, "module:function"; `what` it is for an error."""
+
+    home: str
+    what: str
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself, imported."""
+        found: Callable[..., Any] = imported(self.home, self.what)
+        return found
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
 
 
 # --- remembered per object ------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import user_path
@@ -23,6 +22,9 @@ from workbench.corpora.corpus import Corpus, Options, Origin, Reading, Unit
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import resolve
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 __all__ = [
     "BUILT_IN",
@@ -95,7 +97,7 @@ def read(
     )
 
 
-def _chained(reading: Reading, files: list[Path]) -> Iterator[Doc]:
+def _chained(reading: Reading, files: list[Path]) -> "Iterator[Doc]":
     return chain.from_iterable(reading.docs(path) for path in files)
 
 
@@ -129,7 +131,7 @@ def _not_text(what: str, given: object) -> WorkbenchError:
     return WorkbenchError(f"{what} is {given!r:.80}, but is named by text.", remedy="Write a name.")
 
 
-def write(docs: Iterable[Doc], path: str | os.PathLike[str], *, layer: str | None = None) -> int:
+def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | None = None) -> int:
     """Write Docs to a .spacy, .conllu or .jsonl file, whole or not at all; say how many.
 
     A .spacy file keeps every layer, CoNLL-U the words, trees, entities and coreference, and .jsonl

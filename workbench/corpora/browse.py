@@ -7,12 +7,14 @@ second for 10,000. Whoever shows them keeps the passages that were reached.
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.formats import resolve
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 COUNTED = 20_000  # sentences of a split that are counted unasked
 PASSAGE = 200  # sentences that are read together
@@ -66,7 +68,7 @@ def sizes(corpus: Corpus, most: int | None = COUNTED) -> tuple[Size, ...]:
     return tuple(found)
 
 
-def passage(corpus: Corpus, split: str, number: int) -> list[Doc]:
+def passage(corpus: Corpus, split: str, number: int) -> "list[Doc]":
     """The sentences of the `number`-th passage; fewer, or none, at the end of the split."""
     start = number * PASSAGE
     return list(islice(corpus.docs(split), start, start + PASSAGE))

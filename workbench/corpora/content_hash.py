@@ -10,12 +10,9 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from spacy.util import get_installed_models, get_package_version
-
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import COMPRESSED, open_regular, stem, unreadable
 from workbench.corpora.corpus import Corpus, Origin
-from workbench.corpora.edges_jsonl import layer_of
 from workbench.corpora.show import as_data
 
 READERS = 1  # goes up when a reader makes other Docs of the same bytes
@@ -51,10 +48,15 @@ def _told_by_name(origin: Origin) -> dict[str, object]:
     paths = [path for _, path in origin.files]
     stems = list(dict.fromkeys(stem(path) for path in paths))
     edges = bool(paths) and any(ending in (".jsonl", ".json") for ending in paths[0].suffixes)
+    layer = origin.options.layer or None
+    if layer is None and edges:
+        from workbench.corpora.edges_jsonl import layer_of
+
+        layer = layer_of(paths[0])
     return {
         "endings": [_ending(path) for path in paths],
         "documents": [stems.index(stem(path)) for path in paths],
-        "layer": origin.options.layer or (layer_of(paths[0]) if edges else None),
+        "layer": layer,
     }
 
 
@@ -100,5 +102,7 @@ def _pipeline(name: str | None) -> str | None:
 
 def _pipelines() -> list[str]:
     """spaCy and every installed pipeline, with their versions."""
+    from spacy.util import get_installed_models, get_package_version
+
     installed = sorted(get_installed_models())
     return [version("spacy"), *(f"{name} {get_package_version(name)}" for name in installed)]

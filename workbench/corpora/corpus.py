@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import index
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.registry import once
-from workbench.corpora.layers import layers
+from workbench.corpora.layers import extend, layers
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 Unit = Literal["sentence", "document"]
 PEEK = 200  # Docs looked at to say which layers a corpus has
@@ -37,7 +38,7 @@ class Options:
 class Reading(NamedTuple):
     """A format made ready for some files: how to read one, and what the user should know."""
 
-    docs: Callable[[Path], Iterator[Doc]]
+    docs: "Callable[[Path], Iterator[Doc]]"
     notes: tuple[str, ...] = ()
 
 
@@ -60,11 +61,11 @@ class Corpus:
     """Docs by split, with a name and notes on what is missing and why."""
 
     name: str
-    splits: Mapping[str, Callable[[], Iterator[Doc]]]
+    splits: "Mapping[str, Callable[[], Iterator[Doc]]]"
     notes: tuple[str, ...] = ()
     origin: Origin | None = None  # None: Docs that were handed over, or that come from the hub
 
-    def docs(self, split: str | None = None, limit: int | None = None) -> Iterator[Doc]:
+    def docs(self, split: str | None = None, limit: int | None = None) -> "Iterator[Doc]":
         """Docs of one split, or of all in their order; `limit` cuts each reading short."""
         if split is not None and split not in self.splits:
             raise WorkbenchError(
@@ -72,11 +73,12 @@ class Corpus:
                 where=self.name,
                 remedy=did_you_mean(split, self.splits),
             )
+        extend()
         limit = _checked(limit)
         chosen = [split] if split is not None else list(self.splits)
         return islice((doc for name in chosen for doc in self.splits[name]()), limit)
 
-    def __iter__(self) -> Iterator[Doc]:
+    def __iter__(self) -> "Iterator[Doc]":
         return self.docs()
 
     def layers(self) -> set[str]:

@@ -9,15 +9,17 @@ about as much as iterating the Docs.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from spacy.tokens import Doc
 
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.formats import WHOLE
-from workbench.corpora.layers import chains, edges, mentions
+from workbench.corpora.layers import chains, edges, extend, mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 # --- what is counted of a corpus, as plain data that `workbench.corpora.describe` fills -----------
 
@@ -144,7 +146,7 @@ class _Counts:
 
 
 def describe(
-    corpus: Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc],
+    corpus: "Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc]",
     progress: Callable[[int], object] | None = None,
     most: int = MOST_FREQUENT,
 ) -> Description:
@@ -152,6 +154,9 @@ def describe(
 
     `progress` is told the number done so far.
     """
+    from spacy.tokens import Doc
+
+    extend()
     splits = _by_split(corpus)
     counts = _Counts()
     done = 0
@@ -179,8 +184,8 @@ def describe(
 
 
 def _by_split(
-    corpus: Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc],
-) -> Mapping[str, Iterable[Doc]]:
+    corpus: "Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc]",
+) -> "Mapping[str, Iterable[Doc]]":
     if isinstance(corpus, Corpus):
         return {name: corpus.docs(name) for name in corpus.splits}
     splits = corpus if isinstance(corpus, Mapping) else {WHOLE: corpus}
@@ -197,14 +202,14 @@ def _no_docs(given: object) -> WorkbenchError:
     )
 
 
-def _words(doc: Doc) -> list[str]:
+def _words(doc: "Doc") -> list[str]:
     """The words as written; parts of one written word ("im") by their own forms ("in", "dem")."""
     if doc._.multiword:
         return [token._.form or token.text for token in doc if not token.is_space]
     return [token.text for token in doc if not token.is_space]
 
 
-def _count_lengths(doc: Doc, counts: _Counts) -> int:
+def _count_lengths(doc: "Doc", counts: _Counts) -> int:
     """Add the lengths of a Doc's sentences and say how many it has."""
     parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
     lengths = [sum(not token.is_space for token in part) for part in parts]
@@ -213,7 +218,7 @@ def _count_lengths(doc: Doc, counts: _Counts) -> int:
     return len(lengths)
 
 
-def _count_layers(doc: Doc, counts: _Counts) -> None:
+def _count_layers(doc: "Doc", counts: _Counts) -> None:
     for token in doc:
         if token.pos:
             counts.upos[token.pos_] += 1

@@ -5,19 +5,26 @@ One pass over the Docs; see `workbench.engine.batch` for the form and its size.
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from spacy.tokens import Doc
 
 from workbench.core.errors import WorkbenchError
-from workbench.corpora.layers import Edge, edges, mentions
-from workbench.engine.batch import Batch, Edges, Targets
+from workbench.corpora.layers import Edge, edges, extend, mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.engine.batch import Batch, Edges, Targets
 
 
 def encode(
-    docs: Iterable[Doc], layers: Sequence[str] | str = (), targets: Sequence[str] | str = ()
-) -> Batch:
+    docs: "Iterable[Doc]", layers: Sequence[str] | str = (), targets: Sequence[str] | str = ()
+) -> "Batch":
     """Encode Docs with the named layers as edges and the named labels as targets; or one name."""
+    from workbench.engine.batch import Batch
+
+    extend()
     layers = (layers,) if isinstance(layers, str) else layers
     targets = (targets,) if isinstance(targets, str) else targets
     texts: list[bytes] = []
@@ -54,7 +61,9 @@ def _offsets(counts: Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 
 
-def _edges(by_document: list[list[Edge]]) -> Edges:
+def _edges(by_document: list[list[Edge]]) -> "Edges":
+    from workbench.engine.batch import Edges
+
     flat = [edge for found in by_document for edge in found]
     names = tuple(sorted({label for edge in flat for label in edge.labels}))
     index = {name: i for i, name in enumerate(names)}
@@ -68,8 +77,10 @@ def _edges(by_document: list[list[Edge]]) -> Edges:
     )
 
 
-def _targets(name: str, values: list[str | float | None]) -> Targets:
+def _targets(name: str, values: list[str | float | None]) -> "Targets":
     """Classes where the values are names, scores where they are numbers; both is an error."""
+    from workbench.engine.batch import Targets
+
     known = [value for value in values if value is not None]
     if all(isinstance(value, str) for value in known):
         names = tuple(sorted({str(value) for value in known}))

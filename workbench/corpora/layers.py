@@ -21,19 +21,23 @@ spaCy's own places are used where it has them; only what it lacks lives in exten
 sentence, `doc._.multiword` the ranges of words written as one, and `token._.form` a word's own form
 where the text shows only a part of it ("im" = "in" + "dem").
 
-Reading a layer costs one pass over the Doc; coreference is quadratic in its mentions.
+spaCy is told of the extension attributes (`extend`) by whatever makes or reads Docs, and is itself
+imported only there. Reading a layer costs one pass over the Doc; coreference is quadratic in its
+mentions.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import combinations
 from operator import index
-from typing import Any, NamedTuple
-
-from spacy.tokens import Doc, Span, SpanGroup, Token
-from spacy.util import get_lang_class
-from spacy.vocab import Vocab, create_vocab
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
+    from spacy.vocab import Vocab
 
 Range = tuple[int, int]  # words from the first to one past the last
 
@@ -62,20 +66,33 @@ _EXTENSIONS: dict[str, object] = {
     "sent_ids": (),
     "multiword": (),
 }
-for _name, _default in _EXTENSIONS.items():
-    if not Doc.has_extension(_name):
-        Doc.set_extension(_name, default=_default)
-if not Token.has_extension("form"):
-    Token.set_extension("form", default="")
 
 
-def set_spans(doc: Doc, layer: str, mentions: Iterable[Mention]) -> None:
+@cache
+def extend() -> None:
+    """Tell spaCy of the extension attributes."""
+    from spacy.tokens import Doc, Token
+
+    for name, default in _EXTENSIONS.items():
+        if not Doc.has_extension(name):
+            Doc.set_extension(name, default=default)
+    if not Token.has_extension("form"):
+        Token.set_extension("form", default="")
+
+
+if "spacy.tokens" in sys.modules:  # there may be Docs already
+    extend()
+
+
+def set_spans(doc: "Doc", layer: str, mentions: Iterable[Mention]) -> None:
     """Write a span layer into `doc.spans`, in the order given."""
+    from spacy.tokens import Span, SpanGroup
+
     spans = [Span(doc, m.start, m.end, label=m.label, span_id=m.id) for m in mentions]
     doc.spans[layer] = SpanGroup(doc, name=layer, spans=spans)
 
 
-def mentions(doc: Doc, layer: str) -> list[Mention]:
+def mentions(doc: "Doc", layer: str) -> list[Mention]:
     """The spans of a layer as plain tuples; `entities` falls back on `doc.ents`."""
     spans: Iterable[Span]
     if layer in doc.spans:
@@ -85,7 +102,7 @@ def mentions(doc: Doc, layer: str) -> list[Mention]:
     return [Mention(s.start, s.end, s.label_, s.id_) for s in spans]
 
 
-def chains(doc: Doc) -> dict[str, list[Mention]]:
+def chains(doc: "Doc") -> dict[str, list[Mention]]:
     """Coreference chains by name, mentions in text order."""
     found: dict[str, list[Mention]] = {}
     for mention in sorted(mentions(doc, "coreference")):
@@ -93,8 +110,8 @@ def chains(doc: Doc) -> dict[str, list[Mention]]:
     return found
 
 
-def _word_edges(attribute: str) -> Callable[[Doc], Iterator[Edge]]:
-    def edges_of(doc: Doc) -> Iterator[Edge]:
+def _word_edges(attribute: str) -> "Callable[[Doc], Iterator[Edge]]":
+    def edges_of(doc: "Doc") -> Iterator[Edge]:
         for token in doc:
             if label := str(getattr(token, attribute)):
                 yield Edge((token.i, token.i + 1), None, (label,))
@@ -102,29 +119,29 @@ def _word_edges(attribute: str) -> Callable[[Doc], Iterator[Edge]]:
     return edges_of
 
 
-def _dependencies(doc: Doc) -> Iterator[Edge]:
+def _dependencies(doc: "Doc") -> Iterator[Edge]:
     """The dependent, then its head; roots have no head and so no edge."""
     for token in doc:
         if token.head.i != token.i and token.dep_:
             yield Edge((token.i, token.i + 1), (token.head.i, token.head.i + 1), (token.dep_,))
 
 
-def _spans(layer: str) -> Callable[[Doc], Iterator[Edge]]:
-    def edges_of(doc: Doc) -> Iterator[Edge]:
+def _spans(layer: str) -> "Callable[[Doc], Iterator[Edge]]":
+    def edges_of(doc: "Doc") -> Iterator[Edge]:
         for m in mentions(doc, layer):
             yield Edge((m.start, m.end), None, (m.label,))
 
     return edges_of
 
 
-def _coreference(doc: Doc) -> Iterator[Edge]:
+def _coreference(doc: "Doc") -> Iterator[Edge]:
     """Every pair of mentions, earlier first, labelled "1" where they share a chain and else "0"."""
     for first, second in combinations(sorted(mentions(doc, "coreference")), 2):
         same = "1" if first.id == second.id else "0"
         yield Edge((first.start, first.end), (second.start, second.end), (same,))
 
 
-_READ: dict[str, Callable[[Doc], Iterator[Edge]]] = {
+_READ: "dict[str, Callable[[Doc], Iterator[Edge]]]" = {
     "pos": _word_edges("pos_"),
     "tags": _word_edges("tag_"),
     "dependencies": _dependencies,
@@ -144,8 +161,9 @@ _ATTRIBUTES = {
 }
 
 
-def layers(doc: Doc) -> set[str]:
+def layers(doc: "Doc") -> set[str]:
     """The names of the layers this Doc carries; labels appear as `label:NAME`."""
+    extend()
     found = {"words"}
     found |= {layer for layer, attribute in _ATTRIBUTES.items() if doc.has_annotation(attribute)}
     if len(doc) < 2:
@@ -160,14 +178,14 @@ def layers(doc: Doc) -> set[str]:
     return found
 
 
-def checked_edge(doc: Doc, edge: Any) -> Edge:
+def checked_edge(doc: "Doc", edge: Any) -> Edge:
     """An edge in our types; ValueError or TypeError where it cannot be one of this Doc."""
     span1, span2, labels = edge
     second = None if span2 is None else checked_range(doc, span2)
     return Edge(checked_range(doc, span1), second, tuple(map(checked_text, labels)))
 
 
-def checked_range(doc: Doc, words: Any) -> Range:
+def checked_range(doc: "Doc", words: Any) -> Range:
     """Words that this Doc has."""
     start, end = map(index, words)
     if not 0 <= start <= end <= len(doc):
@@ -182,8 +200,9 @@ def checked_text(value: Any) -> str:
     return value
 
 
-def edges(doc: Doc, layer: str) -> list[Edge]:
+def edges(doc: "Doc", layer: str) -> list[Edge]:
     """Any layer as labelled edges, which is how probes see it; a missing layer is an error."""
+    extend()
     if layer in doc._.edges:
         try:
             return [checked_edge(doc, edge) for edge in doc._.edges[layer]]
@@ -203,7 +222,7 @@ def edges(doc: Doc, layer: str) -> list[Edge]:
     return list(_READ[layer](doc))
 
 
-def _where(doc: Doc) -> str:
+def _where(doc: "Doc") -> str:
     return doc._.document or f"the text {doc.text[:40]!r}"
 
 
@@ -213,8 +232,12 @@ def _where(doc: Doc) -> str:
 # too. Costs 10 ms, or the import of a language's rules where they are large.
 
 
-def vocabulary(language: str) -> Vocab:
+def vocabulary(language: str) -> "Vocab":
     """A fresh vocabulary for a language code such as `en`; `xx` is no language in particular."""
+    from spacy.util import get_lang_class
+    from spacy.vocab import create_vocab
+
+    extend()
     try:
         kind = get_lang_class(language)
     except (ImportError, AttributeError, TypeError, ValueError):

@@ -9,16 +9,17 @@ crossing arcs). Pure functions of one Doc; each costs a pass over it.
 """
 
 from collections.abc import Iterator
-from typing import Any
-
-from spacy.tokens import Doc, Token
+from typing import TYPE_CHECKING, Any
 
 from workbench.corpora.layers import Edge, Mention, chains, edges, mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Token
 
 _KNOWN_SPANS = {"constituents", "coreference", "entities", "segments"}
 
 
-def shown(doc: Doc) -> str:
+def shown(doc: "Doc") -> str:
     """Everything a Doc carries, for a reader."""
     lines = [doc.text.strip() or "(no text)"]
     lines += [f"  {line}".rstrip() for line in _word_lines(doc)]
@@ -26,12 +27,12 @@ def shown(doc: Doc) -> str:
     return "\n".join(lines)
 
 
-def name_of(doc: Doc) -> str:
+def name_of(doc: "Doc") -> str:
     """The sentence's name where the Doc is one that has a name, else its document's, if any."""
     return str(doc._.sent_ids[0] if len(doc._.sent_ids) == 1 else doc._.document)
 
 
-def as_data(doc: Doc) -> dict[str, Any]:
+def as_data(doc: "Doc") -> dict[str, Any]:
     """Everything a Doc carries, for a program; ranges are half-open over the words."""
     words: dict[str, Any] = {"text": [token.text for token in doc]}
     if doc.has_annotation("POS"):
@@ -59,7 +60,7 @@ def as_data(doc: Doc) -> dict[str, Any]:
     }
 
 
-def tree_lines(tokens: list[Token]) -> list[str]:
+def tree_lines(tokens: "list[Token]") -> list[str]:
     """The tree over these words, each with its tag and relation; its heads lie among them."""
     inside = {token.i for token in tokens}
     dependents: dict[int, list[Token]] = {}
@@ -75,13 +76,13 @@ def tree_lines(tokens: list[Token]) -> list[str]:
     return _columns([(text, token.pos_ or token.tag_, token.dep_) for text, token in drawn])
 
 
-def _is_root(token: Token, inside: set[int]) -> bool:
+def _is_root(token: "Token", inside: set[int]) -> bool:
     return token.head.i == token.i or token.head.i not in inside
 
 
 def _in_order(
-    root: Token, dependents: dict[int, list[Token]], first: int
-) -> Iterator[tuple[str, Token]]:
+    root: "Token", dependents: "dict[int, list[Token]]", first: int
+) -> "Iterator[tuple[str, Token]]":
     """Each word with the branches before it: left dependents above their head, right ones below.
 
     Of a branch there are three forms: on its word's own line, above it and below it. An explicit
@@ -115,7 +116,7 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def _word_lines(doc: Doc) -> Iterator[str]:
+def _word_lines(doc: "Doc") -> Iterator[str]:
     """A tree for each sentence; else the words with their tags; else alone, where cut apart."""
     if doc.has_annotation("DEP"):
         sentences = list(doc.sents)
@@ -129,7 +130,7 @@ def _word_lines(doc: Doc) -> Iterator[str]:
         yield words
 
 
-def _layer_lines(doc: Doc) -> Iterator[tuple[str, str]]:
+def _layer_lines(doc: "Doc") -> Iterator[tuple[str, str]]:
     if segments := mentions(doc, "segments"):
         yield "segments", " | ".join(_text(doc, m.start, m.end) for m in segments)
     if constituents := mentions(doc, "constituents"):
@@ -152,7 +153,7 @@ def _layer_lines(doc: Doc) -> Iterator[tuple[str, str]]:
         yield label, "unknown" if value is None else str(value)
 
 
-def bracketed(doc: Doc, constituents: list[Mention]) -> str:
+def bracketed(doc: "Doc", constituents: list[Mention]) -> str:
     """Constituents as one bracketed string; empty where two of them cross."""
     opening: dict[int, list[Mention]] = {}
     closing = [0] * (len(doc) + 1)
@@ -174,16 +175,16 @@ def bracketed(doc: Doc, constituents: list[Mention]) -> str:
     return text.strip()
 
 
-def _listed(doc: Doc, found: list[Mention]) -> str:
+def _listed(doc: "Doc", found: list[Mention]) -> str:
     return "; ".join(f"[{_text(doc, m.start, m.end)}] {m.label}".strip() for m in found)
 
 
-def _edge(doc: Doc, edge: Edge) -> str:
+def _edge(doc: "Doc", edge: Edge) -> str:
     labels = ", ".join(edge.labels) or "no label"
     first = f"[{_text(doc, *edge.span1)}]"
     second = f" → [{_text(doc, *edge.span2)}]" if edge.span2 else ""
     return f"{first}{second} {labels}"
 
 
-def _text(doc: Doc, start: int, end: int) -> str:
+def _text(doc: "Doc", start: int, end: int) -> str:
     return doc[start:end].text

@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 from torch import Tensor
 
 from workbench.heads.examples import Few
@@ -62,6 +60,9 @@ KIN = (*HEAD, "model", *(f"kin_{name}" for name in HEAD), "distance")
 
 def clusters(found: Few) -> dict[str, pd.DataFrame]:
     """Clusters of heads on a map, the order in which they join, and each one's nearest."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
     documents, keys = sorted(found.whole), found.heads
     if not documents or len(keys) < 2:
         return {

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom
 from torch import Tensor
 
 from workbench.engine.batch import Batch, Pieces, all_sent
@@ -204,6 +203,8 @@ def more_often(ahead: Floats, behind: Floats) -> Floats:
     the least count follows from how much is tried.
     ahead and behind [n, rules] -> [n]
     """
+    from scipy.stats import binom
+
     pairs = ahead + behind
     p_values: Floats = binom.sf(ahead - 1, pairs, 0.5).max(1)
     least = np.sort(0.5 ** pairs.max(1))

@@ -8,11 +8,11 @@ rows of the maps, all of short documents and evenly spaced ones of long document
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import torch
-from spacy.tokens import Doc
 from torch import Tensor
 
 from workbench.engine.batch import Batch, Pieces
@@ -21,6 +21,9 @@ from workbench.engine.model import Model
 from workbench.engine.taps import Site, View
 from workbench.heads.gold import Gold, relation_of
 from workbench.heads.word_maps import NOWHERE, Looks, Sides, looks_of, sides_of
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 EACH = 4  # sentences of each relation, where there are so many
 MAX_WORDS = 4_000  # of all documents that are kept, but for the first
@@ -221,7 +224,7 @@ def _of_site(site: Site, seen: Mapping[int, Seen]) -> dict[str, np.ndarray]:
     return {name: np.broadcast_to(each, other.shape).ravel() for name, each in columns.items()}
 
 
-def words(docs: Mapping[int, Doc], subtypes: bool) -> pd.DataFrame:
+def words(docs: "Mapping[int, Doc]", subtypes: bool) -> pd.DataFrame:
     """The words of these documents, by their place in the corpus, with their gold.
 
     A governor of -1 is none that counts.

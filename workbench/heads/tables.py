@@ -7,13 +7,12 @@ share of nothing is 0, with an interval from 0 to 1 and an `n` of 0. Costs milli
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom
-from spacy.tokens import Doc
 
 from workbench.corpora.encode import encode
 from workbench.engine.map_statistics import FARTHEST, OFFSETS
@@ -24,6 +23,9 @@ from workbench.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RULES, Gold,
 from workbench.heads.induction import Repeats
 from workbench.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
 from workbench.heads.roles import MOSTLY, Rules, beats, gain, named
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
 HEAD = ("stack", "kind", "layer", "head")
@@ -450,6 +452,8 @@ def _offset_p_values(sums: Mapping[Site, Sums]) -> Mapping[tuple[Site, int], flo
 
     Of each head's most frequent offset; corrected over all heads and offsets.
     """
+    from scipy.stats import binom
+
     keys, p_values = [], []
     for site, own in sums.items():
         there, by_chance = own.shared("offsets")[0], own.shared("by_chance")[0]
@@ -603,7 +607,7 @@ def best(followed: pd.DataFrame, least: int) -> pd.DataFrame:
 # Costs a forward pass over the documents, with shuffled trees beside.
 
 
-def followed(model: Model, docs: Sequence[Doc], least: int = 30) -> pd.DataFrame:
+def followed(model: Model, docs: "Sequence[Doc]", least: int = 30) -> pd.DataFrame:
     """Of each relation and direction of so many words at least, the best head of the model."""
     gold = gold_of(docs)
     answers = look(model, encode(docs), gold, Asking())

@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import HEADS, Experiment, Inputs, Progress, Result, Table
+from workbench.core.experiment import HEAD, Inputs, Progress, Result
 from workbench.engine.batch import Pieces, sent
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
@@ -28,11 +27,8 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import limit_of
 from workbench.models.prefix_cache import places_of, recorded
 from workbench.pruning.evaluation import (
-    BASELINE,
     METRICS,
-    PREDICTS,
     SIGNIFICANT,
-    Aimed,
     Asking,
     Floats,
     Texts,
@@ -46,8 +42,9 @@ from workbench.pruning.evaluation import (
     numbers_of,
     p_values,
 )
-from workbench.pruning.head_masks import HEAD, Head, each_closed, heads_of, named
-from workbench.pruning.importance import IMPORTANCE, gate_gradients, table_of
+from workbench.pruning.experiments import HeadAblation
+from workbench.pruning.head_masks import Head, each_closed, heads_of, named
+from workbench.pruning.importance import gate_gradients, table_of
 
 # --- what a head's output is replaced by ----------------------------------------------------------
 #
@@ -370,49 +367,6 @@ def _in_parts(members: Sequence[int], size: int) -> Iterator[list[int]]:
 MOST_PAIRS = 20_000
 
 
-class HeadAblation(Aimed):
-    """What replaces a head that is left out, and which are left out together."""
-
-    mode: Literal["zero", "mean", "resample", "all"] = Field(
-        "zero",
-        description="What replaces the output of a head: zero, its mean over the corpus, or its "
-        "output on another text; or each of the three.",
-    )
-    pairs: Literal["none", "layer", "all"] = Field(
-        "none",
-        description="Pairs of heads that are also left out, of one layer or of all: what two do "
-        "together that neither does alone.",
-    )
-
-
-TABLES = {
-    "ablation": Table(
-        "The whole model (base) and without one head (ablated). delta: ablated less base, with its "
-        "95 % interval over texts; p_value: sign flips of texts' differences, corrected over all "
-        "heads; matters: p < 0.05, the score is worse without the head, and the whole model is "
-        "better than its trivial baseline. Loss in nats a piece (of a classifier, a text).",
-        ("mode", "metric", *HEAD),
-    ),
-    "pairs": Table(
-        "Of two heads together. delta: added to the loss; interaction: delta less what each adds "
-        "alone, large where one does what the other would.",
-        ("mode", *(f"{name}_{which}" for which in ("a", "b") for name in HEAD)),
-    ),
-    "agreement": Table(
-        "Rank correlation (Spearman) of importance to first order with what is exactly added to "
-        "the loss, over all heads.",
-        ("mode",),
-    ),
-    "importance": IMPORTANCE,
-    "heads": Table(
-        "A row a head, of the first mode: importance to first order, what is added to the loss and "
-        "to the accuracy without it, and p_value and matters of the loss.",
-        HEAD,
-    ),
-    "baseline": BASELINE,
-}
-
-
 def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     """Leave out each head, then pairs."""
     asked = asking(inputs, settings)
@@ -578,17 +532,3 @@ def _spearman(one: Floats, other: Floats) -> float:
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return 0.0
     return float(spearmanr(one, other).statistic)
-
-
-EXPERIMENT = Experiment(
-    name="head-ablation",
-    about="What is exactly lost without each head and without pairs of them; their importance.",
-    settings=HeadAblation,
-    run=run,
-    exact_up_to=1e9,
-    tables=TABLES,
-    version=2,
-    needs=(HEADS, PREDICTS),
-    split="held-out",
-    figures="workbench.figures.pruning:ABLATION",
-)

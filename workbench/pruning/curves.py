@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
 
+from workbench.core.experiment import HEAD
 from workbench.engine.batch import Pieces
 from workbench.models import pruned_checkpoint
 from workbench.models.eval_tasks import Learnt
@@ -34,7 +34,8 @@ from workbench.pruning.evaluation import (
     p_values,
     random_p,
 )
-from workbench.pruning.head_masks import HEAD, Head, heads_of, named
+from workbench.pruning.experiments import ONCE, By
+from workbench.pruning.head_masks import Head, heads_of, named
 from workbench.pruning.importance import gate_gradients
 
 # --- in which order heads go: by importance, by exact ablation, by magnitude, at random -----------
@@ -42,10 +43,6 @@ from workbench.pruning.importance import gate_gradients
 # What is scored is a `Unit`, heads that can only go together. An order is found once, or after
 # every step anew with what is gone already left out: of two heads that do the same, either can
 # go, and only then is it seen that the other cannot. Costs a scoring, or one a step.
-
-By = Literal["importance", "ablation", "magnitude", "random"]
-BY: tuple[By, ...] = ("importance", "ablation", "magnitude", "random")
-ONCE: tuple[By, ...] = ("magnitude", "random")  # nothing changes by what is gone
 
 
 @dataclass(frozen=True)

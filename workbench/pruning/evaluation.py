@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Need, Settings, Table, few_sentences
-from workbench.core.splits import Parts, SplitSizes, parts_of
+from workbench.core.experiment import Caveat, Inputs, few_sentences
+from workbench.core.splits import Parts
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
@@ -25,52 +24,11 @@ from workbench.engine.model import Model
 from workbench.engine.taps import Tap
 from workbench.models.eval_tasks import Aim, Answer, Learnt, Question, aim_of, classifier
 from workbench.models.huggingface import HuggingFace, transformer_of
+from workbench.pruning.experiments import Aimed
 from workbench.pruning.head_masks import require_heads
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
-
-PREDICTS = Need(
-    "a head that predicts, of pieces or of classes",
-    lambda facts: bool(facts["objective"] or facts["classes"]),
-    "Choose a model saved with a language-model head, such as mini:bert, or a classifier.",
-)
-
-
-DEV_TEXTS = 200  # where no maximum is set: enough to see a loss rise
-
-
-class Aimed(Settings):
-    """What heads are measured by."""
-
-    label: str = Field(
-        "",
-        description="Label of the corpus that a classifier predicts (default: the one that has its "
-        "classes). Language models are measured by their own loss.",
-    )
-
-
-class AimedSplits(Aimed):
-    """The same where heads are chosen on one split and measured on another."""
-
-    limit: int | None = Field(
-        None, ge=1, description="Maximum number of sentences of each split (default: all)."
-    )
-    max_train: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to train on (default: limit)."
-    )
-    max_test: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to score (default: limit)."
-    )
-
-    def parts(self, inputs: Inputs, needed: int, dev: int | None = None) -> Parts:
-        """Train, dev and test; no more of train than the steps of learning can use."""
-        train, test = (
-            self.limit if size is None else size for size in (self.max_train, self.max_test)
-        )
-        least = needed if train is None else min(needed, train)
-        sizes = SplitSizes(least, dev or self.limit or DEV_TEXTS, test)
-        return parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
 
 
 @dataclass(frozen=True)
@@ -287,14 +245,6 @@ def holm(p: Floats) -> Floats:
 # the loss gives each answer its frequency in the other texts (Witten-Bell smoothed, so that
 # answers not seen there have some probability). Costs reading the answers; no forward pass.
 
-BASELINE = Table(
-    "The whole model next to its trivial baseline. value: the model's; baseline: of the accuracy, "
-    "always the most frequent answer (piece or class), of the loss, each answer's frequency in the "
-    "other texts; difference: value less baseline, with its 95 % interval over texts; better: the "
-    "interval excludes zero on the right side.",
-    ("metric",),
-)
-
 
 def trivial(asking: Asking) -> Texts:
     """What the baseline scores on each text, in the order of `asking.questions`."""
@@ -374,13 +324,6 @@ def not_better(table: pd.DataFrame) -> tuple[Caveat, ...]:
 SHARES = (0.5, 1.0)  # of the train texts
 ENOUGH = 0.02  # of accuracy, lost with half of the texts
 
-FITTED = Table(
-    "The classifier, fitted on a share of the train texts and scored on test, next to its trivial "
-    "baseline (see the table baseline). best_step: the step with the lowest dev loss, whose "
-    "weights are used; best_epoch: how often it had seen each text by then; converged: the dev "
-    "loss stopped falling before the steps ran out.",
-    ("share", "metric"),
-)
 
 Tune = Callable[[str, HuggingFace, int, float], Learnt]
 

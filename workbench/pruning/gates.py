@@ -10,25 +10,25 @@ fine-tuning costs.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor
 
-from workbench.core.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.experiment import (
+    Caveat,
+    Inputs,
+    Progress,
+    Result,
+)
 from workbench.engine.taps import Gate
 from workbench.models.eval_tasks import Plan, Question, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
-    BASELINE,
     METRICS,
-    PREDICTS,
     SIGNIFICANT,
-    AimedSplits,
     Asking,
     Floats,
     Texts,
@@ -43,7 +43,8 @@ from workbench.pruning.evaluation import (
     p_values,
     random_p,
 )
-from workbench.pruning.head_masks import HEAD, Head, named, opened
+from workbench.pruning.experiments import HeadGates
+from workbench.pruning.head_masks import Head, named, opened
 
 TEMPERATURE = 0.33
 LOW, HIGH = -0.1, 1.1  # what the concrete is stretched to before it is cut
@@ -163,55 +164,7 @@ class Gates:
 # chosen at random. Costs a fine-tuning for each price and budget, and `RANDOM` passes over the
 # texts.
 
-Price = Annotated[float, Field(ge=0, le=1000)]
-Budget = Annotated[float, Field(gt=0, le=1)]
 RANDOM = 5  # choices of as many heads at random
-
-
-class HeadGates(AimedSplits):
-    """What an open gate costs, and what learns with the gates."""
-
-    lambdas: tuple[Price, ...] = Field(
-        (0.01, 0.03, 0.1, 0.3),
-        description="Prices of an open head, in nats a piece (of a classifier, a text).",
-    )
-    budgets: tuple[Budget, ...] = Field(
-        (0.5, 0.25), description="Shares of heads to keep exactly, by subset pruning."
-    )
-    tuned: bool = Field(False, description="Whether weights learn with the gates (default: no).")
-    steps: int = Field(
-        150, ge=1, le=100_000, description="Steps of learning at each price and budget."
-    )
-    texts: int = Field(32, ge=1, le=4096, description="Texts in a step (default 32).")
-    rate: float = Field(1e-4, gt=0, le=1, description="Learning rate of weights (default 1e-4).")
-    gate_rate: float = Field(0.1, gt=0, le=10, description="Learning rate of gates (default 0.1).")
-
-    @model_validator(mode="after")
-    def _something(self) -> "HeadGates":
-        if not self.lambdas and not self.budgets:
-            raise ValueError("Name a price in lambdas, or a budget in budgets")
-        return self
-
-
-TABLES = {
-    "gates": Table(
-        "p_open: probability that a head's gate is open, of a subset its soft membership; kept: it "
-        "stays. lambda is the price of an open head, 0 where a budget was kept to.",
-        ("lambda", "budget", *HEAD),
-    ),
-    "survival": Table(
-        "What is left at each price and budget: heads, and how the smaller model does on texts "
-        "that gates did not learn from. delta: value less base (the whole model), with its 95 % "
-        "interval over texts and p_value (sign flips, corrected over prices and budgets). random: "
-        "mean delta of five random choices of as many heads; p_random: that the heads kept do no "
-        "better than those (t prediction interval, Holm); better: p_random < 0.05, in a model "
-        "better than its trivial baseline. converged: other heads would not be kept if learning "
-        "went on as long again.",
-        ("lambda", "budget", "metric"),
-    ),
-    "learning": Table("The loss of each step.", ("lambda", "budget", "step")),
-    "baseline": BASELINE,
-}
 
 
 def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
@@ -395,17 +348,3 @@ def _rows(
         for site, head in unit.heads
     }
     return [rows[head] for head in sorted(rows)]
-
-
-EXPERIMENT = Experiment(
-    name="head-gates",
-    about="Which heads stay open when each must pay for it, or when only so many may.",
-    settings=HeadGates,
-    run=run,
-    exact_up_to=1e9,
-    tables=TABLES,
-    version=2,
-    needs=(HEADS, PREDICTS),
-    split="held-out",
-    figures="workbench.figures.pruning:GATES",
-)

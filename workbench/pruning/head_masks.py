@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import HEAD
 from workbench.engine.batch import sent
 from workbench.engine.taps import Site
 from workbench.models.huggingface import HuggingFace
 
 Head = tuple[int, int]  # its site, and its number there
 CPU = torch.device("cpu")
-HEAD = ("stack", "kind", "layer", "head")  # how tables name it
 
 
 def heads_of(model: HuggingFace) -> list[Head]:

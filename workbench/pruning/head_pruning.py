@@ -9,12 +9,15 @@ pass a step and method, what ordering costs, and the fine-tuning.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
 
 import pandas as pd
-from pydantic import Field
 
-from workbench.core.experiment import HEADS, Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.experiment import (
+    Caveat,
+    Inputs,
+    Progress,
+    Result,
+)
 from workbench.core.splits import Parts
 from workbench.engine.model import Model
 from workbench.models.eval_tasks import Learnt, Plan, learn
@@ -22,12 +25,9 @@ from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning import curves
 from workbench.pruning.ablation import ablated
-from workbench.pruning.curves import ONCE, By, Method, methods, order_of
+from workbench.pruning.curves import Method, methods, order_of
 from workbench.pruning.evaluation import (
-    BASELINE,
-    FITTED,
     METRICS,
-    AimedSplits,
     Asking,
     Fitted,
     Texts,
@@ -41,100 +41,8 @@ from workbench.pruning.evaluation import (
     fitted,
     not_better,
 )
-from workbench.pruning.head_masks import HEAD, Head
-
-METHOD = ("method", "rescored", "seed")
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class HeadPruning(AimedSplits):
-    """Which heads are removed, how many, and what is learnt before and after."""
-
-    methods: tuple[By, ...] = Field(
-        ("importance", "ablation", "magnitude", "random"),
-        min_length=1,
-        description="How heads are chosen: by the gradient of the loss, by what is exactly lost, "
-        "by the norm of their weights, or at random.",
-    )
-    steps: int = Field(10, ge=1, le=1000, description="Steps from all heads to none.")
-    seeds: int = Field(
-        5, ge=1, le=100, description="Number of random orders, which the others are tested against."
-    )
-    normalised: bool = Field(
-        True, description="Importance divided by the L2 norm of its layer's, as in the paper."
-    )
-    choosing: int = Field(
-        200,
-        ge=1,
-        le=1_000_000,
-        description="Number of train texts that heads are chosen on (default 200).",
-    )
-    prune: Share = Field(0.3, description="Share of heads removed from the model that is kept.")
-    by: By = Field("ablation", description="How those are chosen; scored again after each step.")
-    recover: int = Field(
-        100,
-        ge=0,
-        le=100_000,
-        description="Maximum number of steps of fine-tuning after that (default 100; 0: none).",
-    )
-    rate: float = Field(1e-4, gt=0, le=1, description="Learning rate (default 1e-4).")
-    texts: int = Field(32, ge=1, le=4096, description="Texts in a step (default 32).")
-    task: str = Field(
-        "",
-        description="Label of the corpus, such as sentiment, that a classifier is fitted for first "
-        "(default: none).",
-    )
-    fit: int = Field(
-        1000, ge=1, le=100_000, description="Maximum number of steps of fitting it (default 1,000)."
-    )
-    max_dev: int | None = Field(
-        None,
-        ge=1,
-        description="Maximum number of sentences for early stopping (default: limit, else 200).",
-    )
-
-
-TABLES = {
-    "curve": Table(
-        "What is left after each step, on texts that heads were not chosen on; seconds are of one "
-        "pass over them, memory is MiB of weights (on a GPU the peak).",
-        (*METHOD, "heads_removed", "metric"),
-    ),
-    "summary": Table(
-        "area: the mean over all shares of heads removed; falls_1 and falls_5: the share at which "
-        "1 % and 5 % of the score are lost first (a loss has risen so much), 1 if never. p_value: "
-        "that this order's area is no better than those of random orders (t prediction interval, "
-        "Holm over the orders); better: p < 0.05, in a model better than its trivial baseline.",
-        (*METHOD, "metric"),
-    ),
-    "order": Table(
-        "The order in which heads are removed; heads of one place go together.",
-        (*METHOD, *HEAD),
-        ("place",),
-    ),
-    "alone": Table(
-        "Each layer with its best head alone, all other layers whole.", (*HEAD, "metric")
-    ),
-    "kept": Table(
-        "The whole model, without the heads (pruned), after fine-tuning (recovered), and the whole "
-        "model after as many steps at most. delta: to the stage `against`, on the same texts, with "
-        "its 95 % interval and p_value (sign flips, corrected over stages). converged: the dev "
-        "loss stopped falling before the steps ran out. Size is MiB of weights.",
-        ("stage", "metric"),
-    ),
-    "heads": Table("Every head of the whole model, and whether it was kept.", HEAD),
-    "speed": Table(
-        "Seconds of a forward pass over so many texts, the median of five; speedup: the whole "
-        "model's over the smaller one's; memory: MiB of weights (on a GPU the peak).",
-        ("texts",),
-    ),
-    "learning": Table(
-        "The loss of each step of fitting and of fine-tuning (train), and on dev.",
-        ("stage", "split", "step"),
-    ),
-    "classifier": FITTED,
-    "baseline": BASELINE,
-}
+from workbench.pruning.experiments import ONCE, HeadPruning
+from workbench.pruning.head_masks import Head
 
 
 @dataclass(eq=False)
@@ -261,19 +169,3 @@ def _gone(
     steps = curves.fractions(settings.steps, wanted)
     order = order_of(choosing, all_, method, steps, settings.normalised, told)
     return [head for unit in order[:wanted] for head in all_[unit].heads]
-
-
-EXPERIMENT = Experiment(
-    name="head-pruning",
-    about="How many heads can go, and which first: curves of every way to choose, and the smaller "
-    "model, which the run keeps.",
-    settings=HeadPruning,
-    run=run,
-    exact_up_to=1e9,
-    tables=TABLES,
-    needs=(HEADS,),
-    version=2,
-    split="held-out",
-    trains=True,
-    figures="workbench.figures.pruning:PRUNING",
-)

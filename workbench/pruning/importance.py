@@ -12,15 +12,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from workbench.core.experiment import HEADS, Experiment, Inputs, Progress, Result, Table
+from workbench.core.experiment import Inputs, Progress, Result
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate
 from workbench.models.eval_tasks import Aim, Question
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
-    BASELINE,
-    PREDICTS,
-    Aimed,
     Floats,
     Texts,
     Told,
@@ -31,7 +28,8 @@ from workbench.pruning.evaluation import (
     not_better,
     numbers_of,
 )
-from workbench.pruning.head_masks import HEAD, Head, heads_of, named, opened
+from workbench.pruning.experiments import Aimed
+from workbench.pruning.head_masks import Head, heads_of, named, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,14 +119,6 @@ def _frozen_weights(model: HuggingFace) -> "Iterator[None]":
 
 # --- the experiment `head-importance` -------------------------------------------------------------
 
-IMPORTANCE = Table(
-    "importance: mean absolute gradient of each text's loss at the head's gate, in nats a piece "
-    "(of a classifier, a text), with its 95 % interval over texts; normalised: divided by the L2 "
-    "norm of its layer's. first_order: what the gradients predict is added to the loss without the "
-    "head. n: pieces, or texts, that are scored.",
-    HEAD,
-)
-
 
 def table_of(model: HuggingFace, gradients: GateGradients, seed: int) -> pd.DataFrame:
     """A row a head."""
@@ -164,18 +154,3 @@ def run(inputs: Inputs, settings: Aimed, progress: Progress) -> Result:
     tables = {"importance": table_of(asked.model, gradients, inputs.seed), "baseline": whole}
     notes = caveats(asked, len(gradients.texts.number))
     return Result(tables, caveats=(*notes, *not_better(whole)))
-
-
-EXPERIMENT = Experiment(
-    name="head-importance",
-    about="How much each head matters to first order: the gradient of each text's loss at its "
-    "gate.",
-    settings=Aimed,
-    run=run,
-    exact_up_to=1e9,
-    tables={"importance": IMPORTANCE, "baseline": BASELINE},
-    version=2,
-    needs=(HEADS, PREDICTS),
-    split="held-out",
-    figures="workbench.figures.pruning:IMPORTANCE",
-)

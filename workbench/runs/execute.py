@@ -129,6 +129,7 @@ def _attempt(told: Journal, subruns: SubRuns, share: bool, opened: Open | None) 
     if asked.sweep:
         _run(told, asked, "cpu", asked.device, lambda: subruns.gather(asked, told, share))
         return
+    EXPERIMENTS[asked.experiment].import_code()
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # processes that `torchrun` started
     wanted, guest = asked.device, opened is not None
     if several and wanted.startswith("cuda"):

@@ -9,7 +9,7 @@ reads as keys and values. Costs what each puts in.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +22,8 @@ from workbench.engine.model import Model, refusal
 from workbench.models.huggingface import HuggingFace, transformer_of
 from workbench.models.net_parts import blocks
 from workbench.transfer.backbone import Body
+from workbench.transfer.experiments import Method, Sizes
 
-Method = Literal[
-    "frozen", "fine-tuned", "gradual", "top", "lora", "adapters", "prefix", "prompt", "bitfit"
-]
 METHODS: tuple[Method, ...] = get_args(Method)
 PEFT = ("lora", "adapters", "prefix", "prompt", "bitfit")  # few weights learn
 SLOWER = 2.6  # the rate of a layer over that of the one below (Howard and Ruder 2018)
@@ -49,16 +47,6 @@ EPOCHS: Mapping[Method, int] = {  # what learns little at a time learns longer
 USUAL = 5  # epochs of what is fine-tuned
 STRONG = 6  # of a frozen model under an LSTM
 STRONG_RATES = (3e-3, 6e-3), (1e-3, 3e-3)  # of it; of small and large models
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How large what is put in is."""
-
-    top: int = 1  # layers
-    rank: int = 8  # of LoRA
-    adapter: int = 32  # width of an adapter
-    length: int = 8  # vectors of a prefix or a prompt
 
 
 @dataclass(frozen=True)

@@ -79,3 +79,15 @@ def _used(model: Model, every: dict[str, Tensor]) -> dict[str, Tensor]:
     for weights in every.values():
         weights.requires_grad_(False)
     return {n: w for (n, w), slope in zip(every.items(), slopes, strict=True) if slope is not None}
+
+
+def names_of(models: Sequence[Model]) -> list[str]:
+    """A name each: where one comes again it is numbered."""
+    found: list[str] = []
+    for model in models:
+        name, number = model.name, 1
+        while name in found:
+            number += 1
+            name = f"{model.name} ({number})"
+        found.append(name)
+    return found

@@ -17,18 +17,15 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor
 
 from workbench.core.experiment import (
+    HEAD,
     Answer,
     Caveat,
-    Experiment,
     Inputs,
     Progress,
     Result,
-    Settings,
-    Table,
     few_sentences,
 )
 from workbench.core.stats import Floats, interval, p_value, resampled
@@ -41,9 +38,9 @@ from workbench.models.lm_scoring import Scores, joined, measures, score
 from workbench.transfer.adaptation import Fitting
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.checkpoints import has_task, head_of
+from workbench.transfer.experiments import DRIFT_TABLES, Drift
 from workbench.transfer.features import Live
 from workbench.transfer.similarity import (
-    SIMILARITY_TABLE,
     Layer,
     every_pair,
     layer_by_layer,
@@ -71,7 +68,6 @@ if TYPE_CHECKING:
 # common. Costs two forward passes, a few numbers a sentence, and for a batch one model's maps:
 # 256 MB at most, unless a text alone has more.
 
-HEAD = ["stack", "kind", "layer", "head"]
 MAPS = 2**28  # bytes of maps that are kept at a time
 
 Sums = Mapping[Site, NDArray[np.float64]]  # [sentences, heads + 1] each; the last: pieces that look
@@ -182,80 +178,6 @@ SCORES = (
 SHOWN = 5  # names in a caveat
 
 
-class Drift(Settings):
-    """What is compared."""
-
-    limit: int | None = Field(300, ge=1, description="Sentences at most; all where none is said.")
-    words: int = Field(
-        20_000,
-        ge=10,
-        le=10_000_000,
-        description="Words whose states are compared at most, drawn by the seed.",
-    )
-    roles: bool = Field(False, description="Also ask heads of both: what each head does.")
-    probe: bool = Field(
-        False, description="Also ask edge-probing of both: what each layer knows. Takes minutes."
-    )
-    tasks: tuple[str, ...] = Field(
-        (), description="Tasks to probe for; all that the corpus has where none is named."
-    )
-    max_train: int | None = Field(
-        1000, ge=1, description="Maximum number of sentences that probes train on (default 1,000)."
-    )
-    max_dev: int | None = Field(
-        1000, ge=1, description="Maximum number of sentences that stop probes (default 1,000)."
-    )
-    max_test: int | None = Field(
-        1000,
-        ge=1,
-        description="Maximum number of sentences that probes are scored on (default 1,000).",
-    )
-
-
-TABLES = {
-    "drift": Table(
-        "Each layer before and after; layer 0 are the embeddings. cka: 1 is the same up to "
-        "rotation, scale and shift; procrustes: 0 is. weight_distance: ‖after - before‖ / "
-        "‖before‖. attention_js: mean of the layer's heads, in bits. probing_delta: mean of the "
-        "tasks. Empty where there is none: layer 0 has no attention, layers may share weights, "
-        "probes may not have been asked.",
-        ("stack", "layer"),
-    ),
-    "modules": Table(
-        "How far each module's weights moved, weight and bias together; layer -1: what belongs to "
-        "no layer, such as a head. Shared weights are told once, where they come first.",
-        ("stack", "layer", "module"),
-        ("norm_before", "parameters"),
-    ),
-    "heads": Table(
-        "How differently each head looks: mean Jensen-Shannon divergence in bits of its rows "
-        "before and after, over `n` pieces of the text; special pieces are looked at but not "
-        "asked. Layers of heads count from 0, so that layer 0 here is in layer 1 of `drift`. "
-        "lower, upper: the middle 95 % of drawings of sentences. Roles and changes of scores are "
-        "those of `heads`.",
-        tuple(HEAD),
-    ),
-    "losses": Table(
-        "Forgetting: each model's loss on the corpus (nats a piece), and the change, with the "
-        "middle 95 % of drawings of sentences; `n` pieces or guesses.",
-        ("metric",),
-    ),
-    "probing": Table(
-        "What the same probes, with the same seeds, scored in each layer; delta with its 95 % "
-        "interval and p-value, uncorrected (sentences and seeds drawn again, the same for both).",
-        ("task", "stack", "layer"),
-    ),
-    "rewound": Table(
-        "The score on the task that the second model was fine-tuned for, with each layer's weights "
-        "put back as they were before; with none and with all of them. The texts are of the part "
-        "that finetune scores with the same seed. Only where its run kept its head and the corpus "
-        "has the label.",
-        ("stack", "layer", "metric"),
-    ),
-    "similarity": SIMILARITY_TABLE,
-}
-
-
 def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     """Everything that can be said of these two."""
     before, after = inputs.models
@@ -321,7 +243,9 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
                 ("drift",),
             )
         )
-    return Result({name: tables[name] for name in TABLES if name in tables}, caveats=tuple(caveats))
+    return Result(
+        {name: tables[name] for name in DRIFT_TABLES if name in tables}, caveats=tuple(caveats)
+    )
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -460,21 +384,6 @@ def _weights_left_out(weights: Moved) -> Iterator[str]:
             "Weights that only one of the two has, or in another shape, are left out: "
             f"{', '.join(names[:SHOWN])}{more}."
         )
-
-
-EXPERIMENT = Experiment(
-    name="drift",
-    about="What training has changed in a model, layer by layer: states, weights, attention, "
-    "forgetting.",
-    settings=Drift,
-    run=run,
-    version=3,
-    exact_up_to=math.inf,
-    tables=TABLES,
-    models=(2, 2),
-    split="held-out",
-    figures="workbench.figures.drift:DRIFT",
-)
 
 
 # --- forgetting of the language model -------------------------------------------------------------

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Table
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.engine.model import LackingError, Model
 from workbench.transfer import checkpoints
-from workbench.transfer.adaptation import Method, merged
+from workbench.transfer.adaptation import merged
+from workbench.transfer.experiments import Finetune
 from workbench.transfer.metrics import Metric
-from workbench.transfer.settings import Adapting, HeadKind
 from workbench.transfer.task_heads import Head
 from workbench.transfer.tasks import (
     Task,
@@ -36,60 +35,7 @@ from workbench.transfer.trainer import Adapter, Trial, cut_in, trials
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
-KEY = ("task", "model", "method", "head")
-LEARNT = ("scores", "rates", "learning", "epochs")  # tables that are put together of many cells
 PUT_IN = ("adapters", "prefix", "prompt")  # what no other program's model has
-
-
-class Finetune(Adapting):
-    """Which task, and how the model is adapted to it."""
-
-    task: str = Field(
-        "",
-        description="The label to learn, or pos, tags, entities or answers; the only label, or the "
-        "first of the others, if left out.",
-    )
-    metric: str = Field("", description="What decides; the task's usual one if left out.")
-    method: Method = Field("fine-tuned", description="What of the model learns.")
-    head: HeadKind = Field(
-        "plain", description="plain; lstm: a strong one; text: the label is written (T5, BART)."
-    )
-    keep: bool = Field(True, description="Keep the model of the best seed.")
-
-
-TABLES = {
-    "scores": Table(
-        "Every metric of every seed on the scored part, and on dev the one that decides. f1: of "
-        "two classes that of the second by name, unless that denies the first (not_equivalent, no, "
-        "negative); of more the mean over them (macro). baseline: the same metric of a constant "
-        "prediction, the majority or mean of train (0 where it has none); learned: whether the "
-        "seed's deciding metric on the scored part is better than that; converged: training was "
-        "not cut off by its maximum number of epochs; learning_rate 0: a linear head at its "
-        "optimum, of this ridge strength. trainable: weights that learn, with the "
-        "head's; size: MiB of those; peak_memory: MiB held at most meanwhile, of a CPU by the "
-        "whole process.",
-        (*KEY, "seed", "split", "metric"),
-        ("learning_rate", "ridge"),
-    ),
-    "rates": Table(
-        "What dev scored at every learning rate or ridge strength tried, by the first seed; the "
-        "best was taken.",
-        (*KEY, "learning_rate", "ridge", "metric"),
-    ),
-    "learning": Table(
-        "The loss of each step, of every attempt; of a plain head over a frozen model without the "
-        "penalty, which only its optimum tells.",
-        (*KEY, "seed", "learning_rate", "ridge", "step"),
-    ),
-    "epochs": Table(
-        "What dev scored after each epoch; of a plain head over a frozen model at the optimum of "
-        "each ridge strength, after so many passes. converged: of the whole attempt.",
-        (*KEY, "seed", "learning_rate", "ridge", "epoch"),
-    ),
-    "predictions": Table(
-        "What was thought of each scored text, of every seed.", (*KEY, "seed", "text")
-    ),
-}  # fmt: skip
 
 
 def fits(corpus: "Corpus", settings: Finetune) -> None:
@@ -250,17 +196,3 @@ def _number(metric: Metric) -> float:
     """Its value; 0 where it has none, such as the correlation of a constant."""
     value = metric.value()
     return 0.0 if np.isnan(value) else value
-
-
-EXPERIMENT = Experiment(
-    name="finetune",
-    about="Adapts a model to a task: frozen, fine-tuned, or by a few weights; and keeps it.",
-    settings=Finetune,
-    run=run,
-    version=5,
-    tables=TABLES,
-    fits=fits,
-    split="held-out",
-    trains=True,
-    figures="workbench.figures.transfer:FINETUNE",
-)

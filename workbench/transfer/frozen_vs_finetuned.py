@@ -11,27 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator
 
 from workbench.core.errors import listed
 from workbench.core.experiment import (
     Answer,
     Asked,
     Caveat,
-    Experiment,
     Inputs,
     Progress,
     Result,
-    Table,
 )
 from workbench.core.stats import Floats, interval, p_value, resampled
 from workbench.engine.model import Model
-from workbench.transfer.adaptation import Method, fitting_of
-from workbench.transfer.backbone import body_of
-from workbench.transfer.finetune import KEY, LEARNT, Finetune
-from workbench.transfer.finetune import TABLES as CELL_TABLES
+from workbench.transfer.adaptation import fitting_of
+from workbench.transfer.backbone import body_of, names_of
+from workbench.transfer.experiments import (
+    FROZEN,
+    FROZEN_TABLES,
+    LEARNT,
+    Adapting,
+    Finetune,
+    FrozenVsFinetuned,
+    HeadKind,
+    Method,
+)
 from workbench.transfer.metrics import Metric
-from workbench.transfer.settings import Adapting, HeadKind, names_of
 from workbench.transfer.tasks import (
     Split,
     Task,
@@ -45,55 +49,7 @@ from workbench.transfer.tasks import (
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
-FROZEN: Method = "frozen"
 TOGETHER = 3  # tasks of a model that one process learns
-
-
-class FrozenVsFinetuned(Adapting):
-    """Which tasks, and which ways beside leaving the model frozen."""
-
-    tasks: tuple[str, ...] = Field(
-        (),
-        description="Labels or layers to learn; if left out, of primer the five of Peters et al. "
-        "(entities, sentiment, entailment, relatedness, paraphrase), else all labels there are.",
-    )
-    methods: tuple[Method, ...] = Field(
-        ("fine-tuned",), min_length=1, description="What is held against frozen."
-    )
-    strong: bool = Field(True, description="A frozen model under an LSTM stands beside them.")
-    keep: bool = Field(
-        False,
-        description="Keep the model of every cell, to try texts on and to hold against others; a "
-        "table made without them learns all of it again.",
-    )
-
-    @field_validator("methods")
-    @classmethod
-    def _beside(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
-        if not set(methods) - {FROZEN}:
-            raise ValueError("name a method to hold against frozen, such as fine-tuned")
-        return methods
-
-
-TABLES = {
-    "delta": Table(
-        "What is won over the frozen model under the same head: means over seeds, with 95 % "
-        "intervals (texts and seeds drawn again) and p-values, uncorrected. strong: the frozen "
-        "model under an LSTM; majority: a constant prediction, the majority or mean of train "
-        "(empty where that has no score). verdict: helps or hurts where the interval leaves out 0 "
-        "and the better of the two scores above the majority by more than chance; not learned "
-        "where neither does; else undecided. converged: no training was cut off.",
-        ("task", "model", "method", "metric"),
-    ),
-    "means": Table(
-        "The mean over seeds of the metric that decides, with its interval, of every cell. "
-        "learned: that interval lies above the majority baseline, text by text; converged: the "
-        "training of no seed was cut off by its maximum number of epochs.",
-        (*KEY, "metric"),
-    ),
-    **{name: CELL_TABLES[name] for name in LEARNT},
-    "cells": Table("The run of each cell.", KEY),
-}
 
 
 @dataclass(frozen=True)
@@ -218,7 +174,7 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
             ],
             ignore_index=True,
         )
-        for name in TABLES
+        for name in FROZEN_TABLES
     }
     caveats = dict.fromkeys(
         Caveat(each.text, tuple(each.beside))
@@ -321,22 +277,6 @@ def _marked(means: pd.DataFrame) -> list[Caveat]:
             ]
             found.append(Caveat(f"{what}: {listed(cells)}.", ("delta", "means", "scores")))
     return found
-
-
-EXPERIMENT = Experiment(
-    name="frozen-vs-finetuned",
-    about="Which models gain from fine-tuning, and on what: each task under the same head, frozen "
-    "and fine-tuned, with a paired test.",
-    settings=FrozenVsFinetuned,
-    run=run,
-    version=5,
-    tables=TABLES,
-    fits=fits,
-    models=(1, None),
-    corpora=(1, None),
-    split="held-out",
-    figures="workbench.figures.transfer:FROZEN_VS_FINETUNED",
-)
 
 
 # --- cells: one model, task and method each -------------------------------------------------------

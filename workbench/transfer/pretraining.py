@@ -8,37 +8,30 @@ those that are new: of the primer some ten minutes on two cores.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import (
     Answer,
     Asked,
     Caveat,
-    Experiment,
     Inputs,
     Progress,
     Result,
-    Table,
 )
 from workbench.core.stats import interval, p_value, resampled
-from workbench.transfer.adaptation import Method
-from workbench.transfer.finetune import KEY
+from workbench.transfer.experiments import HeadKind, Pretraining
 from workbench.transfer.frozen_vs_finetuned import cell_of, texts_of
-from workbench.transfer.settings import Adapting, HeadKind, Rate, Seed
 from workbench.transfer.tasks import Split, corpora_of, metrics_of, task_of
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
 Floats = NDArray[np.float64]
-Arm = Literal["mlm+nsp", "mlm", "ltr", "ltr+lstm"]
-Size = Literal["tiny", "mini", "small", "base"]
 
 
 class Kind(NamedTuple):
@@ -59,90 +52,6 @@ NEXT = "mlm+nsp"
 LOOKED_AT = 500  # texts that tell whether there are documents
 COUNTED = 5000  # texts whose pieces are counted
 LITTLE = 0.1  # of the nats of guessing by how often a piece is there: a model should win as much
-
-
-class Pretraining(Adapting):
-    """What is pretrained, how long, and what it is scored on."""
-
-    arms: tuple[Arm, ...] = Field(
-        ("mlm+nsp", "mlm", "ltr", "ltr+lstm"),
-        min_length=1,
-        description="What models learn by: masked pieces and next sentences, masked pieces alone, "
-        "or the next piece from the left (ltr+lstm: the same model, scored under an LSTM). The "
-        "first is what the others are held against.",
-    )
-    size: tuple[Size, ...] = Field(
-        ("tiny",),
-        min_length=1,
-        description="Sizes as train has them, one or more; others are held against the first.",
-    )
-    steps: int = Field(6000, ge=1, description="Steps of each pretraining.")
-    pretrainings: tuple[Seed, ...] = Field(
-        (0,), min_length=1, max_length=100, description="Seeds; a pretraining of each arm for each."
-    )
-    batch: int = Field(16, ge=1, description="Sequences in a step of a pretraining.")
-    pieces: int = Field(
-        48, ge=8, description="Pieces in such a sequence, and the most that a model ever reads."
-    )
-    vocabulary: int = Field(1000, ge=10, description="Kinds of pieces, of every size alike.")
-    hidden: float = Field(
-        0.3, gt=0, lt=1, description="Share of pieces that is masked; BERT had 0.15."
-    )
-    rate: Rate = Field(3e-3, description="The highest rate of a pretraining.")
-    tasks: tuple[str, ...] = Field(
-        (),
-        description="Labels or layers to learn; if left out, of primer the five of Peters et al. "
-        "(entities, sentiment, entailment, relatedness, paraphrase), else all labels there are.",
-    )
-    method: Method = Field("fine-tuned", description="How each model is adapted to each task.")
-    max_train: int | None = Field(
-        400,
-        ge=2,
-        le=10_000_000,
-        description="Maximum number of texts to train on, a random sample (default 400).",
-    )
-    max_test: int | None = Field(
-        500, ge=1, description="Maximum number of texts to score (default 500)."
-    )
-    seeds: tuple[Seed, ...] = Field(
-        (0, 1),
-        min_length=1,
-        max_length=100,
-        description="Seeds of the head and of the order, for each pretrained model.",
-    )
-
-
-TABLES = {
-    "table": Table(
-        "The metric that decides of each arm, size and task: means over seeds, with 95 % intervals "
-        "(texts and seeds drawn again). delta: over the first arm of the same size, with its "
-        "interval and a paired p-value, uncorrected; empty for that arm itself. parameters: of "
-        "the pretrained model with the head it was pretrained under.",
-        ("arm", "size", "task", "metric"),
-        ("parameters",),
-    ),
-    "sizes": Table(
-        "Where there are several: what a size wins over the first of them, of each arm and task.",
-        ("arm", "size", "task", "metric"),
-    ),
-    "pretraining": Table(
-        "How each pretraining ended. tokens: pieces read, frames of sequences included; passes: "
-        "how often that is the whole text; loss, held_out: nats by the arm's own objective (of "
-        "mlm+nsp both parts, added), which between arms cannot be compared; unigram: nats of who "
-        "knows only how often each piece is there. Arms that share a run share the model.",
-        ("arm", "size", "pretraining"),
-        ("run",),
-    ),
-    "scores": Table(
-        "What finetune says of every model and task. pretraining: the seed of the model's own; "
-        "file_size: MiB of what was learnt.",
-        ("arm", "size", "pretraining", *KEY, "seed", "split", "metric"),
-        ("learning_rate",),
-    ),
-    "cells": Table(
-        "The run of each model and task.", ("arm", "size", "pretraining", "task"), ("run",)
-    ),
-}  # fmt: skip
 
 
 class Model(NamedTuple):
@@ -524,20 +433,3 @@ def has_documents(corpus: "Corpus") -> bool:
             return True
         before = doc._.document
     return False
-
-
-EXPERIMENT = Experiment(
-    name="pretraining",
-    about="What pretraining is worth: masked or left to right, with next sentences or without, and "
-    "how large; the same text and steps, scored on the same tasks.",
-    settings=Pretraining,
-    run=run,
-    version=5,
-    tables=TABLES,
-    models=(0, 0),
-    corpora=(1, None),
-    fits=fits,
-    split="held-out",
-    trains=True,
-    figures="workbench.figures.pretraining:FIGURES",
-)

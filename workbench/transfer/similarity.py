@@ -7,7 +7,6 @@ what `word_states` keeps on disk meanwhile, and for each two layers a product of
 width: 13 by 13 layers of width 768 and 6,000 words take a minute on two cores.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,18 +19,18 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.corpora.encode import encode
 from workbench.engine.activation_store import Store, pooled_stacks
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 from workbench.models.references import RANDOM
-from workbench.transfer.settings import names_of
+from workbench.transfer.backbone import names_of
+from workbench.transfer.experiments import LAYER_PAIR, Similarity
 
 # --- moments of states ----------------------------------------------------------------------------
 #
@@ -378,35 +377,6 @@ def layer_by_layer(
 # --- the experiment `similarity` ------------------------------------------------------------------
 
 ROUGH = 100  # words, below which CKA is rough
-SIMILARITY = ("model_a", "stack_a", "layer_a", "model_b", "stack_b", "layer_b")
-SIMILARITY_TABLE = Table(
-    "Debiased linear CKA of two layers' states of the same words: 1 is the same up to rotation, "
-    "scale and shift, 0 what independent layers have on average, a little below 0 chance; empty "
-    "where a layer gives all words one state. Layer 0 are the embeddings. One model stands next to "
-    "its random twin, each compared with itself.",
-    SIMILARITY,
-)
-
-
-class Similarity(Settings):
-    """What is compared."""
-
-    limit: int | None = Field(300, ge=1, description="Sentences at most; all where none is said.")
-    words: int = Field(
-        20_000, ge=10, le=10_000_000, description="Words compared at most, drawn by the seed."
-    )
-    twin: bool = Field(
-        True, description="Random twin next to one model alone, for what its architecture explains."
-    )
-
-
-TABLES = {
-    "similarity": SIMILARITY_TABLE,
-    "words": Table(
-        "Words of the corpus, those that the model has no piece for, and those that were compared.",
-        ("model",),
-    ),
-}
 
 
 def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
@@ -469,7 +439,7 @@ def similarity(a: States, b: States, cka: Tensor) -> pd.DataFrame:
         for i, one in enumerate(a.layers)
         for j, other in enumerate(b.layers)
     ]
-    return pd.DataFrame(rows, columns=[*SIMILARITY, "cka"])
+    return pd.DataFrame(rows, columns=[*LAYER_PAIR, "cka"])
 
 
 def word_caveats(words: Words) -> Iterator[str]:
@@ -501,17 +471,3 @@ def twin_caveats(models: tuple[States, ...]) -> Iterator[str]:
         f"{twin.name} is the same architecture with random weights: what layers of {model.name} "
         "have in common was learnt only as far as they are more, or less, alike than the twin's."
     )
-
-
-EXPERIMENT = Experiment(
-    name="similarity",
-    about="How alike the layers of one or more models are, word by word: debiased linear CKA.",
-    settings=Similarity,
-    run=run,
-    exact_up_to=math.inf,
-    tables=TABLES,
-    version=2,
-    models=(1, None),
-    split="held-out",
-    figures="workbench.figures.drift:SIMILARITY",
-)

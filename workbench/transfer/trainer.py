@@ -24,10 +24,10 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.engine.halving import Limit, Part, Places, averaged, in_halves
 from workbench.engine.model import Model
-from workbench.transfer.adaptation import Fitting, Method, epochs_of, fitting_of, rates_of
+from workbench.transfer.adaptation import Fitting, epochs_of, fitting_of, rates_of
 from workbench.transfer.backbone import Body, body_of
+from workbench.transfer.experiments import Adapting, HeadKind, Method
 from workbench.transfer.features import Live, Read, Source, Still
-from workbench.transfer.settings import Adapting, HeadKind
 from workbench.transfer.task_heads import Head, Scale, side_by_side
 from workbench.transfer.tasks import Examples, Gold, Split, Task, metrics_of
 from workbench.transfer.text_to_text import Writer, Written

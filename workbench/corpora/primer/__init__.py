@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from random import Random
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.corpora.corpus import Corpus, Options, Origin
 from workbench.corpora.layers import Mention, set_spans, vocabulary
 from workbench.corpora.primer.draw import Draw
-from workbench.corpora.primer.gold import Scribe
 from workbench.corpora.primer.stories import Teller
 from workbench.corpora.primer.structures import Item, Sentence
 from workbench.corpora.primer.syntax import speak
 from workbench.corpora.primer.tasks import TASKS
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.corpora.primer.gold import Scribe
 
 VERSION = "2fedb50598248c31"  # the hash of what a seed gives; another text is another version
 SIZE = 10_000
@@ -108,8 +111,8 @@ def items(task: str, seed: int) -> Iterator[Item]:
             yield from group
 
 
-def _story_docs(recipe: Recipe, options: Options, split: str) -> Iterator[Doc]:
-    scribe = Scribe(vocabulary("en"))
+def _story_docs(recipe: Recipe, options: Options, split: str) -> "Iterator[Doc]":
+    scribe = _scribe()
     for number, story in _story_split(recipe, split):
         name = f"primer-{recipe.seed}-{number}"
         if options.unit == "document":
@@ -135,8 +138,8 @@ def _story_split(recipe: Recipe, split: str) -> Iterator[tuple[int, list[Sentenc
             return
 
 
-def _task_docs(recipe: Recipe, options: Options, split: str) -> Iterator[Doc]:
-    scribe = Scribe(vocabulary("en"))
+def _task_docs(recipe: Recipe, options: Options, split: str) -> "Iterator[Doc]":
+    scribe = _scribe()
     pairs = 2 if recipe.task == "acceptability" else 1  # twins are never parted
     held_out, size = (-(-n // pairs) * pairs for n in (recipe.held_out, recipe.size))
     first = {"test": 0, "dev": held_out, "train": 2 * held_out}[split]
@@ -146,7 +149,13 @@ def _task_docs(recipe: Recipe, options: Options, split: str) -> Iterator[Doc]:
         yield _item_doc(scribe, item, f"primer-{recipe.task}-{recipe.seed}-{number}")
 
 
-def _item_doc(scribe: Scribe, item: Item, name: str) -> Doc:
+def _scribe() -> "Scribe":
+    from workbench.corpora.primer.gold import Scribe
+
+    return Scribe(vocabulary("en"))
+
+
+def _item_doc(scribe: "Scribe", item: Item, name: str) -> "Doc":
     doc = scribe.doc([*item.first, *item.second], name)
     doc._.labels = dict(item.labels)
     if item.second:

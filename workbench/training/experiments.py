@@ -1,29 +1,21 @@
-"""The `train` experiment: a family on a corpus, as a run that keeps the model it trained.
+"""What can be asked of a training: the experiment `train`, its settings and tables.
 
-Its settings are those of `workbench.training.config` with a help text each; what it leaves is the
-model's folder, its curves, and what was trained on what. Costs the budget it is given.
+The settings are those of `workbench.training.config` with a help text each. Costs nothing; the code
+is imported when it is first run, and the families where settings are checked against one.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import pandas as pd
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.core.experiment import Experiment, Settings, Table
 
 if TYPE_CHECKING:
     from workbench.training.config import Settings as Recipe
-    from workbench.training.curves import Row
-    from workbench.training.train import Trained
 
 BUDGET = 300.0  # seconds, where neither a budget nor steps are set
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_PLAIN = re.compile(r".*\.txt(\.(gz|bz2|xz))?", re.IGNORECASE)
 
 FamilyName = Literal[
     "gpt",
@@ -129,30 +121,6 @@ TABLES = {
 }
 
 
-def run(inputs: Inputs, settings: Training, progress: Progress) -> Result:
-    """Train, and tell how it went; the model is in the run's folder `model`."""
-    from workbench.training.train import train
-
-    if inputs.keep is None:
-        raise WorkbenchError("a training needs a run to keep its model in.", remedy="Use wb.run.")
-    source = _source(inputs, settings.family)
-    with_teacher = settings.family == "distilbert" and (
-        source is not None and inputs.model.family != "distilbert"
-    )
-    trained = train(
-        settings.family,
-        text_of(inputs),
-        inputs.keep,
-        recipe_of(settings, inputs.seed),
-        progress,
-        continue_from=None if with_teacher else source,
-        teacher=source if with_teacher else None,
-        device=inputs.device,
-        scratch=inputs.scratch / "training" if inputs.scratch else None,
-    )
-    return Result({"facts": _facts(trained), "curves": _curves(trained.rows)}, caveats=_CAVEATS)
-
-
 def recipe_of(settings: Training, seed: int) -> "Recipe":
     """The settings as the library has them."""
     from workbench.training.config import Settings as Recipe
@@ -172,96 +140,11 @@ def recipe_of(settings: Training, seed: int) -> "Recipe":
     return Recipe(plan=plan, **{name: told[name] for name in own & told.keys()})
 
 
-def text_of(inputs: Inputs) -> "Path | list[str]":
-    """A plain text file as it is, any other corpus a line a Doc, blank lines between documents."""
-    origin = inputs.corpus.origin
-    if origin is not None and inputs.limit is None:
-        files = [path for split, path in origin.files if inputs.split in (None, split)]
-        if len(files) == 1 and _PLAIN.fullmatch(files[0].name):
-            return files[0]
-    return list(_lines(inputs))
-
-
-def _lines(inputs: Inputs) -> Iterator[str]:
-    before = None
-    for doc in inputs.docs():
-        document = doc._.document or None
-        if before is not None and document != before[0]:
-            yield ""
-        yield " ".join(doc.text.split())
-        before = (document or object(),)
-
-
-def _source(inputs: Inputs, family: str) -> Path | None:
-    """The folder of the model that is gone on with, or learnt from."""
-    from workbench.training.families import FAMILIES
-
-    if not inputs.models:
-        return None
-    row, of = FAMILIES[family], inputs.model.family
-    types = row.types or (family,)
-    if of not in types and not (family == "distilbert" and inputs.model.objective == "masked"):
-        raise WorkbenchError(
-            f"{family} does not go on with a model of the family {of}.",
-            where=inputs.model.name,
-            remedy=f"It goes on with: {', '.join(types)}"
-            + (", and learns from any masked model." if family == "distilbert" else "."),
-        )
-    folder = inputs.folders[0]
-    if folder is None:
-        raise WorkbenchError(
-            "a training goes on from a model's folder, and this one was handed over as an object.",
-            where=inputs.model.name,
-            remedy="Name its folder, its hub id, or the run that trained it.",
-        )
-    return folder
-
-
-def _facts(trained: "Trained") -> pd.DataFrame:
-    recipe = trained.recipe
-    last = trained.rows[-1] if trained.rows else None
-    told: dict[str, Any] = {
-        "family": recipe["family"],
-        "objective": recipe["objective"],
-        "parameters": recipe["parameters"],
-        "tokens of text": recipe["text"]["tokens"],
-        "bytes of text": recipe["text"]["bytes"],
-        "text": recipe["text"]["hash"],
-        "tokenizer": recipe["tokenizer"],
-        "devices": recipe["devices"],
-    }
-    if last is not None:
-        told |= {
-            "steps": last.step,
-            "tokens trained on": last.tokens,
-            "seconds": round(last.seconds, 1),
-            "loss": round(last.loss, 4),
-        }
-        if last.held_out is not None:
-            told["held-out loss"] = round(last.held_out, 4)
-    return pd.DataFrame([(k, str(v)) for k, v in told.items()], columns=["fact", "value"])
-
-
-def _curves(rows: "tuple[Row, ...]") -> pd.DataFrame:
-    from workbench.training.curves import Row
-
-    found = pd.DataFrame([asdict(row) for row in rows], columns=list(Row.__dataclass_fields__))
-    return found.astype({"mfu": "float64", "held_out": "float64"})
-
-
-_CAVEATS = (
-    Caveat(
-        "Losses are of the family's own objective and pieces: those of other families are of other "
-        "questions. Compare perplexity a word or bits a byte, from profile.",
-        ("curves",),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="train",
     about="Train a model from nothing, or go on with one; the run then is a model's name.",
     settings=Training,
-    run=run,
+    run="workbench.training.training_run:run",
     tables=TABLES,
     models=(0, 1),
     split="train",

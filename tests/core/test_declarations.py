@@ -1,0 +1,153 @@
+"""What an experiment is called, sets and needs is known without the code that computes it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any, get_type_hints
+
+import pytest
+
+import workbench as wb
+from workbench.cli.run import asked_settings
+from workbench.core import experiment as declaring
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Experiment, Inputs, Result, Settings, Table
+from workbench.core.registry import Placed
+from workbench.corpora import Corpus
+
+HEAVY = (
+    "torch", "transformers", "spacy", "scipy", "sklearn", "plotly", "streamlit", "pandas",
+)  # fmt: skip
+PROGRAM = f"""
+import json, sys
+from workbench.cli.output import experiment, experiments
+from workbench.core.experiment import EXPERIMENTS
+listed = experiments()
+shown = [experiment(name, (), (), {{}}) for name in EXPERIMENTS.own]
+schemas = {{name: EXPERIMENTS[name].settings.model_json_schema() for name in EXPERIMENTS.own}}
+heavy = [name for name in {HEAVY!r} if name in sys.modules]
+import workbench.corpora, workbench.corpora.catalogue, workbench.corpora.describe
+reading = [name for name in {HEAVY!r} if name in sys.modules]
+print(json.dumps([[one["name"] for one in listed], schemas, heavy, reading]))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Any:
+    """What a process says that has read every declaration, and then imported the readers."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_experiments_are_listed_and_shown_without_the_code_that_computes_them(fresh: Any) -> None:
+    names, schemas, heavy, _ = fresh
+    assert set(names) >= set(EXPERIMENTS.own)
+    assert schemas["heads"]["properties"]["alpha"]["default"] == 0.01
+    assert heavy == []
+
+
+def test_readers_of_corpora_are_imported_without_spacy_and_torch(fresh: Any) -> None:
+    assert fresh[-1] == []
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS.own)
+def test_the_code_of_every_experiment_takes_its_settings(name: str) -> None:
+    kind = EXPERIMENTS[name]
+    assert kind.name == name
+    assert isinstance(kind.run, Placed) and isinstance(kind.fits, Placed | None)
+    run = kind.import_code()
+    assert get_type_hints(run)["settings"] is kind.settings
+    assert get_type_hints(run)["return"] is Result
+    if kind.fits is not None:
+        assert callable(kind.fits.function)
+    assert kind.drawings()
+
+
+@pytest.mark.parametrize("first", ["workbench.corpora", "spacy"])
+def test_docs_of_ones_own_carry_layers_whichever_is_imported_first(first: str) -> None:
+    program = f"""
+import {first}
+import spacy, workbench.corpora
+doc = spacy.blank("en")("A text")
+assert workbench.corpora.layers(doc) == {{"words"}}
+doc._.labels = {{"kind": "short"}}
+assert workbench.corpora.encode([doc], targets="kind").targets["kind"].names == ("short",)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def declared(**code: Any) -> Experiment[Settings]:
+    return Experiment(name="own", about="", settings=Settings, tables={"t": Table("", ())}, **code)
+
+
+def test_code_may_be_a_function_or_its_place() -> None:
+    def run(inputs: Inputs, settings: Settings, progress: object) -> Result:
+        return Result({})
+
+    assert declared(run=run).run is run and declared(run=run).fits is None
+    placed = declared(run="tests.core.test_declarations:answer", fits="builtins:print")
+    assert placed.run(Inputs(), Settings(), None) == Result({}, {"asked": ()})  # type: ignore[arg-type]
+    assert placed == declared(run="tests.core.test_declarations:answer", fits="builtins:print")
+    with pytest.raises(TypeError, match="run"):
+        declared()
+
+
+def answer(inputs: Inputs, settings: Settings, progress: object) -> Result:
+    return Result({}, {"asked": inputs.models})  # type: ignore[dict-item]
+
+
+def test_code_that_is_not_there_is_an_error_when_it_is_run_and_names_the_experiment() -> None:
+    broken = declared(run="no_such_module:run")
+    with pytest.raises(WorkbenchError, match="run of own cannot be imported"):
+        broken.run(Inputs(), Settings(), None)  # type: ignore[arg-type]
+
+
+def test_a_command_without_flags_reads_no_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    import workbench.runs.request  # noqa: F401 (else it would keep the empty registry)
+
+    monkeypatch.setattr(declaring, "EXPERIMENTS", {})
+    assert asked_settings("run heads", "heads", ["limit=3"], []) == {"limit": "3"}
+    with pytest.raises(KeyError):
+        asked_settings("run heads", "heads", [], ["--limit", "3"])
+
+
+DRAWING = """
+import random
+
+import pandas as pd
+
+from workbench.core.experiment import Result
+
+drawn = random.random()
+
+
+def run(inputs, settings, progress):
+    return Result({"drawn": pd.DataFrame({"number": [random.random()]})})
+"""
+DECLARED = """
+from workbench.core.experiment import Experiment, Settings, Table
+
+EXPERIMENT = Experiment(
+    name="drawing", about="", settings=Settings, run="drawing:run", models=(0, 0),
+    tables={"drawn": Table("", ())},
+)
+"""
+
+
+def test_what_an_import_draws_is_no_part_of_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "drawing.py").write_text(DRAWING)
+    (tmp_path / "declared_drawing.py").write_text(DECLARED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    homes = {**EXPERIMENTS.homes, "drawing": "declared_drawing:EXPERIMENT"}
+    monkeypatch.setitem(EXPERIMENTS.__dict__, "homes", homes)
+    corpus = wb.read("primer:size=30")
+    found = wb.run("drawing", corpus=Corpus(corpus.name, corpus.splits), seed=3)
+    assert found.tables["drawn"]["number"].tolist() == [Random(3).random()]
