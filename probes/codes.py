@@ -18,8 +18,7 @@ from torch.nn import functional
 
 from probes.batched_adam import Parameters
 from probes.experiments import KindName
-from probes.probe_models import averaged
-from probes.probe_training import Data, Probe, Schedule, Trained, nats_of, outputs, train
+from probes.probe_training import Data, Probe, Schedule, Trained, averaged, nats_of, outputs, train
 from probes.representations import Bank
 from workbench.core.errors import WorkbenchError
 

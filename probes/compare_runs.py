@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from probes.edge_tables import f1
+from probes.edge_probing import f1
 from probes.representations import MODEL
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import interval, p_value, resampled

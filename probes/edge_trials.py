@@ -20,20 +20,20 @@ from probes.experiments import EdgeProbing, KindName, LossName, Mode
 from probes.logistic import STRENGTHS, logistic
 from probes.probe_grid import Measured, measured, planned, ridge
 from probes.probe_inputs import Opened
-from probes.probe_models import mixing
 from probes.probe_training import (
     Data,
     Probe,
     Schedule,
+    SideBySide,
     Told,
     Trained,
     add_seeds,
     data_of,
     joined,
+    mixing,
     steps_an_epoch,
 )
 from probes.representations import MODEL, Bank
-from probes.side_by_side import SideBySide
 from probes.targets import Examples, control_labels, examples_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Progress

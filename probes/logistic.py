@@ -21,8 +21,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from probes.batched_adam import minimised
-from probes.probe_models import Shape, averaged, wide
-from probes.probe_training import Data, Probe, Trained, counted, f1, nats_of, reads_of
+from probes.probe_training import (
+    Data,
+    Probe,
+    Shape,
+    Trained,
+    averaged,
+    counted,
+    f1,
+    nats_of,
+    reads_of,
+    wide,
+)
 from probes.representations import Bank
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of scikit-learn: 1 / (targets · ridge)

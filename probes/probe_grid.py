@@ -15,8 +15,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.experiments import Mode
-from probes.probe_models import Shape, averaged
-from probes.probe_training import Data, Probe, Trained, counted, f1, outputs, predictions, reads_of
+from probes.probe_training import (
+    Data,
+    Probe,
+    Shape,
+    Trained,
+    averaged,
+    counted,
+    f1,
+    outputs,
+    predictions,
+    reads_of,
+)
 from probes.representations import MODEL, RANDOM, Bank, Source
 from probes.targets import Examples
 from workbench.core.splits import TRAIN

@@ -21,8 +21,7 @@ from typing import Any
 
 import torch
 
-from probes.probe_models import Shape, initial
-from probes.probe_training import Data, Probe, Schedule, batch_size, train_seeds
+from probes.probe_training import Data, Probe, Schedule, Shape, batch_size, initial, train_seeds
 from probes.representations import Bank, banked, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet

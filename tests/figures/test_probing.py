@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from probes import edge_tables
-from probes.edge_tables import Row
+from probes import edge_probing
+from probes.edge_probing import Row
 from workbench.app import probing_views as curves
 from workbench.app.probing_views import Laid, listed, marked
 from workbench.figures.probing import FIGURES, published
@@ -43,7 +43,7 @@ def probed(
         )
         for layer in range(last + 1)
     ]  # fmt: skip
-    means = edge_tables.means_of(rows, 0)
+    means = edge_probing.means_of(rows, 0)
     mix = pd.DataFrame(
         [
             (task, probe, stack, seed, layer, 1 / (layers + 1))
@@ -53,7 +53,7 @@ def probed(
             for layer in range(layers + 1)
             if "cumulative" in modes
         ],
-        columns=edge_tables.MIX,
+        columns=edge_probing.MIX,
     )
     labels = ["A", EVIL]
     confusion = pd.DataFrame(
@@ -65,7 +65,7 @@ def probed(
             for gold in labels
             for said in labels
         ],
-        columns=edge_tables.CONFUSION,
+        columns=edge_probing.CONFUSION,
     )
     text = f"The dog {EVIL} sees a cat."
     gains = pd.DataFrame(
@@ -79,9 +79,9 @@ def probed(
         "span2_end gold below".split(),
     )
     tables = {
-        "scores": edge_tables.scores(rows, "test"),
+        "scores": edge_probing.scores(rows, "test"),
         "means": means,
-        "summary": edge_tables.summary(means, mix, edge_tables.halves_of([], [])),
+        "summary": edge_probing.summary(means, mix, edge_probing.halves_of([], [])),
         "mix": mix,
         "confusion": confusion,
         "gains": gains,

@@ -15,7 +15,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertF
 
 from tests.models import zoo
 from workbench.models import loading
-from workbench.models.references import facts, facts_of_files
+from workbench.models.loading import facts_of_files
+from workbench.models.references import facts
 
 Folder = Callable[[str], Path]
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}

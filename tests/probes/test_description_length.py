@@ -20,8 +20,7 @@ from probes import description_length
 from probes.codes import ends_of, prequential_code, uniform_bits
 from probes.description_length import Sent, run
 from probes.experiments import DESCRIPTION_LENGTH, PORTIONS, DescriptionLength
-from probes.probe_models import Shape, initial
-from probes.probe_training import Data, Probe, Schedule
+from probes.probe_training import Data, Probe, Schedule, Shape, initial
 from probes.representations import Bank, Source, banked
 from tests.models import zoo
 from tests.probes.test_structural_probe import Quiet, corpus_of

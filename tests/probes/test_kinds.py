@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probes.probe_models import Reads, Shape, logits, pooled
+from probes.probe_training import Reads, Shape, logits, pooled
 from probes.representations import Bank, words_in
 
 WIDTH, INNER, HIDDEN, LABELS = 12, 6, 9, 5
@@ -100,7 +100,7 @@ def _exact(made: Bank, states: Tensor) -> Bank:
 
 @pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
 def test_probes_in_a_stack_are_each_alone(kind: str, bank: Callable[..., Bank]) -> None:
-    from probes.probe_models import initial
+    from probes.probe_training import initial
 
     torch.manual_seed(2)
     own_bank = bank(torch.randn(10, WIDTH), 50 * torch.randn(10, WIDTH))
@@ -153,7 +153,7 @@ def test_attention_over_words_of_very_different_scores_stays_finite(
 def test_a_mix_counts_layers_at_their_own_size(bank: Callable[..., Bank]) -> None:
     """Layers are read standardised, and yet γ Σ softmax(s) h is of the states as they are: up to
     an offset, and one number a feature that is the same for all layers."""
-    from probes.probe_models import mixing
+    from probes.probe_training import mixing
 
     torch.manual_seed(4)
     sizes = torch.logspace(-2, 2, WIDTH)  # features differ ten thousandfold

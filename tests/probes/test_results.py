@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from probes.edge_tables import MEANS, MIX, expected_layer, halves_of, summary
+from probes.edge_probing import MEANS, MIX, expected_layer, halves_of, summary
 
 
 def curve(*values: float) -> pd.DataFrame:

@@ -35,7 +35,6 @@ from workbench.figures.theme import COLOURS, DASHES, FAINT, MARKS, Kind
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
-
 # --- curves of probing ----------------------------------------------------------------------------
 #
 # Curves of edge probing in the page's own colours: tasks together, runs together, published ones.
@@ -154,7 +153,7 @@ def curve_controls(run: Laid, tasks: Sequence[str], kind: Kind) -> go.Figure:
 def order_beneath(figure: go.Figure, run: Laid, model: str, kind: Kind) -> list[str]:
     """Lay the published expected layers beside the bars of `pipeline`, at the same depth; of which
     tasks."""
-    from probes.edge_tables import expected_layer
+    from probes.edge_probing import expected_layer
 
     rows = first_probe(run.summary)
     found, x, y = [], [], []

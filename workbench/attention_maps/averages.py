@@ -16,13 +16,7 @@ import torch
 from torch import Tensor
 
 from workbench.attention_maps.experiments import Averages
-from workbench.core.experiment import (
-    HEAD,
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-)
+from workbench.core.experiment import HEAD, Caveat, Inputs, Progress, Result
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import run_over

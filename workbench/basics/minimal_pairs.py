@@ -21,12 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.basics.experiments import MinimalPairs
-from workbench.core.experiment import (
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-)
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.corpora.encode import encode
 from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD

@@ -19,14 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import (
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-    Settings,
-    few_sentences,
-)
+from workbench.core.experiment import Caveat, Inputs, Progress, Result, Settings, few_sentences
 from workbench.core.stats import interval, p_value, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch

@@ -9,13 +9,7 @@ with it.
 from collections.abc import Iterator, Mapping
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import (
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-    few_sentences,
-)
+from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.text import READ_WITH

@@ -11,6 +11,7 @@ pruned model, are made on the host in float32 first: 4 bytes a parameter.
 
 import os
 import warnings
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -25,7 +26,7 @@ from workbench.engine.model import Model
 from workbench.models import budget, checkpoint, pruned_checkpoint, split
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import CLASSIFIER, placed
-from workbench.models.references import RANDOM, folder_of, is_folder, located, require_model
+from workbench.models.references import RANDOM, facts, folder_of, is_folder, located, require_model
 from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_vectors, word_folder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -108,6 +109,19 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         return HuggingFace(net, tokenizer, name)  # runs it once: then its numbers fit together
 
     return checkpoint.opened(whole, source, local)
+
+
+def facts_of_files(ref: str, seed: int = 0, pickled: bool = False) -> dict[str, Any]:
+    """The facts of a model as it is when opened in fp32, in as little memory as can be."""
+    with suppress(WorkbenchError):  # what is wrong is said by opening it in fp32
+        precision = "fp32" if pickled else precision_of_files(ref)
+        if precision != "fp32":
+            model = load(ref, "cpu", precision)
+            if found := model.content_hash_in_fp32():
+                vars(model)["content_hash"] = found
+                return facts(model) | {"precision": "fp32"}
+            del model  # before it is opened again
+    return facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
 
 
 def precision_of_files(ref: str) -> str:

@@ -8,7 +8,6 @@ Both stand for a folder, which opens as any other does. Costs a look at the fold
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,21 +210,6 @@ def facts(model: "Model") -> dict[str, Any]:
         "content_hash": model.content_hash,
         "limits": "; ".join(filter(None, _limits(model))),
     }
-
-
-def facts_of_files(ref: str, seed: int = 0, pickled: bool = False) -> dict[str, Any]:
-    """The facts of a model as it is when opened in fp32, in as little memory as can be."""
-    from workbench.models.loading import load, precision_of_files
-
-    with suppress(WorkbenchError):  # what is wrong is said by opening it in fp32
-        precision = "fp32" if pickled else precision_of_files(ref)
-        if precision != "fp32":
-            model = load(ref, "cpu", precision)
-            if found := model.content_hash_in_fp32():
-                vars(model)["content_hash"] = found
-                return facts(model) | {"precision": "fp32"}
-            del model  # before it is opened again
-    return facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
 
 
 def only_fp32(facts: Mapping[str, Any]) -> bool:

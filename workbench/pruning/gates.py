@@ -16,12 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from workbench.core.experiment import (
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-)
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.engine.taps import Gate
 from workbench.models.eval_tasks import Plan, Question, learn
 from workbench.models.head_removal import Unit, units, without

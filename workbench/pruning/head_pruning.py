@@ -12,12 +12,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from workbench.core.experiment import (
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-)
+from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.splits import Parts
 from workbench.engine.model import Model
 from workbench.models.eval_tasks import Learnt, Plan, learn

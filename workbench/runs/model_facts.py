@@ -44,7 +44,7 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     path = machine.home() / "known" / f"{key}.json"
     if key and (kept := _kept(path)):
         return kept
-    from workbench.models.references import facts_of_files
+    from workbench.models.loading import facts_of_files
 
     told = facts_of_files(ref, seed, pickled)
     if key and key == files_hash(ref, seed, pickled):  # else it was written to while it was opened

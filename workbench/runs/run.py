@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from numpy.typing import NDArray
 
-
 # --- results --------------------------------------------------------------------------------------
 #
 # What a run leaves, on disk: tables as Parquet, arrays as safetensors, figures as JSON.

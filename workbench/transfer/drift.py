@@ -19,15 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.core.experiment import (
-    HEAD,
-    Answer,
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-    few_sentences,
-)
+from workbench.core.experiment import HEAD, Answer, Caveat, Inputs, Progress, Result, few_sentences
 from workbench.core.stats import Floats, interval, p_value, resampled
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import CHUNK, PIECES, run_over

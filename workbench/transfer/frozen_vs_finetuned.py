@@ -13,14 +13,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.core.errors import listed
-from workbench.core.experiment import (
-    Answer,
-    Asked,
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-)
+from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
 from workbench.core.stats import Floats, interval, p_value, resampled
 from workbench.engine.model import Model
 from workbench.transfer.adaptation import fitting_of

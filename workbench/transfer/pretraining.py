@@ -15,14 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import (
-    Answer,
-    Asked,
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-)
+from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
 from workbench.core.stats import interval, p_value, resampled
 from workbench.transfer.experiments import HeadKind, Pretraining
 from workbench.transfer.frozen_vs_finetuned import cell_of, texts_of
