@@ -73,8 +73,8 @@ def test_docs_of_ones_own_carry_layers_whichever_is_imported_first(first: str) -
 import {first}
 import spacy, workbench.corpora
 doc = spacy.blank("en")("A text")
-assert workbench.corpora.layers(doc) == {{"words"}}
 doc._.labels = {{"kind": "short"}}
+assert workbench.corpora.layers(doc) == {{"words", "label:kind"}}
 assert workbench.corpora.encode([doc], targets="kind").targets["kind"].names == ("short",)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.registry import once
-from workbench.corpora.layers import extend, layers
+from workbench.corpora.layers import layers
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -73,7 +73,6 @@ class Corpus:
                 where=self.name,
                 remedy=did_you_mean(split, self.splits),
             )
-        extend()
         limit = _checked(limit)
         chosen = [split] if split is not None else list(self.splits)
         return islice((doc for name in chosen for doc in self.splits[name]()), limit)

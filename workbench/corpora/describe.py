@@ -16,7 +16,7 @@ import numpy as np
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.formats import WHOLE
-from workbench.corpora.layers import chains, edges, extend, mentions
+from workbench.corpora.layers import chains, edges, mentions
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -156,7 +156,6 @@ def describe(
     """
     from spacy.tokens import Doc
 
-    extend()
     splits = _by_split(corpus)
     counts = _Counts()
     done = 0

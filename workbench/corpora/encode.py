@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.core.errors import WorkbenchError
-from workbench.corpora.layers import Edge, edges, extend, mentions
+from workbench.corpora.layers import Edge, edges, mentions
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -24,7 +24,6 @@ def encode(
     """Encode Docs with the named layers as edges and the named labels as targets; or one name."""
     from workbench.engine.batch import Batch
 
-    extend()
     layers = (layers,) if isinstance(layers, str) else layers
     targets = (targets,) if isinstance(targets, str) else targets
     texts: list[bytes] = []

@@ -21,16 +21,19 @@ spaCy's own places are used where it has them; only what it lacks lives in exten
 sentence, `doc._.multiword` the ranges of words written as one, and `token._.form` a word's own form
 where the text shows only a part of it ("im" = "in" + "dem").
 
-spaCy is told of the extension attributes (`extend`) by whatever makes or reads Docs, and is itself
-imported only there. Reading a layer costs one pass over the Doc; coreference is quadratic in its
-mentions.
+The extension attributes are there as soon as both spaCy and this module are imported, in whichever
+order; this module does not import spaCy itself. Reading a layer costs one pass over the Doc;
+coreference is quadratic in its mentions.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from itertools import combinations
 from operator import index
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError, did_you_mean
@@ -59,6 +62,7 @@ class Mention(NamedTuple):
     id: str = ""
 
 
+TOKENS = "spacy.tokens"  # where Docs are
 _EXTENSIONS: dict[str, object] = {
     "edges": {},
     "labels": {},
@@ -68,9 +72,7 @@ _EXTENSIONS: dict[str, object] = {
 }
 
 
-@cache
-def extend() -> None:
-    """Tell spaCy of the extension attributes."""
+def _extend() -> None:
     from spacy.tokens import Doc, Token
 
     for name, default in _EXTENSIONS.items():
@@ -80,8 +82,32 @@ def extend() -> None:
         Token.set_extension("form", default="")
 
 
-if "spacy.tokens" in sys.modules:  # there may be Docs already
-    extend()
+class _WhenImported(MetaPathFinder):
+    """Extends Docs when `spacy.tokens` is first imported."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name != TOKENS:
+            return None
+        sys.meta_path.remove(self)  # else it would find itself
+        try:
+            found = find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
+        if found is not None and found.loader is not None:
+            load = found.loader.exec_module
+
+            def load_and_extend(module: ModuleType) -> None:
+                load(module)
+                _extend()
+
+            found.loader.exec_module = load_and_extend  # type: ignore[method-assign]
+        return found
+
+
+if TOKENS in sys.modules:
+    _extend()
+else:
+    sys.meta_path.insert(0, _WhenImported())
 
 
 def set_spans(doc: "Doc", layer: str, mentions: Iterable[Mention]) -> None:
@@ -163,7 +189,6 @@ _ATTRIBUTES = {
 
 def layers(doc: "Doc") -> set[str]:
     """The names of the layers this Doc carries; labels appear as `label:NAME`."""
-    extend()
     found = {"words"}
     found |= {layer for layer, attribute in _ATTRIBUTES.items() if doc.has_annotation(attribute)}
     if len(doc) < 2:
@@ -202,7 +227,6 @@ def checked_text(value: Any) -> str:
 
 def edges(doc: "Doc", layer: str) -> list[Edge]:
     """Any layer as labelled edges, which is how probes see it; a missing layer is an error."""
-    extend()
     if layer in doc._.edges:
         try:
             return [checked_edge(doc, edge) for edge in doc._.edges[layer]]
@@ -237,7 +261,6 @@ def vocabulary(language: str) -> "Vocab":
     from spacy.util import get_lang_class
     from spacy.vocab import create_vocab
 
-    extend()
     try:
         kind = get_lang_class(language)
     except (ImportError, AttributeError, TypeError, ValueError):
