@@ -27,11 +27,11 @@ NAMES = (
 )
 APP = """
 import streamlit as st
-from workbench.app import chosen
+from workbench.app import sidebar
 
 pages = [st.Page(f"pages/{name}.py", default=name == "PAGE") for name in NAMES]
 page = st.navigation(pages, position="top")
-chosen.choose()
+sidebar.choose()
 page.run()
 """  # as streamlit_app.py, but it starts with the page that is tested
 

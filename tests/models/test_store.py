@@ -111,7 +111,7 @@ def test_the_same_question_is_answered_from_disk_and_another_is_not(
 WRITER = """
 import sys, time
 from pathlib import Path
-from workbench.engine import batch, store
+from workbench.engine import activation_store, batch
 from workbench.models.loading import load
 model = load(sys.argv[1], "cpu")
 slow = model.forward
@@ -120,7 +120,7 @@ def forward(*args, **options):
     time.sleep(0.05)
     return slow(*args, **options)
 model.forward = forward
-store.pooled(model, batch.load(Path(sys.argv[2])), Path(sys.argv[3]), pieces=50)
+activation_store.pooled(model, batch.load(Path(sys.argv[2])), Path(sys.argv[3]), pieces=50)
 """
 
 

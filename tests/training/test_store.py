@@ -122,8 +122,8 @@ import sys, time
 from pathlib import Path
 from tests import warm
 from tests.training.texts import paragraphs, tokenizer
-from workbench.training import shards, store
-slow = shards.Worker.write
+from workbench.training import token_store
+slow = token_store.Worker.write
 def write(self, chunk, folder):
     slow(self, chunk, folder)
     print("shard", flush=True)
@@ -131,9 +131,9 @@ def write(self, chunk, folder):
 if __name__ == "__main__":
     processes = int(sys.argv[2])
     if processes == 1:
-        shards.Worker.write = write
+        token_store.Worker.write = write
     kwargs = dict(processes=processes, chunk=2000, progress=lambda n: print("done", flush=True))
-    store.tokenize_text(paragraphs(400), tokenizer("bpe", "gpt"), Path(sys.argv[1]), **kwargs)
+    token_store.tokenize_text(paragraphs(400), tokenizer("bpe", "gpt"), Path(sys.argv[1]), **kwargs)
 """
 
 
