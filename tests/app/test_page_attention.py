@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.pages import opened, said
+from tests.app.pages import home, opened, said  # noqa: F401
 from workbench.attention_maps.capture import KEPT, passes
 from workbench.attention_maps.grids import TOGETHER
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.app.pages import home  # noqa: F401
 from tests.figures.test_heads import ALL, EVIL, SELF, told
 from tests.report.making import corpus, made, model
 from workbench.app.heads import VIEWS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.app.pages import opened, said, well
+from tests.app.pages import home, opened, said, well  # noqa: F401
 from workbench.core import machine
 from workbench.uploads import uploads
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.app.pages import home  # noqa: F401
 from tests.figures.test_probing import EVIL, probed
 from tests.report.making import corpus, made, model
 from workbench.app.probing import VIEWS

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.app.pages import home  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench.app.pruning import PACKED, QUESTIONS, VIEWS

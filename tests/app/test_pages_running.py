@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests import warm
 from tests.app import pages
+from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.machine import app_file

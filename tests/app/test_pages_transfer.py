@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.app.pages import home  # noqa: F401
 from tests.figures.test_transfer import told
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
+from transformers import PreTrainedModel  # noqa: F401 - imported while torch has no card
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 _READ = {
