@@ -58,8 +58,10 @@ QUESTIONS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
 
 
 def digest(table: pd.DataFrame) -> str:
-    """Of all columns that are not measurements of this machine."""
+    """Of all columns, and of rows by name, that are not measurements of this machine."""
     kept = table.drop(columns=[each for each in table.columns if each in MEASURED])
+    for name in kept.columns:
+        kept = kept[[not (isinstance(each, str) and each in MEASURED) for each in kept[name]]]
     found = hashlib.sha256()
     for name in kept.columns:
         found.update(f"{name} {kept[name].dtype} ".encode())
