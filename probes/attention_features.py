@@ -5,10 +5,10 @@ i, and u_k times what i gives to j. The weights are numbers, or they depend on s
 two words. Attention is of words, in half precision: 2 bytes a head and a pair of words, so that
 1,000 sentences of 20 words take 120 MB of a BERT-base, and 13 MB of four layers of four heads.
 
-The loss is convex, so each probe has one optimum whatever the seed, and `learning.optimal` takes it
-there. Probes that see the same heads (the task and its control tasks) are one tensor. Costs, a pass
-over 1,000 short sentences: a hundredth of a second for numbers, a tenth for weights that depend on
-words; 50 to 200 passes in all.
+The loss is convex, so each probe has one optimum whatever the seed, and `batched_adam.optimal`
+takes it there. Probes that see the same heads (the task and its control tasks) are one tensor.
+Costs, a pass over 1,000 short sentences: a hundredth of a second for numbers, a tenth for weights
+that depend on words; 50 to 200 passes in all.
 """
 
 from collections import Counter

@@ -2,10 +2,10 @@
 
 The probes lie in stacked tensors, one row per probe. With Adam, a probe's learning rate is halved
 after an epoch without gain; a probe that has stopped leaves the stack and costs nothing more; what
-is kept of each is a copy of its best epoch. `stack` trains on batches of targets and stops by a
-score; `fitted` trains on whole sentences and stops by the dev loss, and says which probes still
-gained when their epochs ran out. `optimal` is for convex probes: it takes each to the optimum of
-its penalised loss, with the weight decay that is best on dev. Costs: Adam four numbers in memory
+is kept of each is a copy of its best epoch. `probe_training` trains on batches of targets and stops
+by a score; `fitted` trains on whole sentences and stops by the dev loss, and says which probes
+still gained when their epochs ran out. `optimal` is for convex probes: it takes each to the optimum
+of its penalised loss, with the weight decay that is best on dev. Costs: Adam four numbers in memory
 for each of the probes' own, and a pass over train and dev per epoch; L-BFGS 2 x 10 numbers for each
 of theirs, and 50 to 200 passes over train in all.
 """

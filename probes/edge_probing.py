@@ -117,7 +117,7 @@ def _named(rows: pd.DataFrame) -> str:
 #
 # The tables of edge probing, from what its trials came to.
 #
-# Scores and means are `results`' work; here stand mixes, confusions, gains from layer to layer
+# Scores and means come first; then mixes, confusions, gains from layer to layer
 # and predictions, each with the sentence it is of. Costs milliseconds.
 
 # --- scores, means and the summary ----------------------------------------------------------------

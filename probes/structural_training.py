@@ -1,14 +1,14 @@
 """The structural probe of Hewitt and Manning: a matrix a probe, all layers and seeds at once.
 
 `|B(h_i - h_j)|^2` is to be the distance of two words in the tree, `|B h_i + b|^2` the depth of one.
-Every probe is a row of one tensor of matrices, so that an epoch is a few large products; `learning`
-has how each is trained and stopped.
+Every probe is a row of one tensor of matrices, so that an epoch is a few large products;
+`batched_adam` has how each is trained and stopped.
 
 B could undo any linear map of the states, so what it can learn does not depend on their scaling;
 what Adam learns does. States are therefore centred, standardised and partly whitened on train: a
 layer wins by what it holds, not by outlier features, by an offset, or by few directions that are
-larger than the others. Centring would take from depths what the mean of the states gave them,
-a constant under B, so the probe gets a constant feature of its own (b).
+larger than the others. Centring would take from depths what the mean of the states gave them, a
+constant under B, so the probe gets a constant feature of its own (b).
 
 Costs, an epoch and a probe, three products of words by width by rank: 1,000 sentences of 9 words, a
 width of 128, a rank of 64 and 22 probes take a third of a second on one core.

@@ -1,7 +1,7 @@
 """JSON lines hold either labelled edges or a table of tasks; the first object tells which.
 
 An object with "targets" is an edge file in the form jiant introduced; any other is a table. Costs
-the reading of one line, and what `jiant` or `tables` cost.
+the reading of one line, and what `edges_jsonl` or `tables` cost.
 """
 
 from collections.abc import Sequence

@@ -2,9 +2,9 @@
 
 Two heads are as far apart as the distributions of the same words on average: the root of the
 Jensen-Shannon divergence in bits, from 0 to 1. A row is what a word gives to each word, and to all
-special pieces together, so models with different ones can be compared. Rows are those that `few`
-keeps, a bounded number: costs heads times heads logarithms of each of their weights, seconds at
-most for 144 heads.
+special pieces together, so models with different ones can be compared. Rows are those that
+`examples` keeps, a bounded number: costs heads times heads logarithms of each of their weights,
+seconds at most for 144 heads.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """One pass over a corpus in which every head answers every question.
 
 A tap turns the maps of each site into sums on the device, as they are made: no map outlives its
-site, and memory does not grow with the corpus. Costs what `measures` and `nulls` say, a forward
+site, and memory does not grow with the corpus. Costs what `measures` says, a forward
 pass, and totals of drawings times heads times numbers.
 """
 

@@ -1,6 +1,6 @@
 """Some sentences of a corpus in full: where every word looks, and what every word gives.
 
-What is kept is the evidence behind scores (`shown`), and what heads are compared by (`kin`): whole
+What is kept is the evidence behind scores, and what heads are compared by (`clustering`): whole
 rows of the maps, all of short documents and evenly spaced ones of long documents. Costs memory for
 `ROWS` numbers and `WORDS` words a head, whatever the length of documents.
 """

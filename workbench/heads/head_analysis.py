@@ -1,9 +1,9 @@
 """What every attention head of a model does: the experiment `heads`.
 
-One pass in which every head answers every question (`looking`), and what it does with a few
-sentences is kept (`few`), shown (`shown`) and compared (`kin`); and one over random blocks that
-come twice (`blocks`). Costs little more than a forward pass over the corpus; memory does not grow
-with it.
+One pass in which every head answers every question (`collect`), and what it does with a few
+sentences is kept and shown (`examples`) and compared (`clustering`); and one over random blocks
+that come twice (`induction`). Costs little more than a forward pass over the corpus; memory does
+not grow with it.
 """
 
 from collections.abc import Iterator, Mapping

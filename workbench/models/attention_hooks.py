@@ -2,7 +2,7 @@
 
 XLNet, openai-gpt, DeBERTa-v2 and BLOOM hand their probabilities, after the softmax, to a dropout
 module: a hook before it lets taps see them and gates scale them, in train mode too. They give no
-value vectors to a tap. XLNet looks twice where it predicts (`objectives.in_order`): taps see the
+value vectors to a tap. XLNet looks twice where it predicts (`lm_heads.in_order`): taps see the
 stream that knows its own pieces, gates scale both. BLOOM's biases of distance (ALiBi) are in the
 probabilities; they are made for all heads at once, and a module that lost heads takes those of the
 heads it kept. Longformer keeps its probabilities in bands and drops out inside a function: its maps

@@ -494,7 +494,7 @@ def _draw(name: str, weight: Tensor, options: ElmoOptions, generator: torch.Gene
 
 # --- `weights.hdf5` -------------------------------------------------------------------------------
 #
-# The names and shapes are the original's (see `elmo_options.dataset_shapes`), so what is written
+# The names and shapes are the original's (see `dataset_shapes`), so what is written
 # here runs there, and the reverse. Costs the file's bytes once: 4 a parameter.
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"

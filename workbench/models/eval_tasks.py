@@ -3,7 +3,7 @@
 A language model predicts what its own objective hides; a classifier names the class that the
 corpus gives each text. An `Aim` cuts a corpus into batches that are ready to be asked again and
 again, with taps and with repeated rows; what is hidden follows from the seed and a text's place
-alone, so every question is put to the same pieces. Costs what `likelihood` says.
+alone, so every question is put to the same pieces. Costs what `lm_losses` says.
 """
 
 import copy

@@ -2,9 +2,9 @@
 
 What a head owns is told from the names of a module's maps (`LAYOUTS`), and which module a site is
 by watching a small forward pass; nothing else is known of architectures, but for what a layer
-without any head hands on (`emptied`). Heads that share weights go together: `units` says which,
-ALBERT's in all layers, grouped queries with their group. A copy is made, the model given stays as
-it is; costs a copy of the weights and a forward pass over four pieces.
+without any head hands on. Heads that share weights go together: `units` says which, ALBERT's in all
+layers, grouped queries with their group. A copy is made, the model given stays as it is; costs a
+copy of the weights and a forward pass over four pieces.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

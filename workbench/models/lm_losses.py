@@ -3,9 +3,9 @@
 Causal: each piece from those before it; masked: hidden pieces from all others; pseudo-likelihood:
 each piece in turn, hidden alone or with the later pieces of its word; denoising: what a decoder
 must write to mend a text. The result is the nats of every scored piece, in float32 whatever the
-model's precision, and differentiable; `scoring` adds them up over a corpus. Costs one forward pass,
-for pseudo-likelihood one for each piece; logits are made for scored pieces only, and log-softmax a
-few hundred of them at a time.
+model's precision, and differentiable; `lm_scoring` adds them up over a corpus. Costs one forward
+pass, for pseudo-likelihood one for each piece; logits are made for scored pieces only, and
+log-softmax a few hundred of them at a time.
 """
 
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ def chosen(text: Pieces, seed: int = 0, rate: float = MASKED) -> Tensor:
 def masked(text: Pieces, hidden: Tensor, mask: int | None) -> Pieces:
     """The same text with a mask in the place of each hidden piece.  # hidden: [batch, pieces]
 
-    Without a mask the pieces stay, unseen by the others: see `objectives.mask_of`.
+    Without a mask the pieces stay, unseen by the others: see `lm_heads.mask_of`.
     """
     if mask is None:
         return replace(text, unseen=hidden)

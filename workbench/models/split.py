@@ -44,7 +44,7 @@ def layout(net: PreTrainedModel, cards: int) -> dict[str, int]:
 def placed_over(
     net: PreTrainedModel, devices: Sequence[torch.device], dtype: torch.dtype
 ) -> PreTrainedModel:
-    """The same model over these devices, its weights in this precision; see `precision.placed`."""
+    """The same model over these devices, its weights in this precision; see `lm_heads.placed`."""
     units, where = _units(net), layout(net, len(devices))
     for name, weight in net.named_parameters():
         own = held_in(net, name, weight, dtype)

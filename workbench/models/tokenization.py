@@ -2,9 +2,8 @@
 
 The tokenizer sees a text whole, as it would in production, with its special tokens and, for two
 texts, as a pair: the second begins at the first word of segment 1, and white space between the two
-is left out. Characters tie pieces to words (`ownership`). A text too long for the model loses whole
-words from its end (`truncation`). No text raises. Costs what the tokenizer costs and half as much
-again.
+is left out. Characters tie pieces to words. A text too long for the model loses whole words from
+its end. No text raises. Costs what the tokenizer costs and half as much again.
 """
 
 import codecs

@@ -2,7 +2,7 @@
 
 Blocks below the head are not run again (`prefix`), and several heads stand in one batch, row after
 row. A head's output is replaced by zero, by its mean over the corpus, or by its output on another
-text (`replaced`). Costs about half a forward pass a head, less where batches have room for several.
+text. Costs about half a forward pass a head, less where batches have room for several.
 """
 
 from collections import deque

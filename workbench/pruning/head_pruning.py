@@ -1,10 +1,10 @@
 """How many heads can go, and which first: the experiment `head-pruning`.
 
-Curves of every way to choose (`curves`, `orders`), on texts that heads were not chosen on; each
-layer with one head alone; and the model that is kept (`smaller`). For a corpus with classes a
-classifier can be fitted first (`fitted`), on all texts and on half of them. Fine-tuning stops where
-the loss on dev stops falling; where its steps run out before, tables and a caveat say so. Costs a
-pass a step and method, what ordering costs, and the fine-tuning.
+Curves of every way to choose (`curves`), on texts that heads were not chosen on; each layer with
+one head alone; and the model that is kept. For a corpus with classes a classifier can be fitted
+first (`evaluation`), on all texts and on half of them. Fine-tuning stops where the loss on dev
+stops falling; where its steps run out before, tables and a caveat say so. Costs a pass a step and
+method, what ordering costs, and the fine-tuning.
 """
 
 from collections.abc import Callable, Sequence

@@ -302,7 +302,9 @@ def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tu
             model.ref, asked.device, model.precision, seed=asked.seed, pickled=model.pickled
         )
         found.name = model.name  # not the path it was read from
-        if model.precision != "fp32":  # `known` has hashed its files; rounded, they are not again
+        if (
+            model.precision != "fp32"
+        ):  # `model_facts` has hashed its files; rounded, they are not again
             vars(found)["content_hash"] = model.hash
         models.append(found)
     return tuple(models), tuple(corpora)

@@ -1,7 +1,7 @@
 """The families: one table of what each reads, learns by, and is built from.
 
-A family is a row, not a class; `architectures` has the functions that build its model. Sizes go
-by name, with any part of them set otherwise. Costs the drawing of random weights.
+A family is a row, not a class; the functions that build its model stand first. Sizes go by name,
+with any part of them set otherwise. Costs the drawing of random weights.
 """
 
 from collections.abc import Callable, Mapping

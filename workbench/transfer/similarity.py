@@ -3,7 +3,7 @@
 Debiased linear CKA of every layer with every other, within each model and between any two, whatever
 their widths, stacks and tokenizers. One model alone stands next to its random twin: layers that
 share a residual stream are alike whatever was learnt. Costs one pass of each model over the corpus,
-what `word_states` keeps on disk meanwhile, and for each two layers a product of words by width by
+what states of words take on disk meanwhile, and for each two layers a product of words by width by
 width: 13 by 13 layers of width 768 and 6,000 words take a minute on two cores.
 """
 
@@ -34,7 +34,7 @@ from workbench.transfer.experiments import LAYER_PAIR, Similarity
 
 # --- moments of states ----------------------------------------------------------------------------
 #
-# What two models' layers have in common over a stream of rows, as sums: for `cka`, `procrustes`.
+# What two models' layers have in common over a stream of rows, as sums.
 #
 # Exact: nothing is sampled, and batches of any size give the same sums up to rounding. All is
 # float64 on the device of the first layer added, and counted from the first row, so that a large

@@ -35,7 +35,7 @@ OBJECTIVES: dict[str, Objective] = {
     "masked-order": sentence_pairs.albert,
     "masked-spans": spans,
     "hybrid": hybrid,
-    "replaced": to_generate,  # the generator's half; see `replaced.detect`
+    "replaced": to_generate,  # the generator's half; see `masked.detect`
     "prefix": t5.prefix_lm,
     "bert-style": t5.bert_style,
     "deshuffle": t5.deshuffle,
