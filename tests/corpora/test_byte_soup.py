@@ -105,6 +105,7 @@ def sample(suffix: str) -> bytes:
     """A sound file of two Docs; the `.spacy` one is written from the CoNLL-U one."""
     if suffix in SAMPLES:
         return SAMPLES[suffix].encode()
+    assert suffix.startswith(".spacy"), f"give {suffix} a sample in SAMPLES"
     with TemporaryDirectory() as folder:
         text, packed = Path(folder) / "x.conllu", Path(folder) / "x.spacy"
         text.write_text(CONLLU)

@@ -1,4 +1,4 @@
-"""Attention of the five families that do not run through transformers' attention interface.
+"""Attention of the families that do not run through transformers' attention interface.
 
 XLNet, openai-gpt, DeBERTa-v2 and BLOOM hand their probabilities, after the softmax, to a dropout
 module: a hook before it lets taps see them and gates scale them, in train mode too. They give no
@@ -48,13 +48,19 @@ def install(net: PreTrainedModel, family: str) -> None:
                 module.register_forward_hook(_read_bands, with_kwargs=True)
         return
     class_name, dropout = _BEFORE_DROPOUT[family]
-    for module in net.modules():
-        if type(module).__name__ == class_name:
-            getattr(module, dropout).register_forward_pre_hook(_before_dropout)
-            if family == "xlnet":
-                module.register_forward_pre_hook(_first_stream)
-            if family == "bloom":
-                module.register_forward_pre_hook(_own_alibi, with_kwargs=True)
+    found = [module for module in net.modules() if type(module).__name__ == class_name]
+    if not found:
+        raise WorkbenchError(
+            f"no module of this {family} is a {class_name}, so its attention cannot be seen.",
+            where=type(net).__name__,
+            remedy="The installed transformers may name it otherwise; see attention_hooks.py.",
+        )
+    for module in found:
+        getattr(module, dropout).register_forward_pre_hook(_before_dropout)
+        if family == "xlnet":
+            module.register_forward_pre_hook(_first_stream)
+        if family == "bloom":
+            module.register_forward_pre_hook(_own_alibi, with_kwargs=True)
 
 
 def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
