@@ -113,13 +113,6 @@ def _named(rows: pd.DataFrame) -> str:
     return "; ".join(names) + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
 
 
-# --- tables ---------------------------------------------------------------------------------------
-#
-# The tables of edge probing, from what its trials came to.
-#
-# Scores and means come first; then mixes, confusions, gains from layer to layer
-# and predictions, each with the sentence it is of. Costs milliseconds.
-
 # --- scores, means and the summary ----------------------------------------------------------------
 #
 # From what probes scored to tables: scores, means with intervals, summaries, labels, examples.
@@ -412,7 +405,7 @@ def confusion(
     return [(*key, one, other, number) for (one, other), number in sorted(told.items())]
 
 
-# --- the tables -----------------------------------------------------------------------------------
+# --- the tables: means, mixes, confusions, gains from layer to layer, predictions -----------------
 
 GAINS = 20  # examples told for each layer
 

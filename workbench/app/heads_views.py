@@ -12,6 +12,7 @@ import streamlit as st
 from workbench.app import run_view, tables_and_figures
 from workbench.app.text import shortened
 from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import HEAD as COLUMNS
 from workbench.figures import head_grid as names
 from workbench.figures import heads as drawn
 from workbench.figures.head_grid import NOTHING, by_role, by_score, outlined
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 NAME = "heads"
 HEAD, DIRECTION, RELATION = "head", "direction", "relation"  # in the address
-_WANTED = (*names.HEAD, "role", "roles", *(score.column for score in names.SCORES.values()))
+_WANTED = (*COLUMNS, "role", "roles", *(score.column for score in names.SCORES.values()))
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Looked:
         """The rows of a table that speak of this head."""
         table = self.table(name)
         there = table["head"] == self.here["head"]
-        for column in names.HEAD[:3]:
+        for column in COLUMNS[:3]:
             if column in table:  # of cross-attention the kind goes without saying
                 there &= table[column] == self.here[column]
         rows: pd.DataFrame = table[there]

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.experiment import HEAD
+
 Tables = Mapping[str, pd.DataFrame]
-HEAD = ["stack", "kind", "layer", "head"]
 
 
 def offsets(tables: Tables) -> go.Figure:
@@ -75,7 +76,7 @@ def tags(tables: Tables) -> go.Figure:
 
 
 def _names(table: pd.DataFrame) -> list[str]:
-    rows = table[HEAD].itertuples(index=False)
+    rows = table[[*HEAD]].itertuples(index=False)
     several = len(table[["stack", "kind"]].drop_duplicates()) > 1
     return [
         f"{stack} {kind} {layer}.{head}" if several else f"layer {layer}, head {head}"

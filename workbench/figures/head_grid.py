@@ -12,6 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.core.experiment import HEAD
 from workbench.figures.sanitize import escaped
 from workbench.figures.theme import MANY
 from workbench.heads.roles import ROLES
@@ -240,8 +241,7 @@ def ends(values: pd.Series, around: bool) -> tuple[float, float]:
 #
 # Names and colours alone, and ways to lay the tables of `heads` out by them. Costs nothing.
 
-HEAD = ["stack", "kind", "layer", "head"]
-GROUP = HEAD[:2]
+GROUP = [*HEAD[:2]]
 NONE = "none"  # of the roles
 CODES: Mapping[str, str] = {
     "induction": "ind",
@@ -342,7 +342,7 @@ def named(table: pd.DataFrame, several: bool | None = None) -> list[str]:
     several = len(groups(table)) > 1 if several is None else several
     return [
         f"{row.stack} {row.kind} {row.layer}-{row.head}" if several else f"{row.layer}-{row.head}"
-        for row in table[HEAD].itertuples()
+        for row in table[[*HEAD]].itertuples()
     ]
 
 

@@ -11,10 +11,10 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.core.experiment import HEAD
 from workbench.figures.head_grid import (
     BETWEEN,
     DIRECTIONS,
-    HEAD,
     NO_SYMBOL,
     SCORES,
     SYMBOL,
@@ -216,10 +216,10 @@ def kin_map(tables: Tables) -> go.Figure:
     places = tables["clusters"]
     if places.empty:
         raise KeyError("no clusters")
-    both = places.merge(tables["heads"][[*HEAD, "role"]], on=HEAD, how="left")
+    both = places.merge(tables["heads"][[*HEAD, "role"]], on=[*HEAD], how="left")
     both["role"] = both["role"].fillna("")
     names = named(both)
-    near = both[[f"nearest_{name}" for name in HEAD]].set_axis(HEAD, axis=1)
+    near = both[[f"nearest_{name}" for name in HEAD]].set_axis([*HEAD], axis=1)
     both = both.assign(name=names, near=named(near, _several(both)), at=range(len(both)))
     sizes = both["cluster"].value_counts()
     several = sorted(cluster for cluster in sizes.index if sizes[cluster] > 1)

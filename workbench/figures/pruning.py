@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
+from workbench.core.experiment import HEAD
 from workbench.figures.head_grid import (
     COLOUR,
-    HEAD,
     NONE,
     WRITTEN,
     ends,
@@ -97,7 +97,7 @@ def agreement(tables: Tables) -> go.Figure:
 
 def beside(first: pd.DataFrame, exact: pd.DataFrame) -> go.Figure:
     """A mark a head: full where the loss is significantly higher without it, hollow elsewhere."""
-    both = first.merge(exact, on=HEAD)
+    both = first.merge(exact, on=[*HEAD])
     sure = both["matters"].astype(bool) if "matters" in both else both["p_value"] < 0.05
     figure = go.Figure()
     for name, some, mark in (
@@ -135,7 +135,7 @@ def pairs(tables: Tables) -> go.Figure:
     table = table[table["mode"] == table["mode"].iloc[0]]
     strongest = table["interaction"].abs().sort_values(ascending=False).index[:BEST]
     own = table.loc[strongest].iloc[::-1]
-    sides = [own[[f"{name}_{side}" for name in HEAD]].set_axis(HEAD, axis=1) for side in "ab"]
+    sides = [own[[f"{name}_{side}" for name in HEAD]].set_axis([*HEAD], axis=1) for side in "ab"]
     several = any(len(parts(side)) > 1 for side in sides)
     one, other = (named(side, several) for side in sides)
     figure = go.Figure(
@@ -329,7 +329,7 @@ def survival(tables: Tables) -> go.Figure:
 
 def by_role(gates: pd.DataFrame, heads: pd.DataFrame) -> go.Figure:
     """How many heads of each role stay at each price or budget, as Voita et al. (2019) have it."""
-    both = gates.assign(at=trials(gates)).merge(heads[[*HEAD, "role"]], on=HEAD)
+    both = gates.assign(at=trials(gates)).merge(heads[[*HEAD, "role"]], on=[*HEAD])
     both["role"] = both["role"].replace("", NONE)
     order = list(dict.fromkeys(both["at"]))
     whole = heads["role"].replace("", NONE).value_counts()

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.core.experiment import HEAD
 from workbench.heads.examples import Few
 
-HEAD = ("stack", "kind", "layer", "head")
 APART = 0.5  # of the greatest distance at which heads are joined; above it, clusters are apart
 TINY = torch.finfo(torch.float32).tiny
 AT_ONCE = 1 << 18  # numbers, few enough for a cache

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from workbench.core.experiment import HEAD
 from workbench.corpora.encode import encode
 from workbench.engine.map_statistics import FARTHEST, OFFSETS
 from workbench.engine.model import Model
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
-HEAD = ("stack", "kind", "layer", "head")
 ENOUGH = 0.2  # of the words must have a word at an offset, for it to be a role
 MIDDLE = (2.5, 97.5)
 
