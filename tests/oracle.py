@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 MEASURED = {
@@ -61,7 +62,8 @@ def digest(table: pd.DataFrame) -> str:
     """Of all columns, and of rows by name, that are not measurements of this machine."""
     kept = table.drop(columns=[each for each in table.columns if each in MEASURED])
     for name in kept.columns:
-        kept = kept[[not (isinstance(each, str) and each in MEASURED) for each in kept[name]]]
+        measured = [isinstance(each, str) and each in MEASURED for each in kept[name]]
+        kept = kept.loc[~np.array(measured, dtype=bool)]
     found = hashlib.sha256()
     for name in kept.columns:
         found.update(f"{name} {kept[name].dtype} ".encode())
