@@ -19,13 +19,13 @@ with told(stop=True):
 
     from workbench.attention_browser.component import attention_browser
     from workbench.attention_browser.scene import scene_of, side_of
-    from workbench.attention_maps.capture import look
+    from workbench.attention_maps.capture import attention as capture_attention
 
     with attention.row():
         doc, other = attention.text(), attention.beside()
     written = attention.target(doc) if len(model.stacks) > 1 else None
     with st.spinner("Looking …"):
-        seen = look(model, doc, written)
+        seen = capture_attention(model, doc, written)
     kind, options, tables = attention.shown(seen)
     first = side_of(seen, kind, options, doc if kind[0] == "encoder" else written or doc, tables)
     second = attention.second(other, ref, doc, written, kind, options, tables)

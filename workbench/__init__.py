@@ -1,55 +1,159 @@
 """Workbench: train or load language models and see what is inside them.
 
     import workbench as wb
-    run = wb.run("describe", corpus="primer")
-    run.tables["relations"]
+    model = wb.load("mini:bert")
+    heads = wb.run("heads", model=model, corpus="primer")
+    heads.tables["heads"].query("syntactic")
+    wb.report(heads, "heads.html")
 
-Names are looked up when first used, so `import workbench` costs milliseconds.
+All that users need is here; modules below may move from one version to the next. `help(wb.NAME)`
+documents each name with an example. Names are imported when first used, so `import workbench`
+costs milliseconds.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.errors import WorkbenchError
-
 if TYPE_CHECKING:
+    from workbench.attention_maps.capture import attention
+    from workbench.attention_maps.grids import head_grid
+    from workbench.core.errors import WorkbenchError
+    from workbench.core.experiment import (
+        Caveat,
+        Experiment,
+        Inputs,
+        Progress,
+        Result,
+        Settings,
+        Table,
+    )
     from workbench.corpora import read, write
+    from workbench.corpora.corpus import Corpus
     from workbench.corpora.describe import describe
+    from workbench.corpora.encode import encode
+    from workbench.corpora.layers import Edge, Mention, edges, mentions
+    from workbench.engine import map_statistics
+    from workbench.engine.activation_store import pooled
+    from workbench.engine.batch import Batch, Pieces
+    from workbench.engine.forward_pass import forward
+    from workbench.engine.model import Model, Output
+    from workbench.engine.taps import Capture, Gate, Reduce, Site
+    from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
+    from workbench.models.tiny import tiny_bert
     from workbench.report import write_report as report
-    from workbench.runs.api import experiments, open_run, run
+    from workbench.report.export import export
+    from workbench.runs import list_runs as runs
+    from workbench.runs.api import experiments, run, train
+    from workbench.runs.compare import compare
+    from workbench.runs.run import Run, open_run
 
 __version__ = "0.1.0"
+
+# The module of each name; with a colon, the name is the module itself. `wb.runs()` and
+# `wb.report(...)` call packages, which their own `__call__` makes functions.
+_HOMES = {
+    # open models and corpora
+    "load": "workbench.models.loading",
+    "read": "workbench.corpora",
+    "write": "workbench.corpora",
+    "describe": "workbench.corpora.describe",
+    "Model": "workbench.engine.model",
+    "Corpus": "workbench.corpora.corpus",
+    "HuggingFace": "workbench.models.huggingface",
+    "tiny_bert": "workbench.models.tiny",
+    "edges": "workbench.corpora.layers",
+    "mentions": "workbench.corpora.layers",
+    "Edge": "workbench.corpora.layers",
+    "Mention": "workbench.corpora.layers",
+    # run experiments, and read what they found
+    "run": "workbench.runs.api",
+    "train": "workbench.runs.api",
+    "experiments": "workbench.runs.api",
+    "runs": "workbench.runs:",
+    "open_run": "workbench.runs.run",
+    "compare": "workbench.runs.compare",
+    "report": "workbench.report:",
+    "export": "workbench.report.export",
+    "Run": "workbench.runs.run",
+    # look inside a forward pass
+    "attention": "workbench.attention_maps.capture",
+    "head_grid": "workbench.attention_maps.grids",
+    "encode": "workbench.corpora.encode",
+    "forward": "workbench.engine.forward_pass",
+    "pooled": "workbench.engine.activation_store",
+    "map_statistics": "workbench.engine.map_statistics:",
+    "Batch": "workbench.engine.batch",
+    "Pieces": "workbench.engine.batch",
+    "Output": "workbench.engine.model",
+    "Site": "workbench.engine.taps",
+    "Capture": "workbench.engine.taps",
+    "Gate": "workbench.engine.taps",
+    "Reduce": "workbench.engine.taps",
+    # write an experiment
+    "Experiment": "workbench.core.experiment",
+    "Settings": "workbench.core.experiment",
+    "Inputs": "workbench.core.experiment",
+    "Progress": "workbench.core.experiment",
+    "Result": "workbench.core.experiment",
+    "Table": "workbench.core.experiment",
+    "Caveat": "workbench.core.experiment",
+    "WorkbenchError": "workbench.core.errors",
+}
+
 __all__ = [
+    "Batch",
+    "Capture",
+    "Caveat",
+    "Corpus",
+    "Edge",
+    "Experiment",
+    "Gate",
+    "HuggingFace",
+    "Inputs",
+    "Mention",
+    "Model",
+    "Output",
+    "Pieces",
+    "Progress",
+    "Reduce",
+    "Result",
+    "Run",
+    "Settings",
+    "Site",
+    "Table",
     "WorkbenchError",
     "__version__",
+    "attention",
+    "compare",
     "describe",
+    "edges",
+    "encode",
     "experiments",
+    "export",
+    "forward",
+    "head_grid",
     "load",
+    "map_statistics",
+    "mentions",
     "open_run",
+    "pooled",
     "read",
     "report",
     "run",
+    "runs",
+    "tiny_bert",
+    "train",
     "write",
 ]
-
-_HOMES = {
-    "describe": "workbench.corpora.describe:describe",
-    "experiments": "workbench.runs.api:experiments",
-    "load": "workbench.models.loading:load",
-    "open_run": "workbench.runs.api:open_run",
-    "read": "workbench.corpora:read",
-    "report": "workbench.report:write_report",
-    "run": "workbench.runs.api:run",
-    "write": "workbench.corpora:write",
-}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    module, _, attribute = _HOMES[name].partition(":")
-    return getattr(import_module(module), attribute)
+    module, is_module, _ = _HOMES[name].partition(":")
+    found = import_module(module)
+    return found if is_module else getattr(found, name)
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import workbench as wb
-from workbench.attention_maps.capture import look
+from workbench.attention_maps.capture import attention
 from workbench.runs.run import Run
 
 pytestmark = pytest.mark.browser
@@ -77,7 +77,7 @@ def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> 
 def test_a_pinned_cell_has_the_exact_value(page: Page, app_url: str) -> None:
     browser = opened(page, app_url, "split=test&sentence=0&cell=1.2&pin=3.2.row")
     doc = next(iter(wb.read("primer").docs("test")))
-    found = look(wb.load("mini:bert", device="cpu"), doc)
+    found = attention(wb.load("mini:bert", device="cpu"), doc)
     value = next(m for s, m in found.maps.items() if s.layer == 1)[2, 3, 2]
     expect(browser.get_by_text(re.compile(r"[(]2[)]: [\d.]{7,}"))).to_be_visible()
     said = re.search(r"\(3\) → .* \(2\): ([\d.e-]+)", browser.inner_text())
@@ -138,7 +138,7 @@ def test_saving_what_is_seen(page: Page, app_url: str, tmp_path: Path) -> None:
         download.value.save_as(path)
         saved[form] = path
     doc = next(iter(wb.read("primer").docs("test")))
-    found = look(wb.load("mini:bert", device="cpu"), doc)
+    found = attention(wb.load("mini:bert", device="cpu"), doc)
     exact = next(iter(found.maps.values()))[1]
     np.testing.assert_allclose(np.load(saved["NPZ"])["map"], exact, atol=1e-6)
     values = pd.read_csv(saved["CSV"])["value"].to_numpy().reshape(exact.shape)

@@ -18,7 +18,7 @@ from tests.attention_browser.making import Side, World, softmaxed, words
 from workbench.attention_browser.frames import framed, overview_of, unframed
 from workbench.attention_browser.requests import answered, state_in
 from workbench.attention_browser.scene import Scene, scene_of, scores_of, side_of
-from workbench.attention_maps.capture import KEPT, Look, look, passes
+from workbench.attention_maps.capture import KEPT, Look, attention, passes
 from workbench.attention_maps.grids import Options
 from workbench.core.errors import WorkbenchError
 
@@ -185,7 +185,7 @@ DOC = next(iter(wb.read("primer").docs("test")))
 
 @pytest.fixture(scope="module")
 def looks() -> Iterator[dict[str, Look]]:
-    yield {ref: look(wb.load(ref), DOC) for ref in ("mini:bert", "mini:gpt", "mini:t5")}
+    yield {ref: attention(wb.load(ref), DOC) for ref in ("mini:bert", "mini:gpt", "mini:t5")}
     KEPT.clear()
 
 

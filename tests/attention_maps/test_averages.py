@@ -11,7 +11,7 @@ import workbench as wb
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
 from workbench.attention_maps.averages import run
-from workbench.attention_maps.capture import look
+from workbench.attention_maps.capture import attention
 from workbench.attention_maps.experiments import Averages
 from workbench.attention_maps.grids import Options, grid_of, groups
 from workbench.core.experiment import Inputs
@@ -42,7 +42,7 @@ def test_offsets_and_tags_equal_a_slow_loop_over_looks(model: Models, name: str)
     tagged: defaultdict[tuple, float] = defaultdict(float)
     looks: defaultdict[tuple, int] = defaultdict(int)
     for doc in docs:
-        found = look(model(name), doc)
+        found = attention(model(name), doc)
         for group in groups(found):
             grid = grid_of(found, group, Options(unit="words"))
             rows, columns = grid.sides.rows, grid.sides.columns

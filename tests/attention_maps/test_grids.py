@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
-from workbench.attention_maps.capture import Look, Text, look
+from workbench.attention_maps.capture import Look, Text, attention
 from workbench.attention_maps.grids import TOGETHER, Options, grid_of, groups, items, numbers
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model
@@ -142,7 +142,7 @@ def test_layers_with_fewer_heads_have_gaps(prescribed: Look) -> None:
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "llama"])
 def test_every_way_of_showing_every_group(model: Models, doc: Doc, name: str) -> None:
     """Rows sum to 1 wherever they should, and layers of stacks of different depth are all there."""
-    found = look(model(name), doc)
+    found = attention(model(name), doc)
     for group in groups(found):
         layers, _ = numbers(found, group)
         assert layers == [s.layer for s in model(name).sites if (s.stack, s.kind) == group]
@@ -160,7 +160,7 @@ def test_every_way_of_showing_every_group(model: Models, doc: Doc, name: str) ->
 
 
 def test_weighted_by_norms(model: Models, doc: Doc) -> None:
-    found = look(model("gpt2"), doc)
+    found = attention(model("gpt2"), doc)
     site = model("gpt2").sites[1]
     group = ("decoder", "causal")
     grid = grid_of(found, group, Options(weigh="norms"))
@@ -169,7 +169,7 @@ def test_weighted_by_norms(model: Models, doc: Doc) -> None:
 
 
 def test_what_is_not_there_is_said(model: Models, doc: Doc) -> None:
-    found = look(model("xlnet"), doc)
+    found = attention(model("xlnet"), doc)
     with pytest.raises(WorkbenchError, match="does not show its value vectors"):
         grid_of(found, GROUP, Options(weigh="norms"))
     with pytest.raises(WorkbenchError, match="no decoder cross"):

@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 
 from tests.models import zoo
 from workbench.attention_maps import capture as looking
-from workbench.attention_maps.capture import KEPT, Look, look, passes
+from workbench.attention_maps.capture import KEPT, Look, attention, passes
 from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode
 from workbench.corpora.layers import vocabulary
@@ -40,7 +40,7 @@ def captured(model: Model, doc: Doc) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("name", zoo.NAMES)
 def test_maps_are_those_of_the_engine(model: Models, doc: Doc, name: str) -> None:
-    found = look(model(name), doc)
+    found = attention(model(name), doc)
     expected = captured(model(name), doc)
     assert list(found.maps) == list(model(name).sites)
     for mine, theirs in zip(found.maps.values(), expected, strict=True):
@@ -50,7 +50,7 @@ def test_maps_are_those_of_the_engine(model: Models, doc: Doc, name: str) -> Non
 @pytest.mark.parametrize("name", INTERFACE)
 def test_scores_make_the_maps(model: Models, doc: Doc, name: str) -> None:
     """softmax(scale * query . key + bias) over what may be seen is the map, to 1e-5."""
-    found = look(model(name), doc)
+    found = attention(model(name), doc)
     for site, maps in found.maps.items():
         made = found.scores[site]
         key = made.key.repeat(site.heads // site.groups, axis=0)  # [heads, keys, width]
@@ -66,7 +66,7 @@ def test_scores_make_the_maps(model: Models, doc: Doc, name: str) -> None:
 def test_norms_are_of_each_value_through_its_slice(model: Models, doc: Doc, name: str) -> None:
     """One head alone, by a gate: what it adds is bounded by its weights times the norms; and where
     a row has all its weight on one place, it is that."""
-    found = look(model(name), doc)
+    found = attention(model(name), doc)
     assert set(found.norms) == set(found.maps)
     for site, norms in found.norms.items():
         assert norms.shape == (site.heads, found.maps[site].shape[-1])
@@ -75,7 +75,7 @@ def test_norms_are_of_each_value_through_its_slice(model: Models, doc: Doc, name
 
 def test_norms_of_bert_by_hand(model: Models, doc: Doc) -> None:
     bert = model("bert")
-    found = look(bert, doc)
+    found = attention(bert, doc)
     site = bert.sites[0]
     net = bert.net.base_model
     with torch.no_grad():
@@ -90,34 +90,34 @@ def test_norms_of_bert_by_hand(model: Models, doc: Doc) -> None:
 
 @pytest.mark.parametrize("name", OWN_WAY)
 def test_families_that_show_no_values_have_no_norms(model: Models, doc: Doc, name: str) -> None:
-    found = look(model(name), doc)
+    found = attention(model(name), doc)
     assert not found.norms
     assert not found.scores
 
 
 def test_the_same_text_is_looked_at_once(model: Models, doc: Doc) -> None:
     before = passes()
-    first = look(model("bert"), doc)
-    assert look(model("bert"), doc) is first
+    first = attention(model("bert"), doc)
+    assert attention(model("bert"), doc) is first
     assert passes() == before + 1
-    look(model("gpt2"), doc)
+    attention(model("gpt2"), doc)
     assert passes() == before + 2
 
 
 def test_other_weights_under_the_same_name_are_another_look(tmp_path_factory, doc: Doc) -> None:
     folder = zoo.make("bert", tmp_path_factory.mktemp("one"))
-    first = look(load(folder, device="cpu"), doc)
+    first = attention(load(folder, device="cpu"), doc)
     net = load(folder, device="cpu").net
     with torch.no_grad():
         next(net.parameters()).add_(0.1)
     net.save_pretrained(folder)
-    second = look(load(folder, device="cpu"), doc)
+    second = attention(load(folder, device="cpu"), doc)
     assert first.id != second.id
 
 
 def test_what_the_decoder_writes_is_another_text(model: Models, doc: Doc) -> None:
     other = Doc(vocabulary("en"), words=["Mary", "sees", "."])
-    found = look(model("t5"), doc, other)
+    found = attention(model("t5"), doc, other)
     cross = next(site for site in found.maps if site.kind == "cross")
     assert found.queries(cross).words == ("Mary", "sees", ".")
     assert found.keys(cross).words == tuple(token.text for token in doc)
@@ -134,7 +134,7 @@ def test_a_hundred_texts_leave_no_more_than_the_bound(
     words = [[f"w{i}", "sees", "the", "dog", "."] * 4 for i in range(100)]
     sizes = []
     for each in words:
-        look(model("bert"), Doc(vocabulary("en"), words=each))
+        attention(model("bert"), Doc(vocabulary("en"), words=each))
         sizes.append(KEPT.size)
     assert max(sizes) <= 200_000
     assert len(KEPT) > 1
@@ -142,7 +142,7 @@ def test_a_hundred_texts_leave_no_more_than_the_bound(
 
 def test_models_without_attention_say_so(doc: Doc) -> None:
     with pytest.raises(WorkbenchError, match="has no attention"):
-        look(load("mini:elmo"), doc)
+        attention(load("mini:elmo"), doc)
 
 
 def test_what_would_not_fit_is_refused_before_it_runs(
@@ -151,19 +151,19 @@ def test_what_would_not_fit_is_refused_before_it_runs(
     monkeypatch.setattr(looking, "LARGEST", 10_000)
     before = passes()
     with pytest.raises(WorkbenchError, match=r"Look at \d+ pieces at most"):
-        look(model("bert"), Doc(vocabulary("en"), words=["dog"] * 60))
+        attention(model("bert"), Doc(vocabulary("en"), words=["dog"] * 60))
     assert passes() == before
 
 
 def test_an_empty_text_is_refused(model: Models) -> None:
     with pytest.raises(WorkbenchError, match="no text"):
-        look(model("gpt2"), Doc(vocabulary("en"), words=[]))
+        attention(model("gpt2"), Doc(vocabulary("en"), words=[]))
 
 
 def test_pieces_are_written_as_people_read_them(model: Models) -> None:
     text = Doc(vocabulary("en"), words=["naïve", "dogs"])
     for name in ("bert", "gpt2", "t5", "roberta"):
-        found: Look = look(model(name), text)
+        found: Look = attention(model(name), text)
         stack = next(iter(found.texts))
         shown = "".join(
             piece
@@ -191,7 +191,7 @@ def test_a_hundred_texts_leave_the_process_as_large_as_thirty(
     sizes = []
     for number in range(100):
         text = Doc(vocabulary("en"), words=[f"w{number}", "sees", "the", "dog"] * 30)
-        seen = look(model("bert"), text)
+        seen = attention(model("bert"), text)
         scene.side_of(seen, ("encoder", "self"), Options(), text)
         sizes.append(held())
     assert KEPT.size <= 4 << 20
@@ -201,8 +201,8 @@ def test_a_hundred_texts_leave_the_process_as_large_as_thirty(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_hundred_texts_leave_the_gpu_as_it_was(model: Models) -> None:
     on_gpu = load(model("bert").name, device="cuda")
-    look(on_gpu, Doc(vocabulary("en"), words=["dog"] * 60))
+    attention(on_gpu, Doc(vocabulary("en"), words=["dog"] * 60))
     before = torch.cuda.memory_allocated()
     for number in range(100):
-        look(on_gpu, Doc(vocabulary("en"), words=[f"w{number}", "sees", "the", "dog"] * 15))
+        attention(on_gpu, Doc(vocabulary("en"), words=[f"w{number}", "sees", "the", "dog"] * 15))
     assert torch.cuda.memory_allocated() == before

@@ -259,13 +259,13 @@ def second(
 ) -> "list[Side]":
     """The side beside it: another model on the same text, or the same on another; or none."""
     from workbench.attention_browser.scene import side_of
-    from workbench.attention_maps.capture import look
+    from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import Weigh, groups
 
     if what == "nothing":
         return []
     if what == "value norms":
-        seen = look(cache.model(ref), doc, written)
+        seen = attention(cache.model(ref), doc, written)
         other: Weigh = "attention" if options.weigh == "norms" else "norms"
         read = doc if kind[0] == "encoder" or written is None else written
         return [side_of(seen, kind, replace(options, weigh=other), read, tables)]
@@ -281,7 +281,7 @@ def second(
             doc = text("2")
         written = doc if written is not None else None
     with st.spinner("Looking …"):
-        seen = look(model, doc, written if len(model.stacks) > 1 else None)
+        seen = attention(model, doc, written if len(model.stacks) > 1 else None)
     own = kind if kind in groups(seen) else groups(seen)[0]
     read = doc if own[0] == "encoder" or written is None else written
     which = ", other text" if what == "another text" else ""

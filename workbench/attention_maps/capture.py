@@ -1,6 +1,6 @@
 """One forward pass of a text, with the maps of all heads kept: what the attention browser shows.
 
-    found = look(model, doc)             # a `Look`: arrays only, no model and no torch
+    found = attention(model, doc)        # a `Look`: arrays only, no model and no torch
     found.maps[site][head]               # [queries, keys]
 
 What was looked at before is kept, by content (weights, tokenizer, text, precision, device), within
@@ -147,20 +147,50 @@ class Look:
 
 
 def passes() -> int:
-    """How many forward passes `look` has run in this process."""
+    """How many forward passes `attention` has run in this process."""
     return _passes
 
 
-def look(model: Model, doc: "Doc", target: "Doc | None" = None) -> Look:
-    """The maps of one text; `target` is what a decoder beside an encoder writes, else the text."""
+def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None) -> Look:
+    """Capture the attention maps of all heads for one text, in one forward pass.
+
+    Maps are kept by content (weights, tokenizer, text, precision, device), so asking again does not
+    run the model again.
+
+    Args:
+        model: A `Model` with attention.
+        text: A text, or a Doc of a corpus.
+        target: What a decoder next to an encoder writes (default: the text itself).
+
+    Returns:
+        A `Look`: plain arrays, `maps[site]` is [heads, queries, keys].
+
+    Raises:
+        WorkbenchError: The model has no attention, or the maps would not fit into memory.
+
+    Example:
+        >>> seen = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+        >>> seen.texts["encoder"].pieces[:3]
+        ('[CLS]', 'Ben', 'walks')
+    """
     if not model.sites:
         raise WorkbenchError(
             f"{model.name} ({model.family}) has no attention to look at.",
             remedy="Choose a model with attention, such as mini:bert; of this one the layers "
             "themselves can be looked at, by probing.",
         )
-    key = _key(model, doc, target)
-    return KEPT.get(key, lambda: _looked(model, doc, target, key))
+    doc, written = _doc_of(text), None if target is None else _doc_of(target)
+    key = _key(model, doc, written)
+    return KEPT.get(key, lambda: _captured(model, doc, written, key))
+
+
+def _doc_of(text: "str | Doc") -> "Doc":
+    """A Doc as it is; a text cut into words by rules."""
+    if not isinstance(text, str):
+        return text
+    from workbench.corpora.text import tokenizer
+
+    return tokenizer(None, "en")(text)
 
 
 def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
@@ -176,7 +206,7 @@ def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
     return digest.hexdigest()
 
 
-def _looked(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Look:
+def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Look:
     global _passes
     read = model.encode(encode([doc]))
     written_text = None if target is None else model.encode(encode([target]))

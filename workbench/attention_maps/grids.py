@@ -11,13 +11,13 @@ A map costs a pass over it when it is asked for; nothing is held but the look's 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.attention_maps.capture import Floats, Look, Text
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.taps import Kind, Site, StackName
 
 # --- what stands along the sides of a map: pieces, or words; special pieces shown or hidden -------
@@ -136,6 +136,10 @@ Together = Literal[
     "rollout",
 ]
 TOGETHER: tuple[Together, ...] = get_args(Together)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "unit": get_args(Unit), "special": get_args(Special), "weigh": get_args(Weigh),
+    "together": TOGETHER, "layers": (), "heads": (),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,43 @@ def numbers(look: Look, group: Group) -> tuple[list[int], list[int]]:
     """The layers and the heads of a kind of attention."""
     own = [site for site in look.maps if _is(site, group)]
     return [site.layer for site in own], list(range(max(site.heads for site in own)))
+
+
+def head_grid(look: Look, group: Group | None = None, **options: Any) -> Grid:
+    """Arrange the maps of one kind of attention as a grid of layers by heads.
+
+    Args:
+        look: What `wb.attention` captured.
+        group: Stack and kind, such as `("decoder", "cross")` (default: the first there is).
+        **options: `unit` (`pieces` or `words`), `special` (`shown`, `hidden`, `renormalised`),
+            `weigh` (`attention`, or `norms`: times the norm of each value), `together`
+            (`each head`, `mean over heads`, `max over layers`, `rollout` …), and `layers` and
+            `heads` to choose from.
+
+    Returns:
+        A `Grid`; `grid.map(row, column)` is one map, [rows, columns].
+
+    Raises:
+        WorkbenchError: The model has no such attention, layer or head, or an option is unknown.
+
+    Example:
+        >>> seen = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+        >>> grid = wb.head_grid(seen, unit="words", special="renormalised")
+        >>> grid.sides.rows.names
+        ('Ben', 'walks', 'to', 'the', 'hill', '.')
+        >>> grid.map(0, 3).shape  # layer 0, head 3
+        (6, 6)
+    """
+    for name, value in options.items():
+        if name not in _CHOICES:
+            raise WorkbenchError(
+                f"there is no option {name!r}.", remedy=did_you_mean(name, _CHOICES)
+            )
+        if (known := _CHOICES[name]) and value not in known:
+            raise WorkbenchError(
+                f"{name} is {value!r:.60}.", remedy=did_you_mean(str(value), known)
+            )
+    return grid_of(look, group or groups(look)[0], Options(**options))
 
 
 def grid_of(look: Look, group: Group, options: Options) -> Grid:

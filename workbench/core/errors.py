@@ -13,7 +13,20 @@ LISTED = 12  # names in a remedy, at most
 
 
 class WorkbenchError(Exception):
-    """What was wrong, where it was found (`file`, or `file:line`), and the remedy."""
+    """An error of the user's side: what was wrong, where, and what to do.
+
+    Args:
+        what: What was wrong.
+        where: Where it was found: `file`, or `file:line`.
+        remedy: What to do.
+
+    Example:
+        >>> try:
+        ...     wb.read("no-such-file.conllu")
+        ... except wb.WorkbenchError as error:
+        ...     print(error.what)
+        there is no such file or folder.
+    """
 
     def __init__(self, what: str, *, where: str = "", remedy: str) -> None:
         self.what, self.where, self.remedy = what, where, remedy

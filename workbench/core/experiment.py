@@ -42,7 +42,14 @@ FEW = 30  # sentences, below which drawing them again tells little
 class Settings(BaseModel):
     """What can be set of an experiment; each field has a help text, bounds and a default.
 
-    What can be chosen several of is asked once, however often it was named.
+    From this class follow the options of `workbench run`, the form in the app and the spec on disk.
+    What can be chosen several of is kept once, however often it was named.
+
+    Example:
+        >>> from pydantic import Field
+        >>> class Fertility(wb.Settings):
+        ...     min_count: int = Field(10, ge=1, description="Minimum number of words (default
+        10).") >>> Fertility().min_count 10
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
@@ -59,7 +66,13 @@ S = TypeVar("S", bound=Settings)
 
 
 class Progress(Protocol):
-    """How a run tells what it is doing."""
+    """How a run reports what it is doing: `progress(done, total, "sentences")`.
+
+    Example:
+        >>> def run(inputs: wb.Inputs, settings: wb.Settings, progress: wb.Progress) -> wb.Result:
+        ...     progress(0, 1, "sentences")
+        ...     return wb.Result({})
+    """
 
     def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
         """So much is done, of so much; called as often as one likes."""
@@ -113,7 +126,26 @@ Ask = Callable[[Sequence[Asked], Callable[[int], object]], Sequence[Answer]]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an experiment looks at, opened and ready."""
+    """What an experiment looks at, opened and ready.
+
+    Args:
+        models: The models, in the order in which they were named.
+        corpora: The corpora.
+        split: The split to look at (default: all).
+        seed: Seed of everything that is drawn.
+        device: Where the models are.
+        precision: Of the models' weights.
+        limit: Maximum number of sentences (default: all).
+        scratch: Folder for checkpoints, kept while a run is unfinished.
+        keep: Folder in which a run that trains a model leaves it.
+        folders: The folders that the models were read from.
+        asking: How other experiments are asked (default: there is no place for their runs).
+
+    Example:
+        >>> inputs = wb.Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
+        >>> [len(doc) for doc in inputs.docs()]
+        [6, 11]
+    """
 
     models: tuple["Model", ...] = ()
     corpora: tuple["Corpus", ...] = ()
@@ -172,7 +204,12 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Caveat:
-    """Something to know when reading the tables or figures named in `beside`; none: all."""
+    """Something to know when reading the tables or figures named in `beside`; none: all.
+
+    Example:
+        >>> wb.Caveat("Rare parts of speech are left out.", ("pieces",)).beside
+        ('pieces',)
+    """
 
     text: str
     beside: tuple[str, ...] = ()
@@ -193,7 +230,14 @@ def few_sentences(number: int) -> tuple[str, ...]:
 class Table:
     """What a table holds; its `keys` say of what a row speaks, and align it with another run's.
 
-    `labels` are columns of numbers that a difference says nothing of: which head, which offset.
+    Args:
+        about: One sentence.
+        keys: Columns that tell the rows apart.
+        labels: Columns of numbers whose differences say nothing: which head, which offset.
+
+    Example:
+        >>> wb.Table("Pieces a word, by part of speech.", ("tag",)).keys
+        ('tag',)
     """
 
     about: str
@@ -203,7 +247,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run leaves: tables, arrays too large for a table, and what to know about them."""
+    """What a run leaves: tables, arrays too large for a table, and what to know about them.
+
+    Args:
+        tables: Data frames by name, each declared in the experiment's `tables`.
+        arrays: NumPy arrays by name.
+        caveats: What to know when reading them.
+
+    Example:
+        >>> import pandas as pd
+        >>> list(wb.Result({"words": pd.DataFrame({"word": ["dog"], "count": [1]})}).tables)
+        ['words']
+    """
 
     tables: "Mapping[str, pd.DataFrame]"
     arrays: "Mapping[str, NDArray[np.generic]]" = field(default_factory=dict)
@@ -228,9 +283,33 @@ HEADS = Need(
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[S]):
-    """An analysis. Its `version` goes up when the same inputs would give other tables.
+    """An analysis: settings, and a function from models and corpora to tables.
 
     `run` and `fits` are functions, or "module:function", which is imported when first called.
+
+    Args:
+        name: As in `workbench run NAME`.
+        about: One sentence.
+        settings: A subclass of `Settings`.
+        run: Computes a `Result` from `Inputs`, settings and `Progress`.
+        tables: What each table holds.
+        version: Goes up when the same inputs would give other tables.
+        models: How many models it looks at: at least, at most (None: any number).
+        corpora: How many corpora.
+        needs: What each model must have.
+        layers: What each corpus must have, or a function of the settings.
+        fits: Raises where a corpus cannot serve.
+        split: Which split is looked at unless one is named: `all`, `held-out` or `train`.
+        trains: Whether it leaves a model in `Inputs.keep`.
+        exact_up_to: Models of at most so many parameters are computed in fp32 on every device,
+            unless the user chooses: in bf16, small differences of weights, states or maps are
+            rounding.
+        figures: Pure functions of the tables, by name, or "module:MAPPING".
+
+    Example:
+        >>> experiment = wb.experiments()["describe"]
+        >>> experiment.corpora, list(experiment.tables)[0]
+        ((1, 1), 'sizes')
     """
 
     name: str

@@ -59,7 +59,31 @@ def read(
     labels: Iterable[str] = (),
     layer: str | None = None,
 ) -> Corpus:
-    """Open a corpus by file, folder, common name of a trio, or built-in name (`primer`)."""
+    """Open a corpus by file, folder, common name of a trio, built-in name or hub name.
+
+    Nothing is read until Docs are asked for, and no more than one Doc is held.
+
+    Args:
+        ref: A file (.conllu, .spacy, .jsonl, .csv, .tsv, .txt, PTB brackets …), a folder of split
+            files, `primer` (built in), `primer/sentiment`, or `hub:NAME`.
+        unit: What one Doc is where the format knows documents: `sentence` or `document`.
+        pipeline: spaCy pipeline for raw text (default: an installed one, else a blank one).
+        language: Language of the blank pipeline.
+        text: Columns of a table that hold the one or two texts.
+        labels: Columns of a table that hold what is to be predicted.
+        layer: Name of an edge file's layer (default: from the file's name).
+
+    Returns:
+        A `Corpus`.
+
+    Raises:
+        WorkbenchError: There is no such file, or it is not in a known format.
+
+    Example:
+        >>> corpus = wb.read("primer")
+        >>> next(corpus.docs("test"))
+        Ben walks to the hill.
+    """
     if unit not in ("sentence", "document"):
         raise WorkbenchError(
             f"unit is {unit!r}.", remedy="A Doc is a 'sentence' or a whole 'document'."
@@ -132,11 +156,24 @@ def _not_text(what: str, given: object) -> WorkbenchError:
 
 
 def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | None = None) -> int:
-    """Write Docs to a .spacy, .conllu or .jsonl file, whole or not at all; say how many.
+    """Write Docs to a file, whole or not at all.
 
-    A .spacy file keeps every layer, CoNLL-U the words, trees, entities and coreference, and .jsonl
-    one layer of edges, which must be named. What a format has no place for is left out without a
-    word; `left_out` tells it.
+    Args:
+        docs: A corpus, or Docs.
+        path: A .spacy file keeps every layer; .conllu the words, trees, entities and coreference;
+            .jsonl one layer of edges. What a format has no place for is left out (`left_out` in
+            `workbench.corpora` tells which layers those are).
+        layer: The layer that a .jsonl file holds.
+
+    Returns:
+        The number of Docs written.
+
+    Raises:
+        WorkbenchError: The ending is not known, or the file cannot be written.
+
+    Example:
+        >>> wb.write(wb.read("primer").docs("dev", limit=3), "three.conllu")
+        3
     """
     target = user_path(path)
     if target.suffix not in _WRITERS:

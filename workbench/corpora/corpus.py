@@ -56,14 +56,35 @@ class Origin:
     recipe: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Corpus:
-    """Docs by split, with a name and notes on what is missing and why."""
+    """Docs by split, with a name and notes on what is missing and why; `wb.read` opens one.
+
+    Args:
+        name: What it is called in tables and reports.
+        splits: For each split a function that reads its Docs from the start.
+        notes: What the user should know of how it was read.
+        origin: Where it can be read from again (default: nowhere, for Docs that were handed over).
+
+    Example:
+        >>> wb.read("primer:size=40")
+        <Corpus primer:size=40: train, dev, test; built in>
+        >>> docs = list(wb.read("primer:size=40").docs("dev"))
+        >>> wb.Corpus("mine", {"test": lambda: iter(docs)})
+        <Corpus mine: test; Docs in memory>
+    """
 
     name: str
     splits: "Mapping[str, Callable[[], Iterator[Doc]]]"
     notes: tuple[str, ...] = ()
     origin: Origin | None = None  # None: Docs that were handed over, or that come from the hub
+
+    def __repr__(self) -> str:
+        """Its name, its splits and where it comes from; nothing is read."""
+        source = "Docs in memory"
+        if self.origin is not None:
+            source = self.origin.ref if self.origin.files else "built in"
+        return f"<Corpus {self.name}: {', '.join(self.splits)}; {source}>"
 
     def docs(self, split: str | None = None, limit: int | None = None) -> "Iterator[Doc]":
         """Docs of one split, or of all in their order; `limit` cuts each reading short."""

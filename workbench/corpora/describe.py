@@ -150,9 +150,23 @@ def describe(
     progress: Callable[[int], object] | None = None,
     most: int = MOST_FREQUENT,
 ) -> Description:
-    """Count a corpus, Docs by split, or Docs, and list the `most` frequent words.
+    """Count what a corpus holds: sizes, layers, labels, relations, lengths, frequent words.
 
-    `progress` is told the number done so far.
+    Args:
+        corpus: A corpus, Docs by split, or Docs.
+        progress: Called with the number of Docs read so far.
+        most: Number of frequent words to list.
+
+    Returns:
+        A `Description`, whose fields are plain tuples.
+
+    Raises:
+        WorkbenchError: The argument is neither a corpus nor Docs.
+
+    Example:
+        >>> found = wb.describe(wb.read("primer").docs("test", limit=50))
+        >>> found.relations[0].label
+        'punct'
     """
     from spacy.tokens import Doc
 

@@ -21,7 +21,27 @@ if TYPE_CHECKING:
 def encode(
     docs: "Iterable[Doc]", layers: Sequence[str] | str = (), targets: Sequence[str] | str = ()
 ) -> "Batch":
-    """Encode Docs with the named layers as edges and the named labels as targets; or one name."""
+    """Encode Docs as one batch of flat arrays: texts, words and gold.
+
+    A batch needs neither spaCy nor the corpus, so it can be carried to another machine.
+
+    Args:
+        docs: A corpus, or Docs.
+        layers: Layers to carry as labelled edges, such as `dependencies`.
+        targets: Labels of whole texts to carry, such as `sentiment`.
+
+    Returns:
+        A `Batch`; `model.encode(batch)` cuts it into pieces.
+
+    Raises:
+        WorkbenchError: A layer is missing, or a label is a word in some texts and a number in
+            others.
+
+    Example:
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=2), "dependencies")
+        >>> len(batch), batch.text_of(0)
+        (2, 'Ben walks to the hill.')
+    """
     from workbench.engine.batch import Batch
 
     layers = (layers,) if isinstance(layers, str) else layers

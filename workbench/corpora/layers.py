@@ -46,7 +46,12 @@ Range = tuple[int, int]  # words from the first to one past the last
 
 
 class Edge(NamedTuple):
-    """One labelled span, or a labelled pair of spans; ranges are half-open over the Doc's words."""
+    """One labelled span, or a labelled pair of spans; ranges are half-open over the Doc's words.
+
+    Example:
+        >>> wb.Edge((0, 2), None, ("NP",)).labels
+        ('NP',)
+    """
 
     span1: Range
     span2: Range | None
@@ -54,7 +59,12 @@ class Edge(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A span with its label and, for coreference, the name of its chain."""
+    """A span with its label and, for coreference, the name of its chain.
+
+    Example:
+        >>> wb.Mention(0, 1, "PERSON").label
+        'PERSON'
+    """
 
     start: int
     end: int
@@ -119,7 +129,19 @@ def set_spans(doc: "Doc", layer: str, mentions: Iterable[Mention]) -> None:
 
 
 def mentions(doc: "Doc", layer: str) -> list[Mention]:
-    """The spans of a layer as plain tuples; `entities` falls back on `doc.ents`."""
+    """Read a layer of spans of a Doc; `entities` falls back on `doc.ents`.
+
+    Args:
+        doc: A Doc of a corpus.
+        layer: The layer's name, such as `entities` or `coreference`.
+
+    Returns:
+        The spans; none where the Doc has no such layer.
+
+    Example:
+        >>> wb.mentions(next(wb.read("primer").docs("test")), "entities")[0].label
+        'PERSON'
+    """
     spans: Iterable[Span]
     if layer in doc.spans:
         spans = doc.spans[layer]
@@ -226,7 +248,23 @@ def checked_text(value: Any) -> str:
 
 
 def edges(doc: "Doc", layer: str) -> list[Edge]:
-    """Any layer as labelled edges, which is how probes see it; a missing layer is an error."""
+    """Read a layer of a Doc as labelled edges, which is how probes see it.
+
+    Args:
+        doc: A Doc of a corpus.
+        layer: The layer's name, such as `dependencies`.
+
+    Returns:
+        The edges, in the order of the text.
+
+    Raises:
+        WorkbenchError: The Doc has no such layer, or one of its edges is not within the Doc.
+
+    Example:
+        >>> doc = next(wb.read("primer").docs("test"))
+        >>> wb.edges(doc, "dependencies")[0]
+        Edge(span1=(0, 1), span2=(1, 2), labels=('nsubj',))
+    """
     if layer in doc._.edges:
         try:
             return [checked_edge(doc, edge) for edge in doc._.edges[layer]]

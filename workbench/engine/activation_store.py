@@ -119,10 +119,35 @@ def pooled(
     pieces: int | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> tuple[Store, Report | None]:
-    """Every layer's states of every word of a batch, from disk where they are already there.
+    """Compute the states of every word, or span, in every layer, or read them from disk.
 
-    With `spans` ([spans, 3]: document, first word, last word + 1) a row is a span, the mean of its
-    words. `pooling` says how a word comes from its pieces. The report is None for a store found.
+    A store lies under a name made from weights, tokenizer and text, memory mapped.
+
+    Args:
+        model: A `Model`.
+        batch: Texts, from `wb.encode`.
+        home: The folder of stores.
+        stack: `encoder` or `decoder` (default: the last stack).
+        spans: [spans, 3]: document, first word, last word + 1. A row is then a span, the mean of
+            its words (default: a row is a word).
+        pooling: How a word comes from its pieces: `mean`, `first` or `last`.
+        kind: Number format on disk: `fp16` or `fp32`.
+        pieces: Maximum number of pieces in a batch, padding included.
+        progress: Called with a `Progress` after each batch.
+
+    Returns:
+        The store, and what the pass did (None for a store that was there).
+
+    Raises:
+        WorkbenchError: The store on disk is damaged, or a document does not fit into memory.
+
+    Example:
+        >>> from pathlib import Path
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=2))
+        >>> store, report = wb.pooled(model, batch, Path("stores"))
+        >>> store.layer(4).shape  # [words, width]
+        torch.Size([17, 128])
     """
     chosen = stack or model.stacks[-1].name
     stores, report = _stored(model, batch, home, [chosen], spans, pooling, kind, pieces, progress)

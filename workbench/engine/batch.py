@@ -45,7 +45,13 @@ class Targets:
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts, their words, their gold, and where in the corpus each came from."""
+    """Texts, their words and their gold as flat arrays, and where in the corpus each came from.
+
+    Example:
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=1))
+        >>> batch.words_of(0)[0].tolist()  # the first word's characters
+        [0, 3]
+    """
 
     text: NDArray[np.uint8]  # [bytes], UTF-8
     text_offsets: NDArray[np.int64]  # [documents + 1]
@@ -167,7 +173,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A batch of documents in pieces, ready for a model."""
+    """A batch of documents in pieces, ready for a model.
+
+    Example:
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> model.encode(wb.encode(wb.read("primer").docs("test", limit=1))).ids.shape
+        torch.Size([1, 8])
+    """
 
     ids: Tensor  # [batch, pieces], int64
     mask: Tensor  # [batch, pieces], bool: a real piece, not padding

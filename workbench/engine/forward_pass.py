@@ -59,7 +59,7 @@ class Report:
     precision: str = ""
 
 
-def run_over(
+def forward(
     model: Model,
     batch: Batch,
     use: Callable[[Pieces, Output], object] | None = None,
@@ -71,12 +71,38 @@ def run_over(
     progress: Callable[[Progress], object] | None = None,
     ahead: Callable[[Pieces], object] | None = None,
 ) -> Report:
-    """Send every document through the model once; `use` sees each batch, `order` says which it is.
+    """Send every document of a batch through the model once.
 
-    `pieces` is the most in a batch, padding included; gradients are not kept. Where memory does not
-    suffice for `use`, its batch comes again in halves, after the taps have seen all of it: what
-    `use` adds up it adds last, and taps beside it keep what they see for it, and add up nothing.
-    `ahead` is shown each batch beforehand, on the host; on a GPU by another thread.
+    Documents are sorted by length and cut into batches; where memory does not suffice, a batch is
+    halved. Gradients are not kept.
+
+    Args:
+        model: A `Model`.
+        batch: Texts, from `wb.encode`.
+        use: Called with each batch of pieces and the model's output; the pieces' `order` says which
+            documents they are. Where memory does not suffice for `use`, its batch comes again in
+            halves, after the taps have seen all of it: what `use` adds up it adds last, and taps
+            next to it keep what they see for it, and add up nothing.
+        taps: What looks at attention, or changes it: `Capture`, `Reduce`, `Gate`.
+        hidden: Whether `use` needs the hidden states.
+        logits: Whether `use` needs the logits.
+        pieces: Maximum number of pieces in a batch, padding included (default: by device).
+        progress: Called with a `Progress` after each batch.
+        ahead: Called with each batch beforehand, on the host; on a GPU by another thread.
+
+    Returns:
+        A report: documents, words, pieces, what was cut off, seconds.
+
+    Raises:
+        WorkbenchError: One document alone does not fit into memory.
+
+    Example:
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> rows = wb.Reduce(wb.map_statistics.count)
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=5))
+        >>> report = wb.forward(model, batch, taps=[rows])
+        >>> report.documents, rows.total[model.sites[0]].shape  # [heads, numbers]
+        (5, torch.Size([4, 1]))
     """
     taps = list(taps)
     report = Report(device=str(model.device), precision=model.precision)
@@ -104,6 +130,9 @@ def run_over(
     report.halvings = limit.halvings
     report.seconds = time.perf_counter() - started
     return report
+
+
+run_over = forward
 
 
 def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[Pieces]:

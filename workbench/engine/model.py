@@ -41,6 +41,12 @@ class Output:
     `hidden[stack][0]` is the embedding layer, `hidden[stack][k]` what block k hands on, the last
     one raw; `final[stack]` is the same after the final norm, where the model has one. Of a model
     over several cards each layer is on its own card; all else is on the model's device.
+
+    Example:
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> text = model.encode(wb.encode(wb.read("primer").docs("test", limit=1)))
+        >>> len(model.forward(text).hidden["encoder"])  # embeddings and 4 layers
+        5
     """
 
     hidden: Mapping[StackName, Sequence[Tensor]]  # [batch, pieces, width] each
@@ -69,7 +75,13 @@ class WeightPlace(NamedTuple):
 
 
 class Model(Protocol):
-    """Anything that turns text into states, and perhaps shows attention."""
+    """Anything that turns text into states, and perhaps shows attention; `wb.load` opens one.
+
+    Example:
+        >>> model = wb.load("mini:gpt", device="cpu")
+        >>> [stack.name for stack in model.stacks], model.objective
+        (['decoder'], 'causal')
+    """
 
     # --- what every model says and does -----------------------------------------------------------
 
@@ -108,6 +120,16 @@ class Model(Protocol):
         [batch, pieces]; the others are then never made, where the architecture allows it.
         """
         ...
+
+    def __repr__(self) -> str:
+        """Its name and what it is made of, in one line."""
+        stacks = ", ".join(
+            f"{stack.name} of {stack.layers} layers"
+            + (f" x {stack.heads} heads" if stack.heads else "")
+            for stack in self.stacks
+        )
+        facts = f"{stacks}; width {self.width}; {self.parameters:,} parameters"
+        return f"<Model {self.name}: {self.family}; {facts}; {self.device}, {self.precision}>"
 
     # --- what a model may do without --------------------------------------------------------------
 

@@ -28,7 +28,12 @@ Kind = Literal["self", "causal", "cross"]
 
 @dataclass(frozen=True)
 class Site:
-    """One attention call of a forward pass."""
+    """One attention call of a forward pass.
+
+    Example:
+        >>> wb.load("mini:t5", device="cpu").sites[-1].name
+        'decoder.1.cross'
+    """
 
     index: int  # in the order of calls
     stack: StackName
@@ -82,7 +87,22 @@ class Looking(Tap, Protocol):
 
 @dataclass(eq=False)
 class Capture:
-    """Keep the maps of chosen sites: `maps[site]` has one a batch, [batch, heads, q, k]."""
+    """Keep the attention maps of chosen sites.
+
+    Args:
+        sites: Which sites (default: all).
+        heads: Which heads (default: all).
+
+    `maps[site]` has one tensor a batch, [batch, heads, queries, keys].
+
+    Example:
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> seen = wb.Capture(lambda site: site.layer == 0, heads=[2])
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=1))
+        >>> output = model.forward(model.encode(batch), taps=[seen])
+        >>> seen.maps[model.sites[0]][0].shape
+        torch.Size([1, 1, 8, 8])
+    """
 
     sites: Callable[[Site], bool] = lambda site: True
     heads: Sequence[int] | None = None
@@ -111,7 +131,21 @@ Statistic = Callable[[View], Tensor]  # -> [heads, numbers]
 
 @dataclass(eq=False)
 class Reduce:
-    """Add up a statistic of each head's maps, on the device; `total[site]` is [heads, numbers]."""
+    """Add up a statistic of each head's maps, on the device.
+
+    Args:
+        statistic: Turns a `View` of one site into [heads, numbers]; see `wb.map_statistics`.
+
+    `total[site]` is [heads, numbers], whatever the size of the corpus.
+
+    Example:
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> sums = wb.Reduce(wb.map_statistics.together())
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=5))
+        >>> _ = wb.forward(model, batch, taps=[sums], hidden=False)
+        >>> sums.total[model.sites[0]].shape[0]
+        4
+    """
 
     statistic: Statistic
     total: dict[Site, Tensor] = field(default_factory=dict)
@@ -136,8 +170,20 @@ class Reduce:
 class Gate:
     """Scale each head's output; the same as scaling its probabilities, and keeps the fast kernel.
 
-    `values` is [sites, heads], or [batch, sites, heads] where every row has gates of its own. Heads
-    beyond a site's own are not looked at, so stacks of different widths share one tensor.
+    Args:
+        values: [sites, heads], or [batch, sites, heads] where every row has gates of its own. Heads
+            beyond a site's own are not looked at, so stacks of different widths share one tensor.
+
+    Raises:
+        WorkbenchError: The shape does not fit the model or the batch (when the model runs).
+
+    Example:
+        >>> import torch
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> gates = torch.ones(len(model.sites), 4)
+        >>> gates[0, 2] = 0.0  # remove head 2 of layer 0
+        >>> text = model.encode(wb.encode(wb.read("primer").docs("test", limit=1)))
+        >>> output = model.forward(text, taps=[wb.Gate(gates)])
     """
 
     values: Tensor

@@ -64,7 +64,23 @@ _PRECISIONS = {
 
 
 class HuggingFace(Model):
-    """A transformers model and its tokenizer, seen through the engine."""
+    """A transformers model that is in memory, and its tokenizer, seen through the engine.
+
+    Args:
+        net: An encoder, decoder or encoder-decoder of transformers.
+        tokenizer: Its fast tokenizer.
+        name: What it is called in tables and figures.
+        sites: Its attention sites, where they are known already (default: found by one pass).
+
+    Raises:
+        WorkbenchError: The architecture has no known attention, or the numbers in its config do not
+            fit its tokenizer.
+
+    Example:
+        >>> net, tokenizer = wb.tiny_bert(["The", "dog", "barks"])
+        >>> wb.HuggingFace(net, tokenizer, "tiny")
+        <Model tiny: bert; encoder of 2 layers x 2 heads; width 32; 35,710 parameters; cpu, fp32>
+    """
 
     def __init__(
         self,

@@ -49,11 +49,29 @@ def load(
 ) -> Model:
     """Open a model by folder, hub id, run, `mini:bert`, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
 
-    A folder may be of transformers, or an ELMo or vectors as training writes them.
-    `precision` is fp32, bf16, fp16, or auto: bf16 on a GPU that has it, else fp32. `pickled` lets
-    weights be read that are not safetensors. `seed` draws the weights of a `@random` one.
-    `device` is cpu, cuda, cuda:1, or several cards, cuda:0,cuda:1, that share the model's blocks:
-    text goes to the first of them, and each card keeps the states of its layers.
+    Args:
+        ref: A folder (of transformers, or an ELMo or vectors as training writes them), a hub id,
+            the name of a run that trained a model, `elmo:OPTIONS.json,WEIGHTS.hdf5`,
+            `vectors:FILE`, or a built-in name (`mini:bert`, `mini:gpt`, `mini:elmo`, `mini:t5`).
+            `REF@random` is the same architecture with fresh weights.
+        device: `cpu`, `cuda`, `cuda:1`, or several cards (`cuda:0,cuda:1`) that share the model's
+            blocks; text goes to the first, and each card keeps the states of its layers
+            (default: a GPU where there is one).
+        precision: `fp32`, `bf16`, `fp16` or `auto`: bf16 on a GPU that has it, else fp32.
+        seed: Draws the weights of a `@random` model.
+        pickled: Also read weights that are not safetensors, without running code in them.
+
+    Returns:
+        A `Model`.
+
+    Raises:
+        WorkbenchError: There is no such model, its files are unsound, or it does not fit into
+            memory.
+
+    Example:
+        >>> wb.load("mini:bert", device="cpu")
+        <Model mini:bert: bert; encoder of 4 layers x 4 heads; width 128; 1,082,752 parameters;
+        cpu, fp32>
     """
     name = os.fspath(ref)
     with _alone:

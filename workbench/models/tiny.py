@@ -13,9 +13,20 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertForMaskedLM, BertTokenizer]:
-    """A random model and a cased WordPiece tokenizer that keeps each of these words whole.
+    """Make a random BERT of two layers and two heads, and a cased WordPiece tokenizer for it.
 
-    Other words over the same characters fall into pieces of one character.
+    Args:
+        words: Words that the tokenizer keeps whole; others fall into pieces of one character.
+        seed: Draws the weights.
+
+    Returns:
+        The model and the tokenizer, both of transformers; `save_pretrained` writes them into a
+        folder that `wb.load` opens.
+
+    Example:
+        >>> net, tokenizer = wb.tiny_bert(["The", "dog", "barks"])
+        >>> wb.HuggingFace(net, tokenizer, "tiny").sites[0].name
+        'encoder.0.self'
     """
     tokenizer = _tokenizer(words)
     config = BertConfig(

@@ -22,7 +22,23 @@ ENDINGS = (".html", ".md", ".tex", ".zip")
 
 
 def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
-    """Write a report of one run, or of several side by side; its ending says in what form."""
+    """Write a report of one run, or of several next to each other.
+
+    Args:
+        runs: A `Run`, or several.
+        out: The file; its ending says in what form: .html, .md, .tex, or .zip with all data.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        WorkbenchError: The ending is not known, a run is not done, or the file cannot be written.
+
+    Example:
+        >>> run = wb.run("describe", corpus="primer:size=40")
+        >>> wb.report(run, "primer.html").name
+        'primer.html'
+    """
     path, runs = user_path(out), [runs] if isinstance(runs, Run) else runs
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -47,10 +63,9 @@ def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
 
 
 class _Report(ModuleType):
-    """What `wb.report` finds once this is imported, so it can be called like the function."""
+    """`wb.report` is this package, called as `write_report`."""
 
-    def __call__(self, runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
-        return write_report(runs, out)
+    __call__ = staticmethod(write_report)
 
 
 sys.modules[__name__].__class__ = _Report

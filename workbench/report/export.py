@@ -32,6 +32,35 @@ FIGURE_ENDINGS = (".html", ".json", ".svg", ".png", ".pdf")
 _STARTS, _RUNS = ("=", "+", "-", "@", "\t", "\r"), ("(", "|", "!")
 
 
+def export(run: Run, name: str, out: "str | PathLike[str]") -> Path:
+    """Write one table or figure of a run, every digit of it.
+
+    Args:
+        run: A finished `Run`.
+        name: The name of a table or a figure of it; where a table and a figure share it, the
+            table unless the ending is a figure's alone.
+        out: The file; its ending says in what form: a table as .csv, .parquet or .json, a figure
+            as .html, .json, .svg, .png or .pdf.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        WorkbenchError: The run has nothing of that name, the ending is not known, or the file
+            cannot be written.
+
+    Example:
+        >>> run = wb.run("describe", corpus="primer:size=40")
+        >>> wb.export(run, "relations", "relations.csv").name
+        'relations.csv'
+    """
+    ending = user_path(out).suffix.lower()
+    as_figure = name not in run.tables or (ending in FIGURE_ENDINGS and ending not in TABLE_ENDINGS)
+    if as_figure and name in drawings(run):
+        return export_figure(run, name, out)
+    return export_table(run, name, out)
+
+
 def export_table(run: Run, table: str, out: "str | PathLike[str]") -> Path:
     """Write a run's table; the file's ending says in what form."""
     path = _path(out, TABLE_ENDINGS, "a table")

@@ -1,1 +1,34 @@
-"""Runs: an experiment as a job with a folder on disk, so that nothing asked is ever lost."""
+"""Runs: an experiment as a job with a folder on disk, so that nothing asked is ever lost.
+
+`wb.runs()` lists them: the package is called as `list_runs`.
+"""
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
+
+
+def list_runs() -> "list[Run]":
+    """List all runs on disk, the newest first.
+
+    Returns:
+        A list of `Run`s, whatever their state.
+
+    Example:
+        >>> run = wb.run("describe", corpus="primer:size=40")
+        >>> run in wb.runs()
+        True
+    """
+    from workbench.runs.run import all_runs
+
+    return [run for run, _ in all_runs()]
+
+
+class _Runs(ModuleType):
+    __call__ = staticmethod(list_runs)
+
+
+sys.modules[__name__].__class__ = _Runs

@@ -46,11 +46,33 @@ def run(
     progress: Show | None = None,
     **settings: Any,
 ) -> Run:
-    """Run an experiment, or read its answer where it was asked before; raises where it fails.
+    """Run an experiment, or read its result where the same question was answered before.
 
-    `settings` are the experiment's own (`wb.experiments()[name].settings`). `progress` is told
-    every event of the run, a mapping whose `kind` is progress, log, warning or state; by itself a
-    terminal or a notebook shows a bar.
+    References are computed by a process of their own, as on the command line; objects (from
+    `wb.load` and `wb.read`) in this one. Either way the run is a folder on disk.
+
+    Args:
+        experiment: One of `wb.experiments()`.
+        model: A reference, a `Model`, or several, as the experiment needs.
+        corpus: A reference, a `Corpus`, or several.
+        split: The split to look at (default: the experiment's own).
+        seed: Seed of everything that is drawn.
+        device: `cpu`, `cuda`, `cuda:1` (default: a GPU where there is one).
+        precision: `fp32`, `bf16`, `fp16` or `auto`.
+        progress: Called with every event of the run, a mapping whose `kind` is progress, log,
+            warning or state (default: a terminal or a notebook shows a bar).
+        **settings: The experiment's own settings (`wb.experiments()[name].settings`).
+
+    Returns:
+        The finished `Run`.
+
+    Raises:
+        WorkbenchError: A reference, setting or layer does not fit, or the run failed.
+
+    Example:
+        >>> run = wb.run("describe", corpus="primer:size=40")
+        >>> run.tables["relations"].columns[:2].tolist()
+        ['relation', 'count']
     """
     question = ask(
         experiment,
@@ -63,6 +85,30 @@ def run(
         precision=precision,
     )
     return answered(question, progress)
+
+
+def train(family: str, corpus: "CorpusLike", **options: Any) -> Run:
+    """Train a model from nothing, or go on with one; the run that comes of it names the model.
+
+    Args:
+        family: `gpt`, `bert`, `elmo`, `t5` or a variant, as in `workbench train`.
+        corpus: What to train on: a text file, a folder, `primer`, or a `Corpus`.
+        **options: Settings of the experiment `train` (`size`, `steps`, `budget`, `rate` …), and
+            the arguments of `wb.run`, such as `seed`, `device`, or `model` to go on with.
+
+    Returns:
+        The finished `Run`; its `model` is the folder of the trained model, and its name can be
+        given wherever a model is named.
+
+    Raises:
+        WorkbenchError: A setting does not fit, or the training failed.
+
+    Example:
+        >>> run = wb.train("gpt", "primer:size=200", size="tiny", steps=2, device="cpu")
+        >>> wb.load(run.name, device="cpu").objective
+        'causal'
+    """
+    return run("train", corpus=corpus, family=family, **options)
 
 
 def answered(question: Question, progress: Show | None = None) -> Run:
@@ -114,7 +160,15 @@ def ended_well(found: Run) -> Run:
 
 
 def experiments() -> Mapping[str, Any]:
-    """Every experiment there is, by name."""
+    """List the experiments, by name.
+
+    Returns:
+        A mapping from names to `Experiment`s, each with its settings, tables and needs.
+
+    Example:
+        >>> wb.experiments()["heads"].models  # at least and at most
+        (1, 2)
+    """
     return EXPERIMENTS
 
 

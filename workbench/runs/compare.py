@@ -12,8 +12,32 @@ from typing import Any
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError, listed
+from workbench.runs.run import Run, open_run
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
+    """Lay runs next to each other: rows aligned by their tables' keys, with differences.
+
+    Args:
+        *runs: Two or more `Run`s, or their names.
+
+    Returns:
+        Every table that all runs have, by name: keys, each run's numbers (`A score`, `B score`)
+        and the differences from the first (`B − A score`).
+
+    Raises:
+        WorkbenchError: Fewer than two runs were named, or they have no table in common.
+
+    Example:
+        >>> first = wb.run("describe", corpus="primer:size=40")
+        >>> second = wb.run("describe", corpus="primer:size=40,seed=2")
+        >>> wb.compare(first, second)["relations"].columns[:4].tolist()
+        ['relation', 'A count', 'B count', 'B − A count']
+    """
+    opened = [open_run(run) if isinstance(run, str) else run for run in runs]
+    return dict(compared([run.tables for run in opened]))
 
 
 def compared(tables: Sequence[Mapping[str, pd.DataFrame]]) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -390,7 +390,20 @@ def _hash(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One run's folder."""
+    """One run's folder: what was asked, how it stands, and what it left.
+
+    Args:
+        path: The folder; `wb.open_run` finds it by name.
+
+    Raises:
+        WorkbenchError: On reading tables, arrays or figures of a run that is not done, or that is
+            damaged.
+
+    Example:
+        >>> run = wb.run("describe", corpus="primer:size=40")
+        >>> run
+        <Run describe-...: done; primer:size=40; 7 tables, 6 figures>
+    """
 
     path: Path
 
@@ -492,11 +505,34 @@ class Run:
         )
 
     def __repr__(self) -> str:
-        return f"<run {self.name}: {self.status.state}>"
+        """Its name, how it stands, what was asked and what it left."""
+        state = self.status.state
+        try:
+            inputs = [model.name for model in self.spec.models]
+            inputs += [corpus.name for corpus in self.spec.corpora]
+            left = [f"{len(self.tables)} tables, {len(self.figures)} figures"] * (state == "done")
+        except WorkbenchError as error:
+            inputs, left = [], [error.what]
+        return f"<Run {self.name}: {'; '.join([state, *inputs, *left])}>"
 
 
 def open_run(name: str) -> Run:
-    """The run of this name, or of the only name that starts so."""
+    """Open a run on disk.
+
+    Args:
+        name: The run's name, or the beginning of it that no other run shares.
+
+    Returns:
+        The `Run`, whatever its state.
+
+    Raises:
+        WorkbenchError: No run, or several, begin with that name.
+
+    Example:
+        >>> name = wb.run("describe", corpus="primer:size=40").name
+        >>> wb.open_run(name).status.state
+        'done'
+    """
     checked(name, "run")
     folder = machine.runs()
     path = folder / name
