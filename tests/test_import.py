@@ -18,14 +18,14 @@ print(time.perf_counter() - start, *({HEAVY!r} & set(sys.modules)))
 """
 
 
-def test_import_takes_under_half_a_second_and_imports_nothing_heavy() -> None:
+def test_import_takes_under_a_fifth_of_a_second_and_imports_nothing_heavy() -> None:
     answers = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
         ).stdout.split()
         for _ in range(3)
     ]
-    assert min(float(seconds) for seconds, *_ in answers) < 0.5
+    assert min(float(seconds) for seconds, *_ in answers) < 0.2
     assert [heavy for _, *heavy in answers] == [[], [], []]
 
 

@@ -48,8 +48,9 @@ class Settings(BaseModel):
     Example:
         >>> from pydantic import Field
         >>> class Fertility(wb.Settings):
-        ...     min_count: int = Field(10, ge=1, description="Minimum number of words (default
-        10).") >>> Fertility().min_count 10
+        ...     min_count: int = Field(10, ge=1, description="Minimum number of words.")
+        >>> Fertility().min_count
+        10
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
