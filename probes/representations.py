@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workbench.core.machine import free_memory
 from workbench.engine.activation_store import TooLargeError, by_word, pooled_stacks
 from workbench.engine.batch import Batch, sent
 from workbench.engine.forward_pass import CHUNK, Report
@@ -265,7 +266,7 @@ def banked(sources: Sequence[Source], device: torch.device, train: Tensor) -> tu
         tables = [source.states for source in own]
         size = sum(table.numel() * table.element_size() for table in tables)
         if device.type == "cuda":
-            near = size < ROOM * torch.cuda.mem_get_info(device)[0]
+            near = size < ROOM * free_memory(device)
         else:
             near = size < SMALL
         together = [_together(tables, device)] if near else [table[None] for table in tables]

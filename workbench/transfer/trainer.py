@@ -11,7 +11,6 @@ Costs a forward and a backward pass a text and epoch, and a copy of what learns;
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -22,6 +21,7 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.machine import MEBI, stretch
 from workbench.engine.halving import Limit, Part, Places, averaged, in_halves
 from workbench.engine.model import Model
 from workbench.transfer.adaptation import Fitting, epochs_of, fitting_of, rates_of
@@ -459,7 +459,7 @@ def _linear(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], lis
     _standardise(adapter, head, train)
     best, kept = -1, head.state_dict()
     started, total = perf_counter(), len(set(settings.ridges))
-    with peak(adapter.model.device) as most:
+    with stretch(adapter.model.device) as whole:
         for ridge, learnt in fit_linear(
             split.task, head, fitting, (train, split.train), (dev, split.dev), settings.ridges,
             lambda done, loss: told(done / total, f"ridge {done} of {total}: loss {loss:.3f}"),
@@ -478,7 +478,7 @@ def _linear(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], lis
     chosen.weights = (fitting, head)
     chosen.guesses = guessed(head, fitting, test, split.test)
     for trial in made:
-        trial.memory = most.value
+        trial.memory = whole.memory
     notes = []
     if 0 < best == len(made) - 1 or (best == 0 and len(made) > 1):
         notes.append(
@@ -522,8 +522,7 @@ def _attempt(
     what: str,
 ) -> Trial:
     settings, split = adapter.settings, adapter.split
-    started = perf_counter()
-    with peak(adapter.model.device) as most:
+    with stretch(adapter.model.device) as took:
         body = body_of(adapter.model, whole=adapter.head == "text")
         head = _head(adapter, body, seed)
         made = fitting_of(body, adapter.method, settings.sizes, seed)
@@ -549,8 +548,8 @@ def _attempt(
         [],
         sum(weights.numel() for weights in moving),
         sum(weights.numel() * weights.element_size() for weights in moving) / MEBI,
-        perf_counter() - started,
-        most.value,
+        took.seconds,
+        took.memory,
         (made, head),
     )
 
@@ -596,51 +595,3 @@ def source_of(adapter: Adapter, made: Fitting, part: Examples) -> Source:
 def cut_in(adapter: Adapter, parts: Sequence[Examples]) -> int:
     """How many texts are too long for the model."""
     return sum(len({row for row, *_ in adapter.model.encode(part.batch).cut}) for part in parts)
-
-
-# --- memory and speed -----------------------------------------------------------------------------
-#
-# The most memory that a stretch of work takes: of a GPU by torch, else of the process by Linux.
-#
-# Where the system cannot tell, there is no number. Costs reading a small file.
-
-MEBI = 2**20
-_SELF = Path("/proc/self")
-
-
-@dataclass
-class Peak:
-    """MiB at most, told when the stretch is over; NaN where nobody knows."""
-
-    value: float = math.nan
-
-
-@contextmanager
-def peak(device: torch.device) -> Iterator[Peak]:
-    """Watch a stretch of work."""
-    found = Peak()
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        yield found
-        found.value = torch.cuda.max_memory_allocated(device) / MEBI
-        return
-    known = _reset()
-    yield found
-    found.value = _highest() if known else math.nan
-
-
-def _reset() -> bool:
-    """Let the system count from here on."""
-    try:
-        (_SELF / "clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-def _highest() -> float:
-    try:
-        lines = (_SELF / "status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-    except (OSError, StopIteration, ValueError):
-        return math.nan
