@@ -19,6 +19,7 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import HEAD, Inputs, Progress, Result
+from workbench.core.stats import SIGNIFICANT, ratio_intervals, sign_flip_p_values
 from workbench.engine.batch import Pieces, sent
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
@@ -28,7 +29,6 @@ from workbench.models.lm_scoring import limit_of
 from workbench.models.prefix_cache import places_of, recorded
 from workbench.pruning.evaluation import (
     METRICS,
-    SIGNIFICANT,
     Asking,
     Floats,
     Texts,
@@ -37,10 +37,8 @@ from workbench.pruning.evaluation import (
     baseline,
     better,
     caveats,
-    intervals,
     not_better,
     numbers_of,
-    p_values,
 )
 from workbench.pruning.experiments import HeadAblation
 from workbench.pruning.head_masks import Head, each_closed, heads_of, named
@@ -452,8 +450,8 @@ def _rows(
     sites = {site.index: site for site in asked.model.sites}
     number = len(heads)
     apart = found.differences(metric)[:, :number]
-    lower, upper = intervals(apart, found.base.number, seed)
-    chance = p_values(apart, seed)
+    lower, upper = ratio_intervals(apart, found.base.number, seed)
+    chance = sign_flip_p_values(apart, seed)
     base, values = found.base.value(metric), found.values(metric)
     worse = (1 if metric == "loss" else -1) * (values[:number] - base) > 0
     rows = [
@@ -499,8 +497,8 @@ def _pair_rows(
     first, second = (np.array([place[pair[n]] for pair in together]) for n in (0, 1))
     extra = both - alone[:, first] - alone[:, second]
     whole = max(found.base.number.sum(), 1e-12)
-    lower, upper = intervals(extra, found.base.number, seed)
-    chance = p_values(extra, seed)
+    lower, upper = ratio_intervals(extra, found.base.number, seed)
+    chance = sign_flip_p_values(extra, seed)
     sites = {site.index: site for site in asked.model.sites}
     rows = [
         {
