@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from workbench.core.machine import free_memory
-from workbench.engine.activation_store import TooLargeError, by_word, pooled_stacks
+from workbench.engine.activation_store import TooLargeError, pooled_stacks
 from workbench.engine.batch import Batch, sent
 from workbench.engine.forward_pass import CHUNK, Report
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
+from workbench.engine.words import by_word
 from workbench.models.word_models import Vectors, words_of
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def without_positions(model: Model, batch: Batch) -> tuple[Source, ...]:
             found = model.embeddings_without_positions(text)
         if found is None:
             return ()
-        words, _ = by_word(found, text, "mean")  # [batch, words, width]
+        words, _ = by_word(found, text)  # [batch, words, width]
         real = torch.arange(words.shape[1]) < text.word_counts[:, None]  # [batch, words]
         kept = words.flatten(0, 1).index_select(
             0, sent(real.flatten().nonzero()[:, 0], words.device)

@@ -40,7 +40,6 @@ class Progress:
 
     done: int  # documents
     total: int
-    seconds_left: float
 
 
 @dataclass
@@ -66,7 +65,6 @@ def run_over(
     *,
     taps: Iterable[Tap] = (),
     hidden: bool = True,
-    logits: bool = False,
     pieces: int | None = None,
     progress: Callable[[Progress], object] | None = None,
     ahead: Callable[[Pieces], object] | None = None,
@@ -83,11 +81,10 @@ def run_over(
     limit = Limit(PIECES.get(model.device.type, PIECES["cpu"]) if pieces is None else pieces)
     if limit.pieces < 1:
         raise WorkbenchError(f"a batch of {pieces} pieces is none.", remedy="Give 1 or more.")
-    sizes = np.diff(batch.text_offsets)  # bytes, [documents]
-    started, documents, done = time.perf_counter(), 0, 0
+    started, documents = time.perf_counter(), 0
 
     def run(text: Pieces) -> None:
-        output = model.forward(text, taps=taps, hidden=hidden, logits=logits)
+        output = model.forward(text, taps=taps, hidden=hidden)
         if use is not None:
             use(text, output)
 
@@ -96,11 +93,8 @@ def run_over(
         for text in _sent(model, _counted(batches, report, ahead)):
             for part, _ in in_halves(run, text, limit):
                 documents += len(part)
-                done += int(sizes[part.order.numpy()].sum())
             if progress is not None:
-                elapsed = time.perf_counter() - started
-                left = elapsed * (int(sizes.sum()) - done) / max(done, 1)
-                progress(Progress(documents, len(batch), left))
+                progress(Progress(documents, len(batch)))
     report.halvings = limit.halvings
     report.seconds = time.perf_counter() - started
     return report

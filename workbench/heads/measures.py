@@ -71,7 +71,6 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
     rare = sides.rows & (rarest >= frequent)
     several = several_sentences(asked, sides)
     seen = sides.visible.sum(-1)
-    shares = (sides.sources * sides.rows[..., None]).sum(1)
     shared = _shared(sides, asked, ranks, rarest, rare, several)
     return Words(
         sides,
@@ -83,7 +82,7 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
         several,
         bool(several.any()),
         seen,
-        shares,
+        sides.shares,
         shared,
     )
 
