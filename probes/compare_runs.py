@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from probes.edge_probing import f1
 from probes.representations import MODEL
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import interval, p_value, resampled
+from workbench.core.stats import difference, f1, resampled
 
 GROUP = ["task", "probe", "mode", "metric"]
 COLUMNS = (
@@ -108,9 +107,7 @@ def _compared(first: _Best, second: _Best) -> tuple[float | int, ...]:
     lower = upper = p = float("nan")
     if first.targets == second.targets and _same_gold(counts):
         draws = resampled(counts, f1, _SEED)
-        differences = draws[1] - draws[0]
-        low, high = interval(differences)
-        lower, upper, p = float(low), float(high), float(p_value(differences))
+        lower, upper, p = difference(*draws)
     one, other = float(values[0]), float(values[1])
     return one, other, other - one, lower, upper, p, first.layer, second.layer
 

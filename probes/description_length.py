@@ -26,12 +26,18 @@ from probes.codes import ends_of, frequency_bits, order_of, prequential_code, un
 from probes.edge_trials import Ready, ready_tasks
 from probes.experiments import CODE_KEYS, Code, DescriptionLength
 from probes.probe_grid import planned
-from probes.probe_inputs import kept_in, opened, tasks_in
+from probes.probe_inputs import opened, tasks_in
 from probes.probe_training import Data, Probe, Schedule, Told, outputs
 from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, banked
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
-from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
+from workbench.core.files import (
+    DAMAGED,
+    folder_or_temporary,
+    parsed_json,
+    require_regular,
+    written_whole,
+)
 from workbench.core.splits import TRAIN
 from workbench.core.stats import interval, resampled
 from workbench.corpora.corpus import Corpus
@@ -73,7 +79,7 @@ def fits(corpus: Corpus, settings: DescriptionLength) -> None:
 
 def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Result:
     """Encode, send, and tell."""
-    with kept_in(inputs.scratch) as home:
+    with folder_or_temporary(inputs.scratch) as home:
         read = opened(inputs, home, settings.split_sizes, settings.tasks, progress)
         banks = banked(read.sources, inputs.model.device, read.train_words)
         ready, caveats = ready_tasks(read, settings.targets, "auto", inputs.seed)

@@ -3,9 +3,7 @@
 Costs one pass of the model, one of its random twin, and a second for static vectors.
 """
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,13 +119,3 @@ def opened(
     lexical = found.of(MODEL)[0]
     beside += [windowed(lexical, batch, size, WINDOW.format(size)) for size in windows]
     return Opened(parts, tasks, batch, np.array(parts.part_of), sentences, found, tuple(beside))
-
-
-@contextmanager
-def kept_in(scratch: Path | None) -> Iterator[Path]:
-    """Where states and what is done so far lie: the run's own folder, or one that goes away."""
-    if scratch is not None:
-        yield scratch
-        return
-    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-        yield Path(folder)

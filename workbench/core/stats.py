@@ -19,6 +19,25 @@ DRAWS = 1000  # of a bootstrap
 FLIPS = 2000  # random sign flips of a test of many differences
 SIGNIFICANT = 0.05
 
+# --- from sums to scores: [..., numbers] -> [...] -------------------------------------------------
+
+
+def ratio(part: Floats, whole: Floats, undefined: float = 0.0) -> Floats:
+    """A sum over a sum; `undefined` where that is 0.  # [...], [...] -> [...]"""
+    found: Floats = np.full(np.broadcast_shapes(part.shape, whole.shape), undefined)
+    return np.divide(part, whole, out=found, where=whole > 0)
+
+
+def share(sums: Floats) -> Floats:
+    """Right of all.  # [..., 2] -> [...]"""
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+def f1(sums: Floats) -> Floats:
+    """2 · right / (predicted + gold).  # [..., 3] -> [...]"""
+    return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
+
+
 # --- bootstrap ------------------------------------------------------------------------------------
 
 
@@ -62,6 +81,12 @@ def p_value(differences: Floats) -> Floats:
     beyond = np.minimum((differences <= 0).sum(-1), (differences >= 0).sum(-1))
     found: Floats = np.minimum(1.0, 2 * (beyond + 1) / (draws + 1))
     return found
+
+
+def difference(first: Floats, second: Floats) -> tuple[float, float, float]:
+    """Interval and p-value of second - first, draw by draw.  # [draws], [draws]"""
+    lower, upper = interval(second - first)
+    return float(lower), float(upper), float(p_value(second - first))
 
 
 def ratio_intervals(part: Floats, whole: Floats, seed: int) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.experiment import HEAD, Answer, Caveat, Inputs, Progress, Result, few_sentences
-from workbench.core.stats import Floats, interval, p_value, resampled
+from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import CHUNK, PIECES, run_over
 from workbench.engine.forward_pass import Progress as Passing
@@ -157,8 +157,7 @@ def heads(sums: Sums, seed: int) -> pd.DataFrame:
 
 def mean(sums: Floats) -> Floats:
     """Sums over numbers; of nothing there is none.  # [..., 2] -> [...]"""
-    found: Floats = np.where(sums[..., 1] > 0, sums[..., 0], np.nan)
-    return found / np.maximum(sums[..., 1], 1)
+    return ratio(sums[..., 0], sums[..., 1], np.nan)
 
 
 # --- the experiment `drift` -----------------------------------------------------------------------
@@ -314,7 +313,7 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
     both = both.assign(delta=both["after"] - both["before"])
     old, new = map(_counts, answers)
     tests = [
-        _paired(old[layer], new[layer], inputs.seed)
+        difference(*resampled(np.stack([old[layer], new[layer]]), f1, inputs.seed))
         for layer in zip(both["task"], both["stack"], both["layer"], strict=True)
     ]
     return both.assign(
@@ -333,20 +332,6 @@ def _counts(answer: Answer) -> dict[tuple[str, str, int], Floats]:
             task, stack, layer = key
             own_counts = np.asarray(counts)[rows.index].astype(float)
             found.setdefault((str(task), str(stack), int(str(layer))), own_counts)
-    return found
-
-
-def _paired(old: Floats, new: Floats, seed: int) -> tuple[float, float, float]:
-    """Interval and p-value of the change of micro-F1.  # [seeds, sentences, 3] twice"""
-    draws = resampled(np.stack([old, new]), _f1, seed)  # [2, draws]
-    change = draws[1] - draws[0]
-    lower, upper = interval(change)
-    return float(lower), float(upper), float(p_value(change))
-
-
-def _f1(sums: Floats) -> Floats:
-    """2 · right / (said + there).  # [..., 3] -> [...]"""
-    found: Floats = 2 * sums[..., 0] / np.maximum(sums[..., 1] + sums[..., 2], 1)
     return found
 
 
@@ -446,28 +431,10 @@ def _sums(scores: Scores, objective: str) -> Floats:
     return np.stack([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
-    found: Floats = np.where(whole > 0, part, np.nan) / np.maximum(whole, 1)
-    return found
-
-
-def _loss(sums: Floats) -> Floats:
-    return _share(sums[..., 0], sums[..., 1])
-
-
-def _perplexity(sums: Floats) -> Floats:
-    found: Floats = np.exp(np.minimum(_loss(sums), 700))
-    return found
-
-
-def _accuracy(sums: Floats) -> Floats:
-    return _share(sums[..., 2], sums[..., 3])
-
-
-_METRICS: dict[str, Callable[[Floats], Floats]] = {
-    "loss": _loss,
-    "perplexity": _perplexity,
-    "accuracy": _accuracy,
+_METRICS: dict[str, Callable[[Floats], Floats]] = {  # of the sums of `_sums`
+    "loss": mean,
+    "perplexity": lambda sums: np.exp(np.minimum(mean(sums), 700)),
+    "accuracy": lambda sums: mean(sums[..., 2:]),
 }
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.core.errors import listed
 from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
-from workbench.core.stats import Floats, interval, p_value, resampled
+from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.engine.model import Model
 from workbench.transfer.adaptation import fitting_of
 from workbench.transfer.backbone import body_of, names_of
@@ -212,17 +212,15 @@ def _compared(
     for n, cell in enumerate(cells):
         if cell.method == FROZEN:
             continue
-        change = draws[n] - draws[frozen]
-        low, high = interval(change)
-        sign = split.task.sign
-        sure = float(sign * low), float(sign * high)
+        low, high, p = difference(draws[frozen], draws[n])
+        least, most = sorted((split.task.sign * low, split.task.sign * high))
         delta.append(
             {
                 "task": cell.task, "model": cell.model, "method": cell.method, "metric": metric,
                 "frozen": values[frozen], "tuned": values[n], "delta": values[n] - values[frozen],
-                "lower": float(low), "upper": float(high), "p_value": float(p_value(change)),
+                "lower": low, "upper": high, "p_value": p,
                 "strong": np.nan if strong is None else values[strong], "majority": baseline,
-                "verdict": _verdict(min(sure), max(sure), learned[frozen], learned[n]),
+                "verdict": _verdict(least, most, learned[frozen], learned[n]),
                 "converged": means[n]["converged"] and means[frozen]["converged"],
             }
         )  # fmt: skip

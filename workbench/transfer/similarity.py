@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.files import folder_or_temporary
 from workbench.corpora.encode import encode
 from workbench.engine.activation_store import Store, pooled_stacks
 from workbench.engine.batch import Batch
@@ -290,7 +290,7 @@ class Words:
 @contextmanager
 def words_of(inputs: Inputs, batch: Batch, most: int, progress: Progress) -> Iterator[Words]:
     """Every model's states of the corpus' words, `most` of them drawn by the seed."""
-    with _home(inputs.scratch) as home:
+    with folder_or_temporary(inputs.scratch) as home:
         names = names_of(inputs.models)
         models = tuple(
             _states(model, name, batch, home, progress)
@@ -309,16 +309,6 @@ def words_of(inputs: Inputs, batch: Batch, most: int, progress: Progress) -> Ite
             drawn = np.random.default_rng([inputs.seed, len(left)])
             rows = np.sort(drawn.choice(left, most, replace=False))
         yield Words(models, rows, len(left), len(batch.words))
-
-
-@contextmanager
-def _home(scratch: Path | None) -> Iterator[Path]:
-    """The run's own folder, or one that goes away."""
-    if scratch is not None:
-        yield scratch
-        return
-    with TemporaryDirectory(prefix="workbench-") as folder:
-        yield Path(folder)
 
 
 def _states(model: Model, name: str, batch: Batch, home: Path, progress: Progress) -> States:

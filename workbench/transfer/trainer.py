@@ -22,9 +22,10 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.machine import MEBI, stretch
-from workbench.engine.halving import Limit, Part, Places, averaged, in_halves
+from workbench.engine.halving import Limit, Part, Places, in_halves
 from workbench.engine.model import Model
-from workbench.transfer.adaptation import Fitting, epochs_of, fitting_of, rates_of
+from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
+from workbench.transfer.adaptation import Fitting, Group, epochs_of, fitting_of, rates_of
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Adapting, HeadKind, Method
 from workbench.transfer.features import Live, Read, Source, Still
@@ -53,7 +54,6 @@ class Above(Protocol):
     def eval(self) -> Any: ...
 
 
-CLIP = 1.0  # largest norm of a step's gradient
 WARM = 0.1  # of the steps
 ALIKE = 8  # batches whose texts are sorted by length together
 SCORED = 128  # texts at once, where nothing is learnt
@@ -97,43 +97,32 @@ def learn(
     told: Callable[[int, int, float], object] = lambda step, steps, loss: None,
 ) -> Learnt:
     """Fit head and body; the same seed gives the same weights."""
-    steps = steps_of(len(train[0]), plan)
-    optimiser, schedule = _optimiser(head, made, plan, steps)
-    moving = [weights for group in optimiser.param_groups for weights in group["params"]]
-    found, best, since, room = Learnt(), _copies(moving), 0, Limit()
-    devices = [made.body.model.device] if made.body.model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(plan.seed)
+    steps, room = steps_of(len(train[0]), plan), Limit()
+    learner = _learner(head, made, plan, steps)
+    learner.keep()
+    device = made.body.model.device
+
+    def epochs() -> Iterator[Iterator[list[int]]]:
         for epoch in range(1, plan.epochs + 1):
             head.train()
             made.body.train(bool(made.groups))
-            for texts in _batches(train[0].lengths, plan, epoch):
-                loss = _step(head, made, train, texts, optimiser, moving, room)
-                found.losses.append(loss)
-                if not math.isfinite(loss):
-                    found.diverged = True
-                    break
-                schedule.step()
-                told(len(found.losses), steps, loss)
-            if found.diverged:
-                break
-            score = _score(task, head, made, dev)
-            found.dev.append(score)
-            if not found.score >= score and math.isfinite(score):
-                found.score, found.epoch, since = score, epoch, 0
-                best = _copies(moving)
-            else:
-                since += 1
-            if since >= plan.patience or score == 1.0:  # no score is higher
-                break
-    with torch.no_grad():
-        for weights, kept in zip(moving, best, strict=True):
-            weights.copy_(kept)
-            weights.grad = None
-    found.converged = 0 < found.epoch < plan.epochs or found.score == 1.0
+            yield _batches(train[0].lengths, plan, epoch)
+
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(plan.seed)
+        found = fine_tune(
+            learner,
+            epochs(),
+            lambda texts: _gradients(head, train, texts, learner.moving, room),
+            lambda: _score(task, head, made, dev),
+            EarlyStopping(plan.patience, highest=1.0),
+            lambda step, loss: told(step, steps, loss),
+        )
     head.eval()
     made.body.train(False)
-    return found
+    score = found.dev[found.best - 1] if found.best else math.nan
+    converged = 0 < found.best < plan.epochs or score == 1.0
+    return Learnt(score, found.best, found.losses, found.dev, found.diverged, converged)
 
 
 def fit_linear(
@@ -264,16 +253,14 @@ def _score(task: Task, head: Above, made: Fitting, dev: tuple[Source, Examples])
     return task.sign * metrics_of(task, dev[1], guessed(head, made, *dev))[task.metric].value()
 
 
-def _step(
+def _gradients(
     head: Above,
-    made: Fitting,
     train: tuple[Source, Examples],
     texts: Sequence[int],
-    optimiser: torch.optim.Optimizer,
     moving: Sequence[Tensor],
     room: Limit,
-) -> float:
-    """The loss of these texts, and a step; where memory does not suffice, in parts."""
+) -> Iterator[Part]:
+    """Of the loss of these texts; where memory does not suffice, in parts."""
     source, examples = train
 
     def back(some: Places) -> Part:
@@ -281,37 +268,22 @@ def _step(
             read = source.read(some.places, head.mix)
             gold = [examples.gold[text] for text in some.places]
             loss = head.loss(head(read), gold, read)
-            slopes = torch.autograd.grad(loss, moving, allow_unused=True)
+            found = torch.autograd.grad(loss, moving, allow_unused=True)
         number = 1 if len(some) == len(texts) else head.targets(gold, read)
-        return loss.detach(), number, slopes
+        return loss.detach(), number, found
 
-    optimiser.zero_grad(set_to_none=True)
     whole = Places(texts, max(source.lengths[text] for text in texts))
-    parts = (found for _, found in in_halves(back, whole, room))
-    value = float(averaged(parts, moving))
-    if math.isfinite(value):
-        torch.nn.utils.clip_grad_norm_(moving, CLIP)
-        optimiser.step()
-    return value
+    return (found for _, found in in_halves(back, whole, room))
 
 
-def _optimiser(
-    head: Above, made: Fitting, plan: Plan, steps: int
-) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+def _learner(head: Above, made: Fitting, plan: Plan, steps: int) -> Learner:
     """The head's weights learn from the first step on; a group of the body's from its own."""
-    groups: list[dict[str, Any]] = []
-    begins = []
-    if own := list(head.parameters()):
-        groups.append({"params": own, "lr": plan.rate})
-        begins.append(0.0)
-    for group in made.groups:
-        groups.append({"params": list(group.weights), "lr": plan.rate * group.rate})
-        begins.append(group.begins)
-    optimiser = torch.optim.AdamW(groups, weight_decay=0.0, fused=True)
+    own = list(head.parameters())
+    groups = [Group(own), *made.groups] if own else made.groups
+    warm = max(1, round(WARM * steps))
 
-    def curve(begin: float) -> Callable[[int], float]:
-        first = round(begin * steps)
-        warm = max(1, round(WARM * steps))
+    def curve(group: Group) -> Callable[[int], float]:
+        first = round(group.begins * steps)
 
         def factor(step: int) -> float:
             if step < first:
@@ -320,8 +292,11 @@ def _optimiser(
 
         return factor
 
-    curves = [curve(begin) for begin in begins]
-    return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, curves)
+    return Learner(
+        [{"params": list(group.weights), "lr": plan.rate * group.rate} for group in groups],
+        [curve(group) for group in groups],
+        fused=True,
+    )
 
 
 def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[list[int]]:
@@ -335,10 +310,6 @@ def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[list[in
         batches += [some[at : at + plan.texts] for at in range(0, len(some), plan.texts)]
     for number in random.permutation(len(batches)):
         yield batches[number]
-
-
-def _copies(weights: Sequence[Tensor]) -> list[Tensor]:
-    return [each.detach().clone() for each in weights]
 
 
 # --- trials: learning rates, seeds, ridge strengths -----------------------------------------------
