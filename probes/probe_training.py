@@ -29,6 +29,7 @@ from probes.representations import Bank, words_in
 from probes.targets import Examples
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import sent
+from workbench.engine.forward_pass import chunks
 
 # --- probe models ---------------------------------------------------------------------------------
 #
@@ -567,9 +568,7 @@ def _chunks(shape: Shape, asked: _Asked, batch: int, device: torch.device) -> It
     largest = max(numbers, batch * max(shape.width * shape.sides, shape.hidden))
     many = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // largest)
     for _, alike in groupby(asked, key=lambda each: _mixes(each[1])):
-        own = list(alike)
-        for start in range(0, len(own), many):
-            yield own[start : start + many]
+        yield from chunks(list(alike), many)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from workbench.core.machine import free_memory
 from workbench.engine.activation_store import TooLargeError, pooled_stacks
 from workbench.engine.batch import Batch, sent
-from workbench.engine.forward_pass import CHUNK, Report
+from workbench.engine.forward_pass import CHUNK, Report, chunks
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
@@ -152,8 +152,7 @@ def without_positions(model: Model, batch: Batch) -> tuple[Source, ...]:
     """Words by their bare embeddings; none where layer 0 knows no positions anyway."""
     stack: StackName = model.stacks[0].name
     rows: list[Tensor] = []
-    for start in range(0, len(batch), CHUNK):
-        documents = range(start, min(start + CHUNK, len(batch)))
+    for documents in chunks(range(len(batch)), CHUNK):
         text = model.encode(batch, documents).to(model.device)
         with torch.no_grad():
             found = model.embeddings_without_positions(text)

@@ -26,9 +26,10 @@ from workbench.core.stats import SIGNIFICANT, holm, sign_flip_p_value, wilson_in
 from workbench.corpora.encode import encode
 from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
+from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
-from workbench.models.lm_losses import Pseudo
 from workbench.models.lm_scoring import KNOWN_BY, PSEUDO, score, start_of
+from workbench.models.references import Pseudo
 
 CHUNK = 200  # pairs between two progress callbacks
 MANY = 4  # pieces, from which on a word counts as foreign to the vocabulary
@@ -99,14 +100,13 @@ def _scored(
     nats: list[list[float]] = [[], []]  # of right sentences and wrong ones
     pieces: list[list[int]] = [[], []]
     unscored: list[list[int]] = [[], []]
-    for begin in range(0, len(pairs), CHUNK):
-        part = pairs[begin : begin + CHUNK]
+    for part in chunks(pairs, CHUNK):
         for side, docs in enumerate(([p.good for p in part], [p.bad for p in part])):
             found = score(model, encode(docs), pseudo=hides, seed=inputs.seed, start_token=start)
             nats[side] += found.nats.tolist()
             pieces[side] += found.pieces.tolist()
             unscored[side] += found.bare.tolist()
-        progress(begin + len(part), len(pairs), "pairs")
+        progress(len(nats[0]), len(pairs), "pairs")
     longer = np.sign(np.array(pieces[1]) - np.array(pieces[0]))  # [pairs], of the wrong sentence
     return _Scored(
         np.array(nats[1]) - np.array(nats[0]),
@@ -118,8 +118,7 @@ def _scored(
 def _vocabulary(model: Model, pairs: Sequence[Pair]) -> _Words:
     """How many words the model's vocabulary does not have, or has in many pieces only."""
     words = unknown = many = alike = 0
-    for begin in range(0, len(pairs), CHUNK):
-        part = pairs[begin : begin + CHUNK]
+    for part in chunks(pairs, CHUNK):
         read: list[list[list[int]]] = []
         for docs in ([p.good for p in part], [p.bad for p in part]):
             batch = encode(docs)

@@ -10,10 +10,11 @@ grow with its length.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +33,15 @@ BYTES = 4  # of text a piece; most subwords are longer
 ALIKE = 0.75  # documents shorter than this share of a batch's longest wait for the next; on a GPU,
 # which computes padding sooner than it begins another batch, they do not
 PIECES = {"cpu": 2_048, "cuda": 32_768}  # in a batch
+
+
+T = TypeVar("T")
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """So many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -104,12 +114,12 @@ def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[
     """Tokenised batches, longest documents first, the next chunk made while this one is used."""
     with ThreadPoolExecutor(max_workers=1) as worker:
         least = AHEAD * BYTES * limit.pieces if fills else 0
-        chunks = iter(_chunks(np.diff(batch.text_offsets), least))
-        waiting = [worker.submit(model.encode, batch, chunk) for chunk in islice(chunks, 1)]
+        parts = iter(_chunks(np.diff(batch.text_offsets), least))
+        waiting = [worker.submit(model.encode, batch, part) for part in islice(parts, 1)]
         while waiting:
             encoded = waiting.pop().result()
-            waiting += [worker.submit(model.encode, batch, chunk) for chunk in islice(chunks, 1)]
-            yield from _cut(encoded, limit, fills)
+            waiting += [worker.submit(model.encode, batch, part) for part in islice(parts, 1)]
+            yield from by_length(encoded, limit, fills)
 
 
 def _chunks(sizes: NDArray[np.int64], least: int) -> Iterator[list[int]]:
@@ -124,8 +134,11 @@ def _chunks(sizes: NDArray[np.int64], least: int) -> Iterator[list[int]]:
         start = end
 
 
-def _cut(encoded: Pieces, limit: Limit, fills: bool) -> Iterator[Pieces]:
-    """One chunk as batches within the limit, which may sink while they are used."""
+def by_length(encoded: Pieces, limit: Limit, fills: bool = True) -> Iterator[Pieces]:
+    """Documents of like length together, the longest first, within the limit, which may sink.
+
+    A batch that is not filled takes none that is much shorter than its longest.
+    """
     lengths = encoded.mask.sum(1)  # [documents]
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0

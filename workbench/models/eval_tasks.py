@@ -21,7 +21,7 @@ from transformers import AutoModelForSequenceClassification
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.batch import Batch, Pieces, sent
-from workbench.engine.forward_pass import CHUNK
+from workbench.engine.forward_pass import CHUNK, by_length, chunks
 from workbench.engine.halving import Limit, Part, in_halves
 from workbench.engine.taps import Tap
 from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
@@ -38,7 +38,7 @@ from workbench.models.lm_losses import (
     masked_losses,
     with_context,
 )
-from workbench.models.lm_scoring import batched, limit_of
+from workbench.models.lm_scoring import limit_of
 
 Kind = Literal["causal", "masked", "seq2seq", "classes"]
 
@@ -117,11 +117,10 @@ class Aim:
         if gold is not None:
             wanted = [document for document in wanted if gold[document] >= 0]
         limit = limit_of(model) if pieces is None else pieces
-        for start in range(0, len(wanted), CHUNK):
-            part = wanted[start : start + CHUNK]
+        for part in chunks(wanted, CHUNK):
             text = model.encode(batch, part)
             place_of = dict(zip(text.order.tolist(), part, strict=True))
-            for rows in batched(replace(text, unaligned=(), cut=()), limit):
+            for rows in by_length(replace(text, unaligned=(), cut=()), Limit(limit)):
                 classes = None
                 if gold is not None:
                     classes = torch.tensor([gold[place_of[order]] for order in rows.order.tolist()])
@@ -465,8 +464,7 @@ def _batches(
         own = replace(aim, seed=plan.seed + 1000 * epoch + 1)
         epoch += 1
         before = made
-        for start in range(0, len(order), plan.texts):
-            some = order[start : start + plan.texts]
+        for some in chunks(order, plan.texts):
             for question in own.questions(model, batch, some, pieces=1 << 30):
                 yield question
                 made += 1

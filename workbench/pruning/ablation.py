@@ -21,6 +21,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import HEAD, Inputs, Progress, Result
 from workbench.core.stats import SIGNIFICANT, ratio_intervals, sign_flip_p_values
 from workbench.engine.batch import Pieces, sent
+from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
 from workbench.models.eval_tasks import Aim, Question
@@ -304,7 +305,7 @@ def ablated(
         at_once = max(1, most // max(question.pieces, 1) - extra)
         so_far = 0
         for site, members in by_site.items():
-            for some in _in_parts(members, at_once):
+            for some in chunks(members, at_once):
                 whole_part = Places(some, question.pieces)  # each set takes the texts once more
                 run = partial(close, site)
                 for part, numbers in in_halves(run, whole_part, passes, within=True):
@@ -348,11 +349,6 @@ def _by_lowest_site(sets: Sequence[Sequence[Head]]) -> dict[int, list[int]]:
     for number, heads in enumerate(sets):
         found.setdefault(min((site for site, _ in heads), default=0), []).append(number)
     return found
-
-
-def _in_parts(members: Sequence[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(members), size):
-        yield list(members[start : start + size])
 
 
 # --- what exactly is lost with each head: the experiment `head-ablation` --------------------------

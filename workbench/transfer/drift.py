@@ -22,7 +22,7 @@ from torch import Tensor
 from workbench.core.experiment import HEAD, Answer, Caveat, Inputs, Progress, Result, few_sentences
 from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
 from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import CHUNK, PIECES, run_over
+from workbench.engine.forward_pass import CHUNK, PIECES, chunks, run_over
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, View
@@ -100,8 +100,7 @@ class Beside:
 
 def same_pieces(before: Model, after: Model, batch: Batch) -> bool:
     """Whether both models read the same pieces of every text."""
-    for start in range(0, len(batch), CHUNK):
-        documents = range(start, min(start + CHUNK, len(batch)))
+    for documents in chunks(range(len(batch)), CHUNK):
         one, other = before.encode(batch, documents), after.encode(batch, documents)
         if one.ids.shape != other.ids.shape or not torch.equal(one.ids, other.ids):
             return False
@@ -417,9 +416,8 @@ def forgetting(
 
 def _scored(model: Model, batch: Batch, seed: int, told: Callable[[int], object]) -> Scores:
     parts = []
-    for start in range(0, len(batch), SCORED_AT_ONCE):
-        documents = range(start, min(start + SCORED_AT_ONCE, len(batch)))
-        told(start)
+    for documents in chunks(range(len(batch)), SCORED_AT_ONCE):
+        told(documents[0])
         parts.append(score(model, batch, documents, seed=seed))
     return joined(parts)
 

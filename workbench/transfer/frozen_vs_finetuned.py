@@ -15,6 +15,7 @@ import pandas as pd
 from workbench.core.errors import listed
 from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
 from workbench.core.stats import Floats, difference, interval, resampled
+from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
 from workbench.transfer.adaptation import fitting_of
 from workbench.transfer.backbone import body_of, names_of
@@ -132,7 +133,7 @@ def _parts(inputs: Inputs, settings: FrozenVsFinetuned) -> list[Part]:
     asked = []
     for corpus in inputs.corpora:
         tasks = tuple(task for _, task in corpora_of(corpus, settings.tasks))
-        asked += [(corpus, tasks[at : at + TOGETHER]) for at in range(0, len(tasks), TOGETHER)]
+        asked += [(corpus, few) for few in chunks(tasks, TOGETHER)]
     return [
         Part(model, name, corpus, settings.model_copy(update={"tasks": few}))
         for model, name in zip(inputs.models, names_of(inputs.models), strict=True)

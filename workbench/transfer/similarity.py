@@ -282,9 +282,8 @@ class Words:
     shared: int  # words that all have a piece for, of which `rows` are some or all
     all: int  # words of the corpus
 
-    def chunks(self) -> Iterator[NDArray[np.int64]]:
-        for start in range(0, len(self.rows), AT_ONCE):
-            yield self.rows[start : start + AT_ONCE]
+    def chunks(self) -> list[NDArray[np.int64]]:
+        return np.split(self.rows, range(AT_ONCE, len(self.rows), AT_ONCE))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.machine import MEBI, stretch
+from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Part, Places, in_halves
 from workbench.engine.model import Model
 from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
@@ -102,7 +103,7 @@ def learn(
     learner.keep()
     device = made.body.model.device
 
-    def epochs() -> Iterator[Iterator[list[int]]]:
+    def epochs() -> Iterator[Iterator[Sequence[int]]]:
         for epoch in range(1, plan.epochs + 1):
             head.train()
             made.body.train(bool(made.groups))
@@ -200,8 +201,7 @@ def _held(head: Head, train: tuple[Source, Examples]) -> list[_Part]:
     source, examples = train
     order = sorted(range(len(source)), key=lambda text: source.lengths[text])
     parts, held = [], 0
-    for start in range(0, len(order), SCORED):
-        texts = order[start : start + SCORED]
+    for texts in chunks(order, SCORED):
         gold = [examples.gold[text] for text in texts]
         read = source.read(texts, side_by_side)  # [texts, words, layers * width]
         held += read.words.numel() * read.words.element_size()
@@ -239,8 +239,7 @@ def guessed(head: Above, made: Fitting, source: Source, examples: Examples) -> l
         return head.guesses(head(read), read, [words[text] for text in some.places])
 
     with torch.no_grad():
-        for start in range(0, len(order), SCORED):
-            texts = order[start : start + SCORED]
+        for texts in chunks(order, SCORED):
             some = Places(texts, source.lengths[texts[-1]])
             for part, guesses in in_halves(guess, some, room):
                 for text, own in zip(part.places, guesses, strict=True):
@@ -299,15 +298,13 @@ def _learner(head: Above, made: Fitting, plan: Plan, steps: int) -> Learner:
     )
 
 
-def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[list[int]]:
+def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[Sequence[int]]:
     """Every text once, in an order of the epoch's own, with others of about its length."""
     random = np.random.default_rng([plan.seed, epoch])
     order = random.permutation(len(lengths)).tolist()
-    size = plan.texts * ALIKE
-    batches = []
-    for start in range(0, len(order), size):
-        some = sorted(order[start : start + size], key=lambda text: lengths[text])
-        batches += [some[at : at + plan.texts] for at in range(0, len(some), plan.texts)]
+    batches: list[Sequence[int]] = []
+    for some in chunks(order, plan.texts * ALIKE):
+        batches += chunks(sorted(some, key=lambda text: lengths[text]), plan.texts)
     for number in random.permutation(len(batches)):
         yield batches[number]
 
