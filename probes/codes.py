@@ -29,11 +29,6 @@ def ends_of(number: int, portions: Sequence[float]) -> tuple[int, ...]:
     return tuple(sorted(end for end in ends if end > 0))
 
 
-def order_of(number: int, seed: int) -> Tensor:
-    """The order in which targets are sent.  # [n]"""
-    return torch.randperm(number, generator=torch.Generator().manual_seed(seed))
-
-
 def uniform_bits(data: Data) -> float:
     """What one target costs where nothing is known of it: one of the labels, or each or not."""
     labels = data.labels.shape[2]

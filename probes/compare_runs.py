@@ -105,13 +105,8 @@ def _compared(first: _Best, second: _Best) -> tuple[float | int, ...]:
     )  # [2, seeds, sentences, 3]
     values = f1(counts.sum(axis=2).astype(np.float64)).mean(axis=1)  # [2]
     lower = upper = p = float("nan")
-    if first.targets == second.targets and _same_gold(counts):
+    if first.targets == second.targets and np.array_equal(counts[0, ..., 2], counts[1, ..., 2]):
         draws = resampled(counts, f1, _SEED)
         lower, upper, p = difference(*draws)
     one, other = float(values[0]), float(values[1])
     return one, other, other - one, lower, upper, p, first.layer, second.layer
-
-
-def _same_gold(counts: NDArray[np.generic]) -> bool:
-    """Whether every sentence has as many gold labels in both."""
-    return bool(np.array_equal(counts[0, ..., 2], counts[1, ..., 2]))

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes import codes as variational
-from probes.codes import ends_of, frequency_bits, order_of, prequential_code, uniform_bits
+from probes.codes import ends_of, frequency_bits, prequential_code, uniform_bits
 from probes.edge_trials import Ready, ready_tasks
 from probes.experiments import CODE_KEYS, Code, DescriptionLength
 from probes.probe_grid import planned
 from probes.probe_inputs import opened, tasks_in
 from probes.probe_training import Data, Probe, Schedule, Told, outputs
 from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, banked
+from probes.targets import order_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import (

@@ -34,7 +34,7 @@ from probes.probe_training import (
     steps_an_epoch,
 )
 from probes.representations import MODEL, Bank
-from probes.targets import Examples, control_labels, examples_of
+from probes.targets import Examples, control_labels, examples_of, order_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Progress
 from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
@@ -83,8 +83,7 @@ def ready_tasks(
         data = data_of(examples, control, examples.softmax(loss))
         most = DEV_MOST if targets is None else min(DEV_MOST, max(DEV_LEAST, targets // 2))
         if len(dev) > most:
-            chosen = torch.randperm(len(dev), generator=torch.Generator().manual_seed(seed))
-            dev = dev[chosen[:most].sort().values]
+            dev = dev[order_of(len(dev), seed)[:most].sort().values]
         tested = examples.take(test)
         ready[task.name] = Ready(
             examples, data.take(learnt), data.take(dev), data.take(test), tested
@@ -369,8 +368,7 @@ def _trained(
 def _share(data: Data, share: float, seed: int) -> Data:
     if share >= 1:
         return data
-    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
-    return data.take(order[: max(1, round(share * len(data)))])
+    return data.take(order_of(len(data), seed)[: max(1, round(share * len(data)))])
 
 
 def _trial(

@@ -31,8 +31,6 @@ from probes.representations import MODEL, RANDOM, Bank, Source
 from probes.targets import Examples
 from workbench.core.splits import TRAIN
 
-MODES: tuple[Mode, ...] = ("lexical", "top", "layer", "mix", "cumulative")
-
 
 def planned(sources: Sequence[Source], modes: Sequence[Mode], controls: bool) -> tuple[Probe, ...]:
     """The probes of one bank of sources."""
@@ -101,8 +99,6 @@ def modes_of(
 #
 # One pass over the targets, all probes at once; what stays is a few counts a sentence and one
 # number a target and probe. Also the majority's answer, which needs no probe.
-
-NOTHING = -1  # no label was said
 
 
 @dataclass(frozen=True)

@@ -275,7 +275,8 @@ def _asking(model: Model, trained: Batch, batch: Batch, seed: int) -> Ask:
     in_spans = model.objective == "seq2seq" and bool(known.sentinels)
     pseudo: Pseudo | None = "original" if model.objective in PSEUDO and not in_spans else None
 
-    first = _unscored(model, trained)
+    # pieces at the beginning of a text that a causal model has no context for: none, or one
+    first = int(not model.encode(trained, [0]).special[0, 0])
 
     def ask(documents: Sequence[int], found: _Both) -> None:
         for losses in losses_of(model, batch, documents, pseudo=pseudo, seed=seed):
@@ -313,11 +314,6 @@ def _in_spans(begins: Ints, ends: Ints) -> Places:
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         for at in range(begin, end):
             yield at, 2 if at == end - 1 else 0
-
-
-def _unscored(model: Model, batch: Batch) -> int:
-    """Pieces at the beginning of a text that a causal model has no context for: none, or one."""
-    return int(not model.encode(batch, [0]).special[0, 0])
 
 
 def _numbered(*parts: list[list[int]]) -> list[list[list[int]]]:

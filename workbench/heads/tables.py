@@ -266,7 +266,11 @@ def heads(
     at_offset_p, chain_p = _offset_p_values(sums), _chain_p_values(answers, sums)
     rows = []
     for site, own in sums.items():
-        even, of_heads = _even(own), _scores(own)
+        of_heads = _scores(own)
+        even = {
+            name: share(own.uniform(name), own.shared(REST_OVER.get(name, "words")))
+            for name in EVEN
+        }
         for head in range(site.heads):
             key = (site.stack, site.kind, site.layer, head)
             row: dict[str, object] = dict(zip(HEAD, key, strict=True))
@@ -405,13 +409,6 @@ def _holds(
 
 
 REST_OVER = {"block": "block"}  # the sum that a mass is a share of, where it is not all words
-
-
-def _even(own: Sums) -> dict[str, Share]:
-    """What uniform attention scores."""
-    return {
-        name: share(own.uniform(name), own.shared(REST_OVER.get(name, "words"))) for name in EVEN
-    }
 
 
 def _above_simple(own: Sums, head: int) -> Share:

@@ -57,7 +57,9 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
     if by_pieces:
         queries, keys = _apart(queries), _apart(keys)
     longest = max(_words_read(queries), _words_read(keys))
-    queries, keys = (_at_most(each, longest) for each in (queries, keys))
+    queries, keys = (
+        replace(each, word_counts=each.word_counts.clamp(max=longest)) for each in (queries, keys)
+    )
     looking, owned = owners(queries), owners(keys)  # [batch, words, pieces]
     others = keys.mask & (keys.words == NO_WORD)  # [batch, pieces]
     extra = _one_column_each(others)  # [batch, extra, pieces]
@@ -94,10 +96,6 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
 def _words_read(text: Pieces) -> int:
     """So many words at most, up to the last that owns a piece; what is behind it was cut off."""
     return int(text.words.max()) + 1
-
-
-def _at_most(text: Pieces, words: int) -> Pieces:
-    return replace(text, word_counts=text.word_counts.clamp(max=words))
 
 
 def _apart(text: Pieces) -> Pieces:

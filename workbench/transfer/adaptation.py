@@ -143,14 +143,10 @@ def _top(body: Body, number: int) -> list[Tensor]:
 
 
 def _biases(body: Body) -> list[Tensor]:
-    found = [w for name, w in body.weights.items() if _is_bias(name, w)]
+    found = [w for name, w in body.weights.items() if w.ndim == 1 and name.endswith("bias")]
     if not found:
         raise _unsuited(body.model, "bitfit", "it has no biases")
     return found
-
-
-def _is_bias(name: str, weights: Tensor) -> bool:
-    return weights.ndim == 1 and name.split(".")[-1].endswith("bias")
 
 
 # --- what is put in -------------------------------------------------------------------------------

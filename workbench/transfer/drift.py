@@ -45,7 +45,7 @@ from workbench.transfer.similarity import (
 from workbench.transfer.task_heads import Head
 from workbench.transfer.tasks import Examples, gold_of, metrics_of, scored_of
 from workbench.transfer.trainer import guessed
-from workbench.transfer.weight_change import Moved, moved, require_same, same_vocabulary
+from workbench.transfer.weight_change import Moved, moved, require_same
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -214,7 +214,7 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     beside = tuple(name for name in ("heads", "losses") if name in tables)
     caveats += [Caveat(text, beside) for text in few_sentences(len(batch)) if beside]
     caveats += [Caveat(text, ("drift", "modules")) for text in _weights_left_out(weights)]
-    if not same_vocabulary(before, after):
+    if before.vocabulary != after.vocabulary:
         caveats.append(
             Caveat(
                 "The vocabularies differ: the distance of the embeddings is between rows of "

@@ -30,7 +30,7 @@ from workbench.transfer.tasks import (
     tasks_of,
     told,
 )
-from workbench.transfer.trainer import Adapter, Trial, cut_in, trials
+from workbench.transfer.trainer import Adapter, Trial, trials
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -77,7 +77,8 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
             f"{inputs.corpus.name} has several tasks: {', '.join(several)}. The first was learnt; "
             "name another with task."
         )
-    if cut := cut_in(adapter, (split.train, split.dev, split.test)):
+    parts = (split.train, split.dev, split.test)
+    if cut := sum(len({row for row, *_ in inputs.model.encode(p.batch).cut}) for p in parts):
         caveats.append(
             f"{cut} texts are longer than the {inputs.model.max_pieces} pieces that "
             f"{inputs.model.name} reads: their ends were not seen."

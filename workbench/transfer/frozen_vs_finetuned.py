@@ -207,7 +207,8 @@ def _compared(
     baseline = blind.value()
     learned = _learned(split.task, draws, blind, counts.shape[1], seed)
     for row, cell, own in zip(means, cells, learned, strict=True):
-        row["learned"], row["converged"] = bool(own), _converged(cell)
+        row["learned"] = bool(own)
+        row["converged"] = bool(cell.answer.tables["scores"]["converged"].all())
     frozen, strong = place[FROZEN, "plain"], place.get((FROZEN, "lstm"))
     delta = []
     for n, cell in enumerate(cells):
@@ -235,11 +236,6 @@ def _learned(task: Task, draws: Floats, blind: Metric, seeds: int, seed: int) ->
     constant = np.nan_to_num(resampled(same, blind.measure, seed))  # a constant correlates with 0
     lower, _ = interval(task.sign * (draws - constant))
     return [bool(low > 0) for low in lower]
-
-
-def _converged(cell: Cell) -> bool:
-    scores = cell.answer.tables["scores"]
-    return bool(scores["converged"].all())
 
 
 def _verdict(low: float, high: float, frozen: bool, tuned: bool) -> str:

@@ -380,7 +380,9 @@ def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
             pairs = [(a, b) for a, b in pairs if a is b]
         parts = []
         for place, (a, b) in enumerate(pairs):
-            progress(place, len(pairs), f"layers of {_names(a.name, b.name)}")
+            progress(
+                place, len(pairs), "layers of " + " and ".join(dict.fromkeys((a.name, b.name)))
+            )
             parts.append(similarity(a, b, every_pair(words, a, b)))
         compared = [
             (each.name, words.all, int(each.missing.sum()), len(words.rows))
@@ -395,11 +397,6 @@ def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
         "words": pd.DataFrame(compared, columns=["model", "words", "without_piece", "compared"]),
     }
     return Result(tables, caveats=tuple(caveats))
-
-
-def _names(one: str, other: str) -> str:
-    """Of one model, its name once: its layers are compared with themselves."""
-    return one if one == other else f"{one} and {other}"
 
 
 def twin_of(model: Model, seed: int) -> Model:

@@ -558,8 +558,3 @@ def source_of(adapter: Adapter, made: Fitting, part: Examples) -> Source:
             adapter.read[id(part)] = Still(adapter.model, part.batch, adapter.home)
         return adapter.read[id(part)]
     return Live(made.body, part.batch, widened=made.widened)
-
-
-def cut_in(adapter: Adapter, parts: Sequence[Examples]) -> int:
-    """How many texts are too long for the model."""
-    return sum(len({row for row, *_ in adapter.model.encode(part.batch).cut}) for part in parts)

@@ -85,11 +85,6 @@ def moved(before: Model, after: Model) -> Moved:
     )
 
 
-def same_vocabulary(before: Model, after: Model) -> bool:
-    """Whether rows of the embeddings stand for the same words or pieces."""
-    return before.vocabulary == after.vocabulary
-
-
 def _places(model: Model) -> dict[str, Place]:
     """Where each is; a module's weight and bias are together."""
     found = {}
