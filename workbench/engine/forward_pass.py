@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces
@@ -139,7 +140,14 @@ def by_length(encoded: Pieces, limit: Limit, fills: bool = True) -> Iterator[Pie
 
     A batch that is not filled takes none that is much shorter than its longest.
     """
-    lengths = encoded.mask.sum(1)  # [documents]
+    for rows, width in length_batches(encoded.mask.sum(1), limit, fills):
+        yield encoded.take(rows).narrowed(width)
+
+
+def length_batches(
+    lengths: Tensor, limit: Limit, fills: bool = True
+) -> Iterator[tuple[Tensor, int]]:
+    """The documents of each batch, and its longest length; see `by_length`.  # [documents]"""
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0
     while start < len(order):
@@ -148,7 +156,7 @@ def by_length(encoded: Pieces, limit: Limit, fills: bool = True) -> Iterator[Pie
         worth = max(1, limit.pieces // (4 * width))  # a batch this large need take no short ones
         alike = len(rows) if fills else int((lengths[rows] >= ALIKE * width).sum())
         rows = rows[: max(worth, alike)]
-        yield encoded.take(rows).narrowed(width)
+        yield rows, width
         start += len(rows)
 
 
