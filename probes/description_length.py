@@ -27,7 +27,7 @@ from probes.edge_trials import Ready, ready_tasks
 from probes.experiments import CODE_KEYS, Code, DescriptionLength
 from probes.probe_grid import planned
 from probes.probe_inputs import opened, tasks_in
-from probes.probe_training import Data, Probe, Schedule, Told, outputs
+from probes.probe_training import Data, Probe, Schedule, Told, controls_of, outputs
 from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, banked
 from probes.targets import order_of
 from workbench.core.errors import WorkbenchError
@@ -228,7 +228,7 @@ def _some(number: int, most: int, seed: int) -> Tensor:
 
 def _right(answers: Iterator[tuple[Tensor, Tensor]], probes: Sequence[Probe], test: Data) -> Floats:
     """The share of targets that each probe gets wholly right.  # [probes]"""
-    control = torch.tensor([int(probe.control) for probe in probes])
+    control = controls_of(probes)
     right = torch.zeros(len(probes), dtype=torch.long)
     for places, logits in answers:
         part, said = test.take(places), logits.cpu()
