@@ -27,9 +27,9 @@ from probes.batched_adam import DECAYS, STEPS, OnProgress, Optimum, Weights, opt
 from probes.dependency_trees import Truths, is_punctuation
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import Progress, run_over
-from workbench.engine.map_statistics import by_words, owners
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Site, StackName, View
+from workbench.engine.words import by_words, owners
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -81,7 +81,7 @@ class _ToWords:
     @torch.no_grad()
     def see(self, view: View) -> None:
         assert view.queries is not None and view.keys is not None, "asked through the engine"
-        words = by_words(view.probabilities, owners(view.queries), owners(view.keys))
+        words = by_words(view.probabilities, view.queries, view.keys)
         self._pending[view.site] = words  # [batch, heads, words, words]
 
     def close(self, whole: bool) -> None:
@@ -111,7 +111,7 @@ def attention(
             for row, document in enumerate(text.order.tolist()):
                 size = int(sizes[document])
                 kept.of(document)[:] = found[row, :size, :size] - 1 / max(size, 1)
-        there = owners(text).sum(-1).cpu().numpy() > 0  # [batch, words]
+        there = owners(text).any(-1).cpu().numpy()  # [batch, words]
         for row, document in enumerate(text.order.tolist()):
             first = int(batch.word_offsets[document])
             size = int(sizes[document])

@@ -23,13 +23,13 @@ from torch import Tensor
 from probes import attention_features
 from probes.attention_features import Cases, Maps, Numbers, Sentence
 from probes.batched_adam import DECAYS
-from probes.dependency_trees import Floats, Truths, share
+from probes.dependency_trees import Floats, Truths
 from probes.experiments import AttentionProbe
 from probes.representations import MODEL, NO_LAYER, RANDOM, STATIC, static
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
-from workbench.core.stats import interval, resampled
+from workbench.core.stats import interval, resampled, share
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import Progress as Passing

@@ -18,7 +18,17 @@ from torch.nn import functional
 
 from probes.batched_adam import Parameters
 from probes.experiments import KindName
-from probes.probe_training import Data, Probe, Schedule, Trained, averaged, nats_of, outputs, train
+from probes.probe_training import (
+    Data,
+    Probe,
+    Schedule,
+    Trained,
+    averaged_sides,
+    controls_of,
+    nats_of,
+    outputs,
+    train,
+)
 from probes.representations import Bank
 from workbench.core.errors import WorkbenchError
 
@@ -27,11 +37,6 @@ def ends_of(number: int, portions: Sequence[float]) -> tuple[int, ...]:
     """How many targets are sent with each block; empty and equal portions are merged."""
     ends = {round(number * share / 100) for share in portions} | {number}
     return tuple(sorted(end for end in ends if end > 0))
-
-
-def order_of(number: int, seed: int) -> Tensor:
-    """The order in which targets are sent.  # [n]"""
-    return torch.randperm(number, generator=torch.Generator().manual_seed(seed))
 
 
 def uniform_bits(data: Data) -> float:
@@ -71,7 +76,7 @@ def prequential_code(
 
     -> [probes, n], and the probe that sent the last block, if any did
     """
-    control = torch.tensor([int(probe.control) for probe in probes], device=bank.device)
+    control = controls_of(probes, bank.device)
     nats = torch.zeros(len(probes), len(learnt), device=bank.device)
     schedule = replace(schedule, by_loss=True)
     trained = None
@@ -188,7 +193,7 @@ def learnt(
         }
         for layer in drawn(sizes, seed)
     ]
-    control = _control(probes, device)
+    control = controls_of(probes, device)
     learning = [value for layer in layers for value in layer.values()]
     fused = device.type in ("cpu", "cuda")
     optimiser = torch.optim.Adam(learning, lr=RATE, fused=fused)
@@ -216,7 +221,7 @@ def learnt(
 
 def variational_code(found: Bayesian, bank: Bank, data: Data, seed: int) -> Tensor:
     """What each label costs in expectation over the posterior, in nats.  # [probes, n]"""
-    control, noise = _control(found.probes, bank.device), _noise(bank.device, seed)
+    control, noise = controls_of(found.probes, bank.device), _noise(bank.device, seed)
     rows = []
     with torch.no_grad():
         for places in torch.split(torch.arange(len(data)), CHUNK):
@@ -239,12 +244,7 @@ def variational_outputs(found: Bayesian, bank: Bank, data: Data) -> Iterator[tup
 def _inputs(bank: Bank, probes: Sequence[Probe], data: Data) -> Tensor:
     """The mean of each span's words, sides beside each other.  # [probes, n, sides * width]"""
     places = torch.tensor([probe.sources[0] for probe in probes], device=bank.device)
-    sides = [averaged(bank, spans).index_select(0, places) for spans in data.spans]
-    return torch.cat(sides, dim=2)
-
-
-def _control(probes: Sequence[Probe], device: torch.device) -> Tensor:
-    return torch.tensor([int(probe.control) for probe in probes], device=device)
+    return averaged_sides(bank, data.spans).index_select(0, places)
 
 
 def _noise(device: torch.device, seed: int) -> Noise:

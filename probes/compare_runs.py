@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from probes.edge_probing import f1
 from probes.representations import MODEL
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import interval, p_value, resampled
+from workbench.core.stats import difference, f1, resampled
 
 GROUP = ["task", "probe", "mode", "metric"]
 COLUMNS = (
@@ -106,15 +105,8 @@ def _compared(first: _Best, second: _Best) -> tuple[float | int, ...]:
     )  # [2, seeds, sentences, 3]
     values = f1(counts.sum(axis=2).astype(np.float64)).mean(axis=1)  # [2]
     lower = upper = p = float("nan")
-    if first.targets == second.targets and _same_gold(counts):
+    if first.targets == second.targets and np.array_equal(counts[0, ..., 2], counts[1, ..., 2]):
         draws = resampled(counts, f1, _SEED)
-        differences = draws[1] - draws[0]
-        low, high = interval(differences)
-        lower, upper, p = float(low), float(high), float(p_value(differences))
+        lower, upper, p = difference(*draws)
     one, other = float(values[0]), float(values[1])
     return one, other, other - one, lower, upper, p, first.layer, second.layer
-
-
-def _same_gold(counts: NDArray[np.generic]) -> bool:
-    """Whether every sentence has as many gold labels in both."""
-    return bool(np.array_equal(counts[0, ..., 2], counts[1, ..., 2]))

@@ -208,12 +208,6 @@ def chain_depths(words: int) -> Floats:
 # --- from counts to scores ------------------------------------------------------------------------
 
 
-def share(sums: Floats) -> Floats:
-    """Of all, those that are right.  # [..., 2] -> [...]"""
-    found: Floats = sums[..., 0] / np.maximum(sums[..., 1], 1)
-    return found
-
-
 def by_length(values: Floats, lengths: Numbers) -> Floats:
     """Values laid out so that their sums can be averaged by length: values, then their number.
 

@@ -8,12 +8,11 @@ Costs one pass of the model and of its twin; then, for 1,500 targets of 13 probe
 3 s on one core for the online code and 5 s for the variational one, and twice that for two spans.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,16 +21,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes import codes as variational
-from probes.codes import ends_of, frequency_bits, order_of, prequential_code, uniform_bits
+from probes.codes import ends_of, frequency_bits, prequential_code, uniform_bits
 from probes.edge_trials import Ready, ready_tasks
 from probes.experiments import CODE_KEYS, Code, DescriptionLength
 from probes.probe_grid import planned
-from probes.probe_inputs import kept_in, opened, tasks_in
-from probes.probe_training import Data, Probe, Schedule, Told, outputs
+from probes.probe_inputs import opened, read_done, tasks_in, write_done
+from probes.probe_training import Data, Probe, Schedule, Told, controls_of, outputs
 from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, banked
+from probes.targets import order_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
-from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
+from workbench.core.files import (
+    folder_or_temporary,
+)
 from workbench.core.splits import TRAIN
 from workbench.core.stats import interval, resampled
 from workbench.corpora.corpus import Corpus
@@ -73,7 +75,7 @@ def fits(corpus: Corpus, settings: DescriptionLength) -> None:
 
 def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Result:
     """Encode, send, and tell."""
-    with kept_in(inputs.scratch) as home:
+    with folder_or_temporary(inputs.scratch) as home:
         read = opened(inputs, home, settings.split_sizes, settings.tasks, progress)
         banks = banked(read.sources, inputs.model.device, read.train_words)
         ready, caveats = ready_tasks(read, settings.targets, "auto", inputs.seed)
@@ -221,7 +223,7 @@ def _some(number: int, most: int, seed: int) -> Tensor:
 
 def _right(answers: Iterator[tuple[Tensor, Tensor]], probes: Sequence[Probe], test: Data) -> Floats:
     """The share of targets that each probe gets wholly right.  # [probes]"""
-    control = torch.tensor([int(probe.control) for probe in probes])
+    control = controls_of(probes)
     right = torch.zeros(len(probes), dtype=torch.long)
     for places, logits in answers:
         part, said = test.take(places), logits.cpu()
@@ -239,29 +241,23 @@ _FIELDS = ("order", "nats", "divergence", "accuracy")
 
 
 def _write(path: Path, found: Sent) -> None:
-    about = {
-        "probes": [[probe.sources, probe.control] for probe in found.probes],
-        "ends": found.ends,
-    }
     arrays = {name: getattr(found, name) for name in _FIELDS}
     if found.converged is not None:
         arrays["converged"] = found.converged
-    with written_whole(path) as draft, draft.open("wb") as file:
-        np.savez(file, about=np.array(json.dumps(about)), **arrays)
+    write_done(path, found.probes, arrays, ends=found.ends)
 
 
 def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> Sent | None:
     """What was done before the run was stopped; what cannot be read is done again."""
-    try:
-        with np.load(require_regular(path), allow_pickle=False) as kept:
-            about = parsed_json(str(kept["about"]))
-            probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
-            order, nats, divergence, accuracy = (kept[field] for field in _FIELDS)
-            converged = kept.get("converged")
-        ends = tuple(about["ends"])
-    except DAMAGED:
-        return None
-    return Sent(name, code, seed, bank, probes, order, ends, nats, divergence, accuracy, converged)
+
+    def made(probes: tuple[Probe, ...], about: Any, kept: Mapping[str, NDArray[Any]]) -> Sent:
+        order, nats, divergence, accuracy = (kept[field] for field in _FIELDS)
+        ends, converged = tuple(about["ends"]), kept.get("converged")
+        return Sent(
+            name, code, seed, bank, probes, order, ends, nats, divergence, accuracy, converged
+        )
+
+    return read_done(path, made)
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from probes.edge_trials import Ready, Trial, estimated_time, modes_asked, ready_tasks, trials_of
 from probes.experiments import EDGE_KEYS, EdgeProbing
 from probes.probe_grid import majority, modes_of
-from probes.probe_inputs import Opened, kept_in, opened, tasks_in
+from probes.probe_inputs import Opened, opened, tasks_in
 from probes.representations import BARE, MODEL, NO_LAYER, RANDOM, STATIC, Bank, banked
 from probes.targets import Examples
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.files import folder_or_temporary
 from workbench.core.splits import DEV
-from workbench.core.stats import interval, p_value, resampled
+from workbench.core.stats import Floats, f1, interval, p_value, resampled
 from workbench.corpora.corpus import Corpus
 
 SHOWN = 4  # probes that a caveat names
@@ -39,7 +40,7 @@ def fits(corpus: Corpus, settings: EdgeProbing) -> None:
 
 def run(inputs: Inputs, settings: EdgeProbing, progress: Progress) -> Result:
     """Encode, train, and tell."""
-    with kept_in(inputs.scratch) as home:
+    with folder_or_temporary(inputs.scratch) as home:
         read = opened(
             inputs,
             home,
@@ -119,7 +120,6 @@ def _named(rows: pd.DataFrame) -> str:
 #
 # Pure functions of counts; the bootstrap is all they cost.
 
-Floats = NDArray[np.float64]
 MAJORITY = "majority"
 SCORES = [*EDGE_KEYS, "seed", "split", "metric", "value", "n", "converged"]
 MEANS = [
@@ -173,13 +173,6 @@ class Row:
     @property
     def key(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in EDGE_KEYS)
-
-
-def f1(counts: Floats) -> Floats:
-    """2 · right / (said + there).  # [..., 3] -> [...]"""
-    below = counts[..., 1] + counts[..., 2]
-    found: Floats = np.where(below > 0, 2 * counts[..., 0] / np.maximum(below, 1), 0.0)
-    return found
 
 
 def scores(rows: Sequence[Row], split: str) -> pd.DataFrame:

@@ -3,7 +3,6 @@
 Costs what `probes.edge_probing` says.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from probes.experiments import EdgeProbing, KindName, LossName, Mode
 from probes.logistic import STRENGTHS, logistic
 from probes.probe_grid import Measured, measured, planned, ridge
-from probes.probe_inputs import Opened
+from probes.probe_inputs import Opened, read_done, write_done
 from probes.probe_training import (
     Data,
     Probe,
@@ -34,10 +33,9 @@ from probes.probe_training import (
     steps_an_epoch,
 )
 from probes.representations import MODEL, Bank
-from probes.targets import Examples, control_labels, examples_of
+from probes.targets import Examples, control_labels, examples_of, order_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Progress
-from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
 from workbench.core.splits import DEV, TEST, TRAIN
 
 HALF = 0.5  # of the targets, for whether more data would change the curve
@@ -83,8 +81,7 @@ def ready_tasks(
         data = data_of(examples, control, examples.softmax(loss))
         most = DEV_MOST if targets is None else min(DEV_MOST, max(DEV_LEAST, targets // 2))
         if len(dev) > most:
-            chosen = torch.randperm(len(dev), generator=torch.Generator().manual_seed(seed))
-            dev = dev[chosen[:most].sort().values]
+            dev = dev[order_of(len(dev), seed)[:most].sort().values]
         tested = examples.take(test)
         ready[task.name] = Ready(
             examples, data.take(learnt), data.take(dev), data.take(test), tested
@@ -369,8 +366,7 @@ def _trained(
 def _share(data: Data, share: float, seed: int) -> Data:
     if share >= 1:
         return data
-    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
-    return data.take(order[: max(1, round(share * len(data)))])
+    return data.take(order_of(len(data), seed)[: max(1, round(share * len(data)))])
 
 
 def _trial(
@@ -399,37 +395,25 @@ _FIELDS = ("counts", "labels", "likeliest", "right")
 
 
 def _write(path: Path, trial: Trial) -> None:
-    about = {"probes": [[probe.sources, probe.control] for probe in trial.probes]}
     arrays = {name: getattr(trial.found, name) for name in _FIELDS}
-    with written_whole(path) as draft, draft.open("wb") as file:
-        np.savez(
-            file,
-            about=np.array(json.dumps(about)),
-            mixes=trial.mixes,
-            converged=trial.converged,
-            **arrays,
-        )
+    arrays |= {"mixes": trial.mixes, "converged": trial.converged}
+    write_done(path, trial.probes, arrays)
 
 
 def _read(path: Path, stack: _Stack, seed: int) -> Trial | None:
     """What was done before the run was stopped; what cannot be read is done again."""
-    try:
-        with np.load(require_regular(path), allow_pickle=False) as kept:
-            about = parsed_json(str(kept["about"]))
-            found = Measured(*(kept[field] for field in _FIELDS))
-            own = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
-            mixes, converged = kept["mixes"], kept["converged"]
-    except DAMAGED:
-        return None
-    return Trial(
-        stack.task,
-        stack.kind,
-        seed,
-        stack.share,
-        stack.bank,
-        own,
-        found,
-        mixes,
-        converged,
-        stack.half,
+    return read_done(
+        path,
+        lambda probes, _, kept: Trial(
+            stack.task,
+            stack.kind,
+            seed,
+            stack.share,
+            stack.bank,
+            probes,
+            Measured(*(kept[field] for field in _FIELDS)),
+            kept["mixes"],
+            kept["converged"],
+            stack.half,
+        ),
     )

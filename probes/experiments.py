@@ -21,6 +21,13 @@ def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
 
 
 Seeds = Annotated[tuple[int, ...], AfterValidator(_seeds)]
+Halves = Annotated[
+    bool,
+    Field(
+        description="Also train on half of the sentences, to see whether more would help "
+        "(default: on)."
+    ),
+]
 
 
 # --- edge-probing ---------------------------------------------------------------------------------
@@ -337,11 +344,7 @@ class StructuralProbe(SplitSettings):
         min_length=1,
         description="Seeds, each of which trains every probe (default 0 1 2).",
     )
-    halves: bool = Field(
-        True,
-        description="Also train on half of the sentences, to see whether more would help "
-        "(default: on).",
-    )
+    halves: Halves = True
     parts: tuple[TreeTask, ...] = Field(
         ("distance", "depth"), min_length=1, description="What is to be read off: one or both."
     )
@@ -400,11 +403,7 @@ class AttentionProbe(SplitSettings):
         min_length=1,
         description="Seeds of the control tasks (default 0 1 2); probes have one optimum for all.",
     )
-    halves: bool = Field(
-        True,
-        description="Also train on half of the sentences, to see whether more would help "
-        "(default: on).",
-    )
+    halves: Halves = True
 
 
 ATTENTION_TABLES = {

@@ -24,13 +24,13 @@ from probes.batched_adam import minimised
 from probes.probe_training import (
     Data,
     Probe,
-    Shape,
     Trained,
-    averaged,
+    averaged_sides,
+    controls_of,
     counted,
     f1,
+    linear_probes,
     nats_of,
-    reads_of,
     wide,
 )
 from probes.representations import Bank
@@ -53,34 +53,20 @@ def logistic(
     """The best ridge strength's probe of each of `probes`, which read one layer each."""
     places = sorted({probe.sources[0] for probe in probes})
     sides, labels = len(train.spans), train.labels.shape[2]
-    shape = Shape("linear", bank.width, sides, labels, 0, len(bank.sources))
     weights = torch.zeros(len(probes), sides * bank.width, labels, device=bank.device)
     bias = torch.zeros(len(probes), labels, device=bank.device)
     converged = torch.zeros(len(probes), dtype=torch.bool, device=bank.device)
     steps = 0
     for done, place in enumerate(places):
         rows = [row for row, probe in enumerate(probes) if probe.sources[0] == place]
-        control = torch.tensor([int(probes[row].control) for row in rows], device=bank.device)
+        control = controls_of([probes[row] for row in rows], bank.device)
         one = _of_layer(bank.only(place), control, train, dev if len(dev) else train)
         weights[rows], bias[rows] = one.weights, one.bias
         converged[rows] = one.converged
         steps = max(steps, one.steps)
         on_progress(sum(probe.sources[0] in places[: done + 1] for probe in probes), len(probes))
-    own = {
-        "mix": torch.zeros(len(probes), len(bank.sources), device=bank.device),
-        "scale": torch.ones(len(probes), device=bank.device),
-        "out": wide(weights.view(len(probes), sides, bank.width, labels)),
-        "out_bias": bias,
-    }
-    return Trained(
-        shape,
-        tuple(probes),
-        reads_of(probes, len(bank.sources), bank.device),
-        own,
-        torch.zeros(len(probes), dtype=torch.long),
-        steps,
-        converged,
-    )
+    out = wide(weights.view(len(probes), sides, bank.width, labels))
+    return linear_probes(bank, probes, out, bias, converged, steps)
 
 
 @dataclass(frozen=True)
@@ -94,7 +80,7 @@ class _Layer:
 
 
 def _of_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _Layer:
-    features = _features(bank, train)  # [n, features]
+    features = averaged_sides(bank, train.spans)[0]  # [n, features]
     mean = features.mean(0)
     deviation = features.std(0, correction=0)
     scale = torch.where(deviation > 0, 1 / deviation, 0.0)
@@ -122,11 +108,6 @@ def _of_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _Layer:
     return _Layer(weights, bias, found.converged, rough.steps + found.steps)
 
 
-def _features(bank: Bank, data: Data) -> Tensor:
-    """The mean of each span's words, the sides one after the other.  # [n, sides * width]"""
-    return torch.cat([averaged(bank, spans)[0] for spans in data.spans], dim=1)
-
-
 def _principal_axes(features: Tensor) -> tuple[Tensor, Tensor]:
     """Axes that the features vary along, and their variances.  # [features, kept], [kept]"""
     gram = (features.T @ features).double() / len(features)
@@ -143,7 +124,9 @@ def _scored(
     loss = torch.zeros(len(weights), device=bank.device)
     for places in torch.split(torch.arange(len(dev)), CHUNK):
         part = dev.take(places)
-        logits = _features(bank, part) @ weights + bias[:, None]  # [problems, n, labels]
+        logits = (
+            averaged_sides(bank, part.spans)[0] @ weights + bias[:, None]
+        )  # [problems, n, labels]
         counts += counted(logits, part, control).sum(1)
         loss += nats_of(logits, part, control).sum(1)
     return f1(counts), loss / len(dev)

@@ -13,25 +13,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from probes.experiments import Mode
 from probes.probe_training import (
     Data,
     Probe,
-    Shape,
     Trained,
-    averaged,
+    averaged_sides,
+    controls_of,
     counted,
     f1,
+    linear_probes,
     outputs,
     predictions,
-    reads_of,
 )
 from probes.representations import MODEL, RANDOM, Bank, Source
 from probes.targets import Examples
 from workbench.core.splits import TRAIN
-
-MODES: tuple[Mode, ...] = ("lexical", "top", "layer", "mix", "cumulative")
 
 
 def planned(sources: Sequence[Source], modes: Sequence[Mode], controls: bool) -> tuple[Probe, ...]:
@@ -102,8 +101,6 @@ def modes_of(
 # One pass over the targets, all probes at once; what stays is a few counts a sentence and one
 # number a target and probe. Also the majority's answer, which needs no probe.
 
-NOTHING = -1  # no label was said
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -120,7 +117,7 @@ def measured(
 ) -> Measured:
     """Send every target through every probe; `document` is where each is counted, of so many."""
     number = len(trained.probes)
-    control = torch.tensor([int(probe.control) for probe in trained.probes], device=bank.device)
+    control = controls_of(trained.probes, bank.device)
     counts = torch.zeros(number, documents, 3, dtype=torch.int32, device=bank.device)
     labels = torch.zeros(number, trained.shape.labels, 3, dtype=torch.int32, device=bank.device)
     likeliest, right = [], []
@@ -193,29 +190,21 @@ def ridge(bank: Bank, probes: Sequence[Probe], learnt: Data, dev: Data) -> Train
             best = torch.where(better, score, best)
             shift = torch.where(better, threshold, shift)
             kept[better] = solved[better]
-    width = bank.width
     chosen = [(int(probe.control), probe.sources[0]) for probe in probes]
     weights = torch.stack([kept[c, s] for c, s in chosen]).float()  # [probes, features, K]
     shifts = torch.stack([shift[c, s] for c, s in chosen]).float()
-    number = len(probes)
-    own = {
-        "mix": torch.zeros(number, len(bank.sources), device=bank.device),
-        "scale": torch.ones(number, device=bank.device),
-        "out": weights[:, :-1].reshape(number, sides, width, labels),
-        "out_bias": weights[:, -1] - shifts[:, None],
-    }
-    shape = Shape("linear", width, sides, labels, 0, len(bank.sources))
-    epochs = torch.zeros(number, dtype=torch.long)
-    converged = torch.ones(number, dtype=torch.bool)
-    reads = reads_of(probes, len(bank.sources), bank.device)
-    return Trained(shape, tuple(probes), reads, own, epochs, 1, converged)
+    return linear_probes(
+        bank,
+        probes,
+        weights[:, :-1].reshape(len(probes), sides, bank.width, labels),
+        weights[:, -1] - shifts[:, None],
+        torch.ones(len(probes), dtype=torch.bool),
+    )
 
 
 def _features(bank: Bank, data: Data) -> Tensor:
     """Both spans of each target, and a one.  # [sources, n, sides * width + 1]"""
-    sides = [averaged(bank, spans) for spans in data.spans]
-    ones = torch.ones_like(sides[0][..., :1])
-    return torch.cat([*sides, ones], dim=2)
+    return functional.pad(averaged_sides(bank, data.spans), (0, 1), value=1.0)
 
 
 def _sums(bank: Bank, data: Data) -> tuple[Tensor, Tensor]:

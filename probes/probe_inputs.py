@@ -3,17 +3,18 @@
 Costs one pass of the model, one of its random twin, and a second for static vectors.
 """
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from probes.probe_training import Probe
 from probes.representations import (
     MODEL,
     Encoded,
@@ -27,6 +28,7 @@ from probes.representations import (
 )
 from probes.targets import Task, tasks_of
 from workbench.core.experiment import Caveat, Inputs, Progress
+from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
 from workbench.core.machine import require_allowed
 from workbench.core.splits import Parts, SplitSizes, parts_of
 from workbench.corpora.corpus import PEEK, Corpus
@@ -123,11 +125,28 @@ def opened(
     return Opened(parts, tasks, batch, np.array(parts.part_of), sentences, found, tuple(beside))
 
 
-@contextmanager
-def kept_in(scratch: Path | None) -> Iterator[Path]:
-    """Where states and what is done so far lie: the run's own folder, or one that goes away."""
-    if scratch is not None:
-        yield scratch
-        return
-    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-        yield Path(folder)
+# --- what is done so far, so that a run that was stopped goes on from there -----------------------
+
+T = TypeVar("T")
+
+
+def write_done(
+    path: Path, probes: Sequence[Probe], arrays: Mapping[str, NDArray[Any]], **more: object
+) -> None:
+    """Write down what some probes came to."""
+    about = {"probes": [[probe.sources, probe.control] for probe in probes], **more}
+    with written_whole(path) as draft, draft.open("wb") as file:
+        np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
+
+
+def read_done(
+    path: Path, made: Callable[[tuple[Probe, ...], Any, Mapping[str, NDArray[Any]]], T]
+) -> T | None:
+    """What `made` makes of probes, the other facts and the arrays; None where it cannot be read."""
+    try:
+        with np.load(require_regular(path), allow_pickle=False) as arrays:
+            about = parsed_json(str(arrays["about"]))
+            probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
+            return made(probes, about, arrays)
+    except DAMAGED:
+        return None

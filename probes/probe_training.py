@@ -10,7 +10,7 @@ parameters.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -29,6 +29,7 @@ from probes.representations import Bank, words_in
 from probes.targets import Examples
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import sent
+from workbench.engine.forward_pass import chunks
 
 # --- probe models ---------------------------------------------------------------------------------
 #
@@ -166,8 +167,7 @@ def pooled(
     if all(bool((side[..., 1] - side[..., 0] == 1).all()) for side in spans):
         return _read(weights, reads, bank, bank.rows(words).flatten(3))
     if shape.kind != "edge":
-        means = [averaged(bank, side.flatten(0, 1)) for side in spans]
-        states = torch.cat(means, 2)
+        states = averaged_sides(bank, [side.flatten(0, 1) for side in spans])
         return _read(weights, reads, bank, states.view(len(states), *words.shape[:2], -1))
     vectors = torch.einsum("pswi,psi->psw", own["project"], own["attend"])
     batches = []
@@ -268,6 +268,11 @@ def averaged(bank: Bank, spans: Tensor) -> Tensor:
     return torch.cat(means, dim=1)
 
 
+def averaged_sides(bank: Bank, spans: Sequence[Tensor]) -> Tensor:
+    """The same of each side, next to each other.  # [n, 2] each -> [sources, n, sides * width]"""
+    return torch.cat([averaged(bank, side) for side in spans], dim=2)
+
+
 # --- jobs on several threads ----------------------------------------------------------------------
 #
 # Jobs on several threads of a CPU, one thread each; anywhere else one after another.
@@ -351,6 +356,11 @@ class Probe:
     control: bool = False
 
 
+def controls_of(probes: Iterable[Probe], device: torch.device | None = None) -> Tensor:
+    """Which labels each probe learns: 0 the true ones, 1 those of its control task.  # [probes]"""
+    return torch.tensor([int(probe.control) for probe in probes], device=device)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How long is learnt, and how fast."""
@@ -375,6 +385,31 @@ class Trained:
     epochs: Tensor  # [probes], the epoch that is kept
     updates: int  # of the one that learnt longest
     converged: Tensor  # [probes], bool: dev stopped it, not the maximum number of epochs
+
+
+def linear_probes(
+    bank: Bank,
+    probes: Sequence[Probe],
+    out: Tensor,
+    bias: Tensor,
+    converged: Tensor,
+    updates: int = 1,
+) -> Trained:
+    """Linear probes of one source each that were found in another way than by `train`.
+
+    out [probes, sides, width, labels, or more columns of zeros], bias [probes, labels]
+    """
+    number, sides, width = out.shape[:3]
+    own = {
+        "mix": torch.zeros(number, len(bank.sources), device=bank.device),
+        "scale": torch.ones(number, device=bank.device),
+        "out": out,
+        "out_bias": bias,
+    }
+    shape = Shape("linear", width, sides, bias.shape[1], 0, len(bank.sources))
+    reads = reads_of(probes, len(bank.sources), bank.device)
+    epochs = torch.zeros(number, dtype=torch.long)
+    return Trained(shape, tuple(probes), reads, own, epochs, updates, converged)
 
 
 @dataclass(frozen=True)
@@ -567,9 +602,7 @@ def _chunks(shape: Shape, asked: _Asked, batch: int, device: torch.device) -> It
     largest = max(numbers, batch * max(shape.width * shape.sides, shape.hidden))
     many = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // largest)
     for _, alike in groupby(asked, key=lambda each: _mixes(each[1])):
-        own = list(alike)
-        for start in range(0, len(own), many):
-            yield own[start : start + many]
+        yield from chunks(list(alike), many)
 
 
 @dataclass(frozen=True)
@@ -609,7 +642,7 @@ def _alive(asked: _Asked, shape: Shape, device: torch.device) -> _Alive:
     counts = Counter(seed for seed, _ in asked)
     probes = [probe for _, probe in asked]
     reads = reads_of(probes, shape.sources, device)
-    control = torch.tensor([int(probe.control) for probe in probes], device=device)
+    control = controls_of(probes, device)
     return _Alive(tuple(counts), replace(reads, shares=tuple(counts.values())), control)
 
 

@@ -16,12 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.engine.activation_store import TooLargeError, by_word, pooled_stacks
+from workbench.core.machine import free_memory
+from workbench.engine.activation_store import TooLargeError, pooled_stacks
 from workbench.engine.batch import Batch, sent
-from workbench.engine.forward_pass import CHUNK, Report
+from workbench.engine.forward_pass import CHUNK, Report, chunks
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
+from workbench.engine.words import by_word
 from workbench.models.word_models import Vectors, words_of
 
 if TYPE_CHECKING:
@@ -150,14 +152,13 @@ def without_positions(model: Model, batch: Batch) -> tuple[Source, ...]:
     """Words by their bare embeddings; none where layer 0 knows no positions anyway."""
     stack: StackName = model.stacks[0].name
     rows: list[Tensor] = []
-    for start in range(0, len(batch), CHUNK):
-        documents = range(start, min(start + CHUNK, len(batch)))
+    for documents in chunks(range(len(batch)), CHUNK):
         text = model.encode(batch, documents).to(model.device)
         with torch.no_grad():
             found = model.embeddings_without_positions(text)
         if found is None:
             return ()
-        words, _ = by_word(found, text, "mean")  # [batch, words, width]
+        words, _ = by_word(found, text)  # [batch, words, width]
         real = torch.arange(words.shape[1]) < text.word_counts[:, None]  # [batch, words]
         kept = words.flatten(0, 1).index_select(
             0, sent(real.flatten().nonzero()[:, 0], words.device)
@@ -265,7 +266,7 @@ def banked(sources: Sequence[Source], device: torch.device, train: Tensor) -> tu
         tables = [source.states for source in own]
         size = sum(table.numel() * table.element_size() for table in tables)
         if device.type == "cuda":
-            near = size < ROOM * torch.cuda.mem_get_info(device)[0]
+            near = size < ROOM * free_memory(device)
         else:
             near = size < SMALL
         together = [_together(tables, device)] if near else [table[None] for table in tables]

@@ -22,7 +22,6 @@ from probes import dependency_trees as gold
 from probes.batched_adam import EPOCHS
 from probes.dependency_trees import Floats, Tree
 from probes.experiments import LAYER, StructuralProbe, TreeTask
-from probes.probe_inputs import kept_in
 from probes.representations import (
     MODEL,
     NO_LAYER,
@@ -36,8 +35,9 @@ from probes.representations import (
 from probes.structural_training import Probe, States, predicted, trained
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.files import folder_or_temporary
 from workbench.core.splits import PARTS, TRAIN, Parts, parts_of
-from workbench.core.stats import interval, p_value, resampled
+from workbench.core.stats import difference, interval, resampled, share
 from workbench.corpora.encode import encode
 
 CHAIN = "chain"
@@ -95,7 +95,7 @@ class Learnt:
 
 def run(inputs: Inputs, settings: StructuralProbe, progress: Progress) -> Result:
     """Train every probe at once, then score them all on the same sentences."""
-    with kept_in(inputs.scratch) as home:
+    with folder_or_temporary(inputs.scratch) as home:
         learnt = learn(inputs, settings, progress, home)
         tables = _tables(learnt, inputs.seed, progress)
     return Result(tables, caveats=tuple(_caveats(learnt, tables["means"])))
@@ -225,10 +225,10 @@ def _counted(learnt: Learnt, part: str, task: TreeTask) -> Iterator[_Counts]:
         by_key = {key: float(value) for key, value in zip(halved, halves, strict=True)}
         return _Counts(task, metric, keys, _by_seed(each[whole], learnt), measure, n, by_key)
 
-    share, rank = METRICS[task]
+    edges, rank = METRICS[task]
     asked = int(right[-1, :, 1].sum())
     if asked:
-        yield counts(share, right, gold.share, asked)
+        yield counts(edges, right, share, asked)
     among = np.isin(lengths, gold.averaged_lengths(lengths))
     if among.any():
         laid = gold.by_length(ranks, lengths)
@@ -311,14 +311,7 @@ def _mean_rows(counts: _Counts, draws: Floats, learnt: Learnt) -> Iterator[tuple
         beneath = place.get(key._replace(layer=key.layer - 1)) if key.layer > 0 else None
         gain: tuple[float, ...] = (np.nan,) * 4
         if beneath is not None:
-            differences = draws[row] - draws[beneath]
-            low, high = interval(differences)
-            gain = (
-                float(values[row] - values[beneath]),
-                float(low),
-                float(high),
-                float(p_value(differences)),
-            )
+            gain = float(values[row] - values[beneath]), *difference(draws[beneath], draws[row])
         yield (counts.task, *key, counts.metric, float(values[row]), float(lower[row]),
                float(upper[row]), counts.n, *gain, bool(knows), all(stopped[key]), half,
                float(counts.values[row, 0] - half))  # fmt: skip

@@ -26,6 +26,7 @@ from torch import Tensor
 from probes.batched_adam import EPOCHS, Fitted, OnProgress, Weights, fitted
 from probes.dependency_trees import Tree
 from probes.experiments import TreeTask
+from workbench.core.machine import free_memory
 from workbench.engine.batch import sent
 
 DISTANCE: TreeTask = "distance"
@@ -62,8 +63,8 @@ class States:
         """Means, variances and correlations are over `rows`, which are those of train."""
         found = [whitened(table, torch.from_numpy(rows)) for table in tables]
         if device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(device)
-            if sum(table.numel() * table.element_size() for table in found) < free // 2:
+            size = sum(table.numel() * table.element_size() for table in found)
+            if size < free_memory(device) // 2:
                 found = [table.to(device) for table in found]
         return cls(found, device)
 

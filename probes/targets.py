@@ -303,3 +303,8 @@ def control_labels(examples: Examples, words: list[str], seed: int) -> Tensor:
             drawn[kind] = Random(f"control {seed} {kind}").choice(train)
     rows = [drawn[" ".join(words[first:last])] for first, last in examples.span1.tolist()]
     return examples.labels[torch.tensor(rows, dtype=torch.long)]
+
+
+def order_of(number: int, seed: int) -> Tensor:
+    """A random order of so many targets.  # [n]"""
+    return torch.randperm(number, generator=torch.Generator().manual_seed(seed))

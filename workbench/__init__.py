@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.corpora.encode import encode
     from workbench.corpora.layers import Edge, Mention, edges, mentions
     from workbench.engine import map_statistics
-    from workbench.engine.activation_store import pooled
+    from workbench.engine.activation_store import word_states
     from workbench.engine.batch import Batch, Pieces
     from workbench.engine.forward_pass import forward
     from workbench.engine.model import Model, Output
@@ -81,7 +81,7 @@ _HOMES = {
     "head_grid": "workbench.attention_maps.grids",
     "encode": "workbench.corpora.encode",
     "forward": "workbench.engine.forward_pass",
-    "pooled": "workbench.engine.activation_store",
+    "word_states": "workbench.engine.activation_store",
     "map_statistics": "workbench.engine.map_statistics:",
     "Batch": "workbench.engine.batch",
     "Pieces": "workbench.engine.batch",
@@ -137,13 +137,13 @@ __all__ = [
     "map_statistics",
     "mentions",
     "open_run",
-    "pooled",
     "read",
     "report",
     "run",
     "runs",
     "tiny_bert",
     "train",
+    "word_states",
     "write",
 ]
 

@@ -49,8 +49,8 @@ from probes.targets import Examples, control_labels, examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from workbench.core.splits import DEV, TEST, TRAIN
 from workbench.corpora import encode, read
-from workbench.engine.activation_store import by_word
 from workbench.engine.batch import Batch
+from workbench.engine.words import by_word
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import _tokenizer
 from workbench.models.word_models import words_of
@@ -265,7 +265,7 @@ def neurox(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any
         text = net.encode(batch, [document])
         with torch.no_grad():
             output = net.forward(text)
-        rows.append(torch.stack([by_word(h, text, "mean")[0][0] for h in output.hidden["encoder"]]))
+        rows.append(torch.stack([by_word(h, text)[0][0] for h in output.hidden["encoder"]]))
     states = torch.cat(rows, dim=1)  # [layers, words, width]
     encoding = time.perf_counter() - started
     started, scores, updates = time.perf_counter(), [], 0

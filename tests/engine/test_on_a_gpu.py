@@ -14,8 +14,8 @@ from tests.engine.card import CUDA, card
 from tests.models.test_elmo import FORMS, SENTENCES
 from workbench.core.errors import WorkbenchError
 from workbench.engine import forward_pass
-from workbench.engine.activation_store import by_word
 from workbench.engine.batch import NO_WORD, Pieces
+from workbench.engine.words import by_word
 from workbench.models.elmo import Elmo
 from workbench.models.loading import chosen_device
 
@@ -33,7 +33,7 @@ def test_means_of_words_add_up_in_one_order(monkeypatch: pytest.MonkeyPatch) -> 
     """A GPU's `scatter_add_` adds in any order, so that a store would not be the same twice."""
     text = _text([[-1, 0, 0, 1, 3, -1], [0, 1, 1, 1, 2, 2]])
     states = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
-    expected, there = by_word(states, text, "mean")
+    expected, there = by_word(states, text)
     added: list[list[float]] = []
     add = Tensor.scatter_add_
 

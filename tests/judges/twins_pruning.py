@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 
 from tests.judges.odd import run_here
+from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
 from workbench.corpora.corpus import Corpus
 from workbench.pruning.ablation import ablated
-from workbench.pruning.evaluation import SIGNIFICANT, asking_of, p_values, random_p
+from workbench.pruning.evaluation import asking_of
 from workbench.pruning.head_masks import heads_of
 
 Claims = tuple[int, int, float]
@@ -78,7 +79,7 @@ def ablation_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
     false = 0
     for draw in range(DRAWS):
         some = random.choice(len(apart), FEW, replace=False)
-        false += bool((p_values(apart[some], draw) < SIGNIFICANT).any())
+        false += bool((sign_flip_p_values(apart[some], draw) < SIGNIFICANT).any())
     return DRAWS, false, SIGNIFICANT
 
 
@@ -107,7 +108,7 @@ def pruning_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
     settings = {"methods": ["random"], "seeds": 2 * ORDERS, "recover": 0}
     found = _pruned(twin, corpus, seed, max_test=FEW, **settings).tables
     areas = found["summary"].query("metric == 'loss'")["area"].to_numpy()
-    p = [random_p(each[0], each[1:]) for each in np.split(areas, 2)]
+    p = [prediction_p_value(each[0], each[1:]) for each in np.split(areas, 2)]
     return 2, sum(value < SIGNIFICANT for value in p), SIGNIFICANT
 
 

@@ -141,8 +141,6 @@ def test_progress_counts_up_and_time_left_comes_to_nothing(bert: HuggingFace, ba
     run_over(bert, batch, pieces=200, progress=told.append)
     assert [p.done for p in told] == sorted({p.done for p in told})
     assert told[-1].done == told[-1].total == len(batch)
-    assert told[0].seconds_left > 0
-    assert told[-1].seconds_left == 0
 
 
 def test_an_empty_batch_is_a_pass_over_nothing(bert: HuggingFace) -> None:

@@ -14,8 +14,9 @@ from tests import warm
 from tests.cli.harms import in_time, put
 from workbench.core.errors import WorkbenchError
 from workbench.corpora import encode, read
-from workbench.engine.activation_store import by_word, open_store, pooled
+from workbench.engine.activation_store import open_store, pooled
 from workbench.engine.batch import Batch, save
+from workbench.engine.words import by_word
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 
@@ -34,7 +35,7 @@ def bert(zoo_folder: Folder) -> HuggingFace:
     return model
 
 
-def slowly(model: HuggingFace, batch: Batch, layer: int, pooling: str) -> np.ndarray:
+def slowly(model: HuggingFace, batch: Batch, layer: int) -> np.ndarray:
     """One document, one word at a time.  # [words, width]"""
     rows = []
     for document in range(len(batch)):
@@ -44,19 +45,19 @@ def slowly(model: HuggingFace, batch: Batch, layer: int, pooling: str) -> np.nda
         for word in range(int(text.word_counts[0])):
             own = states[text.words[0] == word]
             assert len(own), "every word of primer has a piece"
-            rows.append({"mean": own.mean(0), "first": own[0], "last": own[-1]}[pooling])
+            rows.append(own.mean(0))
     return torch.stack(rows).numpy()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
-def test_rows_are_the_pooled_pieces_of_words(
-    pooling: str, bert: HuggingFace, batch: Batch, tmp_path: Path
+def test_rows_are_the_means_of_the_pieces_of_words(
+    bert: HuggingFace, batch: Batch, tmp_path: Path
 ) -> None:
-    store, _ = pooled(bert, batch, tmp_path, pooling=pooling, kind="fp32", pieces=200)  # type: ignore[arg-type]
+    store, _ = pooled(bert, batch, tmp_path, kind="fp32", pieces=200)
     assert not store.missing.any()
     for layer in range(3):
-        expected = slowly(bert, batch, layer, pooling)
-        np.testing.assert_allclose(store.layer(layer).numpy(), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            store.layer(layer).numpy(), slowly(bert, batch, layer), atol=1e-5
+        )
 
 
 def test_a_span_is_the_mean_of_its_words(bert: HuggingFace, batch: Batch, tmp_path: Path) -> None:
@@ -101,11 +102,10 @@ def test_the_same_question_is_answered_from_disk_and_another_is_not(
     for question in (
         pooled(changed, batch, tmp_path),
         pooled(bert, other_text, tmp_path),
-        pooled(bert, batch, tmp_path, pooling="last"),
         pooled(bert, batch, tmp_path, kind="bf16"),
     ):
         assert question[1] is not None, "answered from disk, though it was another question"
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 WRITER = """
@@ -171,10 +171,9 @@ def test_words_without_pieces_are_marked_missing() -> None:
         unaligned=(1,),
     )
     states = torch.arange(12.0).view(1, 3, 4)
-    for pooling, third in (("mean", 6.0), ("first", 4.0), ("last", 8.0)):
-        found, owned = by_word(states, pad([row]), pooling)  # type: ignore[arg-type]
-        assert owned.tolist() == [[True, False, True]]
-        assert found[0, :, 0].tolist() == [0.0, 0.0, third]
+    found, owned = by_word(states, pad([row]))
+    assert owned.tolist() == [[True, False, True]]
+    assert found[0, :, 0].tolist() == [0.0, 0.0, 6.0]
 
 
 def test_broken_stores_and_wrong_questions_are_errors(

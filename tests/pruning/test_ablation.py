@@ -13,10 +13,11 @@ from tests.models import zoo
 from tests.models.gated import sentences
 from tests.pruning.models import INDUCTION, PREVIOUS, TWIN, planted, texts
 from workbench.core.errors import WorkbenchError
+from workbench.core.stats import ratio_intervals, sign_flip_p_values
 from workbench.engine.taps import Gate
 from workbench.models.head_removal import parts, without
 from workbench.pruning.ablation import _Mean, ablated, means, others
-from workbench.pruning.evaluation import Asking, asking_of, intervals, p_values
+from workbench.pruning.evaluation import Asking, asking_of
 from workbench.pruning.evaluation import asked as ask
 from workbench.pruning.head_masks import closed, heads_of
 
@@ -163,9 +164,9 @@ def test_a_difference_in_every_text_is_sure_and_none_is_not() -> None:
     random = np.random.default_rng(0)
     number = np.full(200, 5.0)
     apart = np.stack([random.normal(0.5, 0.1, 200), random.normal(0, 1, 200), np.zeros(200)], 1)
-    sure, unsure, nothing = p_values(apart, 0)
+    sure, unsure, nothing = sign_flip_p_values(apart, 0)
     assert sure < 0.001 and unsure > 0.05 and nothing == 1
-    lower, upper = intervals(apart, number, 0)
+    lower, upper = ratio_intervals(apart, number, 0)
     assert 0.09 < lower[0] < 0.1 < upper[0] < 0.11
     assert lower[1] < 0 < upper[1] and lower[2] == upper[2] == 0
 
@@ -175,5 +176,5 @@ def test_of_many_that_do_nothing_hardly_any_is_called_sure() -> None:
     called = 0
     for seed in range(20):
         apart = np.random.default_rng(seed).normal(0, 1, (60, 100))
-        called += bool((p_values(apart, seed) < 0.05).any())
+        called += bool((sign_flip_p_values(apart, seed) < 0.05).any())
     assert called <= 4

@@ -20,8 +20,8 @@ from workbench.core.experiment import HEAD, Caveat, Inputs, Progress, Result
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import run_over
-from workbench.engine.map_statistics import averaging, by_words, owners
 from workbench.engine.taps import Reduce, Site, View
+from workbench.engine.words import by_words, owners, piece_shares
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -84,9 +84,8 @@ class _Sums:
 
     def __call__(self, view: View) -> Tensor:  # [heads, numbers]
         assert view.queries is not None and view.keys is not None, "asked through the engine"
-        looking, looked_at = owners(view.queries), owners(view.keys)  # [batch, words, pieces]
-        words = by_words(view.probabilities, looking, looked_at).double()
-        looks, is_seen = looking.sum(-1) > 0, looked_at.sum(-1) > 0  # [batch, words]
+        words = by_words(view.probabilities, view.queries, view.keys).double()
+        looks, is_seen = owners(view.queries).any(-1), owners(view.keys).any(-1)  # [batch, words]
         pairs = (looks[:, :, None] & is_seen[:, None, :]).double()
         heads = words.shape[1]
         near = range(-self.farthest, self.farthest + 1)
@@ -97,7 +96,7 @@ class _Sums:
         tagged = torch.einsum("bqt,bhqk,bku->htu", by_tag, words, to_tag).flatten(1)
         numbers = by_tag.sum((0, 1)).expand(heads, -1)
         rows = looks.sum().double().expand(heads)
-        special = self._special(view, averaging(looking))
+        special = self._special(view, piece_shares(view.queries))
         stays = words.sum((0, 2, 3))
         return torch.cat(
             [torch.stack([*mass, *there], 1), tagged, numbers,
@@ -112,12 +111,12 @@ class _Sums:
         found = torch.nn.functional.one_hot(tags.clamp(min=0), len(TAGS)).double()
         return found * ((tags >= 0) & there)[..., None]
 
-    def _special(self, view: View, sources: Tensor) -> Tensor:
-        """What words give to special tokens.  # [heads]"""
+    def _special(self, view: View, shares: Tensor) -> Tensor:
+        """What words give to special tokens; `shares` [batch, queries].  # -> [heads]"""
         assert view.keys is not None
         special = view.keys.special.to(view.probabilities.dtype)  # [batch, keys]
         to_special = torch.einsum("bhij,bj->bhi", view.probabilities, special)
-        return torch.einsum("bqi,bhi->h", sources.double(), to_special.double())
+        return torch.einsum("bi,bhi->h", shares.double(), to_special.double())
 
 
 # --- tables ---------------------------------------------------------------------------------------

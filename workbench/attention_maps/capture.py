@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.registry import once
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
@@ -92,7 +92,6 @@ LARGEST = 2 << 30  # bytes of one look
 
 KEPT: Kept["Look"] = Kept(MOST)
 _alone = Lock()  # one forward pass at a time: hooks of some routes are the model's own
-_weights: WeakKeyDictionary[Model, Mapping[Site, Tensor]] = WeakKeyDictionary()
 _passes = 0
 
 
@@ -299,11 +298,10 @@ def _floats(tensor: Tensor) -> Floats:
     return found
 
 
+@once
 def _projections(model: Model) -> Mapping[Site, Tensor]:
-    if model not in _weights:
-        with _alone:
-            _weights[model] = model.output_weights()
-    return _weights[model]
+    with _alone:
+        return model.output_weights()
 
 
 def _text(model: Model, pieces: Pieces, doc: "Doc") -> Text:

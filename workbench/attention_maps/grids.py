@@ -14,11 +14,12 @@ from itertools import zip_longest
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from workbench.attention_maps.capture import Floats, Look, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.taps import Kind, Site, StackName
+from workbench.engine.words import Owned, merged
 
 # --- what stands along the sides of a map: pieces, or words; special pieces shown or hidden -------
 #
@@ -40,7 +41,7 @@ class Items:
     words: tuple[int, ...]  # the word of each; -1: none
     special: tuple[bool, ...]
     places: tuple[int, ...]  # where each begins, in pieces
-    _groups: NDArray[np.int64]  # [pieces], the item of each; -1: hidden
+    owned: Owned  # the pieces of each
 
     def __len__(self) -> int:
         return len(self.names)
@@ -72,7 +73,8 @@ def items(text: Text, unit: Unit, special: Special) -> Items:
             specials.append(text.special[place])
             places.append(place)
         groups[place] = found[key]
-    return Items(tuple(names), tuple(words), tuple(specials), tuple(places), groups)
+    there = torch.from_numpy(groups) == torch.arange(len(names))[:, None]  # [items, pieces]
+    return Items(tuple(names), tuple(words), tuple(specials), tuple(places), Owned.of(there[None]))
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,9 @@ class Sides:
     renormalised: bool
 
     def merged(self, maps: Floats) -> Floats:
-        """Maps of pieces as maps of items.  # [..., queries, keys] -> [..., rows, columns]"""
-        return _merged(_merged(maps, self.columns, -1, mean=False), self.rows, -2, mean=True)
+        """Maps of pieces as maps of items.  # [queries, keys] -> [rows, columns]"""
+        found = merged(torch.from_numpy(maps)[None, None], self.rows.owned, self.columns.owned)
+        return found[0, 0].numpy()
 
     def finished(self, maps: Floats) -> Floats:
         """Merged maps as they are shown, alone or several joined.  # [..., rows, columns]"""
@@ -100,25 +103,6 @@ def sides(look: Look, site: Site, unit: Unit, special: Special) -> Sides:
     rows = items(look.queries(site), unit, special)
     columns = items(look.keys(site), unit, special)
     return Sides(rows, columns, special == "renormalised")
-
-
-def _merged(maps: Floats, side: Items, axis: int, mean: bool) -> Floats:
-    """Pieces of one axis summed, or averaged, into items; hidden ones left out."""
-    groups = side._groups
-    if len(side) == len(groups):
-        return maps
-    order = np.argsort(groups, kind="stable")
-    order = order[groups[order] >= 0]
-    taken = np.take(maps, order, axis=axis)
-    counts = np.bincount(groups[order], minlength=len(side))
-    if (counts == 1).all():
-        return taken
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    summed: Floats = np.add.reduceat(taken, starts, axis=axis)
-    if mean:
-        times = counts.astype(np.float32)  # [items]
-        summed /= times if axis == -1 else times[:, None]
-    return summed
 
 
 # --- grids ----------------------------------------------------------------------------------------

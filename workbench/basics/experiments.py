@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from workbench.core.experiment import Experiment, Need, Settings, Table
+from workbench.models.references import Pseudo
 
 LM_HEAD = Need(
     "a language-model head",
@@ -99,7 +100,7 @@ PROFILE = Experiment(
 class MinimalPairs(Settings):
     """How sentences are scored."""
 
-    pseudo: Literal["within-word", "original"] = Field(
+    pseudo: Pseudo = Field(
         "within-word",
         description="What a model that sees both sides has hidden with each piece: the later "
         "pieces of its word (within-word, Kauf and Ivanova 2023), or nothing (original, Salazar "

@@ -22,17 +22,16 @@ from numpy.typing import NDArray
 
 from workbench.basics.experiments import MinimalPairs
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.stats import SIGNIFICANT, holm, sign_flip_p_value, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
+from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
-from workbench.models.lm_losses import Pseudo
 from workbench.models.lm_scoring import KNOWN_BY, PSEUDO, score, start_of
+from workbench.models.references import Pseudo
 
 CHUNK = 200  # pairs between two progress callbacks
-LEVEL = 0.05  # of a p-value, corrected over the rows of a table
-FLIPS = 9_999  # random ones, where there are too many exchanges to try all
-EXACT = 13  # exchanges whose flips are all tried
 MANY = 4  # pieces, from which on a word counts as foreign to the vocabulary
 FOREIGN = 0.05  # share of such words that is worth a caveat
 
@@ -101,14 +100,13 @@ def _scored(
     nats: list[list[float]] = [[], []]  # of right sentences and wrong ones
     pieces: list[list[int]] = [[], []]
     unscored: list[list[int]] = [[], []]
-    for begin in range(0, len(pairs), CHUNK):
-        part = pairs[begin : begin + CHUNK]
+    for part in chunks(pairs, CHUNK):
         for side, docs in enumerate(([p.good for p in part], [p.bad for p in part])):
             found = score(model, encode(docs), pseudo=hides, seed=inputs.seed, start_token=start)
             nats[side] += found.nats.tolist()
             pieces[side] += found.pieces.tolist()
             unscored[side] += found.bare.tolist()
-        progress(begin + len(part), len(pairs), "pairs")
+        progress(len(nats[0]), len(pairs), "pairs")
     longer = np.sign(np.array(pieces[1]) - np.array(pieces[0]))  # [pairs], of the wrong sentence
     return _Scored(
         np.array(nats[1]) - np.array(nats[0]),
@@ -120,8 +118,7 @@ def _scored(
 def _vocabulary(model: Model, pairs: Sequence[Pair]) -> _Words:
     """How many words the model's vocabulary does not have, or has in many pieces only."""
     words = unknown = many = alike = 0
-    for begin in range(0, len(pairs), CHUNK):
-        part = pairs[begin : begin + CHUNK]
+    for part in chunks(pairs, CHUNK):
         read: list[list[list[int]]] = []
         for docs in ([p.good for p in part], [p.bad for p in part]):
             batch = encode(docs)
@@ -172,29 +169,27 @@ class _Tests:
         if whole and len(rows) > 1:
             rows.append(self._row("all", np.full(len(of), True)))
         for row in rows:
-            row["above_chance"] = bool(row["p"] < LEVEL)
+            row["above_chance"] = bool(row["p"] < SIGNIFICANT)
         table = pd.DataFrame(rows, columns=["group", *COLUMNS])
         return table.rename(columns={"group": key})
 
     def _row(self, name: str, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-        from scipy.stats import binomtest
-
         gap, fewer = self.scored.gap[chosen], self.scored.fewer[chosen]
         right = gap > 0
-        interval = binomtest(int(right.sum()), len(gap)).proportion_ci(method="wilson")
+        lower, upper = wilson_interval(int(right.sum()), len(gap))
         gain = right - (fewer if fewer.mean() > 0.5 else np.full(len(gap), 0.5))  # [pairs]
         exchanges = np.unique(self.exchanges[chosen], return_inverse=True)[1]
         sums: Floats = np.bincount(exchanges, gain).astype(np.float64)  # [exchanges]
         return {
             "group": name,
             "accuracy": float(right.mean()),
-            "lower": interval.low,
-            "upper": interval.high,
+            "lower": lower,
+            "upper": upper,
             "n": len(gap),
             "gap": float(gap.mean()),
             "fewer_pieces": float(fewer.mean()),
             "exchanges": len(sums),
-            "p": flipped(sums, self.seed),
+            "p": sign_flip_p_value(sums, self.seed),
         }
 
 
@@ -225,32 +220,6 @@ def _exchanged(pair: Pair) -> tuple[list[str], list[str]]:
     most = shorter - begin
     end = next((i for i in range(most) if good[-1 - i] != bad[-1 - i]), most)
     return good[begin : len(good) - end], bad[begin : len(bad) - end]
-
-
-def flipped(sums: Floats, seed: int) -> float:
-    """One-sided: the share of sign flips that give as large a sum.  # sums: [exchanges]
-
-    Every flip of up to EXACT exchanges; of more, random ones.
-    """
-    number = len(sums)
-    if number <= EXACT:
-        bits = np.arange(2**number)[:, None] >> np.arange(number) & 1  # [flips, exchanges]
-        return float(((1 - 2 * bits) @ sums >= sums.sum() - 1e-9).mean())
-    random = np.random.default_rng([seed, number])
-    as_large = 0
-    for begin in range(0, FLIPS, 1_000):
-        signs = random.integers(0, 2, (min(1_000, FLIPS - begin), number)) * 2.0 - 1.0
-        as_large += int((signs @ sums >= sums.sum() - 1e-9).sum())
-    return (as_large + 1) / (FLIPS + 1)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Corrected over all of them: at most the level's share of wrong claims, in any of them."""
-    order = np.argsort(p_values)
-    stepped = np.array(p_values)[order] * np.arange(len(order), 0, -1)
-    found = np.empty(len(order))
-    found[order] = np.minimum(1.0, np.maximum.accumulate(stepped))
-    return [float(p) for p in found]
 
 
 # --- caveats --------------------------------------------------------------------------------------

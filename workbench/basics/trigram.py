@@ -23,10 +23,11 @@ from workbench.core.experiment import Caveat, Inputs, Progress, Result, Settings
 from workbench.core.stats import interval, p_value, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
-from workbench.engine.forward_pass import PIECES
+from workbench.engine.forward_pass import PIECES, chunks
 from workbench.engine.model import Model
-from workbench.models.lm_losses import Pseudo, candidates, hidden_spans
+from workbench.models.lm_losses import candidates, hidden_spans
 from workbench.models.lm_scoring import PSEUDO, losses_of, score
+from workbench.models.references import Pseudo
 from workbench.models.word_models import words_of
 
 DISCOUNT = 0.75  # taken off every count, and given to what the shorter context says
@@ -224,9 +225,9 @@ def run(inputs: Inputs, settings: Settings, progress: Progress) -> Result:
     batch = encode(inputs.docs())
     found = _Both(_Sums(len(batch)), _Sums(len(batch)))
     ask = _asking(model, trained, batch, inputs.seed)
-    for start in range(0, len(batch), CHUNK):
-        ask(range(start, min(start + CHUNK, len(batch))), found)
-        progress(min(start + CHUNK, len(batch)), len(batch), "documents")
+    for documents in chunks(range(len(batch)), CHUNK):
+        ask(documents, found)
+        progress(documents[-1] + 1, len(batch), "documents")
     if not found.model.each[:, 2].any():
         raise WorkbenchError("there is nothing to predict.", remedy="Give a text with words.")
     columns = ["measure", "model", "trigram", "n", "gain", "lower", "upper", "p", "better"]
@@ -274,7 +275,8 @@ def _asking(model: Model, trained: Batch, batch: Batch, seed: int) -> Ask:
     in_spans = model.objective == "seq2seq" and bool(known.sentinels)
     pseudo: Pseudo | None = "original" if model.objective in PSEUDO and not in_spans else None
 
-    first = _unscored(model, trained)
+    # pieces at the beginning of a text that a causal model has no context for: none, or one
+    first = int(not model.encode(trained, [0]).special[0, 0])
 
     def ask(documents: Sequence[int], found: _Both) -> None:
         for losses in losses_of(model, batch, documents, pseudo=pseudo, seed=seed):
@@ -314,11 +316,6 @@ def _in_spans(begins: Ints, ends: Ints) -> Places:
             yield at, 2 if at == end - 1 else 0
 
 
-def _unscored(model: Model, batch: Batch) -> int:
-    """Pieces at the beginning of a text that a causal model has no context for: none, or one."""
-    return int(not model.encode(batch, [0]).special[0, 0])
-
-
 def _numbered(*parts: list[list[int]]) -> list[list[list[int]]]:
     """The same with pieces counted from 0, those alone that occur: a large vocabulary is mostly
     of pieces that do not."""
@@ -331,10 +328,10 @@ def _numbered(*parts: list[list[int]]) -> list[list[list[int]]]:
 def _pieces(model: Model, batch: Batch) -> list[list[int]]:
     """Each document's own pieces, without special ones."""
     rows: list[list[int]] = []
-    for start in range(0, len(batch), CHUNK):
-        text = model.encode(batch, range(start, min(start + CHUNK, len(batch))))
-        own = candidates(text)
-        rows += [ids[mask].tolist() for ids, mask in zip(text.ids, own, strict=True)]
+    for documents in chunks(range(len(batch)), CHUNK):
+        text = model.encode(batch, documents)
+        both = zip(text.ids, candidates(text), strict=True)
+        rows += [ids[mask].tolist() for ids, mask in both]
     return rows
 
 

@@ -8,6 +8,7 @@ one that is not empty.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import partial
 
 LISTED = 12  # names in a remedy, at most
 
@@ -35,11 +36,7 @@ class WorkbenchError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive the way from a job's process to the one that asked for it."""
-        return _rebuild, (self.what, self.where, self.remedy)
-
-
-def _rebuild(what: str, where: str, remedy: str) -> WorkbenchError:
-    return WorkbenchError(what, where=where, remedy=remedy)
+        return partial(WorkbenchError, where=self.where, remedy=self.remedy), (self.what,)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

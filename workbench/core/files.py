@@ -289,3 +289,13 @@ def unreadable(path: Path, error: Exception, line: int = 0) -> WorkbenchError:
         where=f"{path}:{line}" if line else str(path),
         remedy="Check the path, its permissions, and that the file was copied whole.",
     )
+
+
+@contextmanager
+def folder_or_temporary(folder: Path | None) -> Iterator[Path]:
+    """This folder, kept as it is; where none is given, one that goes away at the end."""
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="workbench-") as made:
+        yield Path(made)

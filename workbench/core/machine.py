@@ -1,17 +1,28 @@
-"""How much memory this machine has, and how much of it a process may use.
+"""This machine: its memory, its GPU, what a stretch of work takes, and where things are kept.
 
-A process that opens files of strangers limits itself before it reads them. Where the system has no
-such limit (Windows; macOS has it and does not keep it) nothing happens. Costs a system call.
+A process that opens files of strangers limits its memory before it reads them. Where the system has
+no such limit (Windows; macOS has it and does not keep it) nothing happens. torch is imported only
+when a GPU is asked about. Costs a system call, or reading a small file.
 """
 
+import math
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError
 
+if TYPE_CHECKING:
+    import torch
+
 UNKNOWN = 8 << 30  # bytes taken for granted where the system does not tell
+MEBI = 2**20
+_SELF = Path("/proc/self")
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -51,6 +62,91 @@ def ran_out(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+# --- devices, and what a stretch of work takes ----------------------------------------------------
+
+
+def require_cuda() -> None:
+    """An error where torch sees no GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise WorkbenchError(
+            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
+        )
+
+
+def free_memory(device: "torch.device") -> int:
+    """Bytes that this process can still have on a card: torch keeps some that it does not use."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info(device)
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return int(free)
+    spare = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free) + int(spare)
+
+
+def peak_memory(device: str) -> dict[str, int]:
+    """The most bytes this process has held, of the processor's memory and of its own GPU's."""
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = {"cpu": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
+    torch = sys.modules.get("torch")
+    if torch is not None and device.startswith("cuda"):
+        peak["cuda"] = int(torch.cuda.max_memory_allocated(device))
+    return peak
+
+
+@dataclass
+class Stretch:
+    """What a stretch of work took, known when it is over."""
+
+    seconds: float = math.nan
+    memory: float = math.nan  # MiB at most; NaN where the system cannot tell
+
+
+@contextmanager
+def stretch(device: "torch.device") -> Iterator[Stretch]:
+    """Time a stretch of work, and watch its memory: of a GPU by torch, else the process by Linux.
+
+    A GPU has done all of it when the time is taken.
+    """
+    found = Stretch()
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+        torch.cuda.synchronize(device)
+        started = perf_counter()
+        yield found
+        torch.cuda.synchronize(device)
+        found.seconds = perf_counter() - started
+        found.memory = torch.cuda.max_memory_allocated(device) / MEBI
+        return
+    known, started = _reset(), perf_counter()
+    yield found
+    found.seconds = perf_counter() - started
+    found.memory = _highest() if known else math.nan
+
+
+def _reset() -> bool:
+    """Let the system count from here on."""
+    try:
+        (_SELF / "clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _highest() -> float:
+    try:
+        lines = (_SELF / "status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration, ValueError):
+        return math.nan
 
 
 # --- places: where things are kept ----------------------------------------------------------------

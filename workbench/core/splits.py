@@ -113,7 +113,7 @@ def parts_of(
         if DEV in others and learnt != DEV:
             dev = read(DEV, sizes.dev)
         else:
-            train, dev = _cut(train, seed, corpus.name)
+            train, dev = cut(train, seed, corpus.name)
             notes.append(
                 f"What tells when to stop was cut from {learnt}, for it has no split of its own."
             )
@@ -122,8 +122,8 @@ def parts_of(
         most = None if None in limits else sum(each or 0 for each in limits)
         every = read(None, most)
         _require(every, 3, corpus.name)
-        rest, test = _cut(every, seed, corpus.name)
-        train, dev = _cut(rest, seed + 1, corpus.name)
+        rest, test = cut(every, seed, corpus.name)
+        train, dev = cut(rest, seed + 1, corpus.name)
         by = "document" if _documents(every) else "sentence"
         notes.append(
             f"There is nothing but {scored}: train, dev and test were drawn from it by {by}."
@@ -170,7 +170,7 @@ def _require(docs: Sequence["Doc"], least: int, where: str) -> None:
     )
 
 
-def _cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list["Doc"]]:
+def cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list["Doc"]]:
     """What stays and what is cut off: whole documents where there are several, else sentences."""
     _require(docs, 2, where)
     names = _documents(docs)

@@ -11,11 +11,10 @@ import io
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count, cycle, groupby, islice
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -26,6 +25,7 @@ from spacy.util import registry
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import drafted, unwritable, user_path
+from workbench.core.splits import DEV, TEST, TRAIN, cut
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.docbin import write
@@ -33,8 +33,6 @@ from workbench.corpora.layers import layers
 from workbench.corpora.text import blank
 
 NEEDED = frozenset({"pos", "dependencies"})
-TRAIN, DEV, TEST = "train", "dev", "test"
-SHARE = 0.1  # of the documents, for each part that is cut off
 TOGETHER = 10  # sentences of a document in one Doc, at most: one of them alone shows no boundary
 STEPS = (200, 2_000)  # at least and at most, where nobody says
 WORDS_A_STEP = 120  # of the train part, where nobody says
@@ -245,7 +243,7 @@ def _parts(
     else:
         most = None if limit is None else 3 * limit
         docs = list(_sentences(corpus.docs(limit=most), most))
-        parts[TRAIN], parts[TEST] = _cut(docs, seed, corpus.name)
+        parts[TRAIN], parts[TEST] = cut(docs, seed, corpus.name)
         notes = (f"There is no {TRAIN} split: {TRAIN}, {DEV} and {TEST} were drawn from all.",)
     if not parts[TRAIN]:
         raise WorkbenchError(
@@ -254,7 +252,7 @@ def _parts(
             remedy="Give sentences with tags and trees to learn from.",
         )
     if not parts.get(DEV):
-        parts[TRAIN], parts[DEV] = _cut(parts[TRAIN], seed + 1, corpus.name)
+        parts[TRAIN], parts[DEV] = cut(parts[TRAIN], seed + 1, corpus.name)
         notes = notes or (f"There is no {DEV} split: a tenth of {TRAIN} was kept for it.",)
     return {part: parts[part][:limit] for part in (TRAIN, DEV, TEST) if parts.get(part)}, notes
 
@@ -273,26 +271,6 @@ def _divided(doc: Doc) -> Iterator[Doc]:
         sentence = span.as_doc()
         sentence._.document = doc._.document
         yield sentence
-
-
-def _cut(docs: Sequence[Doc], seed: int, where: str) -> tuple[list[Doc], list[Doc]]:
-    """What stays and what is cut off: whole documents where there are several, else sentences."""
-    if len(docs) < 2:
-        raise WorkbenchError(
-            "there are too few sentences to be divided.",
-            where=where,
-            remedy="Give three or more sentences, or a folder with train, dev and test files.",
-        )
-    owners: list[Any] = [doc._.document for doc in docs]
-    if len(set(owners)) < 3:
-        owners = list(range(len(docs)))
-    names = list(dict.fromkeys(owners))
-    off = set(Random(f"parser {seed}").sample(names, max(1, round(SHARE * len(names)))))
-    pairs = list(zip(docs, owners, strict=True))
-    return (
-        [doc for doc, owner in pairs if owner not in off],
-        [doc for doc, owner in pairs if owner in off],
-    )
 
 
 def _together(docs: Iterable[Doc]) -> Iterator[Doc]:

@@ -1,7 +1,7 @@
 """Activations on disk: every layer's states of every word, or span, memory-mapped.
 
 A store is a folder with one array `[layers + 1, rows, width]` and a description, named by the hash
-of what it was made from: weights, tokenizer, texts, pooling. It is written beside its place and
+of what it was made from: weights, tokenizer and texts. It is written beside its place and
 moved there at the end, so a killed writer leaves nothing that reads as a store, and the same
 question is answered from disk. A batch's layers are pooled on the device and copied to the host
 together; a thread writes them while the next batch is computed. Half precision by default: 2 bytes
@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -31,9 +31,9 @@ from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import Progress, Report, run_over
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import StackName
+from workbench.engine.words import Pool, words_of_rows
 
-Pooling = Literal["mean", "first", "last"]
-FORMAT = "workbench-store-1"
+FORMAT = "workbench-store-2"
 _KINDS: dict[str, tuple[torch.dtype, Any]] = {  # what torch calls it, and what numpy keeps
     "fp16": (torch.float16, np.float16),
     "bf16": (torch.bfloat16, np.int16),
@@ -54,7 +54,6 @@ class Description:
     layers: int  # blocks; there is one more array than that
     rows: int
     width: int
-    pooling: Pooling
     kind: str
     model: str
     format: str = FORMAT
@@ -87,7 +86,7 @@ class Store:
 
 
 def open_store(folder: Path) -> Store:
-    """Open what `pooled` wrote."""
+    """Open what `word_states` wrote."""
     try:
         about = parsed_json(read_regular(folder / "store.json"))
         missing = np.load(require_regular(folder / "missing.npy"))
@@ -107,6 +106,69 @@ def _unsound(folder: Path, reason: str) -> WorkbenchError:
     )
 
 
+def word_states(
+    model: Model,
+    batch: Batch,
+    home: Path,
+    stacks: Sequence[StackName] | None = None,
+    *,
+    spans: NDArray[np.int64] | None = None,
+    kind: str = "fp16",
+    pieces: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> tuple[dict[StackName, Store], Report | None]:
+    """Compute the states of every word, or span, in every layer, or read them from disk.
+
+    A store lies under a name made from weights, tokenizer and text, memory mapped. A word is the
+    mean of its pieces. What is not there yet is written in one pass.
+
+    Args:
+        model: A `Model`.
+        batch: Texts, from `wb.encode`.
+        home: The folder of stores.
+        stacks: `encoder`, `decoder` or both (default: all stacks).
+        spans: [spans, 3]: document, first word, last word + 1. A row is then a span, the mean of
+            its words (default: a row is a word).
+        kind: Number format on disk: `fp16`, `bf16` or `fp32`.
+        pieces: Maximum number of pieces in a batch, padding included.
+        progress: Called with a `Progress` after each batch.
+
+    Returns:
+        The store of each stack, and what the pass did (None where all was on disk).
+
+    Raises:
+        WorkbenchError: A store on disk is damaged, its number format cannot hold the states, or a
+            document does not fit into memory.
+
+    Example:
+        >>> from pathlib import Path
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=2))
+        >>> stores, report = wb.word_states(model, batch, Path("stores"))
+        >>> stores["encoder"].layer(4).shape  # [words, width]
+        torch.Size([17, 128])
+    """
+    if kind not in _KINDS:
+        raise WorkbenchError(f"there is no kind {kind!r}.", remedy=f"Say {', '.join(_KINDS)}.")
+    layers = {stack.name: stack.layers for stack in model.stacks}
+    rows = len(batch.words) if spans is None else len(spans)
+    places: dict[StackName, tuple[Path, Description]] = {}
+    for name in layers if stacks is None else stacks:
+        if name not in layers:
+            raise WorkbenchError(
+                f"{model.name} has no {name} stack.", remedy=f"It has {', '.join(layers)}."
+            )
+        key = store_key(model, batch, name, spans, kind)
+        about = Description(key, name, layers[name], rows, model.width, kind, model.name)
+        places[name] = home / f"activations-{key}", about
+    new = [place for place in places.values() if not place[0].is_dir()]
+    report = _write(model, batch, new, spans, pieces, progress) if new else None
+    return {name: open_store(folder) for name, (folder, _) in places.items()}, report
+
+
+pooled_stacks = word_states
+
+
 def pooled(
     model: Model,
     batch: Batch,
@@ -114,101 +176,23 @@ def pooled(
     *,
     stack: StackName | None = None,
     spans: NDArray[np.int64] | None = None,
-    pooling: Pooling = "mean",
     kind: str = "fp16",
     pieces: int | None = None,
-    progress: Callable[[Progress], object] | None = None,
 ) -> tuple[Store, Report | None]:
-    """Compute the states of every word, or span, in every layer, or read them from disk.
-
-    A store lies under a name made from weights, tokenizer and text, memory mapped.
-
-    Args:
-        model: A `Model`.
-        batch: Texts, from `wb.encode`.
-        home: The folder of stores.
-        stack: `encoder` or `decoder` (default: the last stack).
-        spans: [spans, 3]: document, first word, last word + 1. A row is then a span, the mean of
-            its words (default: a row is a word).
-        pooling: How a word comes from its pieces: `mean`, `first` or `last`.
-        kind: Number format on disk: `fp16` or `fp32`.
-        pieces: Maximum number of pieces in a batch, padding included.
-        progress: Called with a `Progress` after each batch.
-
-    Returns:
-        The store, and what the pass did (None for a store that was there).
-
-    Raises:
-        WorkbenchError: The store on disk is damaged, or a document does not fit into memory.
-
-    Example:
-        >>> from pathlib import Path
-        >>> model = wb.load("mini:bert", device="cpu")
-        >>> batch = wb.encode(wb.read("primer").docs("test", limit=2))
-        >>> store, report = wb.pooled(model, batch, Path("stores"))
-        >>> store.layer(4).shape  # [words, width]
-        torch.Size([17, 128])
-    """
+    """The same in one stack (default: the last)."""
     chosen = stack or model.stacks[-1].name
-    stores, report = _stored(model, batch, home, [chosen], spans, pooling, kind, pieces, progress)
+    stores, report = word_states(
+        model, batch, home, [chosen], spans=spans, kind=kind, pieces=pieces
+    )
     return stores[chosen], report
 
 
-def pooled_stacks(
-    model: Model,
-    batch: Batch,
-    home: Path,
-    *,
-    pooling: Pooling = "mean",
-    kind: str = "fp16",
-    pieces: int | None = None,
-    progress: Callable[[Progress], object] | None = None,
-) -> tuple[dict[StackName, Store], Report | None]:
-    """Every layer's states of every word in every stack, from one pass; see `pooled`."""
-    names = [stack.name for stack in model.stacks]
-    return _stored(model, batch, home, names, None, pooling, kind, pieces, progress)
-
-
-def _stored(
-    model: Model,
-    batch: Batch,
-    home: Path,
-    stacks: Sequence[StackName],
-    spans: NDArray[np.int64] | None,
-    pooling: Pooling,
-    kind: str,
-    pieces: int | None,
-    progress: Callable[[Progress], object] | None,
-) -> tuple[dict[StackName, Store], Report | None]:
-    """A store for each stack; those that are not there yet are written in one pass."""
-    if kind not in _KINDS:
-        raise WorkbenchError(f"there is no kind {kind!r}.", remedy=f"Say {', '.join(_KINDS)}.")
-    rows = len(batch.words) if spans is None else len(spans)
-    places: dict[StackName, tuple[Path, Description]] = {}
-    for name in stacks:
-        layers = next((s.layers for s in model.stacks if s.name == name), None)
-        if layers is None:
-            names = ", ".join(s.name for s in model.stacks)
-            raise WorkbenchError(f"{model.name} has no {name} stack.", remedy=f"It has {names}.")
-        key = store_key(model, batch, name, spans, pooling, kind)
-        about = Description(key, name, layers, rows, model.width, pooling, kind, model.name)
-        places[name] = home / f"activations-{key}", about
-    new = [place for place in places.values() if not place[0].is_dir()]
-    report = _write(model, batch, new, spans, pieces, progress) if new else None
-    return {name: open_store(folder) for name, (folder, _) in places.items()}, report
-
-
 def store_key(
-    model: Model,
-    batch: Batch,
-    stack: str,
-    spans: NDArray[np.int64] | None,
-    pooling: str,
-    kind: str,
+    model: Model, batch: Batch, stack: str, spans: NDArray[np.int64] | None, kind: str
 ) -> str:
     """The hash of everything the numbers depend on, and of nothing else."""
     digest = hashlib.blake2b(digest_size=16)
-    for part in (FORMAT, model.content_hash, model.precision, stack, pooling, kind):
+    for part in (FORMAT, model.content_hash, model.precision, stack, kind):
         digest.update(part.encode() + b"\0")
     arrays: list[NDArray[Any]] = [batch.text, batch.text_offsets, batch.words, batch.word_offsets]
     for array in [*arrays, batch.segments, np.zeros(0) if spans is None else spans]:
@@ -326,18 +310,16 @@ class _Writer:
         """One batch's rows of every layer, in the store's precision."""
         read, found = output.texts[self.about.stack], output.hidden[self.about.stack]
         device, kind = found[0].device, _KINDS[self.about.kind][0]
-        rows, gathered = self._placed(text.order.numpy(), read)
-        gathered = sent(gathered, device)
+        rows, places = self._placed(text.order.numpy(), read)
         states = torch.empty(len(found), len(rows), self.about.width, dtype=kind, device=device)
         infinite, there = [], torch.ones(0)
         pools: dict[torch.device, tuple[Pool, Tensor]] = {}  # of every card that layers are on
         for own, layer in zip(states, found, strict=True):
             if layer.device not in pools:
-                here = Pool.of(read.to(layer.device), self.about.pooling)
-                pools[layer.device] = here, gathered.to(layer.device)
-            pool, places = pools[layer.device]
-            words, owned = pool(layer)  # [batch, words, width]
-            values, there = (part.to(device) for part in self._chosen(words, owned, places))
+                pools[layer.device] = Pool.of(read.to(layer.device)), sent(places, layer.device)
+            pool, chosen = pools[layer.device]
+            words, owned = pool(layer)  # [batch, words, width], [batch, words]
+            values, there = (part.to(device) for part in self._chosen(words, owned, chosen))
             own.copy_(values)
             infinite.append(values.isfinite().all() & ~own.isfinite().all())
         return _Pooled(rows, *_to_host(states, torch.stack(infinite), there))
@@ -396,64 +378,3 @@ def _to_host(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Callable[[], obj
     event = torch.cuda.Event()  # type: ignore[no-untyped-call]
     event.record(torch.cuda.current_stream(first.device))
     return (*copies, event.synchronize)  # type: ignore[return-value]
-
-
-def words_of_rows(text: Pieces) -> int:
-    """So many words has the row with most."""
-    return int(text.word_counts.max()) if len(text) else 0
-
-
-@dataclass(frozen=True)
-class Pool:
-    """States of words from those of their pieces; what all layers need of a batch is made once.
-
-    The same bytes each time, on a GPU too: there `scatter_add_` adds in any order, so means are
-    products.
-    """
-
-    pooling: str
-    index: Tensor  # [batch, pieces], the word that owns each; one beyond the last where none does
-    counts: Tensor  # [batch, words + 1], pieces of each
-    shares: Tensor | None  # [batch, words + 1, pieces], of a mean on a GPU
-    chosen: Tensor | None  # [batch, words + 1], of first and last, the piece
-
-    @classmethod
-    def of(cls, text: Pieces, pooling: str) -> Self:
-        batch, length = text.words.shape
-        words, device = words_of_rows(text), text.words.device
-        index = torch.where(text.words >= 0, text.words, words)
-        counts = torch.zeros(batch, words + 1, device=device)
-        counts.scatter_add_(1, index, torch.ones_like(index, dtype=counts.dtype))
-        shares = chosen = None
-        if pooling != "mean":
-            place = torch.arange(length, device=device).expand(batch, length)
-            worst = length if pooling == "first" else -1
-            chosen = torch.full((batch, words + 1), worst, device=device)
-            reduce = "amin" if pooling == "first" else "amax"
-            chosen = chosen.scatter_reduce_(1, index, place, reduce).clamp(0, length - 1)
-        elif device.type != "cpu":
-            own = index[:, None] == torch.arange(words + 1, device=device)[:, None]
-            shares = own / counts.clamp(min=1)[..., None]
-        return cls(pooling, index, counts, shares, chosen)
-
-    def __call__(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """States of words, in float32, and which words own any piece.
-
-        # [batch, pieces, width] -> [batch, words, width], [batch, words]
-        """
-        width = states.shape[-1]
-        if self.chosen is not None:
-            found = states.gather(1, self.chosen[..., None].expand(-1, -1, width)).float()
-        elif self.shares is not None:
-            found = self.shares @ states.float()
-        else:
-            sums = torch.zeros(*self.counts.shape, width)
-            sums.scatter_add_(1, self.index[..., None].expand(-1, -1, width), states.float())
-            found = sums / self.counts.clamp(min=1)[..., None]
-        there = self.counts[:, :-1] > 0
-        return found[:, :-1] * there[..., None], there
-
-
-def by_word(states: Tensor, text: Pieces, pooling: str) -> tuple[Tensor, Tensor]:
-    """The same of one layer; see `Pool`."""
-    return Pool.of(text, pooling)(states)

@@ -253,6 +253,21 @@ class Pieces:
             ),
         )
 
+    def begun(self, number: int, piece: int) -> "Pieces":
+        """So many of a special piece before each text."""
+
+        def behind(tensor: Tensor, first: int) -> Tensor:
+            return torch.nn.functional.pad(tensor, (number, 0), value=first)
+
+        return replace(
+            self,
+            ids=behind(self.ids, piece),
+            mask=behind(self.mask, True),
+            words=behind(self.words, NO_WORD),
+            special=behind(self.special, True),
+            segments=None if self.segments is None else behind(self.segments, 0),
+        )
+
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Pieces":
         """Change all that has a value for each piece."""
         return replace(

@@ -10,14 +10,16 @@ grow with its length.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces
@@ -34,13 +36,21 @@ ALIKE = 0.75  # documents shorter than this share of a batch's longest wait for 
 PIECES = {"cpu": 2_048, "cuda": 32_768}  # in a batch
 
 
+T = TypeVar("T")
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """So many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a pass has come."""
 
     done: int  # documents
     total: int
-    seconds_left: float
 
 
 @dataclass
@@ -66,7 +76,6 @@ def forward(
     *,
     taps: Iterable[Tap] = (),
     hidden: bool = True,
-    logits: bool = False,
     pieces: int | None = None,
     progress: Callable[[Progress], object] | None = None,
     ahead: Callable[[Pieces], object] | None = None,
@@ -109,11 +118,10 @@ def forward(
     limit = Limit(PIECES.get(model.device.type, PIECES["cpu"]) if pieces is None else pieces)
     if limit.pieces < 1:
         raise WorkbenchError(f"a batch of {pieces} pieces is none.", remedy="Give 1 or more.")
-    sizes = np.diff(batch.text_offsets)  # bytes, [documents]
-    started, documents, done = time.perf_counter(), 0, 0
+    started, documents = time.perf_counter(), 0
 
     def run(text: Pieces) -> None:
-        output = model.forward(text, taps=taps, hidden=hidden, logits=logits)
+        output = model.forward(text, taps=taps, hidden=hidden)
         if use is not None:
             use(text, output)
 
@@ -122,11 +130,8 @@ def forward(
         for text in _sent(model, _counted(batches, report, ahead)):
             for part, _ in in_halves(run, text, limit):
                 documents += len(part)
-                done += int(sizes[part.order.numpy()].sum())
             if progress is not None:
-                elapsed = time.perf_counter() - started
-                left = elapsed * (int(sizes.sum()) - done) / max(done, 1)
-                progress(Progress(documents, len(batch), left))
+                progress(Progress(documents, len(batch)))
     report.halvings = limit.halvings
     report.seconds = time.perf_counter() - started
     return report
@@ -139,12 +144,12 @@ def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[
     """Tokenised batches, longest documents first, the next chunk made while this one is used."""
     with ThreadPoolExecutor(max_workers=1) as worker:
         least = AHEAD * BYTES * limit.pieces if fills else 0
-        chunks = iter(_chunks(np.diff(batch.text_offsets), least))
-        waiting = [worker.submit(model.encode, batch, chunk) for chunk in islice(chunks, 1)]
+        parts = iter(_chunks(np.diff(batch.text_offsets), least))
+        waiting = [worker.submit(model.encode, batch, part) for part in islice(parts, 1)]
         while waiting:
             encoded = waiting.pop().result()
-            waiting += [worker.submit(model.encode, batch, chunk) for chunk in islice(chunks, 1)]
-            yield from _cut(encoded, limit, fills)
+            waiting += [worker.submit(model.encode, batch, part) for part in islice(parts, 1)]
+            yield from by_length(encoded, limit, fills)
 
 
 def _chunks(sizes: NDArray[np.int64], least: int) -> Iterator[list[int]]:
@@ -159,9 +164,19 @@ def _chunks(sizes: NDArray[np.int64], least: int) -> Iterator[list[int]]:
         start = end
 
 
-def _cut(encoded: Pieces, limit: Limit, fills: bool) -> Iterator[Pieces]:
-    """One chunk as batches within the limit, which may sink while they are used."""
-    lengths = encoded.mask.sum(1)  # [documents]
+def by_length(encoded: Pieces, limit: Limit, fills: bool = True) -> Iterator[Pieces]:
+    """Documents of like length together, the longest first, within the limit, which may sink.
+
+    A batch that is not filled takes none that is much shorter than its longest.
+    """
+    for rows, width in length_batches(encoded.mask.sum(1), limit, fills):
+        yield encoded.take(rows).narrowed(width)
+
+
+def length_batches(
+    lengths: Tensor, limit: Limit, fills: bool = True
+) -> Iterator[tuple[Tensor, int]]:
+    """The documents of each batch, and its longest length; see `by_length`.  # [documents]"""
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0
     while start < len(order):
@@ -170,7 +185,7 @@ def _cut(encoded: Pieces, limit: Limit, fills: bool) -> Iterator[Pieces]:
         worth = max(1, limit.pieces // (4 * width))  # a batch this large need take no short ones
         alike = len(rows) if fills else int((lengths[rows] >= ALIKE * width).sum())
         rows = rows[: max(worth, alike)]
-        yield encoded.take(rows).narrowed(width)
+        yield rows, width
         start += len(rows)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from workbench.engine.batch import Pieces
 from workbench.engine.taps import Statistic, View
 
 FARTHEST = 8  # offsets are counted one by one up to here
@@ -27,29 +26,6 @@ def _real(view: View) -> Tensor:
 def _summed(by_query: Tensor, view: View) -> Tensor:
     """[batch, heads, queries] -> [heads, 1]"""
     return (by_query * _real(view)).sum((0, 2), dtype=torch.float64)[:, None]
-
-
-def owners(text: Pieces) -> Tensor:
-    """Which pieces each word owns.  # [batch, words, pieces], 1 or 0"""
-    longest = max(1, int(text.word_counts.max()))
-    numbers = torch.arange(longest, device=text.words.device)
-    return (text.words[:, None, :] == numbers[None, :, None]).float()
-
-
-def by_words(probabilities: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
-    """Maps of words: summed over the pieces looked at, averaged over those that look.
-
-    `sources` and `targets` are the owners of both sides.  # -> [batch, heads, words, words]
-    """
-    like = probabilities.dtype
-    return torch.einsum(
-        "bqi,bhij,bkj->bhqk", averaging(sources).to(like), probabilities, targets.to(like)
-    )
-
-
-def averaging(sources: Tensor) -> Tensor:
-    """Owners, each word's pieces sharing a weight of 1.  # [batch, words, pieces]"""
-    return sources / sources.sum(-1, keepdim=True).clamp(min=1)
 
 
 def count(view: View) -> Tensor:

@@ -5,21 +5,20 @@ site, and memory does not grow with the corpus. Costs what `measures` says, a fo
 pass, and totals of drawings times heads times numbers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.core.stats import document_weights, word_permutations
 from workbench.engine.batch import Batch, Pieces, all_sent
 from workbench.engine.forward_pass import Progress, Report, run_over
 from workbench.engine.model import Model
 from workbench.engine.taps import Kind, Site, StackName, View
 from workbench.heads.examples import Sample
-from workbench.heads.gold import UNKNOWN, Asked, Gold, asked_of, shuffled
+from workbench.heads.gold import UNKNOWN, Asked, Gold, asked_of
 from workbench.heads.measures import (
     EVEN,
     HEAD,
@@ -33,19 +32,8 @@ from workbench.heads.word_maps import NOWHERE, Looks, Sides, joined, looks_of, s
 
 # --- sums over the corpus, and over bootstrap draws of its documents ------------------------------
 #
-# A drawing with replacement gives each document a weight of about Poisson(1); drawn for each
-# document from the run's seed, they need no second look at any, so memory does not grow with the
-# corpus: drawings times heads times numbers. The null has a sum for every shuffle instead.
-
-
-def drawings(order: Sequence[int], number: int, seed: int) -> Tensor:
-    """How often each document is in each drawing; the first is the corpus.
-
-    [1 + number, batch]
-    """
-    drawn = [np.random.default_rng([seed, document, 0]).poisson(1.0, number) for document in order]
-    found = np.stack(drawn, 1) if drawn else np.zeros((number, 0))
-    return torch.from_numpy(np.concatenate([np.ones((1, found.shape[1])), found])).float()
+# Memory does not grow with the corpus: draws times heads times numbers. The null has a sum for
+# every shuffle instead.
 
 
 @dataclass
@@ -75,13 +63,12 @@ def drawn_sums(weights: Tensor, sums: Tensor) -> Tensor:
 #
 # A shuffle moves the words of a document and takes their arcs and their rarity along, so the
 # shapes of trees and the habits of heads stay as they are; the p-value of a score is the share of
-# shuffles in which the largest of all scores is as large (`corrected`). Shuffles alone let
-# through whoever attends to near words, for arcs are short; so a head must also be ahead of every
-# simple rule in more sentences than it is behind (`more_often`). Costs shuffles times arcs times
-# heads look-ups a batch and site.
+# shuffles in which the largest of all scores is as large (`stats.permutation_p_values`). Shuffles
+# alone let through whoever attends to near words, for arcs are short; so a head must also be ahead
+# of every simple rule in more sentences than it is behind (`stats.sign_test_p_values`). Costs
+# shuffles times arcs times heads look-ups a batch and site.
 
 SHUFFLES_AT_ONCE = 16  # shuffles
-Floats = NDArray[np.float64]
 
 
 def shuffled_hits(looks: Tensor, asked: Asked) -> Tensor:
@@ -169,47 +156,6 @@ def shuffled_rarity(looks: Tensor, rarity: Rarity) -> Tensor:
         own = own.view(len(ranks), len(looks), heads, -1)
         found.append(((own == rarest[:, :, None]) & ~nowhere).sum((1, 3)))
     return torch.cat(found).double()
-
-
-def corrected(scores: Tensor, null: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean of each score's null, and its p-value among all that was tried.
-
-    The largest score of each shuffle is what a score is held against. Scores are put on one scale
-    by the arcsine of their root, whose spread hardly depends on the mean and is bounded for small
-    counts: a standard score is not, and a few hits of a rare relation would outdo everything.
-    scores [n] and null [shuffles, n] are shares, number [n] of how many -> [n], [n]
-    """
-    mean = null.mean(0)
-    if not scores.numel():
-        return mean, mean
-    root = number.clamp(min=1).sqrt()
-
-    def scaled(shares: Tensor) -> Tensor:
-        angle: Tensor = shares.clamp(0, 1).sqrt().asin() - mean.clamp(0, 1).sqrt().asin()
-        return 2 * root * angle
-
-    highest = scaled(null).amax(1)  # [shuffles]
-    above = (highest[:, None] >= scaled(scores)[None]).sum(0)
-    return mean, (above + 1) / (len(null) + 1)
-
-
-def more_often(ahead: Floats, behind: Floats) -> Floats:
-    """P-values of being ahead of every simple rule, corrected for everything that was tried.
-
-    Sign tests over pairs (sentences or documents, so that words of one need not be independent),
-    which are exact for any count. A head is as surely ahead of all rules as of the one it is least
-    surely ahead of, so the choice of the best rule needs no correction. What was tried counts where
-    it could have reached the same p-value: with n pairs none is below 2^-n (Tarone 1990), and so
-    the least count follows from how much is tried.
-    ahead and behind [n, rules] -> [n]
-    """
-    from scipy.stats import binom
-
-    pairs = ahead + behind
-    p_values: Floats = binom.sf(ahead - 1, pairs, 0.5).max(1)
-    least = np.sort(0.5 ** pairs.max(1))
-    tried = np.searchsorted(least, p_values * (1 + 1e-9), side="right")
-    return np.minimum(1.0, p_values * tried)
 
 
 # --- the pass over the corpus ---------------------------------------------------------------------
@@ -378,10 +324,11 @@ class _Tap:
         asking, order = self.asking, queries.order.tolist()
         sides = sides_of(queries, keys, group.kind, asking.by_pieces)
         there = sides.both.cpu().numpy()
-        shuffles = shuffled([*there], order, asking.shuffles, asking.seed)
-        asked = asked_of(self.gold, order, sides, shuffles, asking.seed)
+        shuffles = word_permutations([*there], order, asking.shuffles, asking.seed)
+        asked = asked_of(self.gold, order, sides, torch.from_numpy(shuffles), asking.seed)
         words = words_of(sides, asked, self.gold.frequent)
-        return words, drawings(order, asking.drawings, asking.seed)
+        weights = document_weights(order, asking.drawings, asking.seed)
+        return words, torch.from_numpy(weights).float()
 
     def _prepared(self, group: Group, queries: Pieces, keys: Pieces) -> _Ready:
         asking, device = self.asking, queries.ids.device

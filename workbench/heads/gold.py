@@ -248,21 +248,6 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, s
     )
 
 
-def shuffled(sizes: Sequence[np.ndarray], order: Sequence[int], number: int, seed: int) -> Tensor:
-    """So many orders of the words that are there, each document's from its own seed.
-
-    `sizes` are the words of each, by place.  # -> [shuffles, batch, words], int16
-    """
-    longest = max((len(each) for each in sizes), default=0)
-    found = np.tile(np.arange(longest, dtype=np.int16), (number, len(sizes), 1))
-    for row, (there, document) in enumerate(zip(sizes, order, strict=True)):
-        random = np.random.default_rng([seed, document, 1])
-        places = np.flatnonzero(there)
-        drawn = random.random((number, len(places))).argsort(1)
-        found[:, row, places] = places[drawn]
-    return torch.from_numpy(found)
-
-
 def _arc_rows(gold: Gold, order: Sequence[int], known: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """Arcs that can be seen, in both directions: document, word, partner, question.
 

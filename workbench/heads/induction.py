@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
+from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, View
 from workbench.heads.word_maps import sides_of
@@ -73,8 +74,8 @@ def repeats(model: Model, around: Pieces, seed: int) -> Mapping[Site, Repeats]:
     rows = _rows(model, around, seed)
     tap = _Tap()
     with torch.no_grad():
-        for start in range(0, len(rows), AT_ONCE):
-            text = pad(rows[start : start + AT_ONCE], model.symbols.pad)
+        for some in chunks(rows, AT_ONCE):
+            text = pad(some, model.symbols.pad)
             model.forward(text.to(model.device), taps=[tap], hidden=False)
     return {
         site: Repeats(*(torch.cat(parts) for parts in zip(*pairs, strict=True)))

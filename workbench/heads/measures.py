@@ -69,9 +69,8 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
     ranks = _seen_ranks(asked.ranks, sides)  # [batch, rows, words]
     rarest, next_rarest = two_largest(ranks)
     rare = sides.rows & (rarest >= frequent)
-    several = several_sentences(asked, sides)
+    several = (asked.sentences * sides.rows).amax(-1, keepdim=True) > 0  # [batch, 1]
     seen = sides.visible.sum(-1)
-    shares = (sides.sources * sides.rows[..., None]).sum(1)
     shared = _shared(sides, asked, ranks, rarest, rare, several)
     return Words(
         sides,
@@ -83,7 +82,7 @@ def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
         several,
         bool(several.any()),
         seen,
-        shares,
+        sides.shares,
         shared,
     )
 
@@ -146,11 +145,6 @@ def _own_sentence(asked: Asked, sides: Sides) -> tuple[Tensor, Tensor]:
     inside = (longest < size[..., None]) & (columns < sides.words)
     columns = columns.clamp(max=sides.words - 1)
     return columns, inside & sides.columns.gather(1, columns.flatten(1)).view_as(columns)
-
-
-def several_sentences(asked: Asked, sides: Sides) -> Tensor:
-    """Rows of texts of more than one sentence.  # [batch, 1]"""
-    return (asked.sentences * sides.rows).amax(-1, keepdim=True) > 0
 
 
 def head_sums(

@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from workbench.core.experiment import HEAD
+from workbench.core.stats import (
+    binomial_p_values,
+    mean_interval,
+    permutation_p_values,
+    sign_test_p_values,
+)
 from workbench.corpora.encode import encode
 from workbench.engine.map_statistics import FARTHEST, OFFSETS
 from workbench.engine.model import Model
 from workbench.engine.taps import Site
-from workbench.heads.collect import Answers, Asking, Group, corrected, look, more_often
+from workbench.heads.collect import Answers, Asking, Group, look
 from workbench.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RULES, Gold, gold_of
 from workbench.heads.induction import Repeats
 from workbench.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
@@ -214,12 +219,11 @@ def relations(
     found["p_value"], found["p_value_baseline"] = 1.0, 1.0
     if enough.any():
         names = ("accuracy_confident", "n")
-        score, number = (torch.tensor(found[name].to_numpy()[enough]).double() for name in names)
-        shuffled = torch.from_numpy(by_chance[:, enough])
+        score, number = (found[name].to_numpy(np.float64)[enough] for name in names)
         rows = found.index[enough]
-        found.loc[rows, "p_value"] = corrected(score, shuffled, number)[1].numpy()
+        found.loc[rows, "p_value"] = permutation_p_values(score, by_chance[:, enough], number)
         ahead, behind = np.concatenate(wins, 1)[:, enough]
-        found.loc[rows, "p_value_baseline"] = more_often(ahead, behind)
+        found.loc[rows, "p_value_baseline"] = sign_test_p_values(ahead, behind)
     pairs = zip(found["accuracy_confident"], found[SIMPLE].max(axis=1), strict=True)
     found["syntactic"] = (
         enough
@@ -262,7 +266,11 @@ def heads(
     at_offset_p, chain_p = _offset_p_values(sums), _chain_p_values(answers, sums)
     rows = []
     for site, own in sums.items():
-        even, of_heads = _even(own), _scores(own)
+        of_heads = _scores(own)
+        even = {
+            name: share(own.uniform(name), own.shared(REST_OVER.get(name, "words")))
+            for name in EVEN
+        }
         for head in range(site.heads):
             key = (site.stack, site.kind, site.layer, head)
             row: dict[str, object] = dict(zip(HEAD, key, strict=True))
@@ -403,13 +411,6 @@ def _holds(
 REST_OVER = {"block": "block"}  # the sum that a mass is a share of, where it is not all words
 
 
-def _even(own: Sums) -> dict[str, Share]:
-    """What uniform attention scores."""
-    return {
-        name: share(own.uniform(name), own.shared(REST_OVER.get(name, "words"))) for name in EVEN
-    }
-
-
 def _above_simple(own: Sums, head: int) -> Share:
     """Antecedents that a head gets right beyond the better of two simple rules."""
     above = own.head("coreference", head) - own.chains[:, 1:].max(1)
@@ -452,19 +453,18 @@ def _offset_p_values(sums: Mapping[Site, Sums]) -> Mapping[tuple[Site, int], flo
 
     Of each head's most frequent offset; corrected over all heads and offsets.
     """
-    from scipy.stats import binom
-
-    keys, p_values = [], []
+    keys, hits, counts, chances = [], [], [], []
     for site, own in sums.items():
         there, by_chance = own.shared("offsets")[0], own.shared("by_chance")[0]
-        each = by_chance / np.maximum(there, 1)  # [offsets]
         for head in range(site.heads):
             offset = OFFSETS.index(_offset(own, head)[0])
-            hits = own.head("offsets", head)[0, offset]
             keys.append((site, head))
-            p_values.append(float(binom.sf(hits - 1, there[offset], min(1.0, each[offset]))))
-    tried = len(p_values) * len(OFFSETS)
-    return {key: min(1.0, tried * p) for key, p in zip(keys, p_values, strict=True)}
+            hits.append(own.head("offsets", head)[0, offset])
+            counts.append(there[offset])
+            chances.append(min(1.0, by_chance[offset] / max(there[offset], 1)))
+    p_values = binomial_p_values(np.array(hits), np.array(counts), np.array(chances))
+    tried = len(keys) * len(OFFSETS)
+    return dict(zip(keys, np.minimum(1.0, tried * p_values).tolist(), strict=True))
 
 
 def _chain_p_values(
@@ -475,7 +475,7 @@ def _chain_p_values(
     if not answers.chain_wins:
         return dict.fromkeys(keys, 1.0)
     wins = np.concatenate([answers.chain_wins[site].cpu().numpy() for site in sums], 2)
-    p_values = more_often(*wins.swapaxes(1, 2))  # [heads]
+    p_values = sign_test_p_values(*wins.swapaxes(1, 2))  # [heads]
     return dict(zip(keys, p_values.tolist(), strict=True))
 
 
@@ -508,14 +508,10 @@ def _repeated(found: Repeats | None, head: int) -> dict[str, Share]:
     """Means over texts, with intervals over drawings of them."""
     if found is None:
         return {"duplicate": NOTHING, "induction": NOTHING}
-    random = np.random.default_rng(0)
-    texts = len(found.duplicate)
-    drawn = random.integers(0, texts, (200, texts))
     shares = {}
     for name in ("duplicate", "induction"):
         values = getattr(found, name)[:, head].double().numpy()
-        lower, upper = np.percentile(values[drawn].mean(1), MIDDLE)
-        shares[name] = Share(float(values.mean()), float(lower), float(upper))
+        shares[name] = Share(float(values.mean()), *mean_interval(values))
     return shares
 
 
@@ -526,17 +522,17 @@ def _rarity(
     keys, scores, nulls, numbers = [], [], [], []
     for site, own in sums.items():
         group = Group(site.stack, site.kind)
-        null = answers.rare_hits[site] / answers.rare_asked[group].clamp(min=1)[:, None]
+        could = answers.rare_asked[group].cpu().numpy()  # [shuffles]
+        nulls.append(answers.rare_hits[site].cpu().numpy() / np.maximum(could, 1)[:, None])
         for head in range(site.heads):
             keys.append((site, head))
             scores.append(share(own.head("rare", head), own.shared("rare")).value)
-            nulls.append(null[:, head].cpu().double())
             numbers.append(own.shared("rare")[0])
     if not keys:
         return {}
-    score = torch.tensor(scores, dtype=torch.double)
-    mean, p_value = corrected(score, torch.stack(nulls, 1), torch.tensor(numbers))
-    return dict(zip(keys, zip(mean.tolist(), p_value.tolist(), strict=True), strict=True))
+    null = np.concatenate(nulls, 1)  # [shuffles, heads of all sites]
+    p_values = permutation_p_values(np.array(scores), null, np.array(numbers))
+    return dict(zip(keys, zip(null.mean(0).tolist(), p_values.tolist(), strict=True), strict=True))
 
 
 # --- what else ------------------------------------------------------------------------------------

@@ -14,38 +14,8 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import NO_WORD, Pieces
-from workbench.engine.map_statistics import averaging, owners
 from workbench.engine.taps import Kind
-
-
-@dataclass(frozen=True)
-class Owned:
-    """Which pieces belong to each word or column."""
-
-    first: Tensor  # [batch, n], its first piece; 0 where it has none
-    count: Tensor  # [batch, n]
-    further: Tensor  # [3, further pieces of all words], text, word and piece
-    more: Tensor  # [batch, most], the same side by side; 0 where there are no more
-    whose: Tensor  # [batch, most], which word each of them belongs to
-    real: Tensor  # [batch, most], which of them are there
-    is_plain: bool  # every word has exactly one piece
-
-
-def _owned(matrix: Tensor) -> Owned:
-    """From owners, 1 or 0.  # [batch, n, pieces]"""
-    there = matrix > 0
-    count = there.sum(-1)
-    further = there & (there.cumsum(-1) > 1)  # [batch, n, pieces]
-    row, word, piece = torch.nonzero(further, as_tuple=True)
-    each = further.sum((1, 2))  # [batch]
-    most = int(each.max()) if len(each) else 0
-    place = torch.arange(len(row), device=row.device) - (each.cumsum(0) - each)[row]
-    more, whose = (matrix.new_zeros(len(matrix), most, dtype=torch.long) for _ in range(2))
-    more[row, place], whose[row, place] = piece, word
-    real = torch.arange(most, device=row.device) < each[:, None]
-    first = there.int().argmax(-1)
-    is_plain = bool((count == 1).all())
-    return Owned(first, count, torch.stack([row, word, piece]), more, whose, real, is_plain)
+from workbench.engine.words import Owned, merged, owners, piece_shares
 
 
 @dataclass(frozen=True)
@@ -53,7 +23,7 @@ class Sides:
     """Both sides of the maps of a batch; everything here is the same for all heads."""
 
     kind: Kind
-    sources: Tensor  # [batch, words, pieces], what of each piece's row a word's row is
+    shares: Tensor  # [batch, pieces], what part of a word that attends each piece is
     looking: Owned  # the pieces of each word that attends
     looked_at: Owned  # the pieces of each column
     rows: Tensor  # [batch, words], words that attend
@@ -79,36 +49,7 @@ class Sides:
 
         [batch, heads, queries, keys] -> [batch, heads, words, columns]
         """
-        batch, heads, queries, keys = probabilities.shape
-        device = probabilities.device
-        own, seen = self.looking, self.looked_at
-        words, columns = own.count.shape[1], seen.count.shape[1]
-        maps = torch.arange(batch * heads, device=device)[:, None]
-        flat = probabilities.reshape(batch * heads * queries, keys)
-
-        def of_heads(each: Tensor) -> Tensor:  # [batch, n] -> [batch * heads, n]
-            return each.repeat_interleave(heads, 0)
-
-        rows = flat.index_select(0, (maps * queries + of_heads(own.first)).flatten())
-        if own.more.numel():
-            text, word, piece = own.further[..., None]  # [further, 1] each
-            map_ = text * heads + torch.arange(heads, device=device)  # [further, heads]
-            given = flat.index_select(0, (map_ * queries + piece).flatten())
-            rows.index_add_(0, (map_ * words + word).flatten(), given)
-        if not own.is_plain:
-            share = torch.where(own.count > 0, 1 / own.count.clamp(min=1), 0.0)
-            rows.mul_(of_heads(share).view(-1, 1))
-        rows = rows.view(batch, heads * words, keys)
-        found = rows.gather(2, seen.first[:, None].expand(-1, heads * words, -1))
-        if not seen.is_plain:
-            found.mul_((seen.count > 0)[:, None])
-        if seen.more.numel():
-            index = (
-                each[:, None].expand(-1, heads * words, -1) for each in (seen.more, seen.whose)
-            )
-            further, whose = index
-            found.scatter_add_(2, whose, rows.gather(2, further).mul_(seen.real[:, None]))
-        return found.view(batch, heads, words, columns)
+        return merged(probabilities, self.looking, self.looked_at)
 
 
 def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False) -> Sides:
@@ -116,7 +57,9 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
     if by_pieces:
         queries, keys = _apart(queries), _apart(keys)
     longest = max(_words_read(queries), _words_read(keys))
-    queries, keys = (_at_most(each, longest) for each in (queries, keys))
+    queries, keys = (
+        replace(each, word_counts=each.word_counts.clamp(max=longest)) for each in (queries, keys)
+    )
     looking, owned = owners(queries), owners(keys)  # [batch, words, pieces]
     others = keys.mask & (keys.words == NO_WORD)  # [batch, pieces]
     extra = _one_column_each(others)  # [batch, extra, pieces]
@@ -125,27 +68,27 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
     begins = _first(keys.words != NO_WORD)  # [batch], the first word's first piece
     ends = _columns_of(extra, others & keys.special & (places > begins[:, None]))
     targets = torch.cat([owned, extra], 1)  # [batch, columns, pieces]
-    columns = targets.sum(-1) > 0
-    rows = looking.sum(-1) > 0
+    columns = targets.any(-1)
+    rows = looking.any(-1)
     visible = columns[:, None] & rows[..., None]
     if kind == "causal":
         last = (looking * (places + 1)).amax(-1) - 1  # [batch, words], place of the last piece
-        start = torch.where(targets > 0, places, keys.ids.shape[1]).amin(-1)  # [batch, columns]
+        start = torch.where(targets, places, keys.ids.shape[1]).amin(-1)  # [batch, columns]
         visible = visible & (start[:, None] <= last[..., None])
     words = owned.shape[1]
     alone = torch.zeros_like(columns[:, :words])
     first = targets.gather(2, _first(keys.mask)[:, None, None].expand(-1, targets.shape[1], 1))
     return Sides(
         kind,
-        averaging(looking),
-        _owned(looking),
-        _owned(targets),
+        piece_shares(queries),
+        Owned.of(looking),
+        Owned.of(targets),
         rows,
         columns,
         words,
         torch.cat([alone, special], 1),
         torch.cat([alone, ends], 1),
-        (first[..., 0] > 0) & columns,
+        first[..., 0] & columns,
         visible,
     )
 
@@ -153,10 +96,6 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
 def _words_read(text: Pieces) -> int:
     """So many words at most, up to the last that owns a piece; what is behind it was cut off."""
     return int(text.words.max()) + 1
-
-
-def _at_most(text: Pieces, words: int) -> Pieces:
-    return replace(text, word_counts=text.word_counts.clamp(max=words))
 
 
 def _apart(text: Pieces) -> Pieces:
@@ -168,15 +107,15 @@ def _apart(text: Pieces) -> Pieces:
 
 
 def _one_column_each(pieces: Tensor) -> Tensor:
-    """[batch, pieces], bool -> [batch, most of them, pieces], 1 or 0"""
+    """[batch, pieces] -> [batch, most of them, pieces], bool"""
     place = pieces.cumsum(1) - 1
     numbers = torch.arange(int(pieces.sum(1).max()), device=pieces.device)
-    return ((place[:, None] == numbers[:, None]) & pieces[:, None]).float()
+    return (place[:, None] == numbers[:, None]) & pieces[:, None]
 
 
 def _columns_of(extra: Tensor, pieces: Tensor) -> Tensor:
     """Which columns own one of these pieces.  # [batch, extra]"""
-    return (extra * pieces[:, None]).sum(-1) > 0
+    return (extra & pieces[:, None]).any(-1)
 
 
 def _first(there: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ The tensors may be in half precision, and are float32 once read. Costs, a word, 
 `workbench.models.elmo` says, and two products with the softmax's matrix.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import numbered_lines, require_regular, written_whole
+from workbench.engine.forward_pass import length_batches
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.models.elmo import (
     OPTIONS,
@@ -309,21 +310,11 @@ def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordSc
     def scored(some: Places) -> tuple[Scored, Scored]:
         return net.scored([texts[p] for p in some.places], [golds[p] for p in some.places])
 
-    room = Limit()
-    for batch in _batches(lengths, limit):
+    room, read = Limit(), np.flatnonzero(lengths)  # texts without words are left out
+    for rows, width in length_batches(torch.from_numpy(lengths[read] + 2), Limit(limit)):
+        batch = Places(read[rows.numpy()].tolist(), width)
         for some, (nats, right) in in_halves(scored, batch, room):
             for direction, hits in zip(nats, right, strict=True):
                 found.nats[list(some.places)] += direction.double().sum(1).cpu().numpy() / 2
                 found.right[list(some.places)] += hits.sum(1).cpu().numpy()
     return found
-
-
-def _batches(lengths: NDArray[np.int64], limit: int) -> Iterator[Places]:
-    """Texts of like length together, the longest first; those without words are left out."""
-    order = [place for place in np.argsort(-lengths, kind="stable").tolist() if lengths[place]]
-    start = 0
-    while start < len(order):
-        width = int(lengths[order[start]]) + 2
-        places = order[start : start + max(1, limit // width)]
-        yield Places(places, width)
-        start += len(places)

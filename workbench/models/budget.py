@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.machine import free_memory
 from workbench.engine.forward_pass import PIECES
 from workbench.models.lm_heads import held_in, output_map
 from workbench.models.split import layout
@@ -89,7 +90,7 @@ def require_room(
     """Refuse a model whose weights do not fit the free memory of its cards, before any is read."""
     if any(device.type != "cuda" for device in devices):
         return
-    there, each = [_free(device) for device in devices], _shares(net, dtype, len(devices))
+    there, each = [free_memory(device) for device in devices], _shares(net, dtype, len(devices))
     if all(own <= room for own, room in zip(each, there, strict=True)):
         return
     needed, free = sum(each), sum(there)
@@ -112,15 +113,6 @@ def _shares(net: PreTrainedModel, dtype: torch.dtype, cards: int) -> list[int]:
     for name, weight in net.named_parameters():
         found[where[name]] += weight.numel() * held_in(net, name, weight, dtype).itemsize
     return found
-
-
-def _free(device: torch.device) -> int:
-    """Bytes that this process can still have on a card: torch keeps some that it does not use."""
-    free, _ = torch.cuda.mem_get_info(device)
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return int(free)
-    spare = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(free) + int(spare)
 
 
 def _stacks(config: Any) -> Sequence[str]:

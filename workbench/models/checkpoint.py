@@ -157,7 +157,11 @@ def _few_modules(source: str) -> Iterator[None]:
 def numbers_stored(folder: Path) -> int | None:
     """How many numbers the safetensors files of a folder hold, by their headers; None of none."""
     files = sorted(folder.glob("*.safetensors"))
-    return sum(_stored(path) for path in files) if files else None
+    return (
+        sum(math.prod(s) for path in files for s in _headers(path, lambda each: each.get_shape()))
+        if files
+        else None
+    )
 
 
 def precisions_stored(folder: Path) -> set[str]:
@@ -317,10 +321,6 @@ def _bad_value(
         where=f"{source}/{file}",
         remedy=f"Restore {file} from the checkpoint it belongs to.",
     )
-
-
-def _stored(path: Path) -> int:
-    return sum(_headers(path, lambda each: math.prod(each.get_shape())))
 
 
 def _headers(path: Path, told: Callable[[Any], T]) -> list[T]:

@@ -9,6 +9,8 @@ alone, so every question is put to the same pieces. Costs what `lm_losses` says.
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -19,9 +21,10 @@ from transformers import AutoModelForSequenceClassification
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.batch import Batch, Pieces, sent
-from workbench.engine.forward_pass import CHUNK
-from workbench.engine.halving import Limit, Part, averaged, in_halves
+from workbench.engine.forward_pass import CHUNK, by_length, chunks
+from workbench.engine.halving import Limit, Part, in_halves
 from workbench.engine.taps import Tap
+from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import mask_of, placed, symbols
 from workbench.models.lm_losses import (
@@ -35,7 +38,7 @@ from workbench.models.lm_losses import (
     masked_losses,
     with_context,
 )
-from workbench.models.lm_scoring import batched, limit_of
+from workbench.models.lm_scoring import limit_of
 
 Kind = Literal["causal", "masked", "seq2seq", "classes"]
 
@@ -114,11 +117,10 @@ class Aim:
         if gold is not None:
             wanted = [document for document in wanted if gold[document] >= 0]
         limit = limit_of(model) if pieces is None else pieces
-        for start in range(0, len(wanted), CHUNK):
-            part = wanted[start : start + CHUNK]
+        for part in chunks(wanted, CHUNK):
             text = model.encode(batch, part)
             place_of = dict(zip(text.order.tolist(), part, strict=True))
-            for rows in batched(replace(text, unaligned=(), cut=()), limit):
+            for rows in by_length(replace(text, unaligned=(), cut=()), Limit(limit)):
                 classes = None
                 if gold is not None:
                     classes = torch.tensor([gold[place_of[order]] for order in rows.order.tolist()])
@@ -298,24 +300,19 @@ def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> Hugging
     return HuggingFace(placed(net, model.device, model.net.dtype), model.tokenizer, model.name)
 
 
-# --- a short fine-tuning with AdamW, by the loss of any `Aim`: all weights, or gates alone --------
+# --- a short fine-tuning by the loss of any `Aim`: all weights, or gates alone --------------------
 #
-# For a model that is to be fitted or mended, not for training from the start
-# (`workbench.training`). With dev texts, the learning rate stays after its warm-up, learning
-# stops where the dev loss has not fallen by a thousandth of its first value over `PATIENCE`
-# checks, and the weights are those of the best check: only then is `converged` true. (Where
-# classes are separable the loss falls for ever.) Without, every step is taken and the rate falls
-# to zero. No weight decay: early stopping is what regularises. Batches are shuffled each epoch by
-# the seed. Weights in half precision learn as copies in float32: a step is often smaller than the
-# distance between two bf16 numbers, and would be lost. Texts of a step that do not fit into
-# memory are learnt from in parts. Costs a forward and a backward pass a step, a forward pass over
-# the dev texts every `CHECK` steps, and a copy of the weights.
+# With dev texts, the learning rate stays after its warm-up, learning stops where the dev loss has
+# not fallen by a thousandth of its first value over `PATIENCE` checks, and the weights are those of
+# the best check: only then is `converged` true. (Where classes are separable the loss falls for
+# ever.) Without, every step is taken and the rate falls to zero. No weight decay: early stopping is
+# what regularises. Batches are shuffled each epoch by the seed. Costs what `fine_tuning` says, and
+# a forward pass over the dev texts every `CHECK` steps.
 
 CHECK = 10  # steps between two checks on dev, or two reports of progress
 PATIENCE = 5  # checks on dev without a gain
 GAIN = 1e-3  # of the first dev loss
 WARM_UP = 20  # steps, at most a tenth of all
-CLIP = 1.0  # maximum norm of a step's gradient
 
 
 @dataclass(frozen=True)
@@ -351,9 +348,9 @@ def learn(
     *,
     dev: Sequence[Question] = (),
     told: Callable[[int, float], object] | None = None,
-    taps: Callable[[Question], Iterable[Tap]] | None = None,
+    taps: Callable[[Question], Iterable[Tap]] = lambda question: (),
     weights: Iterable[Tensor] | None = None,
-    more: Sequence[dict[str, object]] = (),
+    more: Sequence[dict[str, Any]] = (),
     penalty: Callable[[], Tensor] | None = None,
 ) -> Learnt:
     """Fit the model to the documents, in place.
@@ -369,113 +366,75 @@ def learn(
             remedy="Use a corpus, a split or a limit that leaves at least one text.",
         )
     own = list(model.net.parameters() if weights is None else weights)
-    groups: list[dict[str, object]] = [{"params": own, "lr": plan.rate}] if own else []
+    groups: list[dict[str, Any]] = [{"params": own, "lr": plan.rate}] if own else []
     groups += more
     if not groups or plan.steps < 1:
         return Learnt([])
-    moving = [weight for group in groups for weight in group["params"]]  # type: ignore[attr-defined]
-    wide: list[Tensor] = [w if w.dtype.itemsize >= 4 else w.detach().float() for w in moving]
-    of = dict(zip(map(id, moving), wide, strict=True))
-    groups = [{**g, "params": [of[id(w)] for w in g["params"]]} for g in groups]  # type: ignore[attr-defined]
-    optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
     warm = max(1, min(WARM_UP, round(0.1 * plan.steps)))
 
     def rate(step: int) -> float:
         falling = 1.0 if dev else (plan.steps - step) / max(1, plan.steps - warm)
         return min((step + 1) / warm, falling)
 
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
-    still = [w for w in model.net.parameters() if not any(w is each for each in moving)]
+    learner, room = Learner(groups, rate), Limit()
+    moving = set(map(id, learner.moving))
     state = [(weight, weight.requires_grad) for weight in model.net.parameters()]
-    losses: list[float] = []
-    checks = {0: loss_of(model, aim, dev)} if dev else {}
-    best = [weight.detach().clone() for weight in moving] if dev else []
-    waited, converged, reference, room = 0, False, checks.get(0, 0.0), Limit()
+    first = loss_of(model, aim, dev) if dev else 0.0
+    stopping = EarlyStopping(PATIENCE, GAIN * first)
+    if dev and stopping.is_best(-first):
+        learner.keep()
+
+    def gradients(question: Question) -> Iterator[Part]:
+        """Of the mean loss of a step's texts; see `_gradients`."""
+        parts = in_halves(partial(_gradients, model, aim, learner.moving, taps), question, room)
+        return (found for _, found in parts)
+
+    def on_step(done: int, loss: float) -> None:
+        if told is not None and (done % CHECK == 0 or done == plan.steps):
+            told(done, loss)
+
     try:
-        for weight in still:
-            weight.requires_grad_(False)
-        for weight in moving:
-            weight.requires_grad_(True)
+        for weight in [*model.net.parameters(), *learner.moving]:
+            weight.requires_grad_(id(weight) in moving)
         with torch.enable_grad():
-            for question in _batches(model, aim, batch, documents, plan):
-                optimiser.zero_grad(set_to_none=True)
-                losses.append(_slopes(model, aim, question, moving, taps, room))
-                if not np.isfinite(losses[-1]):
-                    raise WorkbenchError(
-                        f"the loss is {losses[-1]} after {len(losses) - 1} steps.",
-                        where=model.name,
-                        remedy="Set a lower rate.",
-                    )
-                if penalty is not None:
-                    penalty().backward()  # type: ignore[no-untyped-call]
-                _hand_on_gradients(moving, wide)
-                torch.nn.utils.clip_grad_norm_(wide, CLIP)
-                optimiser.step()
-                _hand_back_values(moving, wide)
-                schedule.step()
-                if len(losses) % CHECK and len(losses) != plan.steps:
-                    continue
-                if told is not None:
-                    told(len(losses), losses[-1])
-                if not dev:
-                    continue
-                found, least = loss_of(model, aim, dev), min(checks.values())
-                checks[len(losses)] = found
-                waited += 1
-                if found < reference - GAIN * checks[0]:
-                    waited, reference = 0, found
-                if found < least:
-                    best = [weight.detach().clone() for weight in moving]
-                if waited == PATIENCE:
-                    converged = True
-                    break
-        with torch.no_grad():
-            for weight, value in zip(moving, best, strict=False):  # none without dev
-                weight.copy_(value)
+            batches = iter(_batches(model, aim, batch, documents, plan))
+            checks = range(0, plan.steps, CHECK)
+            found = fine_tune(
+                learner,
+                (islice(batches, min(CHECK, plan.steps - start)) for start in checks),
+                gradients,
+                (lambda: -loss_of(model, aim, dev)) if dev else None,
+                stopping,
+                on_step,
+                penalty,
+            )
     finally:
         for weight, moved in state:
             weight.requires_grad_(moved)
             weight.grad = None
-    return Learnt(losses, checks, converged)
+    if found.diverged:
+        raise WorkbenchError(
+            f"the loss is {found.losses[-1]} after {len(found.losses) - 1} steps.",
+            where=model.name,
+            remedy="Set a lower rate.",
+        )
+    taken = [min(CHECK * number, plan.steps) for number in range(1 + len(found.dev))]
+    losses = dict(zip(taken, [first, *(-score for score in found.dev)], strict=True)) if dev else {}
+    return Learnt(found.losses, losses, stopping.waited >= PATIENCE)
 
 
-def _slopes(
+def _gradients(
     model: HuggingFace,
     aim: Aim,
-    question: Question,
     moving: Sequence[Tensor],
-    taps: Callable[[Question], Iterable[Tap]] | None,
-    room: Limit,
-) -> float:
-    """The mean loss of a step's texts, whose gradient is left in the weights.
-
-    Where memory does not suffice for all of them at once, gradients of parts add up to the same.
-    """
-
-    def back(part: Question) -> Part:
-        answer = aim.answer(model, part, () if taps is None else taps(part))
-        number = answer.number.sum()
-        loss = answer.nats.sum() / number.clamp(min=1)
-        slopes = torch.autograd.grad(loss, moving, allow_unused=True)
-        return loss.detach(), number, slopes
-
-    return float(averaged((found for _, found in in_halves(back, question, room)), moving))
-
-
-def _hand_on_gradients(weights: Sequence[Tensor], wide: Sequence[Tensor]) -> None:
-    """Give the float32 copies the gradients of their weights."""
-    for weight, master in zip(weights, wide, strict=True):
-        if master is not weight:
-            master.grad = None if weight.grad is None else weight.grad.float()
-            weight.grad = None
-
-
-def _hand_back_values(weights: Sequence[Tensor], wide: Sequence[Tensor]) -> None:
-    """Round what the copies learnt to their weights."""
-    with torch.no_grad():
-        for weight, copy in zip(weights, wide, strict=True):
-            if copy is not weight:
-                weight.copy_(copy)
+    taps: Callable[[Question], Iterable[Tap]],
+    question: Question,
+) -> Part:
+    """The mean loss of some texts, and its gradient by each weight that learns."""
+    answer = aim.answer(model, question, taps(question))
+    number = answer.number.sum()
+    loss = answer.nats.sum() / number.clamp(min=1)
+    return loss.detach(), number, torch.autograd.grad(loss, moving, allow_unused=True)
 
 
 def loss_of(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> float:
@@ -505,8 +464,7 @@ def _batches(
         own = replace(aim, seed=plan.seed + 1000 * epoch + 1)
         epoch += 1
         before = made
-        for start in range(0, len(order), plan.texts):
-            some = order[start : start + plan.texts]
+        for some in chunks(order, plan.texts):
             for question in own.questions(model, batch, some, pieces=1 << 30):
                 yield question
                 made += 1

@@ -9,7 +9,6 @@ log-softmax a few hundred of them at a time.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from torch.nn import functional
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.model import Model, Symbols
+from workbench.models.references import Pseudo
 
 # --- hiding pieces of a text so that a model must find them: single ones, or spans ----------------
 #
@@ -32,9 +32,7 @@ CORRUPTED = 0.15  # of pieces in spans, as in T5
 INFILLED = 0.30  # of pieces in spans, as in BART
 SPAN = 3.0  # pieces in a span, on the mean, as in both
 
-Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: see `hidden_with`
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 def candidates(text: Pieces) -> Tensor:

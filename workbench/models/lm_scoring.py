@@ -14,18 +14,16 @@ authors report it. `right` alone counts both directions, so the accuracy is of t
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
-from workbench.engine.forward_pass import CHUNK, PIECES
+from workbench.engine.forward_pass import CHUNK, PIECES, by_length
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model, Symbols
 from workbench.models.bilm import BiLM, score_words
@@ -33,7 +31,6 @@ from workbench.models.huggingface import UNLIMITED, HuggingFace
 from workbench.models.lm_heads import mask_of, symbols
 from workbench.models.lm_losses import (
     Losses,
-    Pseudo,
     candidates,
     causal_losses,
     chosen,
@@ -43,6 +40,7 @@ from workbench.models.lm_losses import (
     pseudo_denoising_losses,
     pseudo_losses,
 )
+from workbench.models.references import Pseudo
 from workbench.models.tokenization import encode, source, tokenize_batch
 from workbench.models.word_models import WordModel, words_of
 
@@ -114,7 +112,7 @@ def score(
             text = _started(net, batch, part, start_token)
         _count_text(net, batch, part, text, {name: found[name][start:] for name in FIELDS})
         place_of = {order: start + i for i, order in enumerate(text.order.tolist())}
-        for rows in batched(text, limit):
+        for rows in by_length(text, Limit(limit)):
             for _, losses in in_halves(run, rows, room):
                 places = [place_of[order] for order in losses.text.order.tolist()]
                 _add(losses, places, found)
@@ -135,7 +133,7 @@ def losses_of(
     assert isinstance(net, HuggingFace), f"{model.family} reads words"
     limit = limit_of(net)
     run, room = _scorer(net, pseudo, seed, limit), Limit()
-    for rows in batched(net.encode(batch, documents), limit):
+    for rows in by_length(net.encode(batch, documents), Limit(limit)):
         for _, losses in in_halves(run, rows, room):
             yield losses
 
@@ -187,7 +185,7 @@ def start_of(model: Model, batch: Batch) -> int | None:
     for behind in nats:
         text = _started(model, batch, documents, start) if behind else None
         text = model.encode(batch, documents) if text is None else text
-        for rows in batched(text, limit_of(model)):
+        for rows in by_length(text, Limit(limit_of(model))):
             for _, losses in in_halves(run, rows, Limit()):
                 nats[behind] += float(losses.nats[:, 1 + behind :].double().sum())
     return start if nats[True] < nats[False] else None
@@ -197,17 +195,7 @@ def _started(net: HuggingFace, batch: Batch, documents: Sequence[int], start: in
     """Texts in pieces behind a start token, which takes one of the pieces the model can read."""
     text = tokenize_batch(net.tokenizer, batch, documents, (net.max_pieces or UNLIMITED) - 1)
 
-    def behind(tensor: Tensor, first: int) -> Tensor:
-        return functional.pad(tensor, (1, 0), value=first)  # [batch, 1 + pieces]
-
-    return replace(
-        text,
-        ids=behind(text.ids, start),
-        mask=behind(text.mask, True),
-        words=behind(text.words, NO_WORD),
-        special=behind(text.special, True),
-        segments=None if text.segments is None else behind(text.segments, 0),
-    )
+    return text.begun(1, start)
 
 
 def _with_head(model: Model, pseudo: Pseudo | None) -> HuggingFace | BiLM:
@@ -275,18 +263,6 @@ def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> S
         return masked_losses(net, text.to(device), sent(chosen(text, seed), device), mask)
 
     return torch.no_grad()(scored)
-
-
-def batched(text: Pieces, limit: int) -> Iterator[Pieces]:
-    """Documents of like length together, the longest first."""
-    lengths = text.mask.sum(1)  # [documents]
-    order = torch.argsort(lengths, descending=True, stable=True)
-    start = 0
-    while start < len(order):
-        width = max(int(lengths[order[start]]), 1)
-        rows = order[start : start + max(1, limit // width)]
-        yield text.take(rows).narrowed(width)
-        start += len(rows)
 
 
 def _add(losses: Losses, places: Sequence[int], found: dict[str, NDArray[Any]]) -> None:

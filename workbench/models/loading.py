@@ -22,6 +22,7 @@ import transformers
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.machine import require_cuda
 from workbench.engine.model import Model
 from workbench.models import budget, checkpoint, pruned_checkpoint, split
 from workbench.models.huggingface import HuggingFace
@@ -210,10 +211,8 @@ def _device(name: str, asked: str | None) -> torch.device:
         device = None
     if device is None or device.type not in ("cpu", "cuda"):  # mps has no float64
         raise WorkbenchError(f"there is no device {asked!r}.", remedy="Use cpu, cuda or cuda:1.")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise WorkbenchError(
-            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
-        )
+    if device.type == "cuda":
+        require_cuda()
     return device
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # where a run keeps what it trained
 RANDOM = "@random"
+Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
 MAKERS = ("train", "head-pruning", "finetune")  # experiments whose runs keep a model
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")

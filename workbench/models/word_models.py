@@ -239,8 +239,9 @@ class WordModel(Model):
         sentences = [
             [self._word[i] for i in row[:count]] for row, count in zip(rows, counts, strict=True)
         ]
-        width = pieces.ids.shape[1]  # of texts without a word 1, as of any batch
-        states = [_at_least(layer, width) for layer in self._states(sentences)]
+        found = self._states(sentences)
+        lacking = pieces.ids.shape[1] - found[0].shape[1]  # 1 where no text has a word
+        states = [functional.pad(layer, (0, 0, 0, max(0, lacking))) for layer in found]
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
 
     @property
@@ -299,11 +300,6 @@ class WordModel(Model):
             part = name.split(".")[0]
             found[part] = found.get(part, 0) + weights.numel()
         return found
-
-
-def _at_least(states: Tensor, width: int) -> Tensor:
-    """With zeros behind the last word.  # [batch, words, n]"""
-    return functional.pad(states, (0, 0, 0, max(0, width - states.shape[1])))
 
 
 Opener = Callable[[str, torch.device, torch.dtype, int], WordModel]
@@ -483,7 +479,12 @@ def read_table(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         with _open(path) as file:
             for word, vector, where in (_binary if binary else _text)(file, path):
                 if not np.isfinite(vector).all():
-                    raise _not_finite(word, where)
+                    raise WorkbenchError(
+                        f"the vector of {word!r} is not finite in 32 bits.",
+                        where=where,
+                        remedy="Take the word out, or write the file anew; is it damaged, or not "
+                        "word2vec's form?",
+                    )
                 if word not in words:
                     words[word] = None
                     numbers += vector.tobytes()
@@ -503,14 +504,6 @@ def _open(path: Path) -> BinaryIO:
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(require_regular(path), "rb"))
     return open_regular(path)
-
-
-def _not_finite(word: str, where: str) -> WorkbenchError:
-    return WorkbenchError(
-        f"the vector of {word!r} is not finite in 32 bits.",
-        where=where,
-        remedy="Take the word out, or write the file anew; is it damaged, or not word2vec's form?",
-    )
 
 
 def _text(file: BinaryIO, path: Path) -> Iterator[Record]:

@@ -19,7 +19,9 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import HEAD, Inputs, Progress, Result
+from workbench.core.stats import SIGNIFICANT, ratio_intervals, sign_flip_p_values
 from workbench.engine.batch import Pieces, sent
+from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
 from workbench.models.eval_tasks import Aim, Question
@@ -28,7 +30,6 @@ from workbench.models.lm_scoring import limit_of
 from workbench.models.prefix_cache import places_of, recorded
 from workbench.pruning.evaluation import (
     METRICS,
-    SIGNIFICANT,
     Asking,
     Floats,
     Texts,
@@ -37,10 +38,8 @@ from workbench.pruning.evaluation import (
     baseline,
     better,
     caveats,
-    intervals,
     not_better,
     numbers_of,
-    p_values,
 )
 from workbench.pruning.experiments import HeadAblation
 from workbench.pruning.head_masks import Head, each_closed, heads_of, named
@@ -306,7 +305,7 @@ def ablated(
         at_once = max(1, most // max(question.pieces, 1) - extra)
         so_far = 0
         for site, members in by_site.items():
-            for some in _in_parts(members, at_once):
+            for some in chunks(members, at_once):
                 whole_part = Places(some, question.pieces)  # each set takes the texts once more
                 run = partial(close, site)
                 for part, numbers in in_halves(run, whole_part, passes, within=True):
@@ -350,11 +349,6 @@ def _by_lowest_site(sets: Sequence[Sequence[Head]]) -> dict[int, list[int]]:
     for number, heads in enumerate(sets):
         found.setdefault(min((site for site, _ in heads), default=0), []).append(number)
     return found
-
-
-def _in_parts(members: Sequence[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(members), size):
-        yield list(members[start : start + size])
 
 
 # --- what exactly is lost with each head: the experiment `head-ablation` --------------------------
@@ -452,8 +446,8 @@ def _rows(
     sites = {site.index: site for site in asked.model.sites}
     number = len(heads)
     apart = found.differences(metric)[:, :number]
-    lower, upper = intervals(apart, found.base.number, seed)
-    chance = p_values(apart, seed)
+    lower, upper = ratio_intervals(apart, found.base.number, seed)
+    chance = sign_flip_p_values(apart, seed)
     base, values = found.base.value(metric), found.values(metric)
     worse = (1 if metric == "loss" else -1) * (values[:number] - base) > 0
     rows = [
@@ -499,8 +493,8 @@ def _pair_rows(
     first, second = (np.array([place[pair[n]] for pair in together]) for n in (0, 1))
     extra = both - alone[:, first] - alone[:, second]
     whole = max(found.base.number.sum(), 1e-12)
-    lower, upper = intervals(extra, found.base.number, seed)
-    chance = p_values(extra, seed)
+    lower, upper = ratio_intervals(extra, found.base.number, seed)
+    chance = sign_flip_p_values(extra, seed)
     sites = {site.index: site for site in asked.model.sites}
     rows = [
         {

@@ -9,13 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 
 import numpy as np
 import pandas as pd
 import torch
 
 from workbench.core.experiment import HEAD
+from workbench.core.machine import MEBI, Stretch, stretch
+from workbench.core.stats import (
+    SIGNIFICANT,
+    holm,
+    prediction_p_value,
+    ratio_intervals,
+    sign_flip_p_values,
+)
 from workbench.engine.batch import Pieces
 from workbench.models import pruned_checkpoint
 from workbench.models.eval_tasks import Learnt
@@ -24,15 +31,10 @@ from workbench.models.huggingface import HuggingFace
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import (
     METRICS,
-    SIGNIFICANT,
     Asking,
     Floats,
     Texts,
     asked,
-    holm,
-    intervals,
-    p_values,
-    random_p,
 )
 from workbench.pruning.experiments import ONCE, By
 from workbench.pruning.head_masks import Head, heads_of, named
@@ -130,7 +132,6 @@ def _by_layer(scores: Floats, sites: Sequence[int]) -> Floats:
 
 # --- pruning curves -------------------------------------------------------------------------------
 
-MEBI = 2**20
 DROPS = (0.01, 0.05)  # of the score
 
 
@@ -200,23 +201,15 @@ def curve(
 def measured(asking: Asking, gone: list[Head]) -> Step:
     """A smaller model over all texts."""
     model = without(asking.model, gone) if gone else asking.model
-    questions = asking.questions
-    device = model.device
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        torch.cuda.synchronize(device)
-    started = perf_counter()
-    texts = asked(model, asking.aim, questions)
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return Step(gone, texts, model.parameters, perf_counter() - started, memory(model))
+    questions = asking.questions  # made before the time is taken
+    with stretch(model.device) as took:
+        texts = asked(model, asking.aim, questions)
+    return Step(gone, texts, model.parameters, took.seconds, memory(model, took))
 
 
-def memory(model: HuggingFace) -> float:
+def memory(model: HuggingFace, took: Stretch) -> float:
     """MiB: on a GPU the most that was taken, elsewhere what the weights take."""
-    if model.device.type == "cuda":
-        return torch.cuda.max_memory_allocated(model.device) / MEBI
-    return weights(model)
+    return took.memory if model.device.type == "cuda" else weights(model)
 
 
 def weights(model: HuggingFace) -> float:
@@ -234,7 +227,7 @@ def rows(curves: Sequence[Curve], seed: int) -> pd.DataFrame:
         for step in each.steps:
             for metric in METRICS:
                 part, number = step.texts.part(metric), step.texts.number
-                lower, upper = intervals(part[:, None], number, seed)
+                lower, upper = ratio_intervals(part[:, None], number, seed)
                 found.append(
                     {
                         **_of(each.method),
@@ -284,7 +277,7 @@ def _beside_random(table: pd.DataFrame, known: bool) -> pd.DataFrame:
     chosen = (table["method"] != "random").to_numpy()
     area = sign * table["area"].to_numpy(float)  # the lower, the better
     p = np.ones(len(table))
-    p[chosen] = holm(np.array([random_p(value, area[~chosen]) for value in area[chosen]]))
+    p[chosen] = holm([prediction_p_value(value, area[~chosen]) for value in area[chosen]])
     return table.assign(p_value=p, better=known & (p < SIGNIFICANT))
 
 
@@ -405,8 +398,8 @@ def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
             [s.texts.part(metric) - texts[s.against or s.name].part(metric) for s in stages], 1
         )  # [texts, stages]
         number = stages[0].texts.number
-        lower, upper = intervals(apart, number, seed)
-        chance = p_values(apart, seed)
+        lower, upper = ratio_intervals(apart, number, seed)
+        chance = sign_flip_p_values(apart, seed)
         for place, each in enumerate(stages):
             value = each.texts.value(metric)
             rows.append(
@@ -466,13 +459,6 @@ def speed(measuring: Asking, whole: HuggingFace, smaller: HuggingFace) -> pd.Dat
 
 def _passed(model: HuggingFace, text: Pieces) -> tuple[float, float]:
     """Seconds of one forward pass, and the memory it took."""
-    cuda = model.device.type == "cuda"
-    with torch.no_grad():
-        if cuda:
-            torch.cuda.reset_peak_memory_stats(model.device)
-            torch.cuda.synchronize(model.device)
-        started = perf_counter()
+    with torch.no_grad(), stretch(model.device) as took:
         model.forward(text, hidden=False)
-        if cuda:
-            torch.cuda.synchronize(model.device)
-    return perf_counter() - started, memory(model)
+    return took.seconds, memory(model, took)

@@ -17,26 +17,27 @@ import torch
 from torch import Tensor
 
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.stats import (
+    SIGNIFICANT,
+    holm,
+    prediction_p_value,
+    ratio_intervals,
+    sign_flip_p_values,
+)
 from workbench.engine.taps import Gate
 from workbench.models.eval_tasks import Plan, Question, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
     METRICS,
-    SIGNIFICANT,
     Asking,
-    Floats,
     Texts,
     asked,
     asking_of,
     baseline,
     better,
     caveats,
-    holm,
-    intervals,
     not_better,
-    p_values,
-    random_p,
 )
 from workbench.pruning.experiments import HeadGates
 from workbench.pruning.head_masks import Head, named, opened
@@ -241,13 +242,12 @@ def _survival(
     for metric in METRICS:
         sign = 1 if metric == "loss" else -1
         apart = np.stack([each.left.part(metric) - base.part(metric) for each in tried], 1)
-        lower, upper = intervals(apart, base.number, seed)  # of [texts, trials]
-        chance = p_values(apart, seed)
+        lower, upper = ratio_intervals(apart, base.number, seed)  # of [texts, trials]
+        chance = sign_flip_p_values(apart, seed)
         random = [np.array([texts.value(metric) for texts in each.random]) for each in tried]
         values = [each.left.value(metric) for each in tried]
-        luck: Floats = holm(
-            np.array([random_p(sign * v, sign * r) for v, r in zip(values, random, strict=True)])
-        )
+        pairs = zip(values, random, strict=True)
+        luck = holm([prediction_p_value(sign * value, sign * r) for value, r in pairs])
         for place, each in enumerate(tried):
             delta = values[place] - base.value(metric)
             mean = float(random[place].mean()) if len(random[place]) else values[place]

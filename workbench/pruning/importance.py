@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 
 from workbench.core.experiment import Inputs, Progress, Result
+from workbench.core.stats import ratio_intervals
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate
 from workbench.models.eval_tasks import Aim, Question
@@ -24,7 +25,6 @@ from workbench.pruning.evaluation import (
     asking,
     baseline,
     caveats,
-    intervals,
     not_better,
     numbers_of,
 )
@@ -124,7 +124,7 @@ def table_of(model: HuggingFace, gradients: GateGradients, seed: int) -> pd.Data
     """A row a head."""
     sites = {site.index: site for site in model.sites}
     found, number = gradients.importance(), gradients.texts.number
-    lower, upper = intervals(np.abs(gradients.values), number, seed)
+    lower, upper = ratio_intervals(np.abs(gradients.values), number, seed)
     first = -gradients.values.sum(0) / max(number.sum(), 1)
     of_site = np.array([site for site, _ in gradients.heads])
     norm = np.array([np.sqrt(np.square(found[of_site == site]).sum()) for site in of_site])

@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_to_add, read_regular
+from workbench.core.machine import require_cuda
 from workbench.runs import locks
 
 # --- GPUs by UUID ---------------------------------------------------------------------------------
@@ -141,10 +142,7 @@ def on(card: Card, alone: bool) -> Iterator[str]:
         os.environ[VISIBLE] = card.key
         yield "cuda:0"
         return
-    if not torch.cuda.is_available():
-        raise WorkbenchError(
-            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
-        )
+    require_cuda()
     with torch.cuda.device(card.index):
         yield card.device
 

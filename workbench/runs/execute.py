@@ -9,7 +9,6 @@ import os
 import platform
 import random
 import shutil
-import sys
 import time
 import traceback
 import warnings
@@ -26,6 +25,7 @@ from workbench import __version__
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Ask, Inputs, Progress, Result, misfits
 from workbench.core.files import FULL, unwritable, written_whole
+from workbench.core.machine import peak_memory
 from workbench.models.references import TRAINED, folder_of
 from workbench.runs import device_queue, run, spec, status
 from workbench.runs.request import checked_settings
@@ -66,17 +66,10 @@ def execute(
         lines = status.log_lines(told.folder)
         _unfinished(told, "failed", Failure(error.what, error.where, error.remedy, "input", lines))
         return 2 if told.status.state == "failed" else status.CODES[told.status.state]
-    except MemoryError:
-        failure = Failure(
-            "memory did not suffice.",
-            remedy="Close other programs, set a limit, or use a smaller model.",
-            kind="input",
-            lines=status.log_lines(told.folder),
-        )
-        _unfinished(told, "failed", failure)
     except (Exception, SystemExit) as error:
-        if type(error).__name__ == "OutOfMemoryError":  # torch's; it need not have been imported
-            _unfinished(told, "failed", _too_large(told.folder))
+        if short := _short_of_memory(error):
+            lines = status.log_lines(told.folder)
+            _unfinished(told, "failed", replace(short, kind="input", lines=lines))
             return status.CODES[told.status.state]
         lines = tuple(traceback.format_exc().rstrip().splitlines())
         for line in lines:
@@ -85,15 +78,20 @@ def execute(
     return status.CODES[told.status.state]
 
 
-def _too_large(folder: Path) -> Failure:
-    """The device's memory was too small for what cannot be done in parts."""
-    return Failure(
-        "the device's memory did not suffice.",
-        remedy="Use a smaller model, --precision bf16, shorter texts (--unit sentence), or "
-        "--device cpu.",
-        kind="input",
-        lines=status.log_lines(folder),
-    )
+def _short_of_memory(error: BaseException) -> Failure | None:
+    """What did not fit, the processor's memory or a device's; None for another error."""
+    if isinstance(error, MemoryError):
+        return Failure(
+            "memory did not suffice.",
+            remedy="Close other programs, set a limit, or use a smaller model.",
+        )
+    if type(error).__name__ == "OutOfMemoryError":  # torch's; it need not have been imported
+        return Failure(
+            "the device's memory did not suffice.",
+            remedy="Use a smaller model, --precision bf16, shorter texts (--unit sentence), or "
+            "--device cpu.",
+        )
+    return None
 
 
 def _crash(folder: Path, error: BaseException, lines: tuple[str, ...]) -> Failure:
@@ -208,7 +206,7 @@ def _run(
         "started": told.status.started,
         "ended": status.utc_now(),
         "seconds": round(seconds, 3),
-        "peak_memory_bytes": _peak_memory(device),
+        "peak_memory_bytes": peak_memory(device),
         "tables": rows,
         "figures": drawn,
         "caveats": [asdict(caveat) for caveat in result.caveats],
@@ -407,15 +405,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return ""
-
-
-def _peak_memory(device: str) -> dict[str, int]:
-    """The most memory this process has held, of the processor's and of its own GPU's."""
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = {"cpu": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
-    torch = sys.modules.get("torch")
-    if torch is not None and device.startswith("cuda"):
-        peak["cuda"] = int(torch.cuda.max_memory_allocated(device))
-    return peak

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from workbench.engine.batch import sent
 from workbench.training.chunked_lm_loss import logits_at
 from workbench.training.objectives.masked import IGNORED
-from workbench.training.task import sent
 
 # --- the objective: masked pieces with the teacher's soft targets ---------------------------------
 #

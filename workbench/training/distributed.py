@@ -14,7 +14,7 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.machine import require_cuda
 
 PATIENCE = timedelta(days=1)  # the others wait while one process tokenises the text
 
@@ -49,10 +49,8 @@ def joined(device: str | None) -> Iterator[Place]:
     """Join the other processes where there are any, and leave them at the end."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if kind.startswith("cuda") and not torch.cuda.is_available():
-        raise WorkbenchError(
-            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
-        )
+    if kind.startswith("cuda"):
+        require_cuda()
     if world < 2:
         yield Place(torch.device(kind))
         return

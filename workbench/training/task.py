@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.engine.batch import sent
 from workbench.training.curves import Work
 
 
@@ -26,13 +27,6 @@ class Micro(NamedTuple):
     def to(self, device: torch.device) -> "Micro":
         """On a device; the processor does not wait for the copies."""
         return self._replace(inputs={name: sent(own, device) for name, own in self.inputs.items()})
-
-
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the processor's on a device; to a GPU from pinned memory, without waiting."""
-    if device.type == "cpu":
-        return tensor
-    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 Losses = Callable[[nn.Module, Mapping[str, Tensor]], Tensor]  # sums in nats, [terms]

@@ -30,6 +30,7 @@ from torch.optim import AdamW, Optimizer
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, reason_of, require_regular, written_whole
+from workbench.engine.batch import sent
 from workbench.models.lm_heads import autocast
 from workbench.training.curves import Course, Row, peak, utilisation
 from workbench.training.distributed import Place
@@ -41,7 +42,6 @@ from workbench.training.task import (
     is_over,
     multiplier,
     progress_at,
-    sent,
 )
 
 

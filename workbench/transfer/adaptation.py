@@ -8,7 +8,7 @@ reads as keys and values. Costs what each puts in.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import torch
@@ -17,7 +17,7 @@ from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.batch import NO_WORD, Pieces
+from workbench.engine.batch import Pieces
 from workbench.engine.model import Model, refusal
 from workbench.models.huggingface import HuggingFace, transformer_of
 from workbench.models.net_parts import blocks
@@ -143,14 +143,10 @@ def _top(body: Body, number: int) -> list[Tensor]:
 
 
 def _biases(body: Body) -> list[Tensor]:
-    found = [w for name, w in body.weights.items() if _is_bias(name, w)]
+    found = [w for name, w in body.weights.items() if w.ndim == 1 and name.endswith("bias")]
     if not found:
         raise _unsuited(body.model, "bitfit", "it has no biases")
     return found
-
-
-def _is_bias(name: str, weights: Tensor) -> bool:
-    return weights.ndim == 1 and name.split(".")[-1].endswith("bias")
 
 
 # --- what is put in -------------------------------------------------------------------------------
@@ -288,26 +284,6 @@ def _begun(states: Tensor, values: Tensor, axis: int) -> Tensor:
     return torch.cat([own.to(states.dtype), rest], axis)
 
 
-def _widener(number: int) -> Callable[[Pieces], Pieces]:
-    """Room for vectors before each text: pieces that no word owns."""
-
-    def widened(text: Pieces) -> Pieces:
-        def put(tensor: Tensor, value: int) -> Tensor:
-            return functional.pad(tensor, (number, 0), value=value)
-
-        first = int(text.ids[0, 0]) if text.ids.numel() else 0
-        return replace(
-            text,
-            ids=put(text.ids, first),
-            mask=functional.pad(text.mask, (number, 0), value=True),
-            words=put(text.words, NO_WORD),
-            special=functional.pad(text.special, (number, 0), value=True),
-            segments=None if text.segments is None else put(text.segments, 0),
-        )
-
-    return widened
-
-
 def _room(made: Fitting, method: str, number: int) -> HuggingFace:
     """Room for so many vectors before each text; a model's positions must do for them too."""
     model = _transformer(made.body.model, method)
@@ -319,7 +295,12 @@ def _room(made: Fitting, method: str, number: int) -> HuggingFace:
                 remedy=f"Set length to {max(1, model.max_pieces // 8)} or so.",
             )
         model.max_pieces -= number
-    made.widened = _widener(number)
+
+    def widened(text: Pieces) -> Pieces:
+        """Room for vectors before each text: pieces that no word owns."""
+        return text.begun(number, int(text.ids[0, 0]) if text.ids.numel() else 0)
+
+    made.widened = widened
     return model
 
 

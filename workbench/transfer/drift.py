@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.experiment import HEAD, Answer, Caveat, Inputs, Progress, Result, few_sentences
-from workbench.core.stats import Floats, interval, p_value, resampled
+from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
 from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import CHUNK, PIECES, run_over
+from workbench.engine.forward_pass import CHUNK, PIECES, chunks, run_over
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, View
@@ -45,7 +45,7 @@ from workbench.transfer.similarity import (
 from workbench.transfer.task_heads import Head
 from workbench.transfer.tasks import Examples, gold_of, metrics_of, scored_of
 from workbench.transfer.trainer import guessed
-from workbench.transfer.weight_change import Moved, moved, require_same, same_vocabulary
+from workbench.transfer.weight_change import Moved, moved, require_same
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -100,8 +100,7 @@ class Beside:
 
 def same_pieces(before: Model, after: Model, batch: Batch) -> bool:
     """Whether both models read the same pieces of every text."""
-    for start in range(0, len(batch), CHUNK):
-        documents = range(start, min(start + CHUNK, len(batch)))
+    for documents in chunks(range(len(batch)), CHUNK):
         one, other = before.encode(batch, documents), after.encode(batch, documents)
         if one.ids.shape != other.ids.shape or not torch.equal(one.ids, other.ids):
             return False
@@ -157,8 +156,7 @@ def heads(sums: Sums, seed: int) -> pd.DataFrame:
 
 def mean(sums: Floats) -> Floats:
     """Sums over numbers; of nothing there is none.  # [..., 2] -> [...]"""
-    found: Floats = np.where(sums[..., 1] > 0, sums[..., 0], np.nan)
-    return found / np.maximum(sums[..., 1], 1)
+    return ratio(sums[..., 0], sums[..., 1], np.nan)
 
 
 # --- the experiment `drift` -----------------------------------------------------------------------
@@ -216,7 +214,7 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     beside = tuple(name for name in ("heads", "losses") if name in tables)
     caveats += [Caveat(text, beside) for text in few_sentences(len(batch)) if beside]
     caveats += [Caveat(text, ("drift", "modules")) for text in _weights_left_out(weights)]
-    if not same_vocabulary(before, after):
+    if before.vocabulary != after.vocabulary:
         caveats.append(
             Caveat(
                 "The vocabularies differ: the distance of the embeddings is between rows of "
@@ -314,7 +312,7 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
     both = both.assign(delta=both["after"] - both["before"])
     old, new = map(_counts, answers)
     tests = [
-        _paired(old[layer], new[layer], inputs.seed)
+        difference(*resampled(np.stack([old[layer], new[layer]]), f1, inputs.seed))
         for layer in zip(both["task"], both["stack"], both["layer"], strict=True)
     ]
     return both.assign(
@@ -333,20 +331,6 @@ def _counts(answer: Answer) -> dict[tuple[str, str, int], Floats]:
             task, stack, layer = key
             own_counts = np.asarray(counts)[rows.index].astype(float)
             found.setdefault((str(task), str(stack), int(str(layer))), own_counts)
-    return found
-
-
-def _paired(old: Floats, new: Floats, seed: int) -> tuple[float, float, float]:
-    """Interval and p-value of the change of micro-F1.  # [seeds, sentences, 3] twice"""
-    draws = resampled(np.stack([old, new]), _f1, seed)  # [2, draws]
-    change = draws[1] - draws[0]
-    lower, upper = interval(change)
-    return float(lower), float(upper), float(p_value(change))
-
-
-def _f1(sums: Floats) -> Floats:
-    """2 · right / (said + there).  # [..., 3] -> [...]"""
-    found: Floats = 2 * sums[..., 0] / np.maximum(sums[..., 1] + sums[..., 2], 1)
     return found
 
 
@@ -432,9 +416,8 @@ def forgetting(
 
 def _scored(model: Model, batch: Batch, seed: int, told: Callable[[int], object]) -> Scores:
     parts = []
-    for start in range(0, len(batch), SCORED_AT_ONCE):
-        documents = range(start, min(start + SCORED_AT_ONCE, len(batch)))
-        told(start)
+    for documents in chunks(range(len(batch)), SCORED_AT_ONCE):
+        told(documents[0])
         parts.append(score(model, batch, documents, seed=seed))
     return joined(parts)
 
@@ -446,28 +429,10 @@ def _sums(scores: Scores, objective: str) -> Floats:
     return np.stack([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
-    found: Floats = np.where(whole > 0, part, np.nan) / np.maximum(whole, 1)
-    return found
-
-
-def _loss(sums: Floats) -> Floats:
-    return _share(sums[..., 0], sums[..., 1])
-
-
-def _perplexity(sums: Floats) -> Floats:
-    found: Floats = np.exp(np.minimum(_loss(sums), 700))
-    return found
-
-
-def _accuracy(sums: Floats) -> Floats:
-    return _share(sums[..., 2], sums[..., 3])
-
-
-_METRICS: dict[str, Callable[[Floats], Floats]] = {
-    "loss": _loss,
-    "perplexity": _perplexity,
-    "accuracy": _accuracy,
+_METRICS: dict[str, Callable[[Floats], Floats]] = {  # of the sums of `_sums`
+    "loss": mean,
+    "perplexity": lambda sums: np.exp(np.minimum(mean(sums), 700)),
+    "accuracy": lambda sums: mean(sums[..., 2:]),
 }
 
 

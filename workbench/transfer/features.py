@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.engine.activation_store import Store, by_word, pooled
+from workbench.engine.activation_store import Store, pooled
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.model import Model
+from workbench.engine.words import by_word
 from workbench.models.lm_heads import autocast
 from workbench.transfer.backbone import Body
 
@@ -73,7 +74,7 @@ class Live:
         some = self.text.take(list(texts)).narrowed(width).to(device)
         with autocast(device):
             mixed = mix(self.body.states(some))  # [batch, pieces, width]
-        words, there = by_word(mixed.float(), some, "mean")
+        words, there = by_word(mixed.float(), some)
         second = sent(self.segments[list(texts), : words.shape[1]], device)
         return Read(words, there, second)
 

@@ -7,13 +7,13 @@ each further seed; a frozen model under a plain head one pass of the model and s
 """
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.files import folder_or_temporary
 from workbench.engine.model import LackingError, Model
 from workbench.transfer import checkpoints
 from workbench.transfer.adaptation import merged
@@ -30,7 +30,7 @@ from workbench.transfer.tasks import (
     tasks_of,
     told,
 )
-from workbench.transfer.trainer import Adapter, Trial, cut_in, trials
+from workbench.transfer.trainer import Adapter, Trial, trials
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -45,8 +45,8 @@ def fits(corpus: "Corpus", settings: Finetune) -> None:
 
 def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
     """Learn, score and keep."""
-    with TemporaryDirectory() as aside:
-        adapter, caveats = adapter_of(inputs, settings, inputs.scratch or Path(aside))
+    with folder_or_temporary(inputs.scratch) as home:
+        adapter, caveats = adapter_of(inputs, settings, home)
         progress(0, 100, "reading")
         found, chosen, notes = trials(
             adapter, lambda share, what: progress(int(100 * share), 100, what)
@@ -77,7 +77,8 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
             f"{inputs.corpus.name} has several tasks: {', '.join(several)}. The first was learnt; "
             "name another with task."
         )
-    if cut := cut_in(adapter, (split.train, split.dev, split.test)):
+    parts = (split.train, split.dev, split.test)
+    if cut := sum(len({row for row, *_ in inputs.model.encode(p.batch).cut}) for p in parts):
         caveats.append(
             f"{cut} texts are longer than the {inputs.model.max_pieces} pieces that "
             f"{inputs.model.name} reads: their ends were not seen."

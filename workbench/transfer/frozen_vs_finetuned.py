@@ -14,7 +14,8 @@ import pandas as pd
 
 from workbench.core.errors import listed
 from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
-from workbench.core.stats import Floats, interval, p_value, resampled
+from workbench.core.stats import Floats, difference, interval, resampled
+from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
 from workbench.transfer.adaptation import fitting_of
 from workbench.transfer.backbone import body_of, names_of
@@ -132,7 +133,7 @@ def _parts(inputs: Inputs, settings: FrozenVsFinetuned) -> list[Part]:
     asked = []
     for corpus in inputs.corpora:
         tasks = tuple(task for _, task in corpora_of(corpus, settings.tasks))
-        asked += [(corpus, tasks[at : at + TOGETHER]) for at in range(0, len(tasks), TOGETHER)]
+        asked += [(corpus, few) for few in chunks(tasks, TOGETHER)]
     return [
         Part(model, name, corpus, settings.model_copy(update={"tasks": few}))
         for model, name in zip(inputs.models, names_of(inputs.models), strict=True)
@@ -206,23 +207,22 @@ def _compared(
     baseline = blind.value()
     learned = _learned(split.task, draws, blind, counts.shape[1], seed)
     for row, cell, own in zip(means, cells, learned, strict=True):
-        row["learned"], row["converged"] = bool(own), _converged(cell)
+        row["learned"] = bool(own)
+        row["converged"] = bool(cell.answer.tables["scores"]["converged"].all())
     frozen, strong = place[FROZEN, "plain"], place.get((FROZEN, "lstm"))
     delta = []
     for n, cell in enumerate(cells):
         if cell.method == FROZEN:
             continue
-        change = draws[n] - draws[frozen]
-        low, high = interval(change)
-        sign = split.task.sign
-        sure = float(sign * low), float(sign * high)
+        low, high, p = difference(draws[frozen], draws[n])
+        least, most = sorted((split.task.sign * low, split.task.sign * high))
         delta.append(
             {
                 "task": cell.task, "model": cell.model, "method": cell.method, "metric": metric,
                 "frozen": values[frozen], "tuned": values[n], "delta": values[n] - values[frozen],
-                "lower": float(low), "upper": float(high), "p_value": float(p_value(change)),
+                "lower": low, "upper": high, "p_value": p,
                 "strong": np.nan if strong is None else values[strong], "majority": baseline,
-                "verdict": _verdict(min(sure), max(sure), learned[frozen], learned[n]),
+                "verdict": _verdict(least, most, learned[frozen], learned[n]),
                 "converged": means[n]["converged"] and means[frozen]["converged"],
             }
         )  # fmt: skip
@@ -236,11 +236,6 @@ def _learned(task: Task, draws: Floats, blind: Metric, seeds: int, seed: int) ->
     constant = np.nan_to_num(resampled(same, blind.measure, seed))  # a constant correlates with 0
     lower, _ = interval(task.sign * (draws - constant))
     return [bool(low > 0) for low in lower]
-
-
-def _converged(cell: Cell) -> bool:
-    scores = cell.answer.tables["scores"]
-    return bool(scores["converged"].all())
 
 
 def _verdict(low: float, high: float, frozen: bool, tuned: bool) -> str:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from workbench.core.bio import Span
 from workbench.core.errors import WorkbenchError
+from workbench.core.stats import Floats, ratio
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ROUNDING = 1e-12  # a spread smaller than this, of the mean square, is no spread
@@ -152,17 +152,12 @@ def _moments(gold: Floats, predicted: Floats) -> Floats:
 # --- from sums to values: all [..., numbers] -> [...] ---------------------------------------------
 
 
-def _ratio(part: Floats, whole: Floats, undefined: float) -> Floats:
-    found: Floats = np.divide(part, whole, out=np.full_like(part, undefined), where=whole > 0)
-    return found
-
-
 def _mean(sums: Floats, which: int) -> Floats:
-    return _ratio(sums[..., which], sums[..., -1], np.nan)
+    return ratio(sums[..., which], sums[..., -1], np.nan)
 
 
 def _share(sums: Floats, of: int) -> Floats:
-    return _ratio(sums[..., 0], sums[..., of], 0)
+    return ratio(sums[..., 0], sums[..., of], 0)
 
 
 def _pearson(sums: Floats) -> Floats:
@@ -171,23 +166,23 @@ def _pearson(sums: Floats) -> Floats:
     for total, squares in ((one, ones), (other, others)):
         spread = number * squares - total**2
         whole = whole * np.sqrt(np.where(spread > ROUNDING * number * squares, spread, 0))
-    return np.clip(_ratio(number * both - one * other, whole, np.nan), -1, 1)
+    return np.clip(ratio(number * both - one * other, whole, np.nan), -1, 1)
 
 
 def _accuracy(sums: Floats) -> Floats:
     right, _, gold = np.split(sums, 3, axis=-1)  # each [..., classes and none], as all that follow
-    return _ratio(right.sum(-1), gold.sum(-1), np.nan)
+    return ratio(right.sum(-1), gold.sum(-1), np.nan)
 
 
 def _f1(sums: Floats, which: int) -> Floats:
     right, predicted, gold = (part[..., which] for part in np.split(sums, 3, axis=-1))
-    return _ratio(2 * right, predicted + gold, 0)
+    return ratio(2 * right, predicted + gold, 0)
 
 
 def _macro_f1(sums: Floats) -> Floats:
     right, predicted, gold = (part[..., :-1] for part in np.split(sums, 3, axis=-1))
-    each = _ratio(2 * right, predicted + gold, 0)
-    return _ratio(each.sum(-1), (predicted + gold > 0).sum(-1), 0)
+    each = ratio(2 * right, predicted + gold, 0)
+    return ratio(each.sum(-1), (predicted + gold > 0).sum(-1), 0)
 
 
 def _matthews(sums: Floats) -> Floats:
@@ -196,4 +191,4 @@ def _matthews(sums: Floats) -> Floats:
     number = gold.sum(-1)
     above = number * right.sum(-1) - (predicted * gold).sum(-1)
     spreads = [number**2 - np.square(margin).sum(-1) for margin in (predicted, gold)]
-    return _ratio(above, np.sqrt(spreads[0]) * np.sqrt(spreads[1]), 0)
+    return ratio(above, np.sqrt(spreads[0]) * np.sqrt(spreads[1]), 0)

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
-from workbench.core.stats import interval, p_value, resampled
+from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.transfer.experiments import HeadKind, Pretraining
 from workbench.transfer.frozen_vs_finetuned import cell_of, texts_of
 from workbench.transfer.tasks import Split, corpora_of, metrics_of, task_of
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
-
-Floats = NDArray[np.float64]
 
 
 class Kind(NamedTuple):
@@ -267,10 +264,8 @@ def _won(values: Floats, draws: Floats, row: int, first: int) -> dict[str, float
     names = ("delta", "delta_lower", "delta_upper", "p_value")
     if row == first:
         return dict.fromkeys(names, np.nan)
-    change = draws[row] - draws[first]
-    low, high = interval(change)
-    found = (values[row] - values[first], low, high, p_value(change))
-    return {name: float(value) for name, value in zip(names, found, strict=True)}
+    found = float(values[row] - values[first]), *difference(draws[first], draws[row])
+    return dict(zip(names, found, strict=True))
 
 
 def _facts(answer: Answer) -> tuple[int, int]:

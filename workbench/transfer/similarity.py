@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.files import folder_or_temporary
 from workbench.corpora.encode import encode
 from workbench.engine.activation_store import Store, pooled_stacks
 from workbench.engine.batch import Batch
@@ -282,15 +282,14 @@ class Words:
     shared: int  # words that all have a piece for, of which `rows` are some or all
     all: int  # words of the corpus
 
-    def chunks(self) -> Iterator[NDArray[np.int64]]:
-        for start in range(0, len(self.rows), AT_ONCE):
-            yield self.rows[start : start + AT_ONCE]
+    def chunks(self) -> list[NDArray[np.int64]]:
+        return np.split(self.rows, range(AT_ONCE, len(self.rows), AT_ONCE))
 
 
 @contextmanager
 def words_of(inputs: Inputs, batch: Batch, most: int, progress: Progress) -> Iterator[Words]:
     """Every model's states of the corpus' words, `most` of them drawn by the seed."""
-    with _home(inputs.scratch) as home:
+    with folder_or_temporary(inputs.scratch) as home:
         names = names_of(inputs.models)
         models = tuple(
             _states(model, name, batch, home, progress)
@@ -309,16 +308,6 @@ def words_of(inputs: Inputs, batch: Batch, most: int, progress: Progress) -> Ite
             drawn = np.random.default_rng([inputs.seed, len(left)])
             rows = np.sort(drawn.choice(left, most, replace=False))
         yield Words(models, rows, len(left), len(batch.words))
-
-
-@contextmanager
-def _home(scratch: Path | None) -> Iterator[Path]:
-    """The run's own folder, or one that goes away."""
-    if scratch is not None:
-        yield scratch
-        return
-    with TemporaryDirectory(prefix="workbench-") as folder:
-        yield Path(folder)
 
 
 def _states(model: Model, name: str, batch: Batch, home: Path, progress: Progress) -> States:
@@ -391,7 +380,9 @@ def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
             pairs = [(a, b) for a, b in pairs if a is b]
         parts = []
         for place, (a, b) in enumerate(pairs):
-            progress(place, len(pairs), f"layers of {_names(a.name, b.name)}")
+            progress(
+                place, len(pairs), "layers of " + " and ".join(dict.fromkeys((a.name, b.name)))
+            )
             parts.append(similarity(a, b, every_pair(words, a, b)))
         compared = [
             (each.name, words.all, int(each.missing.sum()), len(words.rows))
@@ -406,11 +397,6 @@ def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
         "words": pd.DataFrame(compared, columns=["model", "words", "without_piece", "compared"]),
     }
     return Result(tables, caveats=tuple(caveats))
-
-
-def _names(one: str, other: str) -> str:
-    """Of one model, its name once: its layers are compared with themselves."""
-    return one if one == other else f"{one} and {other}"
 
 
 def twin_of(model: Model, seed: int) -> Model:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.engine.batch import sent
+from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.models.scalar_mix import ScalarMix
 from workbench.transfer.features import Read, Source
@@ -113,11 +114,10 @@ class Head(nn.Module):
     def standardise(self, source: Source) -> None:
         """Mean 0 and spread 1 of each layer's features over words, then of what is pooled."""
         texts = np.linspace(0, len(source) - 1, min(len(source), STANDARD)).round().astype(int)
-        chunks = [texts[at : at + CHUNK].tolist() for at in range(0, len(texts), CHUNK)]
         room = Limit()
 
         def read(mix: Any) -> Iterator[Read]:
-            for chunk in chunks:
+            for chunk in chunks(texts.tolist(), CHUNK):
                 some = Places(chunk, max(source.lengths[text] for text in chunk))
                 yield from (
                     r for _, r in in_halves(lambda s: source.read(s.places, mix), some, room)

@@ -11,7 +11,6 @@ Costs a forward and a backward pass a text and epoch, and a copy of what learns;
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -22,9 +21,12 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.halving import Limit, Part, Places, averaged, in_halves
+from workbench.core.machine import MEBI, stretch
+from workbench.engine.forward_pass import chunks
+from workbench.engine.halving import Limit, Part, Places, in_halves
 from workbench.engine.model import Model
-from workbench.transfer.adaptation import Fitting, epochs_of, fitting_of, rates_of
+from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
+from workbench.transfer.adaptation import Fitting, Group, epochs_of, fitting_of, rates_of
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Adapting, HeadKind, Method
 from workbench.transfer.features import Live, Read, Source, Still
@@ -53,7 +55,6 @@ class Above(Protocol):
     def eval(self) -> Any: ...
 
 
-CLIP = 1.0  # largest norm of a step's gradient
 WARM = 0.1  # of the steps
 ALIKE = 8  # batches whose texts are sorted by length together
 SCORED = 128  # texts at once, where nothing is learnt
@@ -97,43 +98,32 @@ def learn(
     told: Callable[[int, int, float], object] = lambda step, steps, loss: None,
 ) -> Learnt:
     """Fit head and body; the same seed gives the same weights."""
-    steps = steps_of(len(train[0]), plan)
-    optimiser, schedule = _optimiser(head, made, plan, steps)
-    moving = [weights for group in optimiser.param_groups for weights in group["params"]]
-    found, best, since, room = Learnt(), _copies(moving), 0, Limit()
-    devices = [made.body.model.device] if made.body.model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(plan.seed)
+    steps, room = steps_of(len(train[0]), plan), Limit()
+    learner = _learner(head, made, plan, steps)
+    learner.keep()
+    device = made.body.model.device
+
+    def epochs() -> Iterator[Iterator[Sequence[int]]]:
         for epoch in range(1, plan.epochs + 1):
             head.train()
             made.body.train(bool(made.groups))
-            for texts in _batches(train[0].lengths, plan, epoch):
-                loss = _step(head, made, train, texts, optimiser, moving, room)
-                found.losses.append(loss)
-                if not math.isfinite(loss):
-                    found.diverged = True
-                    break
-                schedule.step()
-                told(len(found.losses), steps, loss)
-            if found.diverged:
-                break
-            score = _score(task, head, made, dev)
-            found.dev.append(score)
-            if not found.score >= score and math.isfinite(score):
-                found.score, found.epoch, since = score, epoch, 0
-                best = _copies(moving)
-            else:
-                since += 1
-            if since >= plan.patience or score == 1.0:  # no score is higher
-                break
-    with torch.no_grad():
-        for weights, kept in zip(moving, best, strict=True):
-            weights.copy_(kept)
-            weights.grad = None
-    found.converged = 0 < found.epoch < plan.epochs or found.score == 1.0
+            yield _batches(train[0].lengths, plan, epoch)
+
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(plan.seed)
+        found = fine_tune(
+            learner,
+            epochs(),
+            lambda texts: _gradients(head, train, texts, learner.moving, room),
+            lambda: _score(task, head, made, dev),
+            EarlyStopping(plan.patience, highest=1.0),
+            lambda step, loss: told(step, steps, loss),
+        )
     head.eval()
     made.body.train(False)
-    return found
+    score = found.dev[found.best - 1] if found.best else math.nan
+    converged = 0 < found.best < plan.epochs or score == 1.0
+    return Learnt(score, found.best, found.losses, found.dev, found.diverged, converged)
 
 
 def fit_linear(
@@ -211,8 +201,7 @@ def _held(head: Head, train: tuple[Source, Examples]) -> list[_Part]:
     source, examples = train
     order = sorted(range(len(source)), key=lambda text: source.lengths[text])
     parts, held = [], 0
-    for start in range(0, len(order), SCORED):
-        texts = order[start : start + SCORED]
+    for texts in chunks(order, SCORED):
         gold = [examples.gold[text] for text in texts]
         read = source.read(texts, side_by_side)  # [texts, words, layers * width]
         held += read.words.numel() * read.words.element_size()
@@ -250,8 +239,7 @@ def guessed(head: Above, made: Fitting, source: Source, examples: Examples) -> l
         return head.guesses(head(read), read, [words[text] for text in some.places])
 
     with torch.no_grad():
-        for start in range(0, len(order), SCORED):
-            texts = order[start : start + SCORED]
+        for texts in chunks(order, SCORED):
             some = Places(texts, source.lengths[texts[-1]])
             for part, guesses in in_halves(guess, some, room):
                 for text, own in zip(part.places, guesses, strict=True):
@@ -264,16 +252,14 @@ def _score(task: Task, head: Above, made: Fitting, dev: tuple[Source, Examples])
     return task.sign * metrics_of(task, dev[1], guessed(head, made, *dev))[task.metric].value()
 
 
-def _step(
+def _gradients(
     head: Above,
-    made: Fitting,
     train: tuple[Source, Examples],
     texts: Sequence[int],
-    optimiser: torch.optim.Optimizer,
     moving: Sequence[Tensor],
     room: Limit,
-) -> float:
-    """The loss of these texts, and a step; where memory does not suffice, in parts."""
+) -> Iterator[Part]:
+    """Of the loss of these texts; where memory does not suffice, in parts."""
     source, examples = train
 
     def back(some: Places) -> Part:
@@ -281,37 +267,22 @@ def _step(
             read = source.read(some.places, head.mix)
             gold = [examples.gold[text] for text in some.places]
             loss = head.loss(head(read), gold, read)
-            slopes = torch.autograd.grad(loss, moving, allow_unused=True)
+            found = torch.autograd.grad(loss, moving, allow_unused=True)
         number = 1 if len(some) == len(texts) else head.targets(gold, read)
-        return loss.detach(), number, slopes
+        return loss.detach(), number, found
 
-    optimiser.zero_grad(set_to_none=True)
     whole = Places(texts, max(source.lengths[text] for text in texts))
-    parts = (found for _, found in in_halves(back, whole, room))
-    value = float(averaged(parts, moving))
-    if math.isfinite(value):
-        torch.nn.utils.clip_grad_norm_(moving, CLIP)
-        optimiser.step()
-    return value
+    return (found for _, found in in_halves(back, whole, room))
 
 
-def _optimiser(
-    head: Above, made: Fitting, plan: Plan, steps: int
-) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+def _learner(head: Above, made: Fitting, plan: Plan, steps: int) -> Learner:
     """The head's weights learn from the first step on; a group of the body's from its own."""
-    groups: list[dict[str, Any]] = []
-    begins = []
-    if own := list(head.parameters()):
-        groups.append({"params": own, "lr": plan.rate})
-        begins.append(0.0)
-    for group in made.groups:
-        groups.append({"params": list(group.weights), "lr": plan.rate * group.rate})
-        begins.append(group.begins)
-    optimiser = torch.optim.AdamW(groups, weight_decay=0.0, fused=True)
+    own = list(head.parameters())
+    groups = [Group(own), *made.groups] if own else made.groups
+    warm = max(1, round(WARM * steps))
 
-    def curve(begin: float) -> Callable[[int], float]:
-        first = round(begin * steps)
-        warm = max(1, round(WARM * steps))
+    def curve(group: Group) -> Callable[[int], float]:
+        first = round(group.begins * steps)
 
         def factor(step: int) -> float:
             if step < first:
@@ -320,25 +291,22 @@ def _optimiser(
 
         return factor
 
-    curves = [curve(begin) for begin in begins]
-    return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, curves)
+    return Learner(
+        [{"params": list(group.weights), "lr": plan.rate * group.rate} for group in groups],
+        [curve(group) for group in groups],
+        fused=True,
+    )
 
 
-def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[list[int]]:
+def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[Sequence[int]]:
     """Every text once, in an order of the epoch's own, with others of about its length."""
     random = np.random.default_rng([plan.seed, epoch])
     order = random.permutation(len(lengths)).tolist()
-    size = plan.texts * ALIKE
-    batches = []
-    for start in range(0, len(order), size):
-        some = sorted(order[start : start + size], key=lambda text: lengths[text])
-        batches += [some[at : at + plan.texts] for at in range(0, len(some), plan.texts)]
+    batches: list[Sequence[int]] = []
+    for some in chunks(order, plan.texts * ALIKE):
+        batches += chunks(sorted(some, key=lambda text: lengths[text]), plan.texts)
     for number in random.permutation(len(batches)):
         yield batches[number]
-
-
-def _copies(weights: Sequence[Tensor]) -> list[Tensor]:
-    return [each.detach().clone() for each in weights]
 
 
 # --- trials: learning rates, seeds, ridge strengths -----------------------------------------------
@@ -459,7 +427,7 @@ def _linear(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], lis
     _standardise(adapter, head, train)
     best, kept = -1, head.state_dict()
     started, total = perf_counter(), len(set(settings.ridges))
-    with peak(adapter.model.device) as most:
+    with stretch(adapter.model.device) as whole:
         for ridge, learnt in fit_linear(
             split.task, head, fitting, (train, split.train), (dev, split.dev), settings.ridges,
             lambda done, loss: told(done / total, f"ridge {done} of {total}: loss {loss:.3f}"),
@@ -478,7 +446,7 @@ def _linear(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], lis
     chosen.weights = (fitting, head)
     chosen.guesses = guessed(head, fitting, test, split.test)
     for trial in made:
-        trial.memory = most.value
+        trial.memory = whole.memory
     notes = []
     if 0 < best == len(made) - 1 or (best == 0 and len(made) > 1):
         notes.append(
@@ -522,8 +490,7 @@ def _attempt(
     what: str,
 ) -> Trial:
     settings, split = adapter.settings, adapter.split
-    started = perf_counter()
-    with peak(adapter.model.device) as most:
+    with stretch(adapter.model.device) as took:
         body = body_of(adapter.model, whole=adapter.head == "text")
         head = _head(adapter, body, seed)
         made = fitting_of(body, adapter.method, settings.sizes, seed)
@@ -549,8 +516,8 @@ def _attempt(
         [],
         sum(weights.numel() for weights in moving),
         sum(weights.numel() * weights.element_size() for weights in moving) / MEBI,
-        perf_counter() - started,
-        most.value,
+        took.seconds,
+        took.memory,
         (made, head),
     )
 
@@ -591,56 +558,3 @@ def source_of(adapter: Adapter, made: Fitting, part: Examples) -> Source:
             adapter.read[id(part)] = Still(adapter.model, part.batch, adapter.home)
         return adapter.read[id(part)]
     return Live(made.body, part.batch, widened=made.widened)
-
-
-def cut_in(adapter: Adapter, parts: Sequence[Examples]) -> int:
-    """How many texts are too long for the model."""
-    return sum(len({row for row, *_ in adapter.model.encode(part.batch).cut}) for part in parts)
-
-
-# --- memory and speed -----------------------------------------------------------------------------
-#
-# The most memory that a stretch of work takes: of a GPU by torch, else of the process by Linux.
-#
-# Where the system cannot tell, there is no number. Costs reading a small file.
-
-MEBI = 2**20
-_SELF = Path("/proc/self")
-
-
-@dataclass
-class Peak:
-    """MiB at most, told when the stretch is over; NaN where nobody knows."""
-
-    value: float = math.nan
-
-
-@contextmanager
-def peak(device: torch.device) -> Iterator[Peak]:
-    """Watch a stretch of work."""
-    found = Peak()
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        yield found
-        found.value = torch.cuda.max_memory_allocated(device) / MEBI
-        return
-    known = _reset()
-    yield found
-    found.value = _highest() if known else math.nan
-
-
-def _reset() -> bool:
-    """Let the system count from here on."""
-    try:
-        (_SELF / "clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-def _highest() -> float:
-    try:
-        lines = (_SELF / "status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-    except (OSError, StopIteration, ValueError):
-        return math.nan

@@ -7,11 +7,11 @@ another head, is told and left out. Costs two passes over the weights.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model
@@ -62,32 +62,15 @@ def moved(before: Model, after: Model) -> Moved:
             )
     shared = [name for name in both if name not in odd]
     old_shared, new_shared = ({name: side[name] for name in shared} for side in (old, new))
-
-    def grouped(by: Callable[[Place], Place]) -> dict[Place, tuple[float, float, int]]:
-        labels = {str(by(places[name])): by(places[name]) for name in shared}
-        changes = weight_changes(old_shared, new_shared, lambda name: str(by(places[name])))
-        return {
-            labels[one.group]: (one.distance, one.norm_before, one.parameters)
-            for one in changes.groups
-        }
-
-    layers = grouped(lambda place: Place(place.stack, place.layer, ""))
-    modules = grouped(lambda place: place)
-    rows = [(*place, *numbers) for place, numbers in modules.items()]
+    layers = weight_changes(
+        old_shared, new_shared, lambda name: (places[name].stack, places[name].layer)
+    )
+    modules = weight_changes(old_shared, new_shared, lambda name: places[name])
     return Moved(
-        {
-            (place.stack, place.layer): numbers[0]
-            for place, numbers in layers.items()
-            if place.layer != ELSEWHERE
-        },
-        pd.DataFrame(rows, columns=COLUMNS),
+        {key: change.distance for key, change in layers.items() if key[1] != ELSEWHERE},
+        pd.DataFrame([(*key, *change) for key, change in modules.items()], columns=COLUMNS),
         tuple(dict.fromkeys([name for name in (*old, *new) if name not in shared])),
     )
-
-
-def same_vocabulary(before: Model, after: Model) -> bool:
-    """Whether rows of the embeddings stand for the same words or pieces."""
-    return before.vocabulary == after.vocabulary
 
 
 def _places(model: Model) -> dict[str, Place]:
@@ -120,95 +103,49 @@ def _other(what: str) -> WorkbenchError:
 
 
 # --- distances of weights -------------------------------------------------------------------------
-#
-# How far training has moved a model's weights: ‖after - before‖ / ‖before‖, by name and by group.
-#
-# Tensors that both sides tie are counted once, under their first name. Whole numbers in a state
-# dict (positions, counters) are no weights. Costs one pass over the weights, each in float64
-# while it is looked at.
 
-Weights = nn.Module | Mapping[str, Tensor]
+K = TypeVar("K")
 
 
-@dataclass(frozen=True)
-class Change:
-    """Of a parameter, or of a group of them as if it were one; a group's name is its own."""
+class Change(NamedTuple):
+    """Of a group of weights, as if they were one long vector."""
 
-    name: str
-    group: str
-    distance: float  # NaN for what was all 0 and is so no longer
+    distance: float  # ‖after - before‖ / ‖before‖; NaN for what was all 0 and is so no longer
     norm_before: float
     parameters: int  # numbers in it
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Rows in the order of the weights before, and the names that only one side has."""
+def weight_changes(
+    before: Mapping[str, Tensor], after: Mapping[str, Tensor], group: Callable[[str], K]
+) -> dict[K, Change]:
+    """How far the weights of each group have moved; `group` gives the group of a name.
 
-    parameters: tuple[Change, ...]
-    groups: tuple[Change, ...]
-    only_before: tuple[str, ...]
-    only_after: tuple[str, ...]
-
-
-def weight_changes(before: Weights, after: Weights, group: Callable[[str], str]) -> Changes:
-    """Of all weights that both have; `group` gives the group of a parameter's name."""
-    old, new = _named(before), _named(after)
+    Tensors that both sides tie are counted once, under their first name. Each is in float64 while
+    it is looked at.
+    """
     seen: set[tuple[object, object]] = set()
-    rows: list[Change] = []
-    squares: dict[str, list[tuple[float, float, int]]] = {}
-    for name in old:
-        if name not in new:
-            continue
-        if old[name].shape != new[name].shape:
-            raise WorkbenchError(
-                f"{name} is {tuple(old[name].shape)} before and {tuple(new[name].shape)} after.",
-                remedy="Compare a model with what it was trained from, or leave this name out.",
-            )
-        tied = _place(old[name], name), _place(new[name], name)
+    squares: dict[K, list[tuple[float, float, int]]] = {}
+    for name, old in before.items():
+        new = after[name]
+        tied = _address(old, name), _address(new, name)
         if tied in seen:
             continue
         seen.add(tied)
-        moved, whole = _squares(old[name], new[name])
-        number = old[name].numel()
-        rows.append(_change(name, group(name), moved, whole, number))
-        squares.setdefault(group(name), []).append((moved, whole, number))
-    pooled = []
-    for one, parts in squares.items():
-        moved, whole = math.fsum(part[0] for part in parts), math.fsum(part[1] for part in parts)
-        pooled.append(_change(one, one, moved, whole, sum(part[2] for part in parts)))
-    return Changes(
-        parameters=tuple(rows),
-        groups=tuple(pooled),
-        only_before=tuple(name for name in old if name not in new),
-        only_after=tuple(name for name in new if name not in old),
-    )
+        with torch.no_grad():
+            wide = old.double()
+            apart = (new.to(wide) - wide).square().sum()
+            numbers = float(apart), float(wide.square().sum()), old.numel()
+        squares.setdefault(group(name), []).append(numbers)
+    found = {}
+    for key, parts in squares.items():
+        apart_sum, whole = (math.fsum(part[place] for part in parts) for place in (0, 1))
+        far = math.sqrt(apart_sum) / math.sqrt(whole) if whole else math.nan if apart_sum else 0.0
+        found[key] = Change(far, math.sqrt(whole), sum(part[2] for part in parts))
+    return found
 
 
-def _named(weights: Weights) -> dict[str, Tensor]:
-    if isinstance(weights, nn.Module):
-        weights = dict(weights.named_parameters(remove_duplicate=False))
-    return {name: tensor for name, tensor in weights.items() if tensor.is_floating_point()}
-
-
-def _place(tensor: Tensor, name: str) -> object:
+def _address(tensor: Tensor, name: str) -> object:
     """Where its numbers lie, the same for tied tensors; its name where it has none."""
     if not tensor.numel():
         return name
     return tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
-
-
-def _squares(before: Tensor, after: Tensor) -> tuple[float, float]:
-    """‖after - before‖² and ‖before‖²"""
-    with torch.no_grad():
-        old = before.double()
-        moved = after.to(old) - old
-        return float(moved.square().sum()), float(old.square().sum())
-
-
-def _change(name: str, group: str, moved: float, whole: float, number: int) -> Change:
-    if whole:
-        distance = math.sqrt(moved) / math.sqrt(whole)
-    else:
-        distance = math.nan if moved else 0.0
-    return Change(name, group, distance, math.sqrt(whole), number)

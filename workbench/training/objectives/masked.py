@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.engine.batch import sent
 from workbench.training.objectives.corruption import (
     amount,
     choose,
@@ -21,7 +22,6 @@ from workbench.training.objectives.corruption import (
     run_starts,
     whole_words,
 )
-from workbench.training.task import sent
 from workbench.training.vocabulary import Vocabulary, need
 
 Unit = Literal["piece", "word", "span"]
