@@ -35,7 +35,6 @@ _AUTO: Mapping[str, Any] = {
     "masked-next": hf.AutoModelForPreTraining,
     "masked-order": hf.AutoModelForPreTraining,
     "masked-spans": hf.AutoModelForMaskedLM,
-    "hybrid": hf.AutoModelForMaskedLM,
 }
 # What a model is saved as that has a head for pairs of texts.
 _WITH_PAIRS = {"masked-next": "BertForPreTraining", "masked-order": "AlbertForPreTraining"}
