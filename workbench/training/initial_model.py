@@ -175,7 +175,7 @@ def elmo_of(folder: Path | None, words: Words, size: Size, seed: int) -> BiLM:
 
 def _config(folder: Path) -> Any:
     try:
-        return read_config(str(folder), True)
+        return read_config(str(folder))
     except WorkbenchError as error:
         raise WorkbenchError(
             f"there is no model to go on with: {error.what}",
