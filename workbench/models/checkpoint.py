@@ -28,6 +28,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, reason_of, require_regular
 from workbench.core.machine import machine_memory, ran_out
+from workbench.models.tokenization import require_fast
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 PARTS = 200_000  # modules in modules that a build may make, whatever its numbers are called
@@ -80,6 +81,7 @@ def read_tokenizer(source: str) -> PreTrainedTokenizerBase:
         found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             source, local_files_only=True, trust_remote_code=False
         )
+        require_fast(found)
         found.convert_tokens_to_ids("")  # looks for an unknown piece, without end if it is unknown
         return found
 
