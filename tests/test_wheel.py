@@ -65,6 +65,14 @@ def test_checkout_finds_its_own_app() -> None:
     assert app_file() == ROOT / "streamlit_app.py"
 
 
+def test_what_reports_are_made_of_is_installed(installed: Path) -> None:
+    here = Path("workbench", "report")
+    kinds = {".j2", ".css", ".js"}
+    parts = {path.relative_to(ROOT) for path in (ROOT / here).rglob("*") if path.suffix in kinds}
+    assert len(parts) > 6
+    assert all((installed / part).read_bytes() == (ROOT / part).read_bytes() for part in parts)
+
+
 def test_built_in_models_are_installed(installed: Path) -> None:
     here = Path("workbench", "models", "mini")
     shipped = {path.relative_to(ROOT / here) for path in (ROOT / here).rglob("*") if path.is_file()}

@@ -1,5 +1,6 @@
 """A file server on this machine that can be told to misbehave."""
 
+import hashlib
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ class Server(ThreadingHTTPServer):
         self.redirects: dict[str, str] = {}
         self.asked: list[tuple[str, str | None]] = []  # path, Range
         self.ranges = True
+        self.commit = ""  # of the repositories on a hub; "" for a plain server
         self.cut_after: list[int] = []  # bytes of each coming answer, before the line drops
         self.answers: list[int] = []  # codes of the coming answers, before any file
         self.before_body: Callable[[], None] = lambda: None
@@ -32,6 +34,20 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        """As the hub tells of a file: its commit, its size, and a tag that changes with it."""
+        body = self.server.bodies.get(self.path)
+        if body is None or self.server.answers:
+            return self._only(self.server.answers.pop(0) if self.server.answers else 404)
+        self.send_response(200)
+        tag = hashlib.sha256(body).hexdigest()
+        for name, value in (
+            ("X-Repo-Commit", self.server.commit), ("ETag", f'"{tag}"'),
+            ("Content-Length", str(len(body))),
+        ):  # fmt: skip
+            self.send_header(name, value)
+        return self.end_headers()
 
     def do_GET(self) -> None:
         wanted = self.headers.get("Range")

@@ -164,7 +164,7 @@ def test_a_config_of_another_model_than_the_weights_is_refused(copied: Path) -> 
 
 def test_what_no_memory_holds_is_not_begun(copied: Path) -> None:
     changed(copied, "config.json", vocab_size=2**26, hidden_size=2**20, num_attention_heads=2)
-    config = read_config(str(copied), True)
+    config = read_config(str(copied))
     from transformers import BertModel
 
     with pytest.raises(WorkbenchError, match="GiB of memory"):
@@ -193,7 +193,7 @@ def test_a_tokenizer_reads_the_files_beside_it_whatever_paths_it_names(
 ) -> None:
     (tmp_path / "secret").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nsecret\n")
     changed(copied, "tokenizer_config.json", **{key: str(tmp_path / "secret")})
-    assert "secret" not in checkpoint.read_tokenizer(str(copied), True).get_vocab()
+    assert "secret" not in checkpoint.read_tokenizer(str(copied)).get_vocab()
 
 
 def test_a_config_as_large_as_a_model_is_not_read(copied: Path) -> None:

@@ -25,9 +25,6 @@ from transformers import (
     AlbertTokenizer,
     BertTokenizer,
     BertTokenizerLegacy,
-    ByT5Tokenizer,
-    CanineTokenizer,
-    CTRLTokenizer,
     DebertaV2Tokenizer,
     GPT2Tokenizer,
     GPTNeoXTokenizer,
@@ -208,34 +205,12 @@ def _xlnet() -> PreTrainedTokenizerBase:
     return XLNetTokenizer(vocab=_unigram(special))
 
 
-def _bert_in_python() -> PreTrainedTokenizerBase:
+def bert_in_python() -> PreTrainedTokenizerBase:
+    """One that tells no offsets, which no catalogued family has."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "vocab.txt")
         file.write_text("\n".join(_wordpiece(lowercase=True)) + "\n", encoding="utf-8")
         return BertTokenizerLegacy(str(file))
-
-
-def _ctrl() -> PreTrainedTokenizerBase:
-    """BPE in Python; a piece that its word goes on after ends in @@."""
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<unk>", *LAST],
-        end_of_word_suffix="</w>",
-        show_progress=False,
-    )
-    model = _trained(tokenizer, trainer)
-    pieces = [
-        piece[:-4] if piece.endswith("</w>") else piece + "@@" * (piece != "<unk>")
-        for piece in model["vocab"]
-    ]
-    merges = [" ".join(merge) for merge in model["merges"]]
-    with tempfile.TemporaryDirectory() as folder:
-        vocabulary, rules = Path(folder, "vocab.json"), Path(folder, "merges.txt")
-        vocabulary.write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}))
-        rules.write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
-        return CTRLTokenizer(str(vocabulary), str(rules))
 
 
 _MAKERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
@@ -261,18 +236,9 @@ _MAKERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
     "llama-prepended": _prepended,
     "unigram-bytes": _unigram_bytes,
 }
-_SLOW_MAKERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
-    "bert-in-python": _bert_in_python,
-    "byt5": ByT5Tokenizer,
-    "canine": CanineTokenizer,
-    "ctrl": _ctrl,
-}
-
-FAST = tuple(_MAKERS)
-SLOW = tuple(_SLOW_MAKERS)  # written in Python: they tell no offsets
-KINDS = FAST + SLOW
+KINDS = tuple(_MAKERS)
 
 
 def tokenizer(kind: str) -> PreTrainedTokenizerBase:
     """A fresh tokenizer of one of the `KINDS`."""
-    return (_MAKERS | _SLOW_MAKERS)[kind]()
+    return _MAKERS[kind]()

@@ -11,7 +11,7 @@ from tests.report.making import CONTROLS, HOSTILE, LONG_WORD, bars, described, m
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat
 from workbench.report import images, write_report
-from workbench.report.latex import text
+from workbench.report.text_formats import latex as text
 
 
 @pytest.fixture(autouse=True)

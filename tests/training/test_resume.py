@@ -81,7 +81,6 @@ class Ended(Told):
     [
         ("spanbert", "masked-spans"),
         pytest.param("albert", "masked-order", marks=pytest.mark.slow),
-        pytest.param("bert", "hybrid", marks=pytest.mark.slow),
     ],
 )
 def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_path: Path) -> None:

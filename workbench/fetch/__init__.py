@@ -4,9 +4,10 @@
 --corpus or --model. What is there already is held against the checksum it had when it was verified:
 its size and time of change are looked at, and its bytes only if those changed, or if asked to. A
 file put there by hand is verified like any other, so a machine without a network needs nothing but
-somebody to carry the files. Beside the files lie `.fetched.json`, what was verified, and
-`.stated.json`, what the host states where a checksum is not in the catalogue. Costs the download,
-and a moment where there is nothing to do.
+somebody to carry the files. Models come through huggingface_hub, from the hub or the mirror that
+HF_ENDPOINT names; corpora over plain HTTP. Beside the files lie `.fetched.json`, what was verified,
+and `.stated.json`, what the host states where a checksum is not in the catalogue. Costs the
+download, and a moment where there is nothing to do.
 """
 
 import fcntl
@@ -14,6 +15,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,7 +36,7 @@ from workbench.core.files import (
     unwritable,
     written_whole,
 )
-from workbench.fetch.catalogue import ENTRIES, STATED, Entry, File
+from workbench.fetch.catalogue import ENTRIES, HUB, STATED, Entry, File
 
 # --- download -------------------------------------------------------------------------------------
 #
@@ -125,15 +127,17 @@ def fetch_file(url: str, target: Path, wanted: Digest, told: Told, by_hand: str)
             return found
         part.unlink()
         if not resumed or doubted:
-            raise WorkbenchError(
-                f"what came is not what was wanted: its sha256 is {found.sha256}, its size "
-                f"{found.size:,} bytes; wanted is {wanted.kind} {wanted.value}. It was thrown "
-                "away.",
-                where=url,
-                remedy="Try again later, or elsewhere if a proxy answers for the host.\n"
-                f"  {by_hand}",
-            )
+            raise _not_wanted(url, wanted, found, by_hand)
         doubted = True  # what was left of an earlier try may be at fault: once more, from the start
+
+
+def _not_wanted(where: str, wanted: Digest, found: Found, by_hand: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"what came is not what was wanted: its sha256 is {found.sha256}, its size "
+        f"{found.size:,} bytes; wanted is {wanted.kind} {wanted.value}. It was thrown away.",
+        where=where,
+        remedy=f"Try again later, or elsewhere if a proxy answers for the host.\n  {by_hand}",
+    )
 
 
 def read_small(url: str, by_hand: str) -> bytes:
@@ -289,12 +293,72 @@ def _said(error: object) -> str:
     return str(said).rstrip(".")
 
 
+# --- a file of the hub ----------------------------------------------------------------------------
+#
+# huggingface_hub knows the hub's addresses, mirrors and ways of transfer, and takes a file from its
+# own cache where it is there. Whatever it brings lies in a folder aside until it is verified; of a
+# file that was cut nothing is kept. Costs a pass over the file beside the download.
+
+
+def fetch_from_hub(
+    repository: str,
+    revision: str,
+    target: Path,
+    wanted: Digest,
+    told: Told,
+    by_hand: str,
+) -> Found:
+    """Get a file of a model's repository; no token is sent."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+
+    limit = 2 * wanted.size + BLOCK  # a runaway answer must not fill the disk
+
+    class Bar(tqdm):
+        """A progress bar that tells, and shows nothing."""
+
+        def __init__(self, *_: object, initial: int = 0, **__: object) -> None:
+            super().__init__(disable=True)  # type: ignore[no-untyped-call]
+            self.done = initial
+
+        def update(self, n: float | None = 1) -> None:
+            self.done += int(n or 0)
+            if self.done > limit:
+                raise OSError(f"the answer does not end after {self.done:,} bytes")
+            told(self.done)
+
+    aside = target.parent / ASIDE
+    try:
+        came = hf_hub_download(
+            repository, target.name, revision=revision, local_dir=aside, token=False,
+            endpoint=HUB, tqdm_class=Bar,
+        )  # fmt: skip
+        found = examine(Path(came), wanted, told)
+        if not found.right:
+            raise _not_wanted(f"{repository}, {target.name}", wanted, found, by_hand)
+        Path(came).replace(target)
+    except WorkbenchError:
+        raise
+    except Exception as error:  # of the network, the hub, the disk, or whatever it is made with
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise _on_disk(target, error, wanted.size) from None
+        first = next(iter(_said(error.__cause__ or error).splitlines()), "")
+        raise WorkbenchError(
+            f"cannot be fetched from the hub: {first}.",
+            where=f"{repository}, {target.name}",
+            remedy=f"Files that came whole are kept; the same command goes on.\n  {by_hand}",
+        ) from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return found
+
+
 # --- fetching an entry ----------------------------------------------------------------------------
 
 __all__ = ["Entry", "File", "Progress", "entries", "fetch", "find", "is_there"]
 
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what is being done
-STAMP, STATEMENT, LOCK = ".fetched.json", ".stated.json", ".lock"
+STAMP, STATEMENT, LOCK, ASIDE = ".fetched.json", ".stated.json", ".lock", ".coming"
 
 
 def entries() -> list[Entry]:
@@ -359,6 +423,11 @@ def _settle(
         found = examine(target, digest, told)
         if not found.right:
             raise _wrong(entry, file, digest, found)
+    elif entry.repository:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        found = fetch_from_hub(
+            entry.repository, entry.revision, target, digest, told, _by_hand(entry, wanted)
+        )
     else:
         found = fetch_file(entry.url(file), target, digest, told, _by_hand(entry, wanted))
     return {

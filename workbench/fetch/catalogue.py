@@ -8,6 +8,7 @@ why the original ELMo is not; nothing that only pickled weights are offered of, 
 no corpus whose licence is unclear, as that of most of GLUE. Costs nothing.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Literal
 
 from workbench.core.machine import home
 
+HUB = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")  # or a mirror
 STATED = "as the hub states"
 PINNED = "written down here"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -44,6 +46,7 @@ class Entry:
     base: str  # an address that a file's name completes
     files: tuple[File, ...]
     statement: str = ""  # where the host states the checksums that are not here
+    repository: str = ""  # of the hub, for huggingface_hub; other files come from their addresses
 
     def __post_init__(self) -> None:
         """No name leaves the folder, and every file can be verified."""
@@ -92,9 +95,10 @@ def _on_the_hub(
         licence_url=f"{page}/blob/{revision}/README.md",
         page=page,
         revision=revision,
-        base=f"{page}/resolve/{revision}/",
+        base=f"{HUB}/{repository}/resolve/{revision}/",
         files=files,
-        statement=f"https://huggingface.co/api/models/{repository}/revision/{revision}?blobs=true",
+        statement=f"{HUB}/api/models/{repository}/revision/{revision}?blobs=true",
+        repository=repository,
     )
 
 

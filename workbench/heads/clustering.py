@@ -90,16 +90,16 @@ def clusters(found: Few) -> dict[str, pd.DataFrame]:
 
 
 def on_a_map(apart: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Places in a plane that keep distances as well as a plane can.  # [n, n] -> [n, 2]"""
-    number = len(apart)
-    centre = np.eye(number) - 1 / number
-    values, vectors = np.linalg.eigh(-centre @ apart**2 @ centre / 2)
-    places: NDArray[np.float64] = vectors[:, -2:][:, ::-1] * np.sqrt(
-        np.maximum(values[-2:][::-1], 0)
-    )
-    largest = np.abs(places).argmax(0)
-    sign = np.sign(places[largest, np.arange(places.shape[1])])
-    return places * np.where(sign == 0, 1, sign)
+    """Places in a plane that keep distances as well as a plane can.  # [n, n] -> [n, 2]
+
+    Of each coordinate the largest number is positive, which makes them unique.
+    """
+    from sklearn.manifold import ClassicalMDS
+
+    with np.errstate(invalid="ignore"):  # where a line would do, the root of less than nothing
+        places = ClassicalMDS(n_components=2, metric="precomputed").fit_transform(apart)
+    found: NDArray[np.float64] = np.nan_to_num(places)
+    return found
 
 
 def kin(found: Few, other: Few, model: str) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """A checkpoint's config and tokenizer, read with transformers: no code of its own, sound numbers.
 
-    config = read_config(source, local)       no module of the checkpoint is imported
-    tokenizer = read_tokenizer(source, local)
-    check_size(build, config, source)         before any weight has memory
+    config = read_config(folder)              no module of the checkpoint is imported
+    tokenizer = read_tokenizer(folder)
+    check_size(build, config, folder)         before any weight has memory
 
 A config is text that anybody may have written, so its numbers are checked here and nowhere else:
 each for itself as it stands in the file, before transformers makes lists as long as they say; again
@@ -28,6 +28,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, reason_of, require_regular
 from workbench.core.machine import machine_memory, ran_out
+from workbench.models.tokenization import require_fast
 
 MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
 PARTS = 200_000  # modules in modules that a build may make, whatever its numbers are called
@@ -46,22 +47,24 @@ _WIDTHS = re.compile(
 )
 _LENGTHS = re.compile(r"^vocab_size$|^n_(positions|ctx)$|^max_position_embeddings$")
 _SHARES = re.compile(r"dropout|pdrop|_drop$")
+WHOLE = (
+    "The folder needs config.json, model.safetensors and the tokenizer's files, all of one "
+    "checkpoint."
+)
 T = TypeVar("T")
 N = TypeVar("N", bound=torch.nn.Module)
 
 
-def read_config(source: str, local: bool) -> PretrainedConfig:
-    """The config of a folder or hub id; a number that can be none of a model's is an error."""
-    if local:
-        _require_files(Path(source))
+def read_config(source: str) -> PretrainedConfig:
+    """The config of a folder; a number that can be none of a model's is an error."""
+    _require_files(Path(source))
     written: Mapping[str, Any] = opened(
-        lambda: PretrainedConfig.get_config_dict(source, local_files_only=local)[0], source, local
+        lambda: PretrainedConfig.get_config_dict(source, local_files_only=True)[0], source
     )
     _check_numbers(written, source)
     config: PretrainedConfig = opened(
-        lambda: AutoConfig.from_pretrained(source, local_files_only=local, trust_remote_code=False),
+        lambda: AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False),
         source,
-        local,
     )
     _check_numbers(config.to_dict(), source)
     _check_start(config, source)
@@ -70,20 +73,20 @@ def read_config(source: str, local: bool) -> PretrainedConfig:
     return config
 
 
-def read_tokenizer(source: str, local: bool) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or hub id."""
-    if local:
-        _require_files(Path(source))
+def read_tokenizer(source: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder."""
+    _require_files(Path(source))
 
     def whole() -> PreTrainedTokenizerBase:
         found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            source, local_files_only=local, trust_remote_code=False
+            source, local_files_only=True, trust_remote_code=False
         )
+        require_fast(found)
         found.convert_tokens_to_ids("")  # looks for an unknown piece, without end if it is unknown
         return found
 
     try:
-        found = opened(whole, source, local)
+        found = opened(whole, source)
     except WorkbenchError:
         _require_objects(Path(source))  # else the library's words, which name no file
         raise
@@ -110,7 +113,7 @@ def check_size(
     is the bytes of a number as it will be held.
     """
     with torch.device("meta"), _few_modules(source):
-        net = opened(lambda: build(config), source, True)
+        net = opened(lambda: build(config), source)
     parameters = sum(each.numel() for each in net.parameters())
     buffers = sum(each.numel() for each in net.buffers())
     stored = numbers_stored(weights) if weights is not None else None
@@ -172,17 +175,17 @@ def precisions_stored(folder: Path) -> set[str]:
     return {_PRECISIONS.get(kind, kind) for kind in floats}
 
 
-def opened(read: Callable[[], T], source: str, local: bool) -> T:
+def opened(read: Callable[[], T], source: str, remedy: str = WHOLE) -> T:
     """Run one of transformers' readers; whatever goes wrong becomes a `WorkbenchError`."""
     try:
         return read()
     except WorkbenchError:
         raise
     except Exception as error:
-        raise _unreadable(error, source, local) from None
+        raise _unreadable(error, source, remedy) from None
 
 
-def _unreadable(error: Exception, source: str, local: bool) -> WorkbenchError:
+def _unreadable(error: Exception, source: str, remedy: str) -> WorkbenchError:
     if ran_out(error):
         return WorkbenchError(
             "there is not enough memory to open it.",
@@ -196,17 +199,6 @@ def _unreadable(error: Exception, source: str, local: bool) -> WorkbenchError:
             "the checkpoint needs code of its own, and Workbench never runs a checkpoint's code.",
             where=source,
             remedy="Use a checkpoint of an architecture that transformers has, without auto_map.",
-        )
-    if local:
-        remedy = (
-            "The folder needs config.json, model.safetensors and the tokenizer's files, all of one "
-            "checkpoint."
-        )
-    else:
-        remedy = (
-            "Is the name right, and the network there? Offline, copy the model's files into a "
-            "folder and name that, or put them into the cache with: "
-            f"huggingface-cli download {source}"
         )
     reason = reason or type(error).__name__
     return WorkbenchError(f"cannot be loaded: {reason}", where=source, remedy=remedy)

@@ -590,9 +590,7 @@ def _exactly(head: nn.Linear, states: Tensor) -> Tensor:
 
 def _tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
     """Everything that decides how a tokenizer cuts text."""
-    if tokenizer.is_fast:
-        return str(tokenizer.backend_tokenizer.to_str())
-    return json.dumps([sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs], default=str)
+    return str(tokenizer.backend_tokenizer.to_str())
 
 
 def _refuse(arguments: dict[str, Any]) -> None:

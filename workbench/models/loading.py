@@ -1,12 +1,13 @@
 """From what a user names to a model, offline first.
 
-A folder is read from disk and nothing is fetched; a hub id is looked for in the cache, then on the
-hub. `REF@random` is the same architecture with fresh weights. Weights come from safetensors;
-pickled ones only where asked for, with a warning, and then without running any code in them. Code
-that comes with a model is never run, and its config is checked before anything is built
-(`checkpoint`). Weights are mapped from their files and go to the device one at a time, each in the
-precision asked for, so the host never holds a copy of them all. Fresh weights, and those of a
-pruned model, are made on the host in float32 first: 4 bytes a parameter.
+A folder is read from disk and nothing is fetched; a hub id stands for its folder in the cache,
+whose files come from the hub where they are not there. `REF@random` is the same architecture with
+fresh weights. Weights come from safetensors; pickled ones only where asked for, with a warning, and
+then without running any code in them. Code that comes with a model is neither fetched nor run, and
+its config is checked before anything is built (`checkpoint`). Weights are mapped from their files
+and go to the device one at a time, each in the precision asked for, so the host never holds a copy
+of them all. Fresh weights, and those of a pruned model, are made on the host in float32 first: 4
+bytes a parameter.
 """
 
 import os
@@ -32,6 +33,14 @@ from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
+# What is fetched of a hub id, by name; code, weights of other libraries and pickles are not.
+CONFIG_FILES = (
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+    "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
+    "*.model", "*.tiktoken",
+)  # fmt: skip
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
+PICKLED_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 _ONE_PRECISION = ("openai-gpt",)  # its masks must be made in the precision of its weights
 _alone = RLock()  # transformers makes models on a device that it sets for all threads
 _HEADS = (
@@ -93,12 +102,12 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         return opener(name, place, own, seed)
     dtype = _dtype(precision, place)
     require_model(name)
-    source = str(Path(source).expanduser()) if local else source
-    config = checkpoint.read_config(source, local)
+    source = str(Path(source).expanduser() if local else _fetched(source, fresh, pickled))
+    config = checkpoint.read_config(source)
     told = pruned_checkpoint.manifest(Path(source)) if local else None
-    if not fresh and local:
-        _require_weights(source, pickled)
-    compared = Path(source) if local and told is None else None
+    if not (fresh or pickled or list(Path(source).glob("*.safetensors"))):
+        raise _no_safetensors(source if local else name, local)
+    compared = Path(source) if told is None else None
     width = 4 if fresh or told is not None else dtype.itemsize  # those are made in fp32
     outline = checkpoint.check_size(_built, config, source, compared, width)
     if told is not None:
@@ -107,7 +116,7 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         if several:
             split.require_splits(config.model_type, name)
         budget.require_room(outline, dtype, places, name)
-    tokenizer = checkpoint.read_tokenizer(source, local)
+    tokenizer = checkpoint.read_tokenizer(source)
     if told is not None:
 
         def build(whole: PretrainedConfig) -> HuggingFace:
@@ -120,14 +129,38 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
             placed(smaller.net, place, dtype)
             return smaller
 
-        return checkpoint.opened(part, source, local)
+        return checkpoint.opened(part, source)
 
     def whole() -> Model:
-        net = _fresh(config, seed) if fresh else _weights(source, config, local, pickled, dtype)
+        net = _fresh(config, seed) if fresh else _weights(source, config, pickled, dtype)
         split.placed_over(net, places, dtype) if several else placed(net, place, dtype)
         return HuggingFace(net, tokenizer, name)  # runs it once: then its numbers fit together
 
-    return checkpoint.opened(whole, source, local)
+    return checkpoint.opened(whole, source)
+
+
+def _fetched(name: str, fresh: bool, pickled: bool) -> str:
+    """The folder of a hub id: from the cache where it is whole there, else from the hub."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    weights = () if fresh else PICKLED_FILES if pickled else WEIGHT_FILES
+    ask = partial(snapshot_download, name, allow_patterns=[*CONFIG_FILES, *weights])
+
+    def folder() -> str:
+        with suppress(LocalEntryNotFoundError):
+            found = Path(ask(local_files_only=True))
+            if next(found.glob("config.json"), None) and (
+                fresh or any(next(found.glob(pattern), None) for pattern in weights)
+            ):
+                return str(found)
+        return ask()
+
+    remedy = (
+        "Is the name right, and the network there? Offline, copy the model's files into a folder "
+        f"and name that, or put them into the cache with: hf download {name}"
+    )
+    return checkpoint.opened(folder, name, remedy)
 
 
 def facts_of_files(ref: str, seed: int = 0, pickled: bool = False) -> dict[str, Any]:
@@ -253,13 +286,8 @@ def _built(config: PretrainedConfig) -> PreTrainedModel:
     return net
 
 
-def _require_weights(source: str, pickled: bool) -> None:
-    if not pickled and not list(Path(source).glob("*.safetensors")):
-        raise _no_safetensors(source)
-
-
 def _weights(
-    source: str, config: PretrainedConfig, local: bool, pickled: bool, dtype: torch.dtype
+    source: str, config: PretrainedConfig, pickled: bool, dtype: torch.dtype
 ) -> PreTrainedModel:
     if pickled:
         warnings.warn(
@@ -273,18 +301,13 @@ def _weights(
             source,
             config=config,
             dtype=_read_in(source, config, pickled, dtype),
-            local_files_only=local,
+            local_files_only=True,
             use_safetensors=not pickled,
             weights_only=True,
             **own,
         )
 
-    try:
-        return checkpoint.opened(read, source, local)
-    except WorkbenchError as error:
-        if "safetensors" in error.what and not local:
-            raise _no_safetensors(source) from None
-        raise
+    return checkpoint.opened(read, source)
 
 
 def _read_in(
@@ -301,9 +324,9 @@ def _read_in(
     return torch.float32 if stored == {"fp32"} else dtype
 
 
-def _no_safetensors(source: str) -> WorkbenchError:
+def _no_safetensors(source: str, local: bool) -> WorkbenchError:
     pickled = [path for ending in PICKLED for path in Path(source).glob(f"*{ending}")]
-    if Path(source).is_dir() and not pickled:
+    if local and not pickled:
         return WorkbenchError(
             "there are no weights in this folder.",
             where=source,

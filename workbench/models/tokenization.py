@@ -7,14 +7,12 @@ its end. No text raises. Costs what the tokenizer costs and half as much again.
 """
 
 import codecs
-import math
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from itertools import accumulate, chain, groupby, pairwise
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from functools import cache
+from itertools import accumulate, chain, groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +21,11 @@ from transformers import PreTrainedTokenizerBase
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Flat, Pieces, Row, lay
 
-# --- what a tokenizer makes of raw texts: one form for tokenizers in Rust and in Python -----------
+# --- what a tokenizer makes of raw texts ----------------------------------------------------------
 #
-# Texts go in whole, with the special tokens of production. Those in Rust are called once for a
-# batch and tell characters; those in Python are called once a text, and `surfaces` finds the
-# characters. Costs what the tokenizer costs, plus 8 µs a sentence to read its answer.
+# Texts go in whole, with the special tokens of production. A tokenizer is called once for a batch
+# and tells characters, as all those of the library tokenizers do; one written in Python does not,
+# and is refused. Costs what the tokenizer costs, plus 8 µs a sentence to read its answer.
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -66,8 +64,7 @@ def source(text: str, words: NDArray[Any], pair_from: int | None) -> Source:
 
 def encode(tokenizer: PreTrainedTokenizerBase, sources: Sequence[Source]) -> list[Encoded]:
     """Each document in pieces, however long."""
-    if not tokenizer.is_fast:
-        return [_in_python(tokenizer, each) for each in sources]
+    require_fast(tokenizer)
     answers: dict[int, Encoded] = {}
     for paired in (False, True):
         places = [
@@ -75,8 +72,22 @@ def encode(tokenizer: PreTrainedTokenizerBase, sources: Sequence[Source]) -> lis
         ]
         if places:
             chosen = [sources[place] for place in places]
-            answers |= zip(places, _in_rust(tokenizer, chosen, paired), strict=True)
+            answers |= zip(places, _encoded(tokenizer, chosen, paired), strict=True)
     return [answers[place] for place in range(len(sources))]
+
+
+def require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
+    """An error for a tokenizer that does not tell which characters a piece is of."""
+    if not tokenizer.is_fast:
+        raise WorkbenchError(
+            f"{type(tokenizer).__name__} is written in Python and does not tell which characters "
+            "its pieces are of.",
+            where=str(tokenizer.name_or_path),
+            remedy="It needs a tokenizer.json, which the class of its family writes; for BERT:\n"
+            "  from transformers import BertTokenizer\n"
+            "  BertTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)\n"
+            "CANINE, ByT5 and CTRL have none.",
+        )
 
 
 def takes_segments(tokenizer: PreTrainedTokenizerBase) -> bool:
@@ -98,7 +109,7 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return next((int(found) for found in known if found is not None), 0)
 
 
-def _in_rust(
+def _encoded(
     tokenizer: PreTrainedTokenizerBase, sources: Sequence[Source], paired: bool
 ) -> list[Encoded]:
     found = tokenizer(
@@ -143,32 +154,6 @@ def _shared_out(tokens: Sequence[str], offsets: Sequence[Span]) -> list[Span]:
             low, high = (end - len(text)) * width // length, -(-end * width // length)
             spans += [(first + low, first + high)] * count
     return spans
-
-
-def _in_python(tokenizer: PreTrainedTokenizerBase, document: Source) -> Encoded:
-    """What `tokenizer(text)` does inside, step by step, so that each token's spelling is seen.
-
-    A tokenizer only joins lists when it adds its own pieces: negative numbers come out where the
-    texts' pieces go. Some add no end where the text already has one (ByT5's after "</s>").
-    """
-    texts = [text for text in (document.first, document.second) if text is not None]
-    tokens = [tokenizer.tokenize(text) for text in texts]
-    ids = [cast(list[int], tokenizer.convert_tokens_to_ids(each)) for each in tokens]
-    spans = [locate(tokenizer, text, each) for text, each in zip(texts, tokens, strict=True)]
-    places = tokenizer.build_inputs_with_special_tokens(
-        *([-1 - which] * len(each) for which, each in enumerate(tokens))
-    )
-    inside = zip(chain.from_iterable(ids), chain.from_iterable(spans), strict=True)
-    expected = iter([(p, *next(inside)) if p < 0 else (p, p, (0, 0)) for p in places])
-    made = tokenizer.build_inputs_with_special_tokens(*ids)
-    found = [next(each for each in expected if each[1] == number) for number in made]
-    return Encoded(
-        ids=made,
-        offsets=[span for _, _, span in found],
-        special=[int(place >= 0) for place, _, _ in found],
-        second=next((i for i, (place, _, _) in enumerate(found) if place == -2), len(found)),
-        types=tokenizer.create_token_type_ids_from_sequences(*ids)[: len(made)],
-    )
 
 
 # --- alignment of words and pieces ----------------------------------------------------------------
@@ -451,97 +436,9 @@ def _plain(token: str) -> str:
     return f"{_BEGINS}{text[1:]}" if text.startswith(" ") else text
 
 
-# --- pieces as the tokenizer writes them ----------------------------------------------------------
-#
-# How tokenizers spell: the marks they set on tokens, the bytes they print, the signs they drop.
-#
-# A text becomes a `Line`: its signs as tokens are compared with them, each knowing its character.
-# Signs are folded characters (case, accents, width and ligatures undone; white space, control and
-# combining characters gone), or bytes, for tokenizers that spell in those. Costs about 0.5 µs a
-# character.
+# --- how tokenizers spell bytes -------------------------------------------------------------------
 
-
-_BEFORE = re.compile(r"^(##|▁+|Ġ+)")
-_AFTER = re.compile(r"(</w>|@@)$")
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]")
-
-
-@dataclass(frozen=True)
-class Line:
-    """A text as tokens are matched against it, and where each of its signs came from."""
-
-    text: str
-    signs: str
-    where: list[int]  # of each sign, its character in the text; and the text's length
-    begin: list[int]  # of each character, the first sign not before it; and the signs' length
-    folds: bool  # signs are folded characters, not bytes
-
-    def spell(self, token: str) -> str:
-        """A token in the line's signs."""
-        return "".join(map(_fold, unmarked(token))) if self.folds else token
-
-    def before(self, sign: int) -> int:
-        """The first character that none of the signs before this one is of."""
-        return self.where[sign - 1] + 1 if sign else 0
-
-    def parted(self, sign: int) -> bool:
-        """Whether a word may begin here: after a space, at an ideograph or punctuation."""
-        if not sign or self.where[sign] > self.where[sign - 1] + 1:
-            return True
-        characters = self.text[self.where[sign - 1]], self.text[self.where[sign]]
-        return self.where[sign - 1] < self.where[sign] and any(map(stands_alone, characters))
-
-
-def folded(text: str) -> Line:
-    """The text without what tokenizers commonly take away."""
-    parts = [_fold(character) for character in text]
-    return _line(text, "".join(parts), [len(part) for part in parts], folds=True)
-
-
-def in_bytes(text: str) -> Line:
-    """The text as its UTF-8 bytes, each written as the character of that number."""
-    lengths = [len(character.encode()) for character in text]
-    return _line(text, text.encode().decode("latin-1"), lengths, folds=False)
-
-
-def _line(text: str, signs: str, lengths: list[int], folds: bool) -> Line:
-    where = [place for place, length in enumerate(lengths) for _ in range(length)]
-    return Line(text, signs, [*where, len(text)], [0, *accumulate(lengths)], folds)
-
-
-def unmarked(token: str) -> str:
-    """A token without the marks of a word's beginning, middle or end."""
-    return _BEFORE.sub("", _AFTER.sub("", token))
-
-
-def forms(token: str) -> list[str]:
-    """A token as it may stand in the text: a mark may have been there before."""
-    return [form for form in (token, _AFTER.sub("", token), unmarked(token)) if form]
-
-
-def stands_alone(character: str) -> bool:
-    """Ideographs and punctuation are words by themselves, as BERT cuts."""
-    if character.isascii():
-        return not character.isalnum()
-    return bool(_IDEOGRAPH.match(character)) or unicodedata.category(character)[0] == "P"
-
-
-def unseen(character: str) -> bool:
-    """Control, format, unassigned and replaced characters: they take no room and part no word."""
-    if character in "\t\n\r":
-        return False
-    return character == "\ufffd" or unicodedata.category(character)[0] == "C"
-
-
-@lru_cache(maxsize=1 << 16)
-def _fold(character: str) -> str:
-    plain = unicodedata.normalize("NFKD", character).casefold()
-    return "".join(
-        sign
-        for sign in unicodedata.normalize("NFKD", plain)
-        if not (sign.isspace() or unseen(sign) or unicodedata.category(sign) == "Mn")
-    )
 
 
 def characters(tokens: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -565,7 +462,7 @@ def speaks_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def as_bytes(token: str) -> str:
-    """GPT-2's printable stand-ins for bytes, undone; ByT5's bytes are their own numbers."""
+    """GPT-2's printable stand-ins for bytes, undone."""
     return "".join(_stand_ins().get(sign, sign) for sign in token)
 
 
@@ -575,165 +472,3 @@ def _stand_ins() -> dict[str, str]:
     prints = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in prints]
     return {chr(256 + place): chr(byte) for place, byte in enumerate(hidden)}
-
-
-# --- where in the text each token of a Python tokenizer came from, found by its spelling ----------
-#
-# Such tokenizers (ByT5's, CANINE's, CTRL's, those on sentencepiece) tell no characters. Tokens
-# are read from left to right and compared with the text: as they stand, else without their marks
-# and folded on both sides (`spelling`). A lone mark is the space before what follows. What fits
-# nowhere, such as an unknown token, takes the text up to the next tokens that do fit: a unit each
-# (letters in a row, an ideograph, a sign) where there are as many units as tokens, else equal
-# shares of the characters. That last rule is a guess; the others are not. Costs about 2 µs a
-# character.
-
-CONTEXT = 12  # as many characters of tokens are looked for in a row
-AFTER = 8  # as many tokens past one that was found again are tried
-
-
-def locate(tokenizer: PreTrainedTokenizerBase, text: str, tokens: Sequence[str]) -> list[Span]:
-    """The characters of each token."""
-    if speaks_bytes(tokenizer):
-        return _walk(in_bytes(text), [as_bytes(token) for token in tokens], unknown="")
-    groups = list(characters(tokens))
-    unknown = str(tokenizer.unk_token)
-    spans = _walk(folded(text), [surface for surface, _ in groups], unknown)
-    return [span for span, (_, count) in zip(spans, groups, strict=True) for _ in range(count)]
-
-
-def _walk(line: Line, surfaces: Sequence[str], unknown: str) -> list[Span]:
-    """Place tokens one after the other; where one does not fit, go on where the next ones do."""
-    spelled = [None if surface == unknown else line.spell(surface) for surface in surfaces]
-    spans: list[Span] = []
-    at, here = 0, 0  # the next character, the next sign
-    while (i := len(spans)) < len(surfaces):
-        found, there = _fit(line, surfaces, spelled, i, at, here)
-        if found is None:
-            token, there = _anchor(line, spelled, i, here)
-            spans += _shares(line.text, (at, line.where[there]), token - i)
-            at = line.where[there]
-        else:
-            spans.append(found)
-            at = min(found[1], line.where[there])
-        here = there
-    starts = accumulate((first for first, _ in spans), max)  # tokens come in the order of the text
-    ends = accumulate((last for _, last in spans), max)
-    return list(zip(starts, ends, strict=True))
-
-
-def _fit(
-    line: Line,
-    surfaces: Sequence[str],
-    spelled: Sequence[str | None],
-    i: int,
-    at: int,
-    here: int,
-) -> tuple[Span | None, int]:
-    """The characters of the next token, if it fits, and the sign after it."""
-    text, surface, spelling = line.text, surfaces[i], spelled[i]
-    inside = here and line.where[here - 1] == line.where[here]
-    if line.folds and not inside:
-        start = _past_spaces(text, at, unmarked(surface)[:1])
-        for form in forms(surface):
-            if text.startswith(form, start):
-                return (start, start + len(form)), line.begin[start + len(form)]
-        if not unmarked(surface):
-            return _before_next(line, surface, surfaces[i + 1 : i + 2], at, start, here), here
-    if spelling and not line.folds and not line.signs.startswith(spelling, here):
-        spelling = spelling.removeprefix(" ")  # put before the text by the tokenizer
-    if spelling is None or not line.signs.startswith(spelling, here):
-        return None, here
-    if not spelling:  # an accent, say, that the text has not by itself
-        follows = at > 0 and not text[at - 1].isspace()
-        place = at - 1 if follows else line.where[here]
-        return (place, min(place + 1, len(text))), here
-    there = here + len(spelling)
-    return (line.where[here], line.before(there)), there
-
-
-def _past_spaces(text: str, at: int, wanted: str) -> int:
-    """The next character that is no white space, or is the white space that is wanted."""
-    while at < len(text) and text[at].isspace() and text[at] != wanted:
-        at += 1
-    return at
-
-
-def _before_next(
-    line: Line, mark: str, following: Sequence[str], at: int, start: int, here: int
-) -> Span:
-    """The place of a lone mark: the space before the next token, or one of several before it."""
-    token = following[0] if following else ""
-    if token[:1] == mark[:1]:  # a space of its own, and the next token has another
-        return at, min(at + 1, start)
-    exact = line.text.find(token, at, start + len(token)) if token else -1
-    end = exact if exact >= 0 else line.where[here]
-    return max(at, end - 1), end
-
-
-def _anchor(line: Line, spelled: Sequence[str | None], i: int, here: int) -> tuple[int, int]:
-    """The next token that is found again, and its place.
-
-    Of the next few, that with most characters of it and of those after it found in a row, less the
-    characters of the text passed over and twice those of the known tokens.
-    """
-    best, most = (len(spelled), len(line.signs)), -math.inf
-    for j in range(i, len(spelled)):
-        if j > best[0] + AFTER:
-            break
-        passed = [spelling for spelling in spelled[i:j] if spelling is not None]
-        unknown = j - i - len(passed)
-        for context in _contexts(spelled, j):
-            there = _found(line, context, here + unknown, unknown > 0)
-            if there >= 0:
-                worth = len(context) - (there - here) - 2 * len("".join(passed))
-                best, most = ((j, there), worth) if worth > most else (best, most)
-                break
-    return best
-
-
-def _contexts(spelled: Sequence[str | None], j: int) -> list[str]:
-    """A token with those after it up to an unknown one, then with ever fewer of them."""
-    contexts: list[str] = []
-    for spelling in spelled[j:]:
-        if spelling is None or (contexts and len(contexts[0]) >= CONTEXT):
-            break
-        contexts.insert(0, (contexts[0] if contexts else "") + spelling)
-    return [context for context in contexts if context]
-
-
-def _found(line: Line, context: str, start: int, parted: bool) -> int:
-    """Where the signs come next, at the beginning of a word if so wished and possible; or −1."""
-    there = first = line.signs.find(context, start)
-    while parted and there >= 0 and not line.parted(there):
-        there = line.signs.find(context, there + 1)
-    return there if there >= 0 else first
-
-
-def _shares(text: str, span: Span, tokens: int) -> list[Span]:
-    """A stretch of text shared out among tokens of which none is known to be where."""
-    if not tokens:
-        return []
-    units = _units(text, *span)
-    if len(units) == tokens:
-        return units
-    first, last = (units[0][0], units[-1][1]) if units else span
-    edges = [first + (last - first) * k // tokens for k in range(tokens + 1)]
-    return [(low, max(high, min(low + 1, last))) for low, high in pairwise(edges)]
-
-
-def _units(text: str, first: int, last: int) -> list[Span]:
-    """Characters in a row up to a space; ideographs and punctuation each by itself."""
-    units: list[Span] = []
-    joins = False
-    for place in range(first, last):
-        alone = stands_alone(text[place])
-        if unseen(text[place]):
-            continue
-        if text[place].isspace():
-            joins = False
-        elif joins and not alone:
-            units[-1] = units[-1][0], place + 1
-        else:
-            units.append((place, place + 1))
-            joins = not alone
-    return units

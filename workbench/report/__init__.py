@@ -49,13 +49,13 @@ def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
         )
     if not runs:
         raise WorkbenchError("a report needs a run.", remedy="Name one; see workbench runs list.")
-    from workbench.report import export, html, latex, markdown
+    from workbench.report import export, html, text_formats
     from workbench.report.content import content
 
     writers = {
         ".html": html.write,
-        ".md": markdown.write,
-        ".tex": latex.write,
+        ".md": text_formats.write_markdown,
+        ".tex": text_formats.write_latex,
         ".zip": export.write,
     }
     writers[ending](content(runs), path)

@@ -42,6 +42,10 @@ class Comparison:
     tables: tuple[Grid, ...]
     notes: tuple[str, ...]  # why a table is not there
 
+    @property
+    def title(self) -> str:
+        return f"{len(self.runs)} runs of {self.experiment} compared"
+
 
 def comparisons(runs: Sequence[Run]) -> tuple[Comparison, ...]:
     """One for each experiment of which there are several runs."""
@@ -486,6 +490,10 @@ class Content:
         if titles.count(part.title) == 1:
             return part.title
         return f"{part.title} ({part.run.spec.fingerprint[:8]})"
+
+    def part_of(self, run: Run) -> Part:
+        """The section of a run that is compared."""
+        return next(part for part in self.parts if part.run.path == run.path)
 
     @property
     def has_drawings(self) -> bool:

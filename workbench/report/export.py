@@ -21,7 +21,7 @@ from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import read_regular, user_path, written_whole
 from workbench.report.content import Content, Drawing, Part, drawings
 from workbench.report.format import attributes
-from workbench.report.html import figure, html, page, text
+from workbench.report.html import figure_page, html
 from workbench.report.images import drawn, key, pictures, whole
 from workbench.runs import spec
 from workbench.runs.run import PROVENANCE, TABLES, Run
@@ -122,20 +122,8 @@ def _figure(run: Run, drawing: Drawing, ending: str) -> bytes:
     if ending == ".json":
         return figure_json(drawing)
     if ending == ".html":
-        return _page(run, drawing).encode()
+        return figure_page(run.name, drawing).encode()
     return pictures({drawing.name: drawing}, ending[1:])[drawing.name]
-
-
-def _page(run: Run, drawing: Drawing) -> str:
-    title = f"{drawing.name} of {run.name}"
-    body = (
-        '<main class="page" id="content">\n'
-        f"<h1>{text(drawing.name)}</h1>\n"
-        f'<p class="about">From the run {text(run.name)}.</p>\n'
-        '<noscript><p class="note">JavaScript draws this figure, and is off.</p></noscript>\n'
-        f"{figure(drawing, 'figure')}</main>"
-    )
-    return page(title, body, draws=True)
 
 
 def _path(out: "str | PathLike[str]", endings: tuple[str, ...], what: str) -> Path:

@@ -18,6 +18,10 @@ FIRST = 20  # rows in view at once
 LONGEST = 1_000  # characters of a cell
 MINUS = "−"
 NONE = "–"
+HOW_ALIGNED = (
+    "Rows are aligned by what they speak of. A difference is the number of a run less that of A; "
+    f"{NONE} is where a run has no such row."
+)
 _DIFFERENCE = re.compile(r"[B-Z] − A ")  # a column of `workbench.runs.compare`
 
 
@@ -29,6 +33,10 @@ class Column:
     is_key: bool
     is_number: bool
     cells: tuple[str, ...]
+
+    def width(self, most: int) -> int:
+        """Characters of its longest cell, or so many."""
+        return min(most, max(map(len, (self.name, *self.cells))))
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,14 @@ class Grid:
     @property
     def shown(self) -> int:
         return min(self.total, MOST)
+
+    @property
+    def left_out(self) -> int:
+        return self.total - self.shown
+
+    def width(self, most: int) -> int:
+        """Characters of a row, of each cell so many at most."""
+        return sum(column.width(most) for column in self.columns)
 
 
 def grid(name: str, table: pd.DataFrame, keys: Sequence[str] | None = None) -> Grid:

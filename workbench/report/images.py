@@ -18,7 +18,7 @@ from workbench.core.errors import WorkbenchError, missing_package
 from workbench.core.files import written_whole
 from workbench.doctor import find_browser
 from workbench.figures.theme import PAPER, template
-from workbench.report.content import Content, Drawing
+from workbench.report.content import Content, Drawing, Part
 
 WIDTH = 760  # pixels, where a figure does not say
 SHARPNESS = 2  # pixels of a PNG for each of the figure's
@@ -111,6 +111,10 @@ class Beside:
 
     places: Mapping[str, str] = field(default_factory=dict)
     why_not: str = ""
+
+    def place(self, part: Part, figure: str) -> str:
+        """Where the picture of a run's figure is; "" where there is none."""
+        return self.places.get(key(part.number, figure), "")
 
 
 def key(number: int, figure: str) -> str:

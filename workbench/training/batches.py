@@ -2,8 +2,7 @@
 
 Sequences come in the packing's order, chance from (seed, step, micro-batch). A share at the
 end of the text, no more than 64,000 tokens, is held out, and corrupted the same way whenever it is
-scored; what learns by causal and masked rows is scored by masks alone. Costs what the objective
-costs on the CPU: some milliseconds a micro-batch.
+scored. Costs what the objective costs on the CPU: some milliseconds a micro-batch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from workbench.models.bilm import BiLM, Words
-from workbench.training import distillation, electra, hybrid, spanbert
+from workbench.training import distillation, electra, spanbert
 from workbench.training.chunked_lm_loss import nats_at, output_map
 from workbench.training.curves import Work
 from workbench.training.elmo import SAMPLED, bilm_losses, sample, spell
@@ -101,7 +100,7 @@ def task_of(
         held_out if len(held) else None,
         work_of(net),
         packing.length,
-        len(terms) if objective in ("hybrid", "masked-spans") else 1,
+        len(terms) if objective == "masked-spans" else 1,
     )
 
 
@@ -119,8 +118,6 @@ def _corruption(
     more: dict[str, Any] = {"unit": unit} if unit and takes(name, "unit") else {}
     if hidden is not None:
         more["rate"] = hidden
-    if scored and objective == "hybrid":
-        more["share"] = 0.0
 
     def corrupt(found: Sequences, generator: Generator, epoch: int) -> Mapping[str, Tensor]:
         if static:
@@ -143,8 +140,6 @@ def _losses(
         return of_pairs, tuple(objective.split("-")), (1.0, 1.0)
     if objective == "masked-spans":
         return spanbert.spanbert_losses, spanbert.TERMS, spanbert.WEIGHTS
-    if objective == "hybrid":
-        return hybrid.hybrid_losses, hybrid.TERMS, hybrid.WEIGHTS
     if objective == "replaced":
         losses = partial(electra.electra_losses, vocabulary=vocabulary)
         return losses, electra.TERMS, electra.WEIGHTS
@@ -204,8 +199,6 @@ OF_PAIRS: Mapping[str, tuple[str, str]] = {
 
 def micro(batch: Mapping[str, Tensor], objective: str) -> Micro:
     """Labels become `at` [targets], the flat places wanted, and `gold` [targets]."""
-    if objective == "hybrid":
-        return _of_both_kinds(batch)
     inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
     labels = batch["labels"]
     if objective == "causal":  # what is predicted stands one place on
@@ -231,21 +224,6 @@ def micro(batch: Mapping[str, Tensor], objective: str) -> Micro:
         del inputs["attention_mask"]
     elif objective == "distilled":
         inputs["real"] = inputs["attention_mask"].flatten().nonzero()[:, 0]
-    return Micro(inputs, torch.tensor(counts), tokens)
-
-
-def _of_both_kinds(batch: Mapping[str, Tensor]) -> Micro:
-    """Rows with masks as `masked` has them, and those read from left to right by other names."""
-    ahead = batch["causal"]  # [batch] bool
-    inputs: dict[str, Tensor] = {}
-    counts, tokens = [], 0
-    for kind, prefix, rows in (("masked", "", ~ahead), ("causal", hybrid.NEXT, ahead)):
-        part = {name: tensor[rows] for name, tensor in batch.items() if name != "causal"}
-        found = micro(part, kind)
-        if bool(rows.any()):
-            inputs |= {prefix + name: tensor for name, tensor in found.inputs.items()}
-        counts.append(int(found.counts))
-        tokens += found.tokens
     return Micro(inputs, torch.tensor(counts), tokens)
 
 

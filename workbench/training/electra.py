@@ -58,8 +58,8 @@ def open_electra(folder: Path) -> Electra:
 
 
 def _half(kind: Any, folder: Path) -> Any:
-    read_config(str(folder), True)  # no pipe among its files, no number that is none
-    return opened(lambda: kind.from_pretrained(folder, local_files_only=True), str(folder), True)
+    read_config(str(folder))  # no pipe among its files, no number that is none
+    return opened(lambda: kind.from_pretrained(folder, local_files_only=True), str(folder))
 
 
 def electra_losses(net: nn.Module, inputs: Mapping[str, Tensor], vocabulary: Vocabulary) -> Tensor:

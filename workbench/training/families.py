@@ -308,7 +308,7 @@ FAMILIES: Mapping[str, Family] = {
         "Masked pieces and next sentences, as BERT.",
         "masked-next",
         bert,
-        others=("masked", "hybrid"),
+        others=("masked",),
         alone=masked_bert,
         types=("bert",),
     ),
@@ -345,7 +345,6 @@ FAMILIES: Mapping[str, Family] = {
         roberta,
         "bpe",
         "roberta",
-        others=("hybrid",),
         types=("roberta",),
     ),
     "albert": Family(

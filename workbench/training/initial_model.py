@@ -35,7 +35,6 @@ _AUTO: Mapping[str, Any] = {
     "masked-next": hf.AutoModelForPreTraining,
     "masked-order": hf.AutoModelForPreTraining,
     "masked-spans": hf.AutoModelForMaskedLM,
-    "hybrid": hf.AutoModelForMaskedLM,
 }
 # What a model is saved as that has a head for pairs of texts.
 _WITH_PAIRS = {"masked-next": "BertForPreTraining", "masked-order": "AlbertForPreTraining"}
@@ -176,7 +175,7 @@ def elmo_of(folder: Path | None, words: Words, size: Size, seed: int) -> BiLM:
 
 def _config(folder: Path) -> Any:
     try:
-        return read_config(str(folder), True)
+        return read_config(str(folder))
     except WorkbenchError as error:
         raise WorkbenchError(
             f"there is no model to go on with: {error.what}",

@@ -37,6 +37,7 @@ from workbench.core.files import (
     require_regular,
     written_whole,
 )
+from workbench.models.tokenization import require_fast
 from workbench.training.vocabulary import vocabulary_of
 
 # --- text on its way into the store: chunks of whole lines, and where sentences begin -------------
@@ -262,8 +263,7 @@ def open_store(manifest: Path) -> Store:
 
 def tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
     """All that decides how text is cut, whatever lengths the tokenizer was last asked for."""
-    if not tokenizer.is_fast:
-        vocabulary_of(tokenizer)  # which says so
+    require_fast(tokenizer)
     backend = copy.deepcopy(tokenizer.backend_tokenizer)
     backend.no_truncation()
     backend.no_padding()

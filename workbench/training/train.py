@@ -123,7 +123,7 @@ def text_hash(text: Text) -> str:
 def open_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """A tokenizer's folder, and nothing from a network."""
     try:
-        return read_tokenizer(str(folder), True)
+        return read_tokenizer(str(folder))
     except WorkbenchError as error:
         raise WorkbenchError(
             f"there is no tokenizer: {error.what}",

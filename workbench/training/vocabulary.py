@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
-from workbench.models.tokenization import as_bytes, speaks_bytes
+from workbench.models.tokenization import as_bytes, require_fast, speaks_bytes
 
 SENTINEL = re.compile(r"<extra_id_(\d+)>")
 _BEGINS_WORD = ("▁", "Ġ", "Ċ")
@@ -54,12 +54,7 @@ class Vocabulary:
 
 def vocabulary_of(tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
     """Read a tokenizer, ours or anyone's."""
-    if not tokenizer.is_fast:
-        raise WorkbenchError(
-            "training needs a tokenizer of the tokenizers library; this one is written in Python.",
-            where=str(tokenizer.name_or_path),
-            remedy="Use one with a tokenizer.json, or train one.",
-        )
+    require_fast(tokenizer)
     tokens: dict[str, int] = tokenizer.get_vocab()
     size = max(tokens.values()) + 1
     special = torch.zeros(size, dtype=torch.bool)

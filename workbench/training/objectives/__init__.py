@@ -14,7 +14,6 @@ from collections.abc import Callable
 from torch import Tensor
 
 from workbench.training.objectives import bart, sentence_pairs, t5
-from workbench.training.objectives.hybrid import hybrid
 from workbench.training.objectives.masked import (
     IGNORED,
     bidirectional,
@@ -34,7 +33,6 @@ OBJECTIVES: dict[str, Objective] = {
     "masked-next": sentence_pairs.bert,
     "masked-order": sentence_pairs.albert,
     "masked-spans": spans,
-    "hybrid": hybrid,
     "replaced": to_generate,  # the generator's half; see `masked.detect`
     "prefix": t5.prefix_lm,
     "bert-style": t5.bert_style,

@@ -1,0 +1,106 @@
+r"""A report as Markdown or LaTeX, with its pictures in a folder beside it.
+
+What comes from data is escaped, so that it shows as it is, whatever it holds. Costs the start of a
+browser where there are figures.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment
+
+from workbench.core.files import written_whole
+from workbench.figures.sanitize import is_turning, visible
+from workbench.report.content import Content
+from workbench.report.format import MINUS, NONE
+from workbench.report.images import write_beside
+from workbench.report.templating import environment
+
+LONG = 30  # rows of a table in LaTeX that may break across pages
+WIDE = 36  # characters of a column before its lines break
+BROAD = 84  # characters of a table before it is turned
+RUN_OF = 24  # characters without a place to break
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~${}])")
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
+    "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "'": r"\textquotesingle{}", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}", "*": "{*}",
+    "\t": " ", "\n": r"\ensuremath{\hookleftarrow} ",
+    MINUS: r"\ensuremath{-}", NONE: r"\textendash{}", "…": r"\ldots{}", "∞": r"\ensuremath{\infty}",
+    "⟨": r"\ensuremath{\langle}", "⟩": r"\ensuremath{\rangle}", "\N{NO-BREAK SPACE}": "~",
+}  # fmt: skip
+_LIGATURES = re.compile("(?<=-)-|(?<=,),")  # two hyphens would be a dash, two commas a quote
+
+
+def write_markdown(content: Content, path: Path) -> None:
+    """Write the report for a repository or a wiki, and its pictures beside it."""
+    _write(_markdown_templates(), "report.md.j2", content, path, "svg")
+
+
+def write_latex(content: Content, path: Path) -> None:
+    """Write the report to be typeset or taken apart for a paper, and its pictures beside it."""
+    _write(_latex_templates(), "report.tex.j2", content, path, "pdf")
+
+
+def _write(forms: Environment, name: str, content: Content, path: Path, kind: str) -> None:
+    beside = write_beside(content, path, kind)
+    whole = forms.get_template(name).render(content=content, beside=beside)
+    with written_whole(path) as draft:
+        draft.write_text(f"{whole.rstrip()}\n", encoding="utf-8", newline="\n")
+
+
+@cache
+def _markdown_templates() -> Environment:
+    return environment(markdown, lambda name: f"`{visible(name)}`", {"fenced": _fenced})
+
+
+@cache
+def _latex_templates() -> Environment:
+    """Templates whose own marks are none of LaTeX's."""
+    found = environment(
+        latex,
+        lambda name: rf"\texttt{{{latex(name)}}}",
+        {},
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    found.globals |= {"LONG": LONG, "WIDE": WIDE, "BROAD": BROAD}
+    return found
+
+
+def markdown(value: str) -> str:
+    """Text as Markdown; from right to left in a frame of its own."""
+    shown = _MARKDOWN.sub(r"\\\1", visible(value, lines=True)).translate(_HTML)
+    return f"\u2068{shown}\u2069" if is_turning(shown) else shown
+
+
+def _fenced(command: str) -> str:
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
+    return f"{fence}sh\n{visible(command, lines=True)}\n{fence}"
+
+
+def latex(value: str) -> str:
+    """Text as LaTeX, with places to break in long words."""
+    words = re.split(r"(\s+)", visible(value, lines=True))
+    return "".join(map(_word, words))
+
+
+def _word(word: str) -> str:
+    parts = [word[start : start + RUN_OF] for start in range(0, len(word), RUN_OF)]
+    spelt = r"\allowbreak{}".join("".join(map(_sign, part)) for part in parts)
+    return _LIGATURES.sub(r"{}\g<0>", spelt)
+
+
+def _sign(sign: str) -> str:
+    if sign in _LATEX:
+        return _LATEX[sign]
+    if sign.isascii() or ("\u00c0" <= sign <= "\u00ff" and sign not in "×÷"):
+        return sign
+    return rf"\letter{{{ord(sign):04X}}}{{{sign}}}"
