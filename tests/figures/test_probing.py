@@ -8,9 +8,10 @@ import pytest
 
 from probes import edge_probing
 from probes.edge_probing import Row
-from workbench.app import probing_views as curves
-from workbench.app.probing_views import Laid, listed, marked
+from workbench.app.probing_views import listed, marked
+from workbench.figures import probing_curves as curves
 from workbench.figures.probing import FIGURES, published
+from workbench.figures.probing_curves import Laid
 from workbench.figures.sanitize import harmless
 from workbench.figures.theme import COLOURS
 

@@ -140,7 +140,7 @@ def test_an_attempt_is_a_line_as_it_was() -> None:
     attempts = [trace for trace in figure.data if trace.x[0] is not None]
     assert len(attempts) == 2 * 2 * 3 * 3
     assert list(figure.data[0].y) == [1, 1 / 2, 1 / 3, 1 / 4]
-    assert [trace.name for trace in figure.data if trace.showlegend] == [
+    assert [trace.name for trace in attempts if trace.showlegend] == [
         "frozen", "fine-tuned", "frozen, LSTM",
     ]  # fmt: skip
     seeds = [trace.line.dash for trace in figure.data if str(trace.name).startswith("seed ")]

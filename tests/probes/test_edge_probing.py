@@ -240,7 +240,8 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
     assert under.sum() > 1, "noise, hardly looked at"
     assert layers["learnt"].tolist() == (~under).tolist()
     assert told(found, "did not learn the task")
-    from workbench.figures.probing import UNLEARNT, curves
+    from workbench.figures.primitives import UNLEARNT
+    from workbench.figures.probing import curves
 
     marks = dict(
         pair

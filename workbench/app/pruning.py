@@ -128,7 +128,7 @@ def slider(run: "Run") -> None:
     order = tables_and_figures.table_of(run, "order")
     ways = order[["method", "rescored", "seed"]].drop_duplicates().to_dict("records")
     names = [
-        drawn.NAMES[way["method"]] + (", rescored" if way["rescored"] else "")
+        drawn.way(way["method"], way["rescored"])
         + (f" {way['seed'] + 1}" if way["method"] == "random" else "")
         for way in ways
     ]  # fmt: skip
@@ -282,15 +282,14 @@ def curves(run: "Run") -> None:
         "Score", ["loss", "accuracy"], default="loss", required=True, key="score",
         bind="query-params",
     )  # fmt: skip
-    about = drawn.curve.__doc__ if metric == "loss" else drawn.accuracy.__doc__
+    about = drawn.loss_curve.__doc__ if metric == "loss" else drawn.accuracy_curve.__doc__
     tables_and_figures.draw_view(
         run, f"curve of {metric}", drawn.curves(table, str(metric)), str(about)
     )
     summary = tables_and_figures.table_of(run, "summary")
     own = summary[summary["metric"] == metric]
     shown = own.assign(
-        method=[drawn.NAMES[name] + (", rescored" if again else "")
-                for name, again in zip(own["method"], own["rescored"], strict=True)],
+        method=[*map(drawn.way, own["method"], own["rescored"])],
         falls_1=100 * own["falls_1"],
         falls_5=100 * own["falls_5"],
     )  # fmt: skip

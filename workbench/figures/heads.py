@@ -4,16 +4,14 @@ Pure functions of the tables of `heads`; they cost milliseconds. A role has a co
 mark of its own, so that neither has to be told by colour alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from workbench.core.experiment import HEAD
 from workbench.figures.head_grid import (
-    BETWEEN,
     DIRECTIONS,
     NO_SYMBOL,
     SCORES,
@@ -23,12 +21,27 @@ from workbench.figures.head_grid import (
     groups,
     named,
     role_of,
-    titles_left,
+)
+from workbench.figures.primitives import (
+    CELLS,
+    DOWN,
+    Tables,
+    Trace,
+    add_menu,
+    bars,
+    curve,
+    heat_map,
+    interval,
+    largest,
+    marks,
+    matrix,
+    panels,
+    plot,
+    sign,
 )
 from workbench.figures.theme import COLOURS, EITHER, MANY
 from workbench.heads.roles import ROLES
 
-Tables = Mapping[str, pd.DataFrame]
 GREY = COLOURS["light"][4]  # seen on light and on dark
 PALE = "rgba(131,141,151,.4)"
 MEASURES = {
@@ -39,6 +52,12 @@ MEASURES = {
     "special": "special",
     "entropy": "entropy",
 }  # of `cross`, and what they are called
+RULES = {
+    "fixed offset": ("baseline_accuracy", "diamond"),
+    "first word": ("baseline_first", "x"),
+    "longest word": ("baseline_longest", "square-open"),
+    "shuffled trees": ("null_mean", "circle-open"),
+}  # beside the bars of accuracies: their column and mark
 NAMED = 48  # heads on the map whose names stand beside them
 ROW = 22  # pixels of a bar
 
@@ -55,11 +74,11 @@ def scores(tables: Tables) -> go.Figure:
     there = [name for name, score in SCORES.items() if score.column in heads]
     if not there:
         raise KeyError("scores of heads")
-    drawn = [by_score(heads, name) for name in there]
-    figure = drawn[0]
+    drawn = {name: by_score(heads, name) for name in there}
+    figure = drawn[there[0]]
     maps = [place for place, trace in enumerate(figure.data) if trace.type == "heatmap"]
     buttons = []
-    for name, own in zip(there, drawn, strict=True):
+    for name, own in drawn.items():
         look = [own.data[place] for place in maps]
         change = {
             "z": [trace.z for trace in look],
@@ -69,9 +88,7 @@ def scores(tables: Tables) -> go.Figure:
             "colorbar.tickformat": [trace.colorbar.tickformat for trace in look],
         }
         buttons.append({"label": name, "method": "restyle", "args": [change, maps]})
-    menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-    figure.update_layout(updatemenus=[menu])
-    return figure
+    return add_menu(figure, buttons, figure.layout.legend.y)
 
 
 def relations(tables: Tables) -> go.Figure:
@@ -81,102 +98,66 @@ def relations(tables: Tables) -> go.Figure:
     best = tables["best"]
     if best.empty:
         raise KeyError("no relations")
-    parts = [(way, best[best["direction"] == way]) for way in DIRECTIONS]
-    parts = [(way, part) for way, part in parts if len(part)]
-    sizes = [len(part) for _, part in parts]
-    inner = ROW * sum(sizes) + BETWEEN * (len(parts) - 1)
-    figure = make_subplots(
-        len(parts),
-        1,
-        subplot_titles=[DIRECTIONS[way] for way, _ in parts],
-        row_heights=sizes,
-        vertical_spacing=BETWEEN / inner if len(parts) > 1 else 0,
-        shared_xaxes="all",
-    )
-    for row, (_, part) in enumerate(parts, start=1):
+    parts, heights, axes = [], [], []
+    for way, title in DIRECTIONS.items():
+        part = best[best["direction"] == way]
         part = part.sort_values("accuracy", ascending=False, kind="stable")
         pairs = zip(part["relation"], named(part, _several(best)), strict=True)
-        bars(figure, part, [f"{relation}  {head}" for relation, head in pairs], row)
-    titles_left(figure)
-    figure.update_layout(height=inner + 134, margin={"t": 84, "b": 50})
-    figure.update_layout(legend={"y": 1 + 30 / inner})
-    return figure
+        names = [f"{relation}  {head}" for relation, head in pairs]
+        if names:
+            parts.append((title, accuracies(part, names)))
+            heights.append(ROW * len(names))
+            axes.append(_ranked(names))
+    return panels(parts, heights, gap=72, x=_SHARE, y=axes, barmode="overlay")
 
 
-def bars(figure: go.Figure, rows: pd.DataFrame, names: list[str], panel: int = 1) -> None:
+def accuracies(rows: pd.DataFrame, names: Sequence[str]) -> list[Trace]:
     """Accuracies as bars with intervals and, as marks, the accuracy of simple rules."""
-    first = panel == 1
-    is_sure = rows["syntactic"].astype(bool).to_numpy()
+    shown, is_sure = [], rows["syntactic"].astype(bool)
     for sure, colour, name in (
-        (True, EITHER, "beats its baselines, significantly"),
-        (False, PALE, "does not, or not significantly"),
+        (is_sure, EITHER, "beats its baselines, significantly"),
+        (~is_sure, PALE, "does not, or not significantly"),
     ):
-        there = is_sure == sure
-        own = rows[there]
-        figure.add_trace(
-            go.Bar(
-                name=name,
-                legendgroup=name,
-                showlegend=first,
-                x=own["accuracy"],
-                y=[each for each, is_own in zip(names, there, strict=True) if is_own],
-                orientation="h",
-                marker={"color": colour},
-                error_x={
-                    "type": "data",
-                    "symmetric": False,
-                    "array": (own["upper"] - own["accuracy"]).clip(lower=0),
-                    "arrayminus": (own["accuracy"] - own["lower"]).clip(lower=0),
-                    "thickness": 1,
-                    "width": 3,
-                    "color": "#808a95",
-                },
+        own = rows[sure]
+        shown.append(
+            bars(
+                own["accuracy"],
+                [each for each, is_own in zip(names, sure, strict=True) if is_own],
+                "%{y}: %{x:.1%}, %{customdata[0]:.1%} to %{customdata[1]:.1%}, of "
+                "%{customdata[2]:,} dependents",
+                name,
+                colour,
+                spread={**interval(own, "accuracy"), "color": "#808a95"},
                 customdata=own[["lower", "upper", "n"]].to_numpy(),
-                hovertemplate="%{y}: %{x:.1%}, %{customdata[0]:.1%} to "
-                "%{customdata[1]:.1%}, of %{customdata[2]:,} dependents<extra></extra>",
-            ),
-            panel,
-            1,
+            )
         )
-    marks = [
-        ("fixed offset", "baseline_accuracy", "diamond"),
-        ("first word", "baseline_first", "x"),
-        ("longest word", "baseline_longest", "square-open"),
-    ]
-    for name, column, symbol in [*marks, ("shuffled trees", "null_mean", "circle-open")]:
-        if column not in rows:
-            continue
-        offset = column == "baseline_accuracy"
-        figure.add_trace(
-            go.Scatter(
-                name=name,
-                legendgroup=name,
-                showlegend=first,
-                x=rows[column].where(rows[column] > 0),  # where it hits at all
-                y=names,
-                mode="markers",
-                cliponaxis=False,
-                marker={
-                    "symbol": symbol,
-                    "size": 8,
-                    "color": COLOURS["light"][1],
-                    "line": {"width": 1, "color": "#ffffff"}
-                    if symbol == "diamond"
-                    else {"width": 1},
-                },
-                customdata=rows["baseline_offset"] if offset else None,
-                hovertemplate=f"%{{y}}, {name}"
-                f"{' %{customdata:+d}' if offset else ''}: %{{x:.1%}}<extra></extra>",
-            ),
-            panel,
-            1,
-        )
-    figure.update_xaxes(range=[0, 1.03], tickformat=".0%", fixedrange=True, showticklabels=True)
-    figure.update_yaxes(
-        type="category", categoryorder="array", categoryarray=names, autorange="reversed",
-        fixedrange=True, dtick=1, row=panel, col=1,
-    )  # fmt: skip
-    figure.update_layout(barmode="overlay")
+    for name, (column, symbol) in RULES.items():
+        if column in rows:
+            offset = " %{customdata:+d}" if column == "baseline_accuracy" else ""
+            edge = {"width": 1, **({"color": "#ffffff"} if symbol == "diamond" else {})}
+            shown.append(
+                marks(
+                    rows[column].where(rows[column] > 0),  # where it hits at all
+                    names,
+                    f"%{{y}}, {name}{offset}: %{{x:.1%}}",
+                    name,
+                    COLOURS["light"][1],
+                    symbol,
+                    marker={"line": edge},
+                    cliponaxis=False,
+                    customdata=rows["baseline_offset"] if offset else None,
+                )
+            )
+    return shown
+
+
+_SHARE = {"range": [0, 1.03], "tickformat": ".0%", "fixedrange": True, "showticklabels": True}
+
+
+def _ranked(names: Sequence[str]) -> dict[str, object]:
+    """An axis of names in this order."""
+    order = {"categoryorder": "array", "categoryarray": names}
+    return {**DOWN, **order, "fixedrange": True, "dtick": 1}
 
 
 def offsets(tables: Tables) -> go.Figure:
@@ -185,28 +166,15 @@ def offsets(tables: Tables) -> go.Figure:
     table = tables["offsets"]
     if table.empty:
         raise KeyError("no offsets")
-    names = named(table)
-    wide = table.assign(name=names).pivot(index="name", columns="offset", values="share")
-    wide = wide.loc[list(dict.fromkeys(names))]
-    figure = go.Figure(
-        go.Heatmap(
-            z=wide.to_numpy(dtype=float),
-            x=list(wide.columns),
-            y=list(wide.index),
-            zmin=0,
-            zmax=float(table["share"].max()) or 1.0,
-            xgap=1,
-            ygap=1,
-            autocolorscale=True,
-            colorbar={"title": {"text": "words", "side": "right"}, "tickformat": ".0%"},
-            hovertemplate="%{y}, offset %{x:+d}: %{z:.1%}<extra></extra>",
-        )
+    wide = matrix(named(table), table["offset"], table["share"])
+    hover = "%{y}, offset %{x:+d}: %{z:.1%}"
+    top = largest(table["share"])
+    return plot(
+        [heat_map(wide, hover, "words", tickformat=".0%", gap=1, zmin=0, zmax=top)],
+        150 + (20 if len(wide) <= 60 else 10) * len(wide),
+        {**CELLS, "title": "offset, in words", "dtick": 1 if len(wide.columns) < 12 else 2},
+        {**CELLS, **DOWN, "title": "head"},
     )
-    figure.update_layout(height=150 + (20 if len(wide) <= 60 else 10) * len(wide))
-    figure.update_xaxes(title="offset, in words", dtick=1 if len(wide.columns) < 12 else 2)
-    figure.update_xaxes(showgrid=False, zeroline=False)
-    figure.update_yaxes(title="head", type="category", autorange="reversed", showgrid=False)
-    return figure
 
 
 def kin_map(tables: Tables) -> go.Figure:
@@ -224,93 +192,87 @@ def kin_map(tables: Tables) -> go.Figure:
     sizes = both["cluster"].value_counts()
     several = sorted(cluster for cluster in sizes.index if sizes[cluster] > 1)
     hues = {cluster: MANY[place % len(MANY)] for place, cluster in enumerate(several)}
-    figure = go.Figure()
     order = [role for role in [*ROLES, ""] if (both["role"] == role).any()]
     is_named = len(both) <= NAMED and not _several(both)
+    shown = []
     for role in order:
         own = both[both["role"] == role]
-        figure.add_trace(
-            go.Scatter(
-                x=own["x"],
-                y=own["y"],
+        shown.append(
+            marks(
+                own["x"],
+                own["y"],
+                "<b>%{customdata[1]}</b>: %{customdata[2]}, cluster %{customdata[3]}"
+                "<br>nearest: %{customdata[4]}, %{customdata[5]:.2f} apart",
+                colour=[hues.get(cluster, GREY) for cluster in own["cluster"]],
+                symbol=SYMBOL.get(role, NO_SYMBOL),
+                size=12,
+                marker={"line": {"width": 0 if role else 2}},
                 mode="markers+text" if is_named else "markers",
                 text=own["name"],
                 textposition="top center",
                 textfont={"size": 11},
                 cliponaxis=False,
-                marker={
-                    "symbol": SYMBOL.get(role, NO_SYMBOL),
-                    "size": 12,
-                    "color": [hues.get(cluster, GREY) for cluster in own["cluster"]],
-                    "line": {"width": 0 if role else 2},
-                },
-                customdata=[
-                    [row.at, row.name_, role_of(role), row.cluster, row.near, row.distance]
-                    for row in own.rename(columns={"name": "name_"}).itertuples()
-                ],
-                hovertemplate="<b>%{customdata[1]}</b>: %{customdata[2]}, cluster %{customdata[3]}"
-                "<br>nearest: %{customdata[4]}, %{customdata[5]:.2f} apart<extra></extra>",
+                customdata=own.assign(role=role_of(role))[
+                    ["at", "name", "role", "cluster", "near", "distance"]
+                ].to_numpy(dtype=object),
                 showlegend=False,
             )
         )
-    for role in order:
-        marker = {"symbol": SYMBOL.get(role, NO_SYMBOL), "color": GREY, "size": 10}
-        figure.add_trace(_sign(role_of(role), marker))
-    for cluster, colour in hues.items():
-        figure.add_trace(_sign(f"cluster {cluster}", {"symbol": "circle", "color": colour}))
-    if len(sizes) > len(several):
-        figure.add_trace(_sign("with none", {"symbol": "circle", "color": GREY}))
-    figure.update_layout(height=560, hovermode="closest", margin={"t": 110})
-    figure.update_xaxes(showticklabels=False, zeroline=False)
-    figure.update_yaxes(showticklabels=False, zeroline=False, scaleanchor="x")
-    return figure
+    signs = [(role_of(role), SYMBOL.get(role, NO_SYMBOL), GREY) for role in order]
+    signs += [(f"cluster {cluster}", "circle", colour) for cluster, colour in hues.items()]
+    signs += [("with none", "circle", GREY)] if len(sizes) > len(several) else []
+    shown += [
+        sign(name, marker={"symbol": mark, "color": colour, "size": 10})
+        for name, mark, colour in signs
+    ]
+    bare = {"showticklabels": False, "zeroline": False}
+    y = {**bare, "scaleanchor": "x"}
+    return plot(shown, 560, bare, y, hovermode="closest", margin={"t": 110})
 
 
 def dendrogram(tables: Tables) -> go.Figure:
     """In which order heads join, by the mean distance between what they do with the same words:
     from 0, the same, to 1."""
+    from scipy.cluster.hierarchy import leaves_list
+
     joined, leaves = tables["dendrogram"], tables["clusters"]
     if joined.empty or leaves.empty:
         raise KeyError("no clusters")
     number = len(leaves)
-    pairs = [
-        (int(left), int(right), float(far))
-        for left, right, far in joined[["left", "right", "distance"]].to_numpy()
-    ]
-    height = dict.fromkeys(range(number), 0.0)
-    height |= {number + place: far for place, (_, _, far) in enumerate(pairs)}
-    place = {leaf: float(at) for at, leaf in enumerate(_in_order(pairs, number))}
+    merges = joined[["left", "right", "distance", "size"]].to_numpy(dtype=float)
+    order = [int(leaf) for leaf in leaves_list(merges)]
+    height = [*([0.0] * number), *joined["distance"].astype(float)]
+    place = {leaf: float(at) for at, leaf in enumerate(order)}
     x: list[float | None] = []
     y: list[float | None] = []
-    for at, (left, right, far) in enumerate(pairs):
+    for node, (one, two, far, _) in enumerate(merges.tolist(), start=number):
+        left, right = int(one), int(two)
         x += [height[left], far, far, height[right], None]
         y += [place[left], place[left], place[right], place[right], None]
-        place[number + at] = (place[left] + place[right]) / 2
+        place[node] = (place[left] + place[right]) / 2
+    tree = curve(x, y, "", colour=EITHER, line={"width": 1.5}, mode="lines", hoverinfo="skip")
+    joints = marks(
+        joined["distance"],
+        [place[node] for node in range(number, len(height))],
+        "%{customdata} heads, %{x:.2f} apart",
+        colour=EITHER,
+        symbol="circle",
+        size=5,
+        customdata=joined["size"],
+    )
     names = named(leaves)
-    order = sorted(range(number), key=lambda leaf: place[leaf])
-    figure = go.Figure(
-        go.Scatter(x=x, y=y, mode="lines", line={"color": EITHER, "width": 1.5}, hoverinfo="skip")
+    return plot(
+        [tree, joints],
+        100 + max(14, min(20, 2000 // number)) * number,
+        {"title": "distance", "rangemode": "tozero"},
+        {
+            **CELLS,
+            "tickvals": list(range(number)),
+            "ticktext": [names[leaf] for leaf in order],
+            "range": [number - 0.5, -0.5],
+        },
+        showlegend=False,
     )
-    figure.add_trace(
-        go.Scatter(
-            x=[height[number + at] for at in range(len(pairs))],
-            y=[place[number + at] for at in range(len(pairs))],
-            mode="markers",
-            marker={"color": EITHER, "symbol": "circle", "size": 5},
-            customdata=joined["size"],
-            hovertemplate="%{customdata} heads, %{x:.2f} apart<extra></extra>",
-        )
-    )
-    figure.update_layout(height=100 + max(14, min(20, 2000 // number)) * number, showlegend=False)
-    figure.update_xaxes(title="distance", rangemode="tozero")
-    figure.update_yaxes(
-        tickvals=list(range(number)),
-        ticktext=[names[leaf] for leaf in order],
-        showgrid=False,
-        zeroline=False,
-        range=[number - 0.5, -0.5],
-    )
-    return figure
 
 
 def cross(tables: Tables) -> go.Figure:
@@ -323,50 +285,18 @@ def cross(tables: Tables) -> go.Figure:
     names = [f"{row.layer}-{row.head}" for row in table.itertuples()]
     if table["stack"].nunique() > 1:
         names = [f"{stack} {name}" for stack, name in zip(table["stack"], names, strict=True)]
-    figure = go.Figure(
-        go.Heatmap(
-            z=table[list(MEASURES)].to_numpy(dtype=float),
-            x=list(MEASURES.values()),
-            y=names,
-            zmin=-1,
-            zmax=1,
-            autocolorscale=True,
-            xgap=2,
-            ygap=2,
-            texttemplate="%{z:.2f}" if len(table) <= NAMED else "",
-            hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
-        )
+    wide = table[list(MEASURES)].set_axis(names, axis=0).set_axis([*MEASURES.values()], axis=1)
+    form = "%{z:.2f}" if len(table) <= NAMED else ""
+    return plot(
+        [heat_map(wide, "%{y}, %{x}: %{z:.3f}", form=form, zmin=-1, zmax=1)],
+        120 + (26 if len(table) <= NAMED else 12) * len(table),
+        {**CELLS, "side": "top"},
+        {**CELLS, **DOWN, "title": "head"},
     )
-    figure.update_layout(height=120 + (26 if len(table) <= NAMED else 12) * len(table))
-    figure.update_xaxes(side="top", showgrid=False)
-    figure.update_yaxes(title="head", type="category", autorange="reversed", showgrid=False)
-    return figure
-
-
-# --- what figures are made of ---------------------------------------------------------------------
 
 
 def _several(table: pd.DataFrame) -> bool:
     return len(groups(table)) > 1
-
-
-def _sign(name: str, marker: dict[str, object]) -> go.Scatter:
-    """An entry of the legend."""
-    return go.Scatter(x=[None], y=[None], name=name, mode="markers", marker=marker)
-
-
-def _in_order(pairs: list[tuple[int, int, float]], leaves: int) -> list[int]:
-    """The leaves so that no lines cross."""
-    found: list[int] = []
-    waiting = [leaves + len(pairs) - 1]
-    while waiting:
-        node = waiting.pop()
-        if node < leaves:
-            found.append(node)
-        else:
-            left, right, _ = pairs[node - leaves]
-            waiting += [right, left]
-    return found
 
 
 FIGURES = {
@@ -390,19 +320,14 @@ def offsets_of_head(own: pd.DataFrame) -> go.Figure:
     have a word there."""
     if own.empty:
         raise KeyError("no offsets")
-    figure = go.Figure(
-        go.Bar(
-            x=own["offset"],
-            y=own["share"],
-            marker={"color": EITHER},
-            customdata=own["n"],
-            hovertemplate="%{x:+d}: %{y:.1%} of %{customdata:,} words<extra></extra>",
-        )
+    hover = "%{x:+d}: %{y:.1%} of %{customdata:,} words"
+    return plot(
+        [bars(own["share"], own["offset"], hover, upright=True, customdata=own["n"])],
+        300,
+        {"title": "offset, in words", "dtick": 2, "zeroline": False, "fixedrange": True},
+        {"tickformat": ".0%", "rangemode": "tozero", "fixedrange": True},
+        bargap=0.15,
     )
-    figure.update_layout(height=300, bargap=0.15)
-    figure.update_xaxes(title="offset, in words", dtick=2, zeroline=False, fixedrange=True)
-    figure.update_yaxes(tickformat=".0%", rangemode="tozero", fixedrange=True)
-    return figure
 
 
 def relations_of_head(own: pd.DataFrame) -> go.Figure:
@@ -410,10 +335,15 @@ def relations_of_head(own: pd.DataFrame) -> go.Figure:
     if own.empty:
         raise KeyError("no relations")
     rows = own.sort_values("difference", ascending=False, kind="stable")
-    figure = go.Figure().set_subplots(1, 1)
-    bars(figure, rows, [str(name) for name in rows["relation"]])
-    figure.update_layout(height=140 + ROW * len(rows), margin={"t": 64})
-    return figure
+    names = [str(name) for name in rows["relation"]]
+    return plot(
+        accuracies(rows, names),
+        140 + ROW * len(rows),
+        _SHARE,
+        _ranked(names),
+        barmode="overlay",
+        margin={"t": 64},
+    )
 
 
 # --- sentences of one head ------------------------------------------------------------------------

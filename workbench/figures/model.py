@@ -4,59 +4,44 @@ Pure functions of the tables of `profile`; they cost milliseconds.
 """
 
 import math
-from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
+from workbench.figures.primitives import DOWN, Tables, bars, curve, interval, panels, plot
 from workbench.figures.sanitize import escaped
 from workbench.figures.theme import EITHER
-
-Tables = Mapping[str, pd.DataFrame]
 
 
 def modules(tables: Tables) -> go.Figure:
     """Parameters by part, in the order of the model, its input at the top."""
     table = tables["modules"]
-    bars = go.Bar(
-        x=table["parameters"],
-        y=table["module"],
-        orientation="h",
-        hovertemplate="%{y}: %{x:,} parameters<extra></extra>",
-    )
-    figure = go.Figure(bars)
-    figure.update_layout(height=200 + 26 * len(table))
-    figure.update_xaxes(title="parameters")
-    figure.update_yaxes(autorange="reversed", type="category")
-    return figure
+    parts = bars(table["parameters"], table["module"], "%{y}: %{x:,} parameters", colour=None)
+    return plot([parts], 200 + 26 * len(table), {"title": "parameters"}, DOWN)
 
 
 def losses(tables: Tables) -> go.Figure:
     """Every measure as a number, named by what it is of."""
     table = tables["losses"]
-    figure = go.Figure()
     columns = min(len(table), 3)
-    for place, row in enumerate(table.to_dict("records")):
-        metric = escaped(row["metric"]).replace("_", " ")
-        split, value = escaped(row["split"]), float(row["value"])
-        figure.add_trace(
-            go.Indicator(
-                mode="number",
-                value=None if math.isnan(value) else value,
-                number={"valueformat": ".4~g", "font": {"size": 32}},
-                title={
-                    "text": f"{metric}<br>{split}, n = {row['n']:,}",
-                    "font": {"size": 14},
-                },
-                domain={"row": place // columns, "column": place % columns},
-            )
-        )
     rows = -(-len(table) // columns)
-    figure.update_layout(
-        grid={"rows": rows, "columns": columns, "pattern": "independent"}, height=150 + 130 * rows
-    )
-    return figure
+    numbers = [
+        go.Indicator(
+            mode="number",
+            value=None if math.isnan(row["value"]) else float(row["value"]),
+            number={"valueformat": ".4~g", "font": {"size": 32}},
+            title={
+                "text": f"{escaped(row['metric']).replace('_', ' ')}<br>{escaped(row['split'])}, "
+                f"n = {row['n']:,}",
+                "font": {"size": 14},
+            },
+            domain={"row": place // columns, "column": place % columns},
+        )
+        for place, row in enumerate(table.to_dict("records"))
+    ]
+    grid = {"rows": rows, "columns": columns, "pattern": "independent"}
+    return go.Figure(numbers, {"grid": grid, "height": 150 + 130 * rows})
 
 
 PROFILE_FIGURES = {"modules": modules, "losses": losses}
@@ -87,35 +72,27 @@ def paradigms(tables: Tables) -> go.Figure:
 
 
 def _bars(table: pd.DataFrame, key: str, several: str) -> go.Figure:
-    above = table["above_chance"].astype(bool)
-    bars = go.Bar(
-        x=table["accuracy"],
-        y=table[key],
-        orientation="h",
+    above, own = table["above_chance"].astype(bool), table[key] != "all"
+    right = bars(
+        table["accuracy"],
+        table[key],
+        "%{y}: %{x:.1%} of %{customdata[0]:,} pairs, %{customdata[1]:,} exchanges of words, "
+        "p = %{customdata[2]:.2g}; fewer pieces %{customdata[3]:.1%}",
+        spread=interval(table, "accuracy"),
         marker={
             "color": [EITHER if each else OPEN for each in above],
             "line": {"color": EITHER, "width": 1},
         },
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": table["upper"] - table["accuracy"],
-            "arrayminus": table["accuracy"] - table["lower"],
-        },
         customdata=table[["n", "exchanges", "p", "fewer_pieces"]],
-        hovertemplate="%{y}: %{x:.1%} of %{customdata[0]:,} pairs, %{customdata[1]:,} exchanges of "
-        "words, p = %{customdata[2]:.2g}; fewer pieces %{customdata[3]:.1%}<extra></extra>",
     )
-    own = table[key] != "all"
-    figure = go.Figure(bars)
-    figure.add_vline(x=CHANCE, line_dash="dot")
-    figure.update_layout(
+    figure = plot(
+        [right],
+        210 + 30 * len(table),
+        {"title": "right sentence likelier", "tickformat": ".0%", "range": [0, 1]},
+        DOWN,
         title=f"{int((above & own).sum())} of {int(own.sum())} {several} above chance",
-        height=210 + 30 * len(table),
     )
-    figure.update_xaxes(title="right sentence likelier", tickformat=".0%", range=[0, 1])
-    figure.update_yaxes(autorange="reversed", type="category")
-    return figure
+    return figure.add_vline(x=CHANCE, line_dash="dot")
 
 
 MINIMAL_PAIRS_FIGURES = {"accuracy": accuracy, "fields": fields, "paradigms": paradigms}
@@ -130,23 +107,26 @@ def scores(tables: Tables) -> go.Figure:
     """What the model and the trigram model make of the same pieces, a panel a measure. More is
     better of accuracy, less of perplexity."""
     table = tables["scores"]
-    names = [escaped(measure) for measure in table["measure"]]
-    figure = make_subplots(1, len(table), subplot_titles=names, horizontal_spacing=0.18)
-    for column, row in enumerate(table.to_dict("records"), start=1):
-        form = FORMS.get(str(row["measure"]), ".3g")
-        bars = go.Bar(
-            x=["model", "trigram"],
-            y=[row["model"], row["trigram"]],
-            texttemplate=f"%{{y:{form}}}",
-            textposition="outside",
-            cliponaxis=False,
-            marker_color=EITHER,
-            hovertemplate=f"%{{x}}: %{{y:{form}}}, n = {row['n']:,}<extra></extra>",
+    forms = [FORMS.get(str(measure), ".3g") for measure in table["measure"]]
+    parts = [
+        (
+            row["measure"],
+            [
+                bars(
+                    [row["model"], row["trigram"]],
+                    ["model", "trigram"],
+                    f"%{{x}}: %{{y:{form}}}, n = {row['n']:,}",
+                    upright=True,
+                    texttemplate=f"%{{y:{form}}}",
+                    textposition="outside",
+                    cliponaxis=False,
+                )
+            ],
         )
-        figure.add_trace(bars, 1, column)
-        figure.update_yaxes(tickformat=form, row=1, col=column)
-    figure.update_layout(height=320, showlegend=False, margin={"t": 48})
-    return figure
+        for row, form in zip(table.to_dict("records"), forms, strict=True)
+    ]
+    y = [{"tickformat": form} for form in forms]
+    return panels(parts, 240, len(parts), y=y, top=0, apart=0.18 * len(parts), showlegend=False)
 
 
 TRIGRAM_FIGURES = {"scores": scores}
@@ -160,46 +140,39 @@ def loss(tables: Tables) -> go.Figure:
     of the text that was held out."""
     table = tables["curves"]
     held = table[table["held_out"].notna()]
-    figure = go.Figure(
-        [
-            _line(table, "loss", "training", "%{y:.3f} nats at step %{customdata:,}"),
-            _line(held, "held_out", "held out", "%{y:.3f} nats at step %{customdata:,}"),
-        ]
-    )
-    figure.data[1].update(mode="lines+markers")
-    figure.update_layout(height=380)
-    figure.update_xaxes(title="tokens")
-    figure.update_yaxes(title="nats")
-    return figure
+    lines = [
+        _line(table, "loss", "training", "%{y:.3f} nats", mode=_mode(table)),
+        _line(held, "held_out", "held out", "%{y:.3f} nats", 1),
+    ]
+    return plot(lines, 380, {"title": "tokens"}, {"title": "nats"})
 
 
 def pace(tables: Tables) -> go.Figure:
     """Learning rate, tokens a second and, where the device's peak is known, model FLOP utilisation
     over the tokens trained on."""
     table = tables["curves"]
-    panels = [("rate", "learning rate", "%{y:.2e}"), ("tokens_per_second", "tokens/s", "%{y:,.0f}")]
+    shown = [("rate", "learning rate", "%{y:.2e}"), ("tokens_per_second", "tokens/s", "%{y:,.0f}")]
     if table["mfu"].notna().any():
-        panels.append(("mfu", "MFU", "%{y:.1%}"))
-    figure = make_subplots(len(panels), 1, shared_xaxes=True, vertical_spacing=0.08)
-    for row, (column, title, shown) in enumerate(panels, start=1):
-        hover = f"{shown} at step %{{customdata:,}}"
-        line = _line(table, column, title, hover)
-        figure.add_trace(line.update(line={"dash": "solid", "color": EITHER}), row, 1)
-        figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
-    figure.update_xaxes(title="tokens", row=len(panels), col=1)
-    figure.update_layout(height=80 + 180 * len(panels), showlegend=False)
-    return figure
+        shown.append(("mfu", "MFU", "%{y:.1%}"))
+    parts = [
+        ("", [_line(table, column, title, form, colour=EITHER, mode=_mode(table))])
+        for column, title, form in shown
+    ]
+    y = [{"title": title, "rangemode": "tozero"} for _, title, _ in shown]
+    x = {"title": "tokens"}
+    return panels(parts, 150, gap=30, x=x, y=y, shared=True, top=20, showlegend=False)
 
 
-def _line(table: pd.DataFrame, column: str, name: str, hover: str) -> go.Scatter:
-    return go.Scatter(
-        x=table["tokens"],
-        y=table[column],
-        name=name,
-        mode="lines" if len(table) > 1 else "markers",
-        customdata=table["step"],
-        hovertemplate=hover + "<extra></extra>",
-    )
+def _line(
+    table: pd.DataFrame, column: str, name: str, form: str, place: int = 0, **look: Any
+) -> go.Scatter:
+    hover = f"{form} at step %{{customdata:,}}"
+    x, y = table["tokens"], table[column]
+    return curve(x, y, hover, name, place, customdata=table["step"], **look)
+
+
+def _mode(table: pd.DataFrame) -> str:
+    return "lines" if len(table) > 1 else "markers"
 
 
 TRAINING_FIGURES = {"loss": loss, "pace": pace}

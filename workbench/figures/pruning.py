@@ -5,28 +5,32 @@ they cost milliseconds.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.colors import hex_to_rgb
-from plotly.subplots import make_subplots
 
 from workbench.core.experiment import HEAD
-from workbench.figures.head_grid import (
-    COLOUR,
-    NONE,
-    WRITTEN,
+from workbench.figures.head_grid import COLOUR, NONE, PALE, groups, named
+from workbench.figures.primitives import (
+    DOWN,
+    Draw,
+    Tables,
+    Trace,
+    band,
+    bars,
+    curve,
     ends,
-    laid,
-    named,
+    head_grid,
+    heat_map,
+    interval,
+    marks,
+    matrix,
     panels,
-    parts,
+    plot,
 )
 from workbench.figures.theme import COLOURS, DASHES, EITHER, MARKS
 from workbench.heads.roles import ROLES
 
-Tables = Mapping[str, pd.DataFrame]
 PER = {"loss": "nats", "accuracy": "share right"}
 BEST = 20  # pairs in view
 NAMES = {
@@ -45,32 +49,15 @@ def grid(
 ) -> go.Figure:
     """Heads as a grid, a layer a row, coloured by a column; `around`: even to both sides of 0."""
     table = table.reset_index(drop=True)
-    values = table[column].astype(float)
-    low, high = ends(values, around)
-    figure = panels(table)
-    names = pd.Series(named(table), table.index)
-    for row, part in enumerate(parts(table), start=1):
-        z, text = laid(part, values), laid(part, names)
-        figure.add_trace(
-            go.Heatmap(
-                z=z.to_numpy(dtype=float),
-                x=list(z.columns),
-                y=list(z.index),
-                customdata=text.to_numpy(),
-                zmin=low,
-                zmax=high,
-                autocolorscale=True,
-                showscale=row == 1,
-                texttemplate=f"%{{z:{form}}}" if len(z.columns) <= WRITTEN else "",
-                colorbar={"title": {"text": title}},
-                xgap=2,
-                ygap=2,
-                hovertemplate=f"head %{{customdata}}: {title} %{{z:.4f}}<extra></extra>",
-            ),
-            row,
-            1,
-        )
-    return figure
+    return head_grid(
+        table,
+        table[column].astype(float),
+        pd.Series(named(table)),
+        hover=f"head %{{text}}: {title} %{{z:.4f}}",
+        title=title,
+        form=f"%{{z:{form}}}",
+        **ends(table[column], around),
+    )
 
 
 def importance(tables: Tables) -> go.Figure:
@@ -99,34 +86,27 @@ def beside(first: pd.DataFrame, exact: pd.DataFrame) -> go.Figure:
     """A mark a head: full where the loss is significantly higher without it, hollow elsewhere."""
     both = first.merge(exact, on=[*HEAD])
     sure = both["matters"].astype(bool) if "matters" in both else both["p_value"] < 0.05
-    figure = go.Figure()
+    shown = []
     for name, some, mark in (
         ("matters (p < 0.05)", sure, MARKS[0]),
         ("does not, or not known", ~sure, "circle-open"),
     ):
         own = both[some]
-        figure.add_trace(
-            go.Scatter(
-                x=own["importance"],
-                y=own["delta"],
-                error_y={
-                    "array": own["upper"] - own["delta"],
-                    "arrayminus": own["delta"] - own["lower"],
-                    "thickness": 1,
-                    "width": 2,
-                },
+        shown.append(
+            marks(
+                own["importance"],
+                own["delta"],
+                "head %{text}: importance %{x:.4f}, added %{y:.4f}",
+                name,
+                symbol=mark,
+                error_y=interval(own, "delta"),
                 mode="markers+text" if len(both) <= 40 else "markers",
-                text=named(own, len(parts(first)) > 1),
+                text=named(own, len(groups(first)) > 1),
                 textposition="top center",
-                marker={"symbol": mark, "size": 8},
-                name=name,
-                hovertemplate="head %{text}: importance %{x:.4f}, added %{y:.4f}<extra></extra>",
             )
         )
-    figure.update_xaxes(title="importance to first order, nats")
-    figure.update_yaxes(title="added to the loss, nats")
-    figure.update_layout(height=460)
-    return figure
+    x = {"title": "importance to first order, nats"}
+    return plot(shown, 460, x, {"title": "added to the loss, nats"})
 
 
 def pairs(tables: Tables) -> go.Figure:
@@ -136,37 +116,27 @@ def pairs(tables: Tables) -> go.Figure:
     strongest = table["interaction"].abs().sort_values(ascending=False).index[:BEST]
     own = table.loc[strongest].iloc[::-1]
     sides = [own[[f"{name}_{side}" for name in HEAD]].set_axis([*HEAD], axis=1) for side in "ab"]
-    several = any(len(parts(side)) > 1 for side in sides)
+    several = any(len(groups(side)) > 1 for side in sides)
     one, other = (named(side, several) for side in sides)
-    figure = go.Figure(
-        go.Bar(
-            x=own["interaction"],
-            y=[f"{a} and {b}" for a, b in zip(one, other, strict=True)],
-            orientation="h",
-            marker={"color": EITHER},
-            error_x={
-                "array": own["upper"] - own["interaction"],
-                "arrayminus": own["interaction"] - own["lower"],
-                "thickness": 1,
-            },
-            hovertemplate="%{y}: %{x:.4f}<extra></extra>",
-        )
+    names = [f"{a} and {b}" for a, b in zip(one, other, strict=True)]
+    spread = interval(own, "interaction")
+    return plot(
+        [bars(own["interaction"], names, "%{y}: %{x:.4f}", spread=spread)],
+        120 + 22 * len(own),
+        {"title": "added to the loss beyond what each adds alone, nats"},
+        {"type": "category"},
     )
-    figure.update_xaxes(title="added to the loss beyond what each adds alone, nats")
-    figure.update_yaxes(type="category")
-    figure.update_layout(height=120 + 22 * len(own))
-    return figure
 
 
 # --- curves ---------------------------------------------------------------------------------------
 
 
-def curve(tables: Tables) -> go.Figure:
+def loss_curve(tables: Tables) -> go.Figure:
     """The loss as heads are removed, for each way to choose; of random orders the mean and span."""
     return curves(tables["curve"], "loss")
 
 
-def accuracy(tables: Tables) -> go.Figure:
+def accuracy_curve(tables: Tables) -> go.Figure:
     """The share that is right as heads are removed."""
     return curves(tables["curve"], "accuracy")
 
@@ -174,64 +144,45 @@ def accuracy(tables: Tables) -> go.Figure:
 def curves(table: pd.DataFrame, metric: str) -> go.Figure:
     """A line a way to choose."""
     table = table[table["metric"] == metric]
-    figure = go.Figure()
+    shown = []
     for place, ((method, rescored), own) in enumerate(
         table.groupby(["method", "rescored"], sort=False)
     ):
         colour = COLOURS["light"][list(NAMES).index(str(method)) % len(COLOURS["light"])]
-        of = own.groupby("fraction")
-        x, middle = sorted(own["fraction"].unique()), of["value"].mean()
-        low, high = (of["lower"].min(), of["upper"].max())
-        red, green, blue = hex_to_rgb(colour)
-        figure.add_trace(
-            go.Scatter(
-                x=[*x, *x[::-1]],
-                y=[*high.to_list(), *low.to_list()[::-1]],
-                fill="toself",
-                fillcolor=f"rgba({red},{green},{blue},.12)",
-                line={"width": 0},
-                mode="lines",
-                hoverinfo="skip",
-                showlegend=False,
-                legendgroup=str(place),
-            )
-        )
-        name = NAMES[str(method)] + (", rescored" if rescored else "")
-        figure.add_trace(
-            go.Scatter(
-                x=x,
-                y=middle,
-                mode="lines+markers",
-                name=name,
-                line={"color": colour, "dash": DASHES[1] if rescored else DASHES[0]},
-                marker={"symbol": MARKS[place % len(MARKS)], "size": 7},
-                legendgroup=str(place),
-                hovertemplate=f"{name}: %{{x:.0%}} removed, %{{y:.3f}}<extra></extra>",
-            )
-        )
-    figure.update_xaxes(title="heads removed", tickformat=".0%")
-    figure.update_yaxes(title=f"{metric}, {PER[metric]}")
-    figure.update_layout(height=440)
-    return figure
+        name = way(str(method), bool(rescored))
+        of = own.groupby("fraction").agg({"value": "mean", "lower": "min", "upper": "max"})
+        x = of.index.to_list()
+        shown += [
+            band(x, of["lower"].to_list(), of["upper"].to_list(), colour, name),
+            curve(
+                x,
+                of["value"],
+                f"{name}: %{{x:.0%}} removed, %{{y:.3f}}",
+                name,
+                place,
+                colour,
+                {"size": 7},
+                {"dash": DASHES[1] if rescored else DASHES[0]},
+                legendgroup=name,
+            ),
+        ]
+    axis = {"title": "heads removed", "tickformat": ".0%"}
+    return plot(shown, 440, axis, {"title": f"{metric}, {PER[metric]}"})
+
+
+def way(method: str, rescored: bool) -> str:
+    """A way to choose heads, in words."""
+    return NAMES[method] + (", rescored" if rescored else "")
 
 
 def alone(tables: Tables) -> go.Figure:
     """What is added to the loss where a layer keeps one head: behind each layer, which one."""
     table = tables["alone"]
     table = table[table["metric"] == "loss"].iloc[::-1]
-    figure = go.Figure(
-        go.Bar(
-            x=table["delta"],
-            y=[f"{row.stack} {row.kind} {row.layer}: {row.head}" for row in table.itertuples()],
-            orientation="h",
-            marker={"color": EITHER},
-            hovertemplate="%{y} alone: %{x:+.4f}<extra></extra>",
-        )
-    )
-    figure.update_xaxes(title="added to the loss, nats")
-    figure.update_yaxes(type="category")
-    figure.update_layout(height=120 + 22 * len(table))
-    return figure
+    names = [f"{row.stack} {row.kind} {row.layer}: {row.head}" for row in table.itertuples()]
+    shown = bars(table["delta"], names, "%{y} alone: %{x:+.4f}")
+    x = {"title": "added to the loss, nats"}
+    return plot([shown], 120 + 22 * len(table), x, {"type": "category"})
 
 
 def kept(tables: Tables) -> go.Figure:
@@ -243,19 +194,12 @@ def kept(tables: Tables) -> go.Figure:
 def speed(tables: Tables) -> go.Figure:
     """Seconds of a forward pass, of the whole model and the smaller one."""
     table = tables["speed"]
-    figure = go.Figure()
-    for name in ("whole", "smaller"):
-        figure.add_trace(
-            go.Bar(
-                x=[f"{number} at a time" for number in table["texts"]],
-                y=table[name],
-                name=name,
-                hovertemplate=f"{name}, %{{x}}: %{{y:.4f}} s<extra></extra>",
-            )
-        )
-    figure.update_yaxes(title="seconds")
-    figure.update_layout(height=320, barmode="group")
-    return figure
+    texts = [f"{number} at a time" for number in table["texts"]]
+    shown = [
+        bars(table[name], texts, f"{name}, %{{x}}: %{{y:.4f}} s", name, None, upright=True)
+        for name in ("whole", "smaller")
+    ]
+    return plot(shown, 320, y={"title": "seconds"}, barmode="group")
 
 
 # --- gates ----------------------------------------------------------------------------------------
@@ -264,28 +208,10 @@ def speed(tables: Tables) -> go.Figure:
 def gates(tables: Tables) -> go.Figure:
     """How likely each head's gate is open, by price and by budget; a head is a row."""
     table = tables["gates"]
-    names = pd.Series(named(table), table.index)
-    wide = table.assign(name=names, at=trials(table)).pivot(
-        index="name", columns="at", values="p_open"
-    )
-    wide = wide.loc[list(dict.fromkeys(names)), list(dict.fromkeys(trials(table)))]
-    figure = go.Figure(
-        go.Heatmap(
-            z=wide.to_numpy(),
-            x=list(wide.columns),
-            y=list(wide.index),
-            zmin=0,
-            zmax=1,
-            xgap=2,
-            ygap=1,
-            colorbar={"title": {"text": "open"}},
-            hovertemplate="head %{y}, %{x}: %{z:.2f}<extra></extra>",
-        )
-    )
-    figure.update_xaxes(type="category")
-    figure.update_yaxes(type="category", autorange="reversed", title="head")
-    figure.update_layout(height=160 + 18 * len(wide))
-    return figure
+    wide = matrix(named(table), trials(table), table["p_open"])
+    shown = heat_map(wide, "head %{y}, %{x}: %{z:.2f}", "open", zmin=0, zmax=1)
+    y = {**DOWN, "title": "head"}
+    return plot([shown], 160 + 18 * len(wide), {"type": "category"}, y)
 
 
 def trials(table: pd.DataFrame) -> list[str]:
@@ -303,28 +229,19 @@ def survival(tables: Tables) -> go.Figure:
     """
     table = tables["survival"]
     table = table[table["metric"] == "loss"]
-    figure = make_subplots(1, 2, horizontal_spacing=0.16)
     names = trials(table)
     known = table["converged"] if "converged" in table else [True] * len(table)
-    hatched = ["" if done else "/" for done in known]
-    for column, (name, values) in enumerate(
-        (("heads that stay", table["heads"]), ("added to the loss, nats", table["delta"])), start=1
-    ):
-        figure.add_trace(
-            go.Bar(x=names, y=values, marker={"color": EITHER, "pattern": {"shape": hatched}},
-                   showlegend=False,
-                   hovertemplate="%{x}: %{y:.4g}<extra></extra>"), 1, column,
-        )  # fmt: skip
-        figure.update_yaxes(title=name, col=column)
+    hatched = {"pattern": {"shape": ["" if done else "/" for done in known]}}
+    titles = {"heads": "heads that stay", "delta": "added to the loss, nats"}
+    parts: list[tuple[str, list[Trace]]] = [
+        ("", [bars(table[column], names, "%{x}: %{y:.4g}", upright=True, marker=hatched)])
+        for column in titles
+    ]
     if "random" in table:
-        figure.add_trace(
-            go.Scatter(x=names, y=table["random"], mode="markers", name="heads at random",
-                       marker={"symbol": "diamond-open", "size": 9, "color": EITHER},
-                       hovertemplate="%{x}, at random: %{y:.4g}<extra></extra>"), 1, 2,
-        )  # fmt: skip
-    figure.update_xaxes(type="category")
-    figure.update_layout(height=340)
-    return figure
+        hover, name = "%{x}, at random: %{y:.4g}", "heads at random"
+        parts[1][1].append(marks(names, table["random"], hover, name, EITHER, "diamond-open", 9))
+    x, y = {"type": "category"}, [{"title": title} for title in titles.values()]
+    return panels(parts, 230, 2, x=x, y=y, apart=0.32)
 
 
 def by_role(gates: pd.DataFrame, heads: pd.DataFrame) -> go.Figure:
@@ -333,28 +250,19 @@ def by_role(gates: pd.DataFrame, heads: pd.DataFrame) -> go.Figure:
     both["role"] = both["role"].replace("", NONE)
     order = list(dict.fromkeys(both["at"]))
     whole = heads["role"].replace("", NONE).value_counts()
-    figure = go.Figure()
-    for role in [*(role for role in ROLES if role in set(both["role"])), NONE]:
+    shown = []
+    for role in [*ROLES, NONE]:
         own = both[both["role"] == role]
-        if own.empty:
-            continue
-        number = own[own["kept"]].groupby("at").size().reindex(order, fill_value=0)
-        figure.add_trace(
-            go.Bar(
-                x=["all", *order],
-                y=[int(whole.get(role, 0)), *number],
-                name=str(role),
-                marker={"color": COLOUR.get(str(role), "rgba(128,128,128,.4)")},
-                hovertemplate=f"{role}, %{{x}}: %{{y}} heads<extra></extra>",
-            )
-        )
-    figure.update_xaxes(type="category")
-    figure.update_yaxes(title="heads that stay")
-    figure.update_layout(height=360, barmode="stack")
-    return figure
+        if len(own):
+            number = own[own["kept"]].groupby("at").size().reindex(order, fill_value=0)
+            counts = [int(whole.get(role, 0)), *number]
+            colour = COLOUR.get(role, PALE)
+            hover = f"{role}, %{{x}}: %{{y}} heads"
+            shown.append(bars(counts, ["all", *order], hover, role, colour, upright=True))
+    y = {"title": "heads that stay"}
+    return plot(shown, 360, {"type": "category"}, y, barmode="stack")
 
 
-Draw = Any
 IMPORTANCE: Mapping[str, Draw] = {"importance": importance}
 ABLATION: Mapping[str, Draw] = {
     "ablation": ablation,
@@ -363,8 +271,8 @@ ABLATION: Mapping[str, Draw] = {
     "pairs": pairs,
 }
 PRUNING: Mapping[str, Draw] = {
-    "curve": curve,
-    "accuracy": accuracy,
+    "curve": loss_curve,
+    "accuracy": accuracy_curve,
     "alone": alone,
     "kept": kept,
     "speed": speed,

@@ -5,7 +5,6 @@ on paper bars get patterns, for it may be printed without colour. Fonts are thos
 nothing is loaded. Backgrounds are clear: a figure stands on the page it is put on. Costs nothing.
 """
 
-from collections.abc import Iterable
 from typing import Literal
 
 import plotly.graph_objects as go
@@ -93,16 +92,6 @@ def template(kind: Kind = "light") -> go.layout.Template:
         bargap=0.25,
     )
     return go.layout.Template(layout=layout, data=_traces(kind))
-
-
-def marked(
-    learnt: Iterable[bool], converged: Iterable[bool], symbol: str
-) -> dict[str, list[object]]:
-    """Markers of probes: faded where nothing was learnt, hollow where training was cut off."""
-    return {
-        "symbol": [symbol if each else f"{symbol}-open" for each in converged],
-        "opacity": [1.0 if each else FADED for each in learnt],
-    }
 
 
 def _traces(kind: Kind) -> dict[str, list[dict[str, object]]]:

@@ -3,15 +3,29 @@
 Pure functions of the tables of `finetune` and `frozen-vs-finetuned`; they cost milliseconds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from workbench.figures.head_grid import titles_left
+from workbench.figures.primitives import (
+    CELLS,
+    DOWN,
+    Draw,
+    Tables,
+    curve,
+    heat_map,
+    interval,
+    largest,
+    marks,
+    matrix,
+    panels,
+    plot,
+    sign,
+    symbols,
+)
 from workbench.figures.sanitize import escaped
 from workbench.figures.theme import DASHES, MANY, MARKS
 
@@ -21,15 +35,14 @@ from workbench.figures.theme import DASHES, MANY, MARKS
 #
 # Pure functions of the tables `learning` and `epochs`; they cost milliseconds.
 
-Tables = Mapping[str, pd.DataFrame]
 ATTEMPT = ["model", "method", "head", "seed", "learning_rate"]
-CURVES_HEIGHT, CURVES_GAP = 280, 64  # pixels of a panel, and between two
 KNOWN = {  # ways that every table has, always in the same colour
     "frozen": MANY[3],
     "frozen, LSTM": MANY[5],
     "fine-tuned": MANY[4],
     "fine-tuned, text": MANY[7],
 }
+GREY = "#808080"  # of what stands for no way
 OTHERS = [colour for colour in MANY if colour not in KNOWN.values()]
 
 
@@ -57,13 +70,6 @@ def learning(tables: Tables) -> go.Figure:
     return _lines(tables["learning"], "step", "loss", "loss", thin=True)
 
 
-def hollow(converged: pd.Series | None, symbol: str) -> list[str] | str:
-    """The mark of each row: hollow where training was cut off by its maximum of epochs."""
-    if converged is None:
-        return symbol
-    return [symbol if own else f"{symbol}-open" for own in converged]
-
-
 def epochs(tables: Tables) -> go.Figure:
     """Dev's score after each epoch, a line an attempt; hollow where it was cut off by its maximum
     number of epochs. Of a plain head over a frozen model a mark an optimum, by passes."""
@@ -72,65 +78,47 @@ def epochs(tables: Tables) -> go.Figure:
 
 def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Figure:
     """A panel a task, a colour a way, a dash a seed; of one way alone a colour a rate."""
-    tasks = list(dict.fromkeys(table["task"]))
-    down = max(1, len(tasks))
-    inner = down * CURVES_HEIGHT + (down - 1) * CURVES_GAP
-    figure = make_subplots(
-        down,
-        1,
-        subplot_titles=[escaped(task) for task in tasks] if len(tasks) > 1 else None,
-        vertical_spacing=CURVES_GAP / inner if down > 1 else 0,
-    )
-    titles_left(figure)
     series = ways(table)
     rates = sorted(set(table["learning_rate"])) if len(series) == 1 else []
     seeds = list(dict.fromkeys(table["seed"]))
-    seen: set[str] = set()
-    for row, task in enumerate(tasks, start=1):
-        for key, own in table[table["task"] == task].groupby(ATTEMPT, sort=False):
-            model, method, head, seed, rate = key
+    parts: list[tuple[str, list[go.Scatter]]] = []
+    for task, rows in table.groupby("task", sort=False):
+        lines = []
+        for (model, method, head, seed, rate), own in rows.groupby(ATTEMPT, sort=False):
             name = way({"method": method, "head": head})
             colour = series[name]["color"]
             if rates:
                 name, colour = f"rate {rate:g}", MANY[(rates.index(rate) + 3) % len(MANY)]
             place = seeds.index(seed)
-            figure.add_trace(
-                go.Scatter(
-                    x=own[x],
-                    y=own[y],
-                    mode="lines" if thin else "lines+markers",
-                    line={
-                        "color": colour,
-                        "width": 1.25 if thin else 1.75,
-                        "dash": DASHES[place % len(DASHES)],
-                    },
-                    marker={
-                        "symbol": hollow(own.get("converged"), MARKS[place % len(MARKS)]),
-                        "size": 6,
-                    },
-                    name=escaped(name),
-                    legendgroup=name,
-                    showlegend=name not in seen,
-                    customdata=[[model, seed, f"{rate:g}"]] * len(own),
-                    hovertemplate="%{customdata[0]}, seed %{customdata[1]}, rate %{customdata[2]}"
+            lines.append(
+                curve(
+                    own[x],
+                    own[y],
+                    "%{customdata[0]}, seed %{customdata[1]}, rate %{customdata[2]}"
                     f"<br>{x} %{{x}}: %{{y:.4f}}<extra>{escaped(name)}</extra>",
-                ),
-                row,
-                1,
+                    name,
+                    place,
+                    colour,
+                    {"symbol": symbols(own, MARKS[place % len(MARKS)]), "size": 6},
+                    {"width": 1.25 if thin else 1.75},
+                    mode="lines" if thin else "lines+markers",
+                    customdata=[[model, seed, f"{rate:g}"]] * len(own),
+                )
             )
-            seen.add(name)
+        parts.append((str(task), lines))
+    parts = parts if len(parts) > 1 else [("", lines) for _, lines in parts]
     for place, seed in enumerate(seeds if len(seeds) > 1 else ()):
-        line = {"color": "#808080", "dash": DASHES[place % len(DASHES)]}
-        figure.add_trace(
-            go.Scatter(x=[None], y=[None], mode="lines", line=line, name=f"seed {seed}")
-        )
-    figure.update_xaxes(title=x, row=down, col=1)
-    if len(table) and table[x].max() <= (20 if x == "epoch" else 8):
-        figure.update_xaxes(dtick=1)
-    figure.update_yaxes(title=title)
-    figure.update_layout(height=inner + 120, hovermode="closest", margin={"t": 80})
-    figure.update_layout(legend={"y": 1 + (30 if down > 1 else 6) / inner}, showlegend=True)
-    return figure
+        line = {"color": GREY, "dash": DASHES[place % len(DASHES)]}
+        parts[0][1].append(sign(f"seed {seed}", line=line))
+    is_short = len(table) and table[x].max() <= (20 if x == "epoch" else 8)
+    return panels(
+        parts or [("", [])],
+        280,
+        x={"title": x, "dtick": 1 if is_short else None},
+        y={"title": title},
+        hovermode="closest",
+        showlegend=True,
+    )
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -140,7 +128,6 @@ def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Fi
 # Pure functions of the tables of `finetune` and `frozen-vs-finetuned`; they cost milliseconds.
 
 SERIES, ROOM = 20, 24  # pixels of a dot, and around the dots of a model
-SCORES_HEIGHT, SCORES_GAP = 250, 64  # pixels of a panel, and between two
 CUT = "part of train"  # what chooses the rate where dev is scored
 
 
@@ -148,114 +135,73 @@ def scores(tables: Tables) -> go.Figure:
     """The score of every way of adapting, the mean over seeds, with 95 % intervals. Hollow: a
     training was cut off by its maximum number of epochs. Cross: no better than the majority."""
     table = tables["means"]
-    tasks, models = (list(dict.fromkeys(table[name])) for name in ("task", "model"))
-    series = ways(table)
-    tall = len(models) * (len(series) * SERIES + ROOM)
-    inner = len(tasks) * tall + (len(tasks) - 1) * SCORES_GAP
-    metrics = table.drop_duplicates("task").set_index("task")["metric"]
-    figure = make_subplots(
-        len(tasks),
-        1,
-        subplot_titles=[escaped(f"{task}, {metrics[task]}") for task in tasks],
-        vertical_spacing=SCORES_GAP / inner if len(tasks) > 1 else 0,
-    )
-    titles_left(figure)
-    names = table.apply(way, axis=1)
-    for row, task in enumerate(tasks, start=1):
-        for place, (name, looks) in enumerate(series.items()):
-            own = table[(table["task"] == task) & (names == name)]
+    models, series = list(dict.fromkeys(table["model"])), ways(table)
+    parts = []
+    for task, rows in table.groupby("task", sort=False):
+        shown = []
+        for place, (name, own) in enumerate(_by_way(rows, series)):
             apart = (place - (len(series) - 1) / 2) / (len(series) + ROOM / SERIES)
-            figure.add_trace(
-                go.Scatter(
-                    x=own["value"],
-                    y=[models.index(model) + apart for model in own["model"]],
-                    error_x={
-                        "array": own["upper"] - own["value"],
-                        "arrayminus": own["value"] - own["lower"],
-                        "thickness": 1.5,
-                        "width": 3,
-                    },
-                    mode="markers",
-                    marker={
-                        "color": looks["color"],
-                        "symbol": _marks(own, looks["symbol"]),
-                        "size": 9,
-                    },
-                    name=escaped(name),
-                    legendgroup=name,
-                    showlegend=row == 1,
-                    customdata=own[["model", "lower", "upper"]].to_numpy(dtype=object),
-                    hovertemplate="%{customdata[0]}: %{x:.4f}, from %{customdata[1]:.4f} to "
+            shown.append(
+                marks(
+                    own["value"],
+                    [models.index(model) + apart for model in own["model"]],
+                    "%{customdata[0]}: %{x:.4f}, from %{customdata[1]:.4f} to "
                     f"%{{customdata[2]:.4f}}<extra>{escaped(name)}</extra>",
-                ),
-                row,
-                1,
+                    name,
+                    series[name]["color"],
+                    symbols(own, series[name]["symbol"], "learned"),
+                    9,
+                    error_x=interval(own, "value"),
+                    customdata=own[["model", "lower", "upper"]].to_numpy(dtype=object),
+                )
             )
-    figure.update_yaxes(
-        tickmode="array", tickvals=list(range(len(models))), ticktext=models, showgrid=False,
-        range=[len(models) - 0.5, -0.5], fixedrange=True, zeroline=False,
-    )  # fmt: skip
-    figure.update_layout(height=inner + 130, hovermode="closest")
-    figure.update_layout(legend={"y": 1 + 30 / inner}, margin={"t": 90})
-    return figure
+        parts.append((f"{task}, {rows['metric'].iloc[0]}", shown))
+    y = {
+        **CELLS,
+        "tickmode": "array",
+        "tickvals": list(range(len(models))),
+        "ticktext": models,
+        "range": [len(models) - 0.5, -0.5],
+        "fixedrange": True,
+    }
+    tall = len(models) * (len(series) * SERIES + ROOM)
+    return panels(parts, tall, y=y, hovermode="closest")
 
 
-def _marks(own: pd.DataFrame, symbol: str) -> list[str] | str:
-    """Each row's mark; tables of before have no such columns."""
-    marks = hollow(own.get("converged"), symbol)
-    if "learned" not in own or isinstance(marks, str):
-        return marks
-    return [
-        mark if good else "x-thin-open" for mark, good in zip(marks, own["learned"], strict=True)
-    ]
+def _by_way(table: pd.DataFrame, series: Iterable[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each way, in an order that all panels share."""
+    names = table.apply(way, axis=1)
+    return ((name, table[names == name]) for name in series)
 
 
 def cost(tables: Tables) -> go.Figure:
     """What the weights that learn buy: a mark a seed, of the rate that was chosen."""
     table = decided(tables)
-    tasks, models = (list(dict.fromkeys(table[name])) for name in ("task", "model"))
-    metrics = table.drop_duplicates("task").set_index("task")["metric"]
-    inner = len(tasks) * SCORES_HEIGHT + (len(tasks) - 1) * SCORES_GAP
-    figure = make_subplots(
-        len(tasks),
-        1,
-        shared_xaxes=True,
-        subplot_titles=[escaped(task) for task in tasks] if len(tasks) > 1 else None,
-        vertical_spacing=SCORES_GAP / inner if len(tasks) > 1 else 0,
-    )
-    titles_left(figure)
-    names = table.apply(way, axis=1)
-    for row, task in enumerate(tasks, start=1):
-        for name, looks in ways(table).items():
-            own = table[(table["task"] == task) & (names == name)]
-            marks = [MARKS[models.index(model) % len(MARKS)] for model in own["model"]]
-            figure.add_trace(
-                go.Scatter(
-                    x=own["trainable"],
-                    y=own["value"],
-                    mode="markers",
-                    marker={"color": looks["color"], "symbol": marks, "size": 9},
-                    name=escaped(name),
-                    legendgroup=name,
-                    showlegend=row == 1,
-                    customdata=own[["model", "seed", "seconds", "size"]].to_numpy(dtype=object),
-                    hovertemplate="%{customdata[0]}, seed %{customdata[1]}: %{y:.4f}<br>"
-                    "%{x:,} weights learn, %{customdata[3]:.2f} MiB, %{customdata[2]:.1f} s"
-                    f"<extra>{escaped(name)}</extra>",
-                ),
-                row,
-                1,
+    models, series = list(dict.fromkeys(table["model"])), ways(table)
+    parts, axes = [], []
+    for task, rows in table.groupby("task", sort=False):
+        shown = [
+            marks(
+                own["trainable"],
+                own["value"],
+                "%{customdata[0]}, seed %{customdata[1]}: %{y:.4f}<br>%{x:,} weights learn, "
+                "%{customdata[3]:.2f} MiB, %{customdata[2]:.1f} s"
+                f"<extra>{escaped(name)}</extra>",
+                name,
+                series[name]["color"],
+                [MARKS[models.index(model) % len(MARKS)] for model in own["model"]],
+                9,
+                customdata=own[["model", "seed", "seconds", "size"]].to_numpy(dtype=object),
             )
-        figure.update_yaxes(title=escaped(metrics[task]), row=row, col=1)
+            for name, own in _by_way(rows, series)
+        ]
+        parts.append((task if table["task"].nunique() > 1 else "", shown))
+        axes.append({"title": escaped(rows["metric"].iloc[0])})
     for place, model in enumerate(models if len(models) > 1 else ()):
-        marker = {"color": "#808080", "symbol": MARKS[place % len(MARKS)], "size": 9}
-        name = escaped(model)
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=marker, name=name))
-    figure.update_xaxes(type="log", dtick=1)
-    figure.update_xaxes(title="weights that learn", row=len(tasks), col=1)
-    figure.update_layout(height=inner + 130, hovermode="closest", margin={"t": 90})
-    figure.update_layout(legend={"y": 1 + 30 / inner})
-    return figure
+        marker = {"color": GREY, "symbol": MARKS[place % len(MARKS)], "size": 9}
+        parts[0][1].append(sign(model, marker=marker))
+    x = {"title": "weights that learn", "type": "log", "dtick": 1}
+    return panels(parts, 250, x=x, y=axes, shared=True, hovermode="closest")
 
 
 def costs(tables: Tables) -> pd.DataFrame:
@@ -283,96 +229,85 @@ def _scored(table: pd.DataFrame) -> pd.DataFrame:
 def by_seed(tables: Tables) -> go.Figure:
     """Every metric on the scored part: a mark a seed, hollow where its training was cut off."""
     table = _scored(tables["scores"])
-    figure = go.Figure()
-    for place, (seed, own) in enumerate(table.groupby("seed", sort=False)):
-        figure.add_trace(
-            go.Scatter(
-                x=own["value"],
-                y=own["metric"],
-                mode="markers",
-                marker={
-                    "color": MANY[(place + 3) % len(MANY)],
-                    "symbol": hollow(own.get("converged"), MARKS[place % len(MARKS)]),
-                    "size": 10,
-                },
-                name=f"seed {seed}",
-                hovertemplate="%{y}: %{x:.4f}<extra>%{fullData.name}</extra>",
-            )
+    shown = [
+        marks(
+            own["value"],
+            own["metric"],
+            "%{y}: %{x:.4f}<extra>%{fullData.name}</extra>",
+            f"seed {seed}",
+            MANY[(place + 3) % len(MANY)],
+            symbols(own, MARKS[place % len(MARKS)]),
+            10,
         )
-    number = table["metric"].nunique()
+        for place, (seed, own) in enumerate(table.groupby("seed", sort=False))
+    ]
     lowest = float(np.nanmin(table["value"], initial=0.0))
-    figure.update_xaxes(rangemode="tozero" if lowest >= 0 else "normal")
-    figure.update_yaxes(type="category", autorange="reversed")
-    figure.update_layout(height=140 + 44 * number, showlegend=True, hovermode="closest")
-    return figure
+    return plot(
+        shown,
+        140 + 44 * table["metric"].nunique(),
+        {"rangemode": "tozero" if lowest >= 0 else "normal"},
+        DOWN,
+        showlegend=True,
+        hovermode="closest",
+    )
 
 
 # --- one table of all figures ---------------------------------------------------------------------
 
-WRITTEN = 6  # models beside each other whose cells have all three numbers
+FEW = 6  # models beside each other whose cells have all three numbers
 PALE = 2.0  # a scale this much too wide: no cell is so dark that one cannot read what it says
-ROW, BETWEEN = 64, 64  # pixels of a task, and between panels
+ROW = 64  # pixels of a task
 
 
 def delta(tables: Tables) -> go.Figure:
     """What fine-tuning wins over the frozen model under the same head, by task and model: ❄ frozen,
     → tuned, Δ between them. Bold where the 95 % interval of Δ leaves out 0, else with a dot."""
     table = tables["delta"]
-    methods = list(dict.fromkeys(table["method"]))
     tasks, models = (list(dict.fromkeys(table[name])) for name in ("task", "model"))
-    largest = PALE * (float(table["delta"].abs().max()) or 1.0)
-    inner = len(methods) * len(tasks) * ROW + (len(methods) - 1) * BETWEEN
-    figure = make_subplots(
-        len(methods),
-        1,
-        subplot_titles=[escaped(name) for name in methods] if len(methods) > 1 else None,
-        vertical_spacing=BETWEEN / inner if len(methods) > 1 else 0,
-    )
-    titles_left(figure)
-    for row, method in enumerate(methods, start=1):
-        own = table[table["method"] == method]
-        wide = own.pivot(index="task", columns="model", values="delta").reindex(
-            index=tasks, columns=models
-        )
-        figure.add_trace(
-            go.Heatmap(
-                z=wide.to_numpy(dtype=float), x=models, y=tasks, zmin=-largest, zmax=largest,
-                autocolorscale=True, showscale=False, xgap=3, ygap=3, hoverinfo="skip",
-            ),
-            row, 1,
-        )  # fmt: skip
+    top = PALE * largest(table["delta"])
+    parts = []
+    for method, own in table.groupby("method", sort=False):
+        wide = matrix(own["task"], own["model"], own["delta"]).reindex(index=tasks, columns=models)
+        cells = heat_map(wide, gap=3, zmin=-top, zmax=top, showscale=False)
         sure = (own["lower"] > 0) | (own["upper"] < 0)
-        for some, known in ((own[sure], True), (own[~sure], False)):
-            figure.add_trace(_cells(some, known, len(models) <= WRITTEN), row, 1)
-    figure.update_xaxes(type="category", showgrid=False, fixedrange=True)
-    figure.update_xaxes(categoryorder="array", categoryarray=models)
-    figure.update_yaxes(type="category", showgrid=False, fixedrange=True, autorange="reversed")
-    figure.update_yaxes(categoryorder="array", categoryarray=tasks)
-    figure.update_layout(height=inner + 90, dragmode=False, showlegend=False, hovermode="closest")
-    return figure
+        words = [
+            _cells(some, known, len(models))
+            for some, known in ((own[sure], True), (own[~sure], False))
+        ]
+        parts.append((method if table["method"].nunique() > 1 else "", [cells, *words]))
+    fixed = {**CELLS, "fixedrange": True, "categoryorder": "array"}
+    return panels(
+        parts,
+        ROW * len(tasks),
+        x={**fixed, "type": "category", "categoryarray": models},
+        y={**fixed, **DOWN, "categoryarray": tasks},
+        top=8,
+        dragmode=False,
+        showlegend=False,
+        hovermode="closest",
+    )
 
 
-def _cells(own: pd.DataFrame, sure: bool, whole: bool) -> go.Scatter:
+def _cells(own: pd.DataFrame, sure: bool, models: int) -> go.Scatter:
     """What stands in cells, and what one reads when pointing at them."""
     change = "Δ %{customdata[2]:+.2f}"
     change = f"<b>{change}</b>" if sure else f"{change} ·"
     both = "❄ %{customdata[0]:.2f}<br>→ %{customdata[1]:.2f}<br>"
     columns = ["frozen", "tuned", "delta", "lower", "upper", "p_value", "metric", "strong"]
-    return go.Scatter(
-        x=own["model"],
-        y=own["task"],
-        mode="text",
-        customdata=own[columns].to_numpy(dtype=object),
-        texttemplate=both + change if whole else change,
-        textfont={"size": 12},
-        hovertemplate="<b>%{y}, %{x}</b>: %{customdata[6]}<br>frozen %{customdata[0]:.4f}, tuned "
+    return marks(
+        own["model"],
+        own["task"],
+        "<b>%{y}, %{x}</b>: %{customdata[6]}<br>frozen %{customdata[0]:.4f}, tuned "
         "%{customdata[1]:.4f}<br>Δ %{customdata[2]:+.4f}, 95 % from %{customdata[3]:+.4f} to "
         "%{customdata[4]:+.4f}<br>p = %{customdata[5]:.3g}<br>frozen under an LSTM "
-        "%{customdata[7]:.4f}<extra></extra>",
+        "%{customdata[7]:.4f}",
+        mode="text",
+        customdata=own[columns].to_numpy(dtype=object),
+        texttemplate=both + change if models <= FEW else change,
+        textfont={"size": 12},
     )
 
 
-Draw = Callable[[Tables], Any]
 FINETUNE: Mapping[str, Draw] = {"scores": by_seed, "learning": learning, "epochs": epochs}
 FROZEN_VS_FINETUNED: Mapping[str, Draw] = {
     "delta": delta,
