@@ -65,15 +65,18 @@ class Vectors:
 
 
 class Tap(Protocol):
-    """Anything that looks at attention."""
+    """Anything that looks at attention; by default at every site, and at probabilities."""
 
     @property
-    def needs_probabilities(self) -> bool: ...
+    def needs_probabilities(self) -> bool:
+        return True
 
-    def wants(self, site: Site) -> bool: ...
+    def wants(self, site: Site) -> bool:
+        return True
 
     def close(self, whole: bool) -> None:
         """The pass is over; what a pass that broke off left behind does not count."""
+        return
 
 
 class Looking(Tap, Protocol):
@@ -81,15 +84,13 @@ class Looking(Tap, Protocol):
 
 
 @dataclass(eq=False)
-class Capture:
+class Capture(Tap):
     """Keep the maps of chosen sites: `maps[site]` has one a batch, [batch, heads, q, k]."""
 
     sites: Callable[[Site], bool] = lambda site: True
     heads: Sequence[int] | None = None
     maps: dict[Site, list[Tensor]] = field(default_factory=dict)
     _pending: dict[Site, Tensor] = field(default_factory=dict)
-
-    needs_probabilities = True
 
     def wants(self, site: Site) -> bool:
         return self.sites(site)
@@ -110,17 +111,12 @@ Statistic = Callable[[View], Tensor]  # -> [heads, numbers]
 
 
 @dataclass(eq=False)
-class Reduce:
+class Reduce(Tap):
     """Add up a statistic of each head's maps, on the device; `total[site]` is [heads, numbers]."""
 
     statistic: Statistic
     total: dict[Site, Tensor] = field(default_factory=dict)
     _pending: dict[Site, Tensor] = field(default_factory=dict)
-
-    needs_probabilities = True
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     @torch.no_grad()
     def see(self, view: View) -> None:
@@ -133,7 +129,7 @@ class Reduce:
 
 
 @dataclass(eq=False)
-class Gate:
+class Gate(Tap):
     """Scale each head's output; the same as scaling its probabilities, and keeps the fast kernel.
 
     `values` is [sites, heads], or [batch, sites, heads] where every row has gates of its own. Heads
@@ -144,17 +140,11 @@ class Gate:
 
     needs_probabilities = False
 
-    def wants(self, site: Site) -> bool:
-        return True
-
     def of(self, site: Site, batch: int) -> Tensor:
         """The gates of one site.  # [batch or 1, heads]"""
         self._check(site, batch)
         chosen = self.values[..., site.index, : site.heads]
         return chosen if chosen.ndim == 2 else chosen.unsqueeze(0)
-
-    def close(self, whole: bool) -> None:
-        pass
 
     def _check(self, site: Site, batch: int) -> None:
         shape = tuple(self.values.shape)
