@@ -28,7 +28,7 @@ from probes.dependency_trees import Truths, is_punctuation
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import Progress, run_over
 from workbench.engine.model import Model, Output
-from workbench.engine.taps import Site, StackName, View
+from workbench.engine.taps import Site, StackName, Tap, View
 from workbench.engine.words import by_words, owners
 
 if TYPE_CHECKING:
@@ -67,13 +67,11 @@ class Maps:
 
 
 @dataclass(eq=False)
-class _ToWords:
+class _ToWords(Tap):
     """Makes maps of words on the spot, and keeps those of one batch."""
 
     ready: dict[Site, Tensor] = field(default_factory=dict)
     _pending: dict[Site, Tensor] = field(default_factory=dict)
-
-    needs_probabilities = True
 
     def wants(self, site: Site) -> bool:
         return site.kind != "cross"

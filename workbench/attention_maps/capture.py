@@ -25,7 +25,7 @@ from workbench.core.registry import once
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
-from workbench.engine.taps import Site, StackName, View
+from workbench.engine.taps import Site, StackName, Tap, View
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -253,21 +253,16 @@ def _require_room(model: Model, read: Pieces, target: Pieces | None) -> None:
 
 
 @dataclass(eq=False)
-class _Everything:
+class _Everything(Tap):
     """Keeps maps, what they were made of, and how far each value reaches."""
 
     weights: Mapping[Site, Tensor]  # [heads, width of a head, width]
-
-    needs_probabilities = True
 
     def __post_init__(self) -> None:
         self.maps: dict[Site, Floats] = {}
         self.norms: dict[Site, Floats] = {}
         self.scores: dict[Site, Scores] = {}
         self._biases: list[tuple[Tensor, Floats]] = []  # T5's layers share one
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     def see(self, view: View) -> None:
         site = view.site
@@ -279,9 +274,6 @@ class _Everything:
             made = view.vectors
             query, key = _floats(made.query[0]), _floats(made.key[0])
             self.scores[site] = Scores(query, key, made.scale, self._bias(made.bias))
-
-    def close(self, whole: bool) -> None:
-        pass
 
     def _bias(self, bias: Tensor | None) -> Floats | None:
         if bias is None:

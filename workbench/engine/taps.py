@@ -70,15 +70,18 @@ class Vectors:
 
 
 class Tap(Protocol):
-    """Anything that looks at attention."""
+    """Anything that looks at attention; by default at every site, and at probabilities."""
 
     @property
-    def needs_probabilities(self) -> bool: ...
+    def needs_probabilities(self) -> bool:
+        return True
 
-    def wants(self, site: Site) -> bool: ...
+    def wants(self, site: Site) -> bool:
+        return True
 
     def close(self, whole: bool) -> None:
         """The pass is over; what a pass that broke off left behind does not count."""
+        return
 
 
 class Looking(Tap, Protocol):
@@ -86,7 +89,7 @@ class Looking(Tap, Protocol):
 
 
 @dataclass(eq=False)
-class Capture:
+class Capture(Tap):
     """Keep the attention maps of chosen sites.
 
     Args:
@@ -109,8 +112,6 @@ class Capture:
     maps: dict[Site, list[Tensor]] = field(default_factory=dict)
     _pending: dict[Site, Tensor] = field(default_factory=dict)
 
-    needs_probabilities = True
-
     def wants(self, site: Site) -> bool:
         return self.sites(site)
 
@@ -130,7 +131,7 @@ Statistic = Callable[[View], Tensor]  # -> [heads, numbers]
 
 
 @dataclass(eq=False)
-class Reduce:
+class Reduce(Tap):
     """Add up a statistic of each head's maps, on the device.
 
     Args:
@@ -151,11 +152,6 @@ class Reduce:
     total: dict[Site, Tensor] = field(default_factory=dict)
     _pending: dict[Site, Tensor] = field(default_factory=dict)
 
-    needs_probabilities = True
-
-    def wants(self, site: Site) -> bool:
-        return True
-
     @torch.no_grad()
     def see(self, view: View) -> None:
         self._pending[view.site] = self.statistic(view).to(torch.float64)  # [heads, numbers]
@@ -167,7 +163,7 @@ class Reduce:
 
 
 @dataclass(eq=False)
-class Gate:
+class Gate(Tap):
     """Scale each head's output; the same as scaling its probabilities, and keeps the fast kernel.
 
     Args:
@@ -190,17 +186,11 @@ class Gate:
 
     needs_probabilities = False
 
-    def wants(self, site: Site) -> bool:
-        return True
-
     def of(self, site: Site, batch: int) -> Tensor:
         """The gates of one site.  # [batch or 1, heads]"""
         self._check(site, batch)
         chosen = self.values[..., site.index, : site.heads]
         return chosen if chosen.ndim == 2 else chosen.unsqueeze(0)
-
-    def close(self, whole: bool) -> None:
-        pass
 
     def _check(self, site: Site, batch: int) -> None:
         shape = tuple(self.values.shape)

@@ -16,7 +16,7 @@ from workbench.core.stats import document_weights, word_permutations
 from workbench.engine.batch import Batch, Pieces, all_sent
 from workbench.engine.forward_pass import Progress, Report, run_over
 from workbench.engine.model import Model
-from workbench.engine.taps import Kind, Site, StackName, View
+from workbench.engine.taps import Kind, Site, StackName, Tap, View
 from workbench.heads.examples import Sample
 from workbench.heads.gold import UNKNOWN, Asked, Gold, asked_of
 from workbench.heads.measures import (
@@ -222,7 +222,7 @@ class _Ready:
 
 
 @dataclass(eq=False)
-class _Tap:
+class _Tap(Tap):
     """Adds up every head's answers."""
 
     gold: Gold
@@ -234,11 +234,6 @@ class _Tap:
     _before: dict[_Key, tuple[Words, Tensor]] = field(default_factory=dict)  # see `prepare`
     _ready: dict[_Where, _Ready] = field(default_factory=dict)
     _looks: dict[_Where, list[tuple[Site, Tensor]]] = field(default_factory=dict)  # of a batch
-
-    needs_probabilities = True
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     @torch.no_grad()
     def see(self, view: View) -> None:

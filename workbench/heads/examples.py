@@ -18,7 +18,7 @@ from torch import Tensor
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import run_over
 from workbench.engine.model import Model
-from workbench.engine.taps import Site, View
+from workbench.engine.taps import Site, Tap, View
 from workbench.heads.gold import Gold, relation_of
 from workbench.heads.word_maps import NOWHERE, Looks, Sides, looks_of, sides_of
 
@@ -65,7 +65,7 @@ class Few:
 
 
 @dataclass(eq=False)
-class Sample:
+class Sample(Tap):
     """A tap that keeps what heads do with some documents of a corpus; None: with all."""
 
     residual: float
@@ -74,11 +74,6 @@ class Sample:
     _seen: dict[Key, Seen] = field(default_factory=dict)
     _lost: set[int] = field(default_factory=set)  # documents that were not read to the end
     _pending: dict[Key, Seen] = field(default_factory=dict)
-
-    needs_probabilities = True
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     @torch.no_grad()
     def see(self, view: View) -> None:

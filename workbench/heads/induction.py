@@ -16,7 +16,7 @@ from torch import Tensor
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
-from workbench.engine.taps import Site, View
+from workbench.engine.taps import Site, Tap, View
 from workbench.heads.word_maps import sides_of
 
 PERIODS = tuple(range(4, 21))
@@ -33,14 +33,9 @@ class Repeats:
 
 
 @dataclass(eq=False)
-class _Tap:
+class _Tap(Tap):
     found: dict[Site, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
     _pending: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
-
-    needs_probabilities = True
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     @torch.no_grad()
     def see(self, view: View) -> None:

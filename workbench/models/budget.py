@@ -18,7 +18,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.machine import free_memory
 from workbench.engine.forward_pass import PIECES
 from workbench.models.lm_heads import held_in, output_map
-from workbench.models.split import layout
+from workbench.models.split import layers_of, layout
 
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
@@ -53,7 +53,7 @@ def batch_memory(net: PreTrainedModel, dtype: torch.dtype, texts: int, length: i
     """
     config: Any = net.config
     pieces = texts * length
-    layers = [_layers(config, stack) for stack in _stacks(config)]
+    layers = [layers_of(config, stack) for stack in _stacks(config)]
     heads = [_heads(config, stack) for stack in _stacks(config)]
     head = output_map(net)
     cached = 0
@@ -117,12 +117,6 @@ def _shares(net: PreTrainedModel, dtype: torch.dtype, cards: int) -> list[int]:
 
 def _stacks(config: Any) -> Sequence[str]:
     return ("encoder", "decoder") if config.is_encoder_decoder else ("",)
-
-
-def _layers(config: Any, stack: str) -> int:
-    if stack == "decoder":
-        return int(getattr(config, "num_decoder_layers", None) or config.decoder_layers)
-    return int(config.num_hidden_layers)
 
 
 def _heads(config: Any, stack: str) -> int:

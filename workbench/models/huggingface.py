@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine import attention
-from workbench.engine.batch import NO_WORD, Batch, Pieces
+from workbench.engine.batch import Batch, Pieces
 from workbench.engine.model import (
     Model,
     Output,
@@ -51,6 +51,7 @@ from workbench.models.lm_heads import (
     symbols,
 )
 from workbench.models.net_parts import PROBE, blocks, probe
+from workbench.models.split import layers_of
 from workbench.models.tokenization import tokenize_batch, written
 
 UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
@@ -255,15 +256,14 @@ class HuggingFace(Model):
             own = [site for site in self.sites if site.stack == name]
             kinds = tuple(dict.fromkeys(site.kind for site in own))
             stacks.append(
-                Stack(name, self._layers(name), max((s.heads for s in own), default=0), kinds)
+                Stack(
+                    name,
+                    layers_of(self.net.config, name),
+                    max((s.heads for s in own), default=0),
+                    kinds,
+                )
             )
         return tuple(stacks)
-
-    def _layers(self, stack: StackName) -> int:
-        config = self.net.config
-        if self.two_sided and stack == "decoder":
-            return int(getattr(config, "num_decoder_layers", None) or config.decoder_layers)
-        return int(config.num_hidden_layers)
 
     # --- one forward pass -------------------------------------------------------------------------
 
@@ -296,16 +296,8 @@ class HuggingFace(Model):
             pieces = texts.get("encoder") or texts["decoder"]
             net = self.net if logits else self.net.base_model
             return dict(net(**self._inputs(pieces), output_hidden_states=hidden))
-        source = texts["encoder"]
-        if (target := texts.get("decoder")) is None:
-            read = self.body("encoder")(
-                **self._inputs(source, cache=False), output_hidden_states=hidden
-            )
-            return {
-                "encoder_last_hidden_state": read.last_hidden_state,
-                "encoder_hidden_states": read.hidden_states,
-            }
-        if logits:
+        source, target = texts["encoder"], texts.get("decoder")
+        if logits and target is not None:
             return dict(
                 self.net(
                     **self._inputs(source),
@@ -317,6 +309,12 @@ class HuggingFace(Model):
         encoded = self.body("encoder")(
             **self._inputs(source, cache=False), output_hidden_states=hidden
         )
+        answer = {
+            "encoder_last_hidden_state": encoded.last_hidden_state,
+            "encoder_hidden_states": encoded.hidden_states,
+        }
+        if target is None:
+            return answer
         decoded = self.body("decoder")(
             **self._inputs(target),
             encoder_hidden_states=encoded.last_hidden_state,
@@ -324,8 +322,7 @@ class HuggingFace(Model):
             output_hidden_states=hidden,
         )
         return {
-            "encoder_last_hidden_state": encoded.last_hidden_state,
-            "encoder_hidden_states": encoded.hidden_states,
+            **answer,
             "last_hidden_state": decoded.last_hidden_state,
             "decoder_hidden_states": decoded.hidden_states,
         }
@@ -385,18 +382,7 @@ class HuggingFace(Model):
                 where=self.name,
                 remedy="Add the id of the symbol that its decoder was trained to start with.",
             )
-
-        def moved(tensor: Tensor, first: int) -> Tensor:
-            return torch.cat([torch.full_like(tensor[:, :1], first), tensor[:, :-1]], dim=1)
-
-        return replace(
-            pieces,
-            ids=moved(pieces.ids, start),
-            mask=moved(pieces.mask, 1),
-            words=moved(pieces.words, NO_WORD),
-            special=moved(pieces.special, 1),
-            segments=None,
-        )
+        return replace(pieces, segments=None).begun(1, start).narrowed(pieces.ids.shape[1])
 
     @contextmanager
     def _last_blocks(self, wanted: bool) -> Iterator[dict[StackName, Tensor]]:

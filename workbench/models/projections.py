@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from workbench.engine.taps import Site, View
+from workbench.engine.taps import Site, Tap, View
 from workbench.models.net_parts import probe
 
 if TYPE_CHECKING:
@@ -25,15 +25,10 @@ NEAR = 1e-3  # relative; half precision computes the product in another order
 
 
 @dataclass(eq=False)
-class _Outputs:
+class _Outputs(Tap):
     """What each site hands on.  # [batch, queries, heads x width of a head]"""
 
     found: dict[Site, Tensor] = field(default_factory=dict)
-
-    needs_probabilities = True
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     def see(self, view: View) -> None:
         if view.value is not None:

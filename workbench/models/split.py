@@ -79,7 +79,7 @@ def _tensors(module: nn.Module, recurse: bool = True) -> list[Tensor]:
 def _blocks(net: PreTrainedModel) -> list[nn.Module]:
     """Of all stacks, in order."""
     config: Any = net.config
-    sizes = {_layers(config, stack) for stack in ("encoder", "decoder")}
+    sizes = {layers_of(config, stack) for stack in ("encoder", "decoder")}
     lists = [m for m in net.modules() if isinstance(m, nn.ModuleList) and len(m) in sizes]
     outermost: list[nn.Module] = []
     within: set[nn.Module] = set()
@@ -90,7 +90,8 @@ def _blocks(net: PreTrainedModel) -> list[nn.Module]:
     return outermost
 
 
-def _layers(config: PretrainedConfig, stack: str) -> int:
+def layers_of(config: PretrainedConfig, stack: str) -> int:
+    """Blocks of a stack; a model of one stack has the same whatever that is called."""
     named: Any = config
     if stack == "decoder" and config.is_encoder_decoder:
         return int(getattr(named, "num_decoder_layers", None) or named.decoder_layers)

@@ -113,7 +113,7 @@ Instead = Means | Others
 
 
 @dataclass(eq=False)
-class Replaced:
+class Replaced(Tap):
     """A tap that lets heads whose gate is closed hand on something else."""
 
     gates: Tensor  # [rows, sites, heads]
@@ -126,9 +126,6 @@ class Replaced:
 
     def __post_init__(self) -> None:
         self._replaces = (self.gates != 1).any(0).any(1).tolist()  # asked of the device once
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         """[rows, queries, heads, width of a head]"""
@@ -145,7 +142,7 @@ class Replaced:
 
 
 @dataclass(eq=False)
-class _Mean:
+class _Mean(Tap):
     """Adds up what heads hand on, over real pieces."""
 
     question: Question | None = None
@@ -154,9 +151,6 @@ class _Mean:
     _pending: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     needs_probabilities = False
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         assert self.question is not None, "a mean is over what is asked"
@@ -173,7 +167,7 @@ class _Mean:
 
 
 @dataclass(eq=False)
-class _Keep:
+class _Keep(Tap):
     """Keeps what heads hand on, text by text, while there is room."""
 
     question: Question | None = None
@@ -182,9 +176,6 @@ class _Keep:
     _pending: dict[Site, Tensor] = field(default_factory=dict)
 
     needs_probabilities = False
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         self._pending[site] = output

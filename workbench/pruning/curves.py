@@ -201,9 +201,8 @@ def curve(
 def measured(asking: Asking, gone: list[Head]) -> Step:
     """A smaller model over all texts."""
     model = without(asking.model, gone) if gone else asking.model
-    questions = asking.questions  # made before the time is taken
     with stretch(model.device) as took:
-        texts = asked(model, asking.aim, questions)
+        texts = asking.scored(model)
     return Step(gone, texts, model.parameters, took.seconds, memory(model, took))
 
 

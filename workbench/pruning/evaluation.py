@@ -45,6 +45,10 @@ class Asking:
         """Every text, ready to be asked again and again; kept."""
         return list(self.aim.questions(self.model, self.batch))
 
+    def scored(self, model: HuggingFace | None = None) -> "Texts":
+        """What each text scores with this model, or with another in its place."""
+        return asked(model or self.model, self.aim, self.questions)
+
 
 def asking(inputs: Inputs, settings: Aimed) -> Asking:
     """Open what the run was asked of."""
@@ -153,15 +157,14 @@ def asked(
     model: HuggingFace,
     aim: Aim,
     questions: Iterable[Question],
-    taps: Callable[[Question], Sequence[Tap]] | Sequence[Tap] = (),
+    taps: Sequence[Tap] = (),
 ) -> Texts:
     """Ask every question once."""
     parts, room = [np.zeros((3, 0))], Limit()
 
     @torch.no_grad()
     def ask(question: Question) -> Floats:
-        own = taps(question) if callable(taps) else taps
-        return numbers_of(aim.answer(model, question, own))
+        return numbers_of(aim.answer(model, question, taps))
 
     for question in questions:
         parts += [numbers for _, numbers in in_halves(ask, question, room)]
@@ -285,7 +288,7 @@ def fitted(inputs: Inputs, parts: Parts, label: str, steps: int, texts: int, tun
         made = classifier(model, names, inputs.seed)
         learnt = tune("fitting" if share == 1 else "fitting on half", made, steps, share)
         test = asked_of(made, parts.test, label, inputs.seed, inputs.corpus.name)
-        own = baseline(test, asked(made, test.aim, test.questions), inputs.seed)
+        own = baseline(test, test.scored(), inputs.seed)
         train = max(1, round(share * len(parts.train)))
         own.insert(0, "share", share)
         tables.append(

@@ -32,7 +32,6 @@ from workbench.pruning.evaluation import (
     METRICS,
     Asking,
     Texts,
-    asked,
     asking_of,
     baseline,
     better,
@@ -174,7 +173,7 @@ def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
     sizes = {budget: max(1, round(budget * len(all_))) for budget in settings.budgets}
     trials = [(price, 0.0) for price in settings.lambdas]
     trials += [(0.0, budget) for budget in settings.budgets]
-    base = asked(model, measuring.aim, measuring.questions)
+    base = measuring.scored(model)
     whole = baseline(measuring, base, inputs.seed)
     gates, tried, losses = [], [], []
     for number, (price, budget) in enumerate(trials):
@@ -192,7 +191,7 @@ def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
         kept = own.kept()
         gates += _rows(model, all_, own, kept, key)
         left, *random = (
-            asked(without(net, _others(all_, some)), measuring.aim, measuring.questions)
+            measuring.scored(without(net, _others(all_, some)))
             for some in (kept, *_random(len(all_), len(kept), inputs.seed))
         )
         heads = sum(len(all_[n].heads) for n in kept)

@@ -25,8 +25,6 @@ from workbench.pruning.evaluation import (
     METRICS,
     Asking,
     Fitted,
-    Texts,
-    asked,
     asked_of,
     asking_of,
     baseline,
@@ -107,13 +105,13 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     small = without(whole, gone)
     base = ruler.measured([]).texts
     stages = [curves.stage("whole", whole, base)]
-    stages.append(curves.stage("pruned", small, _texts(measuring, small), "whole"))
+    stages.append(curves.stage("pruned", small, measuring.scored(small), "whole"))
     if settings.recover and gone:
         learnt = tune("recovered", small, settings.recover)
-        pruned = curves.stage("recovered", small, _texts(measuring, small), "whole, tuned", learnt)
+        pruned = curves.stage("recovered", small, measuring.scored(small), "whole, tuned", learnt)
         longer = whole.copy()
         learnt = tune("whole, tuned", longer, settings.recover)
-        tuned = curves.stage("whole, tuned", longer, _texts(measuring, longer), "whole", learnt)
+        tuned = curves.stage("whole, tuned", longer, measuring.scored(longer), "whole", learnt)
         stages += [pruned, tuned]
     size = curves.saved(small, inputs.keep)
     progress.log(f"the smaller model takes {size:.2f} MiB on disk")
@@ -137,10 +135,6 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         tables["classifier"] = classifier.table
         notes += classifier.caveats
     return Result(tables, caveats=tuple(notes))
-
-
-def _texts(measuring: Asking, model: HuggingFace) -> Texts:
-    return asked(model, measuring.aim, measuring.questions)
 
 
 def _lost(choosing: Asking, all_: Sequence[Unit]) -> list[float]:

@@ -15,7 +15,7 @@ from workbench.models.eval_tasks import Question
 from workbench.models.head_removal import without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tokenization import written
-from workbench.pruning.evaluation import METRICS, Asking, Texts, asked, asking_of
+from workbench.pruning.evaluation import METRICS, Asking, asking_of
 from workbench.pruning.head_masks import Head
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def live(model: Model, docs: "Sequence[Doc]", gone: Sequence[Head]) -> Live:
     """Take these heads out, and look at every text both ways."""
     whole = asking_of(model, docs, "", 0)
     smaller = without(whole.model, gone) if gone else whole.model
-    before, after = (_texts(whole, net) for net in (whole.model, smaller))
+    before, after = (whole.scored(net) for net in (whole.model, smaller))
     found: dict[int, Text] = {}
     place = 0
     with torch.no_grad():
@@ -82,10 +82,6 @@ def live(model: Model, docs: "Sequence[Doc]", gone: Sequence[Head]) -> Live:
         (whole.model.parameters, smaller.parameters),
         whole.aim.unit,
     )
-
-
-def _texts(asking: Asking, model: HuggingFace) -> Texts:
-    return asked(model, asking.aim, asking.questions)
 
 
 def _guesses(

@@ -25,7 +25,7 @@ from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import CHUNK, PIECES, chunks, run_over
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
-from workbench.engine.taps import Capture, Site, View
+from workbench.engine.taps import Capture, Site, Tap, View
 from workbench.models.lm_scoring import Scores, joined, measures, score
 from workbench.transfer.adaptation import Fitting
 from workbench.transfer.backbone import Body, body_of
@@ -76,16 +76,11 @@ def divergence(first: Tensor, second: Tensor) -> Tensor:
 
 
 @dataclass(eq=False)
-class Beside:
+class Beside(Tap):
     """A tap that sets each map beside another model's; see above."""
 
     maps: dict[Site, Tensor]  # [batch, heads, queries, keys] of the other
     found: dict[Site, Tensor] = field(default_factory=dict)  # [batch, heads + 1]
-
-    needs_probabilities = True
-
-    def wants(self, site: Site) -> bool:
-        return True
 
     def see(self, view: View) -> None:
         assert view.queries is not None, "asked through the engine"
