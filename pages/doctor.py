@@ -3,14 +3,9 @@
 The same as `workbench doctor`. Costs a second for torch, and a walk through the caches when asked.
 """
 
-from typing import TYPE_CHECKING
-
 import streamlit as st
 
-from workbench.app import text, uploads
-
-if TYPE_CHECKING:
-    from workbench.doctor import Facts
+from workbench.app import cache, text, uploads
 
 MOVING = """
 | What | Moved by | By itself |
@@ -59,18 +54,10 @@ SERVE = """
 """
 
 
-@st.cache_resource(show_spinner="Looking around …")
-def machine() -> "Facts":
-    """What this machine offers; it does not change while the app runs."""
-    from workbench.doctor import facts
-
-    return facts()
-
-
 st.title("Settings and doctor", anchor=False)
 if st.button("Look again", icon=":material/refresh:", help="After you have installed something."):
-    machine.clear()
-here = machine()
+    cache.machine.clear()
+here = cache.machine()
 
 st.header("What is missing", anchor=False)
 if not here.missing:

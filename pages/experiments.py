@@ -6,7 +6,7 @@ it again. Costs what asking costs: the bytes of the model and the corpus are rea
 
 import streamlit as st
 
-from workbench.app import cache, run_form, run_list, run_view, settings_form, sidebar, text
+from workbench.app import cache, run_form, run_list, run_view, text
 from workbench.app.text import told
 
 st.title("Run an experiment", anchor=False)
@@ -18,14 +18,9 @@ st.text(kind.about)
 run_form.needs(kind)
 
 run = run_form.opened(kind)
-models, corpora = run_form.inputs(kind, sidebar.model(), sidebar.corpus())
-settings = settings_form.settings(kind, run.spec.settings if run else {})
-options = run_form.run_options(kind)
-run_form.offer(kind, models, corpora, settings, options)
+run_form.question(kind, run)
 
 if run is not None:
-    from workbench.app import run_view
-
     st.divider()
     with told():
         st.header("The answer" if run.status.state == "done" else "The run", anchor=False)

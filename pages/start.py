@@ -3,12 +3,7 @@
 The greeting stands before anything heavy is imported, so that it is there at once.
 """
 
-from typing import TYPE_CHECKING
-
 import streamlit as st
-
-if TYPE_CHECKING:
-    from workbench.doctor import Facts
 
 NEWEST = 5
 WAYS = (
@@ -17,14 +12,6 @@ WAYS = (
     ("corpora", "Browse a corpus", "menu_book", "Sentences with their words, trees and entities."),
     ("models", "Open a model", "deployed_code", "Its stacks, heads and parameters."),
 )
-
-
-@st.cache_resource(show_spinner="Looking around …")
-def machine() -> "Facts":
-    """What this machine offers; it does not change while the app runs."""
-    from workbench.doctor import facts
-
-    return facts()
 
 
 st.title("Workbench", anchor=False)
@@ -39,7 +26,7 @@ for place, (name, label, icon, about) in zip(columns, WAYS, strict=True):
         st.page_link(f"pages/{name}.py", label=f"**{label}**", icon=f":material/{icon}:")
         st.caption(about)
 
-from workbench.app import run_list, tour  # noqa: E402  the greeting comes first
+from workbench.app import cache, run_list, tour  # noqa: E402  the greeting comes first
 
 st.header("A tour", anchor=False)
 st.markdown(
@@ -53,7 +40,7 @@ st.header("The newest runs", anchor=False)
 run_list.newest(NEWEST, busy=tour.is_under_way())
 
 st.header("This machine", anchor=False)
-here = machine()
+here = cache.machine()
 runs_on = " + ".join(here.device.names) or {"mps": "Apple GPU"}.get(here.device.kind, "processor")
 st.markdown(
     f"Workbench {here.workbench} on Python {here.python}; models run on the {runs_on}, with "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from workbench.corpora import Corpus
     from workbench.corpora.browse import Found, Size
+    from workbench.doctor import Facts
     from workbench.engine.model import Model
     from workbench.runs.isolated import Question
 
@@ -36,6 +37,14 @@ def ready() -> None:
     """Import spaCy, one visitor at a time: two at once would each find the other's half of it."""
     with _IMPORTING:
         import workbench.corpora  # noqa: F401
+
+
+@st.cache_resource(show_spinner="Looking around …")
+def machine() -> "Facts":
+    """What this machine offers; it does not change while the app runs."""
+    from workbench.doctor import facts
+
+    return facts()
 
 
 def facts(ref: str, fetch: bool = False) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from workbench.app.text import as_html, plain, shortened
+from workbench.app.tables_and_figures import kind
+from workbench.app.text import marked, plain, shortened
 from workbench.corpora.layers import Mention, chains, edges, mentions
 from workbench.corpora.show import bracketed
 from workbench.figures.theme import FONTS, INK, Kind
@@ -21,18 +22,11 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
 LONGEST = 200  # words of a sentence whose arcs are drawn
-_MARKED = ("entities", "answers", "segments")  # layers shown as marks in the text
-_HUES = ("31,111,168", "217,115,13", "24,135,84", "130,22,105", "111,88,27", "90,90,200")
+LAYERS = ("entities", "answers", "segments")  # layers shown as marks in the text
 _BOX = (
     "overflow-x:auto;overflow-y:hidden;max-width:100%;padding:0.25rem 0;"
     "border:1px solid rgba(128,128,128,.3);border-radius:.5rem"
 )
-_CHIP = "font-size:.72em;font-weight:600;padding-left:.3em;white-space:nowrap"
-
-
-def theme() -> Kind:
-    """Whether the page is light or dark."""
-    return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def draw(doc: "Doc") -> None:
@@ -82,7 +76,7 @@ def _draw_arcs(doc: "Doc") -> None:
         if len(sentence) > LONGEST:
             st.caption(f"{len(sentence):,} words are too many to draw; the table below has them.")
         else:
-            st.html(arcs(sentence, theme()))
+            st.html(arcs(sentence, kind()))
 
 
 def arcs(sentence: "Span", kind: Kind = "light") -> str:
@@ -172,7 +166,7 @@ def _svg(
 
 def _draw_marks(doc: "Doc") -> None:
     known = {"coreference", "constituents"}
-    layers = [*_MARKED, *sorted({str(name) for name in doc.spans} - known - set(_MARKED))]
+    layers = [*LAYERS, *sorted({str(name) for name in doc.spans} - known - set(LAYERS))]
     helps = {
         "entities": "Names of people, places and the like, each with its kind.",
         "segments": "The two texts of a pair.",
@@ -181,9 +175,7 @@ def _draw_marks(doc: "Doc") -> None:
     for layer in layers:
         if found := mentions(doc, layer):
             st.markdown(f"**{plain(layer.capitalize())}**", help=helps.get(layer))
-            labels = list(dict.fromkeys(m.label for m in found))
-            numbered = [(m, m.label, labels.index(m.label)) for m in found]
-            st.html(marked(doc, numbered))
+            _marked(doc, found, [mention.label for mention in found])
 
 
 def _draw_chains(doc: "Doc") -> None:
@@ -196,64 +188,17 @@ def _draw_chains(doc: "Doc") -> None:
         "only is taken up again in another sentence, or never.",
     )
     numbered = [
-        (mention, str(number), number - 1)
+        (mention, str(number))
         for number, chain in enumerate(found.values(), start=1)
         for mention in chain
     ]
-    st.html(marked(doc, numbered))
+    _marked(doc, [mention for mention, _ in numbered], [number for _, number in numbered])
 
 
-def marked(doc: "Doc", numbered: Sequence[tuple[Mention, str, int]]) -> str:
-    """The text with marks, each with its name and hue; those that cross others stand below it."""
-    inside, crossing = _nested(numbered)
-    opening: dict[int, list[tuple[Mention, str, int]]] = {}
-    closing: dict[int, list[tuple[Mention, str, int]]] = {}
-    for entry in inside:
-        opening.setdefault(entry[0].start, []).append(entry)
-        closing.setdefault(entry[0].end, []).insert(0, entry)
-    text = ""
-    for token in doc:
-        for _, _, hue in opening.get(token.i, []):
-            text += _open(hue)
-        text += as_html(token.text)
-        for _, name, _ in closing.get(token.i + 1, []):
-            text += _close(name)
-        text += " " if token.whitespace_ else ""
-    lines = [f'<div style="line-height:2.4;overflow-wrap:anywhere">{text}</div>']
-    for mention, name, hue in crossing:
-        words = as_html(doc[mention.start : mention.end].text)
-        lines.append(f'<div style="line-height:2.2">{_open(hue)}{words}{_close(name)}</div>')
-    return "".join(lines)
-
-
-def _nested(
-    numbered: Sequence[tuple[Mention, str, int]],
-) -> tuple[list[tuple[Mention, str, int]], list[tuple[Mention, str, int]]]:
-    """Marks that lie within one another, outer ones first, and those that cut across."""
-    inside: list[tuple[Mention, str, int]] = []
-    crossing = []
-    ends: list[int] = []
-    for entry in sorted(numbered, key=lambda entry: (entry[0].start, -entry[0].end)):
-        start, end = entry[0].start, entry[0].end
-        ends = [other for other in ends if other > start]
-        if end <= start or (ends and end > ends[-1]):
-            crossing.append(entry)
-        else:
-            ends.append(end)
-            inside.append(entry)
-    return inside, crossing
-
-
-def _open(hue: int) -> str:
-    colour = _HUES[hue % len(_HUES)]
-    return (
-        f'<mark style="background:rgba({colour},.16);color:inherit;padding:.15em .3em;'
-        f'border-radius:.3em;border-bottom:2px solid rgba({colour},.9)">'
-    )
-
-
-def _close(name: str) -> str:
-    return f'<span style="{_CHIP}">{as_html(name, 40)}</span></mark>' if name else "</mark>"
+def _marked(doc: "Doc", found: Sequence[Mention], names: Sequence[str]) -> None:
+    spans = [(part.start_char, part.end_char) for m in found for part in [doc[m.start : m.end]]]
+    shown = marked(doc.text, spans, kind(), names, len(doc.text))
+    st.html(f'<div style="line-height:2.4;overflow-wrap:anywhere">{shown}</div>')
 
 
 # --- the rest, as text ----------------------------------------------------------------------------

@@ -1,40 +1,17 @@
-"""Runs that told what every head does, and choosing among them. Costs a look at their statuses."""
+"""The page Heads: what a run of `heads` found, its head in view, and views of all of them.
 
-from typing import TYPE_CHECKING, Any
+Which head is in view is in the address. Costs milliseconds a view.
+"""
 
-import streamlit as st
+from typing import TYPE_CHECKING
 
 from workbench.app import heads_views as views
-from workbench.app import run_form, run_view
+from workbench.app.analysis import TABLES, Analysis, View, heading
 from workbench.app.heads_views import HEAD, NAME, Looked, grid, looked
 from workbench.app.one_head import evidence
-from workbench.app.text import told
-from workbench.core.experiment import EXPERIMENTS, Experiment
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
-
-
-def experiment() -> Experiment[Any]:
-    """What heads do."""
-    return EXPERIMENTS[NAME]
-
-
-def opened(kind: Experiment[Any]) -> "Run | None":
-    """The run in the address; what is none of this experiment is said."""
-    return run_form.opened_or_told(kind, "the experiment heads")
-
-
-def choose(opened: str) -> None:
-    """Open a run of before; its name goes into the address."""
-    run_form.choose(NAME, opened, (HEAD,))
-
-
-# --- the page -------------------------------------------------------------------------------------
-#
-# What a run of `heads` found: its head line, and views of it one by one, each in the address.
-#
-# Only the view that is open is drawn. Costs milliseconds.
 
 
 def _heads(seen: Looked) -> None:
@@ -43,25 +20,32 @@ def _heads(seen: Looked) -> None:
     evidence(seen)
 
 
+def _look(run: "Run") -> Looked:
+    return looked(heading(run))
+
+
 VIEWS = {
-    "Heads": _heads,
-    "Relations": views.relations,
-    "Kin": views.kin,
-    "Offsets": views.offsets,
-    "Cross-attention": views.cross,
-    "Tables": views.all_tables,
+    "Heads": View(_heads),
+    "Relations": View(views.relations),
+    "Kin": View(
+        views.kin,
+        ("clusters",),
+        "No sentences were kept, so heads were not compared: ask with examples.",
+    ),
+    "Offsets": View(
+        views.offsets, ("offsets",), "No word has a word near it, so there are no offsets."
+    ),
+    "Cross-attention": View(
+        views.cross, is_there=lambda seen: (seen.heads["kind"] == "cross").any()
+    ),
+    "Tables": TABLES,
 }
-
-
-def show(run: "Run") -> None:
-    """A run that is done."""
-    run_view.heading(run)
-    run_view.caveats(run)
-    seen = looked(run)
-    has_cross = (seen.heads["kind"] == "cross").any()
-    there = [name for name in VIEWS if has_cross or name != "Cross-attention"]
-    tabs = st.tabs(there, key="view", bind="query-params")
-    for name, tab in zip(there, tabs, strict=True):
-        if tab.open:
-            with tab, told():
-                VIEWS[name](seen)
+HEADS = Analysis(
+    "Heads",
+    "What each attention head does: which offset, relation or kind of word it looks at, beside "
+    "what fixed offsets and shuffled trees come to. Asked of a whole corpus in about one pass.",
+    {"Heads": NAME},
+    {NAME: VIEWS},
+    _look,
+    forgotten=(HEAD,),
+)

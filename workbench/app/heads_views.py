@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import streamlit as st
 
-from workbench.app import run_view, tables_and_figures
+from workbench.app import run_list, tables_and_figures
+from workbench.app.tables_and_figures import Column
 from workbench.app.text import shortened
-from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import HEAD as COLUMNS
 from workbench.figures import head_grid as names
 from workbench.figures import heads as drawn
@@ -20,9 +21,8 @@ from workbench.figures.theme import INK
 from workbench.heads.roles import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    import pandas as pd
     import plotly.graph_objects as go
 
     from workbench.runs.run import Run
@@ -73,16 +73,7 @@ class Looked:
 
 def heads_of(run: "Run") -> "pd.DataFrame":
     """The table of heads; an error where it is not as it is today."""
-    table = tables_and_figures.table_of(run, "heads").reset_index(drop=True)
-    missing = [column for column in _WANTED if column not in table.columns]
-    if missing or table.empty:
-        what = f"has no column {missing[0]!r}" if missing else "is empty"
-        raise WorkbenchError(
-            f"its table 'heads' {what}.",
-            where=run.name,
-            remedy="It was made by another version; ask the same question again.",
-        )
-    return table
+    return tables_and_figures.table_with(run, "heads", _WANTED).reset_index(drop=True)
 
 
 def looked(run: "Run") -> Looked:
@@ -105,7 +96,7 @@ def look_at(run: "Run", row: int) -> None:
         st.query_params[HEAD] = there[row]
 
 
-def one(label: str, there: "Sequence[str]", key: str, usual: str, seen: Looked) -> str:
+def following(label: str, there: "Sequence[str]", key: str, usual: str, seen: Looked) -> str:
     """A choice that follows the head until it is made, and stays in the address from then on."""
     asked = st.query_params.get(key)
     if asked and asked not in there:
@@ -118,14 +109,9 @@ def one(label: str, there: "Sequence[str]", key: str, usual: str, seen: Looked) 
         there.index(first),
         key=box,
         width=200,
-        on_change=lambda: _chosen(key, there, st.session_state.get(box)),
+        on_change=lambda: run_list.put(key, st.session_state.get(box)),
     )
     return str(picked) if picked in there else first
-
-
-def _chosen(key: str, there: "Sequence[str]", name: str | None) -> None:
-    if name in there:
-        st.query_params[key] = str(name)
 
 
 # --- tabs -----------------------------------------------------------------------------------------
@@ -135,6 +121,33 @@ def _chosen(key: str, there: "Sequence[str]", name: str | None) -> None:
 # Each reads the tables it needs and draws them. Costs milliseconds.
 
 FEW = 12  # rows in view
+BEST = {
+    "relation": Column("relation"),
+    "direction": Column("looks at"),
+    "head": Column("head"),
+    "accuracy": Column("accuracy", "%.1f", True),
+    "interval": Column("95 %"),
+    "gain": Column(
+        "gain",
+        "%+.1f",
+        True,
+        "Above the best simple rule: a fixed offset, the first or the longest word.",
+    ),
+    "baseline_offset": Column("offset", "%+d", help="The fixed offset that hits most often."),
+    "baseline_accuracy": Column("at it", "%.1f", True, "Accuracy of that fixed offset."),
+    "n": Column("dependents"),
+    "syntactic": Column(
+        "role",
+        help="Syntactic: confident accuracy above the baselines, by the margin and significantly.",
+    ),
+    "accuracy_confident": Column(
+        "confident", "%.1f", True, "Accuracy where unreliable maxima are misses."
+    ),
+    "accuracy_any_dependent": Column(
+        "any dependent", "%.1f", True, "Accuracy with each head word once, any dependent a hit."
+    ),
+    "reliable": Column("reliable", "%.1f", True, "Maxima that are reliable, in %."),
+}
 
 
 def relations(seen: Looked) -> None:
@@ -154,61 +167,23 @@ def relations(seen: Looked) -> None:
     )
     there = {name: row for row, name in enumerate(names.named(seen.heads))}
     heads = names.named(best, seen.several)
-    shown = best.assign(head=heads, relation=[shortened(name) for name in best["relation"]])
-    shown["direction"] = shown["direction"].map({way: name for name, way in names.WAYS.items()})
-    shares = ("accuracy", "lower", "upper", "accuracy_confident", "accuracy_any_dependent",
-              "reliable", "baseline_accuracy", "gain")  # fmt: skip
-    for name in shares:
-        shown[name] = 100 * shown[name]
-    shown["interval"] = [
-        f"{low:.1f}–{high:.1f}" for low, high in zip(shown["lower"], shown["upper"], strict=True)
-    ]
-    columns = {
-        "relation": "relation",
-        "direction": "looks at",
-        "head": "head",
-        "accuracy": "accuracy",
-        "interval": "95 %",
-        "gain": "gain",
-        "baseline_offset": "offset",
-        "baseline_accuracy": "at it",
-        "n": "dependents",
-        "syntactic": "role",
-        "accuracy_confident": "confident",
-        "accuracy_any_dependent": "any dependent",
-        "reliable": "reliable",
-    }
-    number = st.column_config.NumberColumn
+    shown = best.assign(
+        head=heads,
+        relation=best["relation"].map(shortened),
+        direction=best["direction"].map({way: name for name, way in names.WAYS.items()}),
+        interval=tables_and_figures.intervals(best),
+    )
     key = f"best {seen.run.name} {st.query_params.get(HEAD)}"
-    st.dataframe(
-        shown[list(columns)].rename(columns=columns),
-        hide_index=True,
-        height=min(len(shown) + 1, FEW) * 35 + 3,
-        column_config={
-            "accuracy": number(format="%.1f"),
-            "at it": number(format="%.1f", help="Accuracy of that fixed offset."),
-            "gain": number(
-                format="%+.1f",
-                help="Above the best simple rule: a fixed offset, the first or the longest word.",
-            ),
-            "confident": number(format="%.1f", help="Accuracy where unreliable maxima are misses."),
-            "any dependent": number(
-                format="%.1f", help="Accuracy with each head word once, any dependent a hit."
-            ),
-            "reliable": number(format="%.1f", help="Maxima that are reliable, in %."),
-            "offset": number(format="%+d", help="The fixed offset that hits most often."),
-            "95 %": st.column_config.TextColumn(width=105),
-            "role": st.column_config.CheckboxColumn(
-                help="Syntactic: confident accuracy above the baselines, by the margin and "
-                "significantly."
-            ),
-        },
+    tables_and_figures.draw_columns(
+        shown,
+        BEST,
+        key,
+        FEW - 1,
         on_select=lambda: _ticked(seen, key, [there.get(head, -1) for head in heads]),
         selection_mode="single-row",
-        key=key,
     )
     _here(seen)
-    _draw(seen, drawn.relations({"best": best}), drawn.relations, "relations")
+    tables_and_figures.view_of(seen.run, "relations", drawn.relations, {"best": best})
 
 
 def _ticked(seen: Looked, key: str, rows: list[int]) -> None:
@@ -225,14 +200,12 @@ def _here(seen: Looked) -> None:
 
 def kin(seen: Looked) -> None:
     """Which heads look alike: on a map, and in the order in which they join."""
-    if "clusters" not in seen.run.tables or seen.table("clusters").empty:
-        st.text("No sentences were kept, so heads were not compared: ask with examples.")
-        return
     found = {"clusters": seen.table("clusters"), "heads": seen.heads}
     key = f"map {seen.run.name} {seen.row}"
     own = seen.own("clusters").iloc[0]
-    _draw(
-        seen,
+    tables_and_figures.draw_view(
+        seen.run,
+        "map",
         _marked(drawn.kin_map(found), own),
         drawn.kin_map,
         key,
@@ -247,7 +220,7 @@ def kin(seen: Looked) -> None:
         st.subheader("Nearest in the other model", anchor=False)
         tables_and_figures.draw_table(table, f"kin {seen.run.name}")
     found["dendrogram"] = seen.table("dendrogram")
-    _draw(seen, drawn.dendrogram(found), drawn.dendrogram, "dendrogram")
+    tables_and_figures.view_of(seen.run, "dendrogram", drawn.dendrogram, found)
 
 
 def _marked(figure: "go.Figure", own: "pd.Series") -> "go.Figure":
@@ -277,37 +250,14 @@ def _clicked(seen: Looked, places: "pd.DataFrame", points: list[list[object]]) -
 
 def offsets(seen: Looked) -> None:
     """How far every head looks."""
-    table = seen.table("offsets")
-    if table.empty:
-        st.text("No word has a word near it, so there are no offsets.")
-        return
-    _draw(seen, drawn.offsets({"offsets": table}), drawn.offsets, "offsets of all")
+    tables_and_figures.view_of(
+        seen.run, "offsets of all", drawn.offsets, {"offsets": seen.table("offsets")}
+    )
 
 
 def cross(seen: Looked) -> None:
     """How a decoder's heads go along what the encoder read."""
-    table = seen.table("cross")
-    _draw(seen, drawn.cross({"cross": table}), drawn.cross, "cross")
-
-
-def all_tables(seen: Looked) -> None:
-    """Every table, and what leaves the app as a file."""
-    run_view.every_table(seen.run)
-
-
-def _draw(
-    seen: Looked,
-    figure: "go.Figure",
-    draw: object,
-    name: str,
-    pointed: "Callable[[], None] | None" = None,
-) -> None:
-    from workbench.figures.sanitize import harmless
-    from workbench.report.content import Drawing
-
-    about = " ".join((draw.__doc__ or "").split())
-    key = name if pointed else f"{name} {seen.run.name}"
-    tables_and_figures.draw_figure(Drawing(name, about, harmless(figure)), key, pointed)
+    tables_and_figures.view_of(seen.run, "cross", drawn.cross, {"cross": seen.table("cross")})
 
 
 # --- the grid of heads on its page: by role or by a score, some of it, and the head one chooses ---
@@ -343,15 +293,8 @@ def grid(seen: Looked) -> None:
 
 def _colour(heads: "pd.DataFrame") -> str:
     there = [ROLE, *(name for name, score in names.SCORES.items() if score.column in heads)]
-    picked = st.selectbox(
-        "Colour",
-        there,
-        key="colour",
-        bind="query-params",
-        width=270,
-        help="The role of each head, or one of its scores.",
-    )
-    return picked if picked in there else ROLE
+    about = "The role of each head, or one of its scores."
+    return tables_and_figures.one("Colour", there, "colour", width=270, help=about)
 
 
 def _shown(heads: "pd.DataFrame") -> "pd.Series":
@@ -359,12 +302,9 @@ def _shown(heads: "pd.DataFrame") -> "pd.Series":
     kept = heads["layer"] >= 0
     parts = [" ".join(group) for group in names.groups(heads)]
     if len(parts) > 1:
-        picked = st.selectbox(
-            "Attention", [ALL, *parts], key="part", bind="query-params", width=190
-        )
-        if picked in parts:
-            stack, kind = names.groups(heads)[parts.index(picked)]
-            kept &= (heads["stack"] == stack) & (heads["kind"] == kind)
+        picked = tables_and_figures.one("Attention", [ALL, *parts], "part", width=190)
+        if picked != ALL:
+            kept &= heads["stack"] + " " + heads["kind"] == picked
     known = [*ROLES, names.NONE]
     there = [role for role in known if _has(heads, role).any()]
     wanted = [
@@ -380,12 +320,11 @@ def _shown(heads: "pd.DataFrame") -> "pd.Series":
         )
         if role in there
     ]
-    if wanted:
-        some = _has(heads, wanted[0])
-        for role in wanted[1:]:
-            some |= _has(heads, role)
-        kept &= some
-    return kept
+    return (
+        kept & pd.concat([_has(heads, role) for role in wanted], axis=1).any(axis=1)
+        if wanted
+        else kept
+    )
 
 
 def _has(heads: "pd.DataFrame", role: str) -> "pd.Series":
@@ -395,9 +334,6 @@ def _has(heads: "pd.DataFrame", role: str) -> "pd.Series":
 
 
 def _draw_grid(seen: Looked, colour: str, shown: list[bool]) -> None:
-    from workbench.figures.sanitize import harmless
-    from workbench.report.content import Drawing
-
     heads = seen.heads
     if colour == ROLE:
         figure, about = by_role(heads, shown), _ABOUT
@@ -411,8 +347,11 @@ def _draw_grid(seen: Looked, colour: str, shown: list[bool]) -> None:
         height=figure.layout.height - 24, margin={"t": figure.layout.margin.t - 24}
     )
     key = f"grid {seen.run.name} {seen.row}"  # a new one, so that a click may come back to it
-    tables_and_figures.draw_figure(
-        Drawing("heads", about, harmless(figure)),
+    tables_and_figures.draw_view(
+        seen.run,
+        "heads",
+        figure,
+        about,
         key,
         lambda: _clicked_in_grid(seen, tables_and_figures.points(key)),
     )
@@ -451,10 +390,5 @@ def _choose(seen: Looked) -> None:
         key=key,
         width=360,
         help="3-1 is head 1 of layer 3; both are counted from 0.",
-        on_change=lambda: _picked(seen, there, st.session_state.get(key)),
+        on_change=lambda: run_list.put(HEAD, st.session_state.get(key)),
     )
-
-
-def _picked(seen: Looked, there: list[str], name: str | None) -> None:
-    if name in there:
-        look_at(seen.run, there.index(str(name)))

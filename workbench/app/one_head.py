@@ -11,8 +11,7 @@ import streamlit as st
 from workbench.app import heads_views, sidebar, tables_and_figures, text
 from workbench.app.attention import NAMES
 from workbench.app.heads_views import Looked
-from workbench.app.probing_views import marked
-from workbench.app.text import as_html, plain, shortened
+from workbench.app.text import as_html, marked, plain, shortened
 from workbench.figures import head_grid as names
 from workbench.figures import heads as drawn
 from workbench.figures.head_grid import GROUP
@@ -22,7 +21,6 @@ from workbench.heads.roles import ROLES
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
 
 
 def evidence(seen: Looked) -> None:
@@ -48,7 +46,8 @@ def evidence(seen: Looked) -> None:
         if own.empty:
             st.text("No word has a word near it, so there are no offsets.")
         else:
-            _draw(seen, drawn.offsets_of_head(own), _about(drawn.offsets_of_head), "offsets")
+            draw = drawn.offsets_of_head
+            tables_and_figures.draw_view(seen.run, "offsets of a head", draw(own), draw)
         _kin(seen)
     _relations(seen)
 
@@ -129,16 +128,17 @@ def _relations(seen: Looked) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         usual = next((n for n, way in names.WAYS.items() if way == here["best_direction"]), "")
         there = [n for n, way in names.WAYS.items() if (table["direction"] == way).any()]
-        way = heads_views.one("A word looks at", there, heads_views.DIRECTION, usual, seen)
+        way = heads_views.following("A word looks at", there, heads_views.DIRECTION, usual, seen)
         table = table[table["direction"] == names.WAYS[way]]
-        name = heads_views.one(
+        name = heads_views.following(
             "Relation",
             sorted(map(str, table["relation"])),
             heads_views.RELATION,
             str(here["best_relation"]),
             seen,
         )
-    _draw(seen, drawn.relations_of_head(table), _about(drawn.relations_of_head), "relations")
+    draw = drawn.relations_of_head
+    tables_and_figures.draw_view(seen.run, "relations of a head", draw(table), draw)
     _told(table[table["relation"] == name].iloc[0], name)
     sentences(seen, name, names.WAYS[way])
 
@@ -159,19 +159,6 @@ def _told(row: "pd.Series", name: str) -> None:
         f"{100 * row['difference_upper']:.1f}), p = {row['p_value_baseline']:.3g}; above shuffled "
         f"trees p = {row['p_value']:.3g}, both corrected. {sure.capitalize()}."
     )
-
-
-def _draw(seen: Looked, figure: "go.Figure", about: str, name: str) -> None:
-    from workbench.figures.sanitize import harmless
-    from workbench.report.content import Drawing
-
-    tables_and_figures.draw_figure(
-        Drawing(name, about, harmless(figure)), f"{name} of a head {seen.run.name}"
-    )
-
-
-def _about(draw: object) -> str:
-    return " ".join((draw.__doc__ or "").split())
 
 
 # --- attention of one head ------------------------------------------------------------------------
@@ -275,9 +262,7 @@ def _listed(
 ) -> None:
     icon, colour = ("check", "green") if name == "right" else ("close", "orange")
     st.badge(f"{name}: {len(some)}", icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
-    first = 0
-    if len(some) > MOST:
-        first = (st.pagination(-(-len(some) // MOST), key=f"page of {name}") - 1) * MOST
+    first = tables_and_figures.first_of_page(len(some), MOST, f"page of {name}")
     shown = some[first : first + MOST]
     if not shown:
         st.text("None.")

@@ -21,26 +21,22 @@ from workbench.app import (
     text,
     uploads,
 )
-from workbench.app.probing_views import NAME, Looked, beside, called, is_preview, laid, layers
-from workbench.app.text import plain, tell, told
+from workbench.app.analysis import TABLES, Analysis, View
+from workbench.app.probing_views import BESIDE, NAME, Looked, beside, called, is_preview, laid
+from workbench.app.tables_and_figures import Column
+from workbench.app.text import plain, tell
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Experiment, Settings
+from workbench.core.experiment import Experiment, Settings
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 OWN = ("tasks", "preview")  # settings that are asked for here in another way
+ABOUT = {
+    "Run": "Trains every probe: minutes, or hours for a large model and corpus.",
+    "Preview": "Closed-form ridge probes of each layer: seconds, and rougher.",
+}
 ALL = "all the corpus has"
-
-
-def experiment() -> Experiment[Any]:
-    """Edge probing."""
-    return EXPERIMENTS[NAME]
-
-
-def opened(kind: Experiment[Any]) -> "Run | None":
-    """The run in the address; what is none of this experiment is said."""
-    return run_form.opened_or_told(kind, "edge probing")
 
 
 def ask(kind: Experiment[Any], run: "Run | None") -> None:
@@ -62,35 +58,9 @@ def _question(kind: Experiment[Any], given: Mapping[str, Any]) -> None:
     settings = settings_form.settings(_without(kind), given)
     if tasks:
         settings["tasks"] = tasks
-    options = run_form.run_options(kind)
-    ways = {"Preview": {**settings, "preview": True}, "Run": settings}
-    found = {
-        way: run_form.preview(kind.name, models, corpora, asked, options)
-        for way, asked in ways.items()
-    }
-    problems = found["Run"].problems or found["Preview"].problems
-    for problem in problems:
-        tell(problem)
-    if found["Run"].name and not problems:
-        st.badge("It fits", icon=":material/check:", color="green")
-    with st.container(horizontal=True):
-        for way, about in (
-            ("Run", "Trains every probe: minutes, or hours for a large model and corpus."),
-            ("Preview", "Closed-form ridge probes of each layer: seconds, and rougher."),
-        ):
-            there = found[way].answered
-            if st.button(
-                f"Show the {'preview' if way == 'Preview' else 'answer'}" if there else way,
-                type="primary" if way == "Run" else "secondary",
-                icon=":material/bolt:" if way == "Preview" else ":material/play_arrow:",
-                disabled=bool(problems),
-                help=about,
-                key=f"probing {way}",
-            ):
-                run_form.start(kind.name, models, corpora, ways[way], options)
-    if found["Run"].command:
-        with st.expander("The same from the command line"):
-            st.code(found["Run"].command, language="bash", wrap_lines=True)
+    asked = (kind.name, models, corpora, settings, run_form.run_options(kind))
+    preview = (*asked[:3], {**settings, "preview": True}, asked[4])
+    run_form.offer({run_form.RUN: asked, "Preview": preview}, ABOUT)
 
 
 def _tasks_asked(corpus: str, given: Mapping[str, Any]) -> list[str] | None:
@@ -164,66 +134,46 @@ def _upload() -> None:
 # Only the view that is open is drawn. Costs milliseconds; two runs' tests a second, which is
 # kept.
 
-VIEWS = {
-    "Layers": layers,
-    "Pipeline": views.pipeline,
-    "Mix": views.mix,
-    "Confusion": views.confusion,
-    "Examples": views.examples,
-    "Controls": views.controls,
-    "Tables": views.all_tables,
-}
 COLUMNS = {
-    "task": "task",
-    "probe": "probe",
-    "stack": "stack",
-    "best_layer": "best layer",
-    "best_score": "F1",
-    "interval": "95 %",
-    "baseline_lexical": "layer 0",
-    "baseline_no_positions": "no positions",
-    "baseline_static": "static",
-    "baseline_random": "random",
-    "baseline_majority": "majority",
-    "selectivity": "selectivity",
-    "data_gain": "gain of twice the data",
-    "expected_layer": "expected layer",
-    "centre_of_gravity": "centre of gravity",
-    "n": "targets",
-}  # of the summary: its names, and what they are called here
+    "task": Column("task"),
+    "probe": Column("probe"),
+    "stack": Column("stack"),
+    "best_layer": Column("best layer"),
+    "best_score": Column("F1", "%.1f", True),
+    "interval": Column("95 %"),
+    "baseline_lexical": Column("layer 0", "%.1f", True),
+    "baseline_no_positions": Column("no positions", "%.1f", True),
+    "baseline_static": Column("static", "%.1f", True),
+    "baseline_random": Column("random", "%.1f", True),
+    "baseline_majority": Column("majority", "%.1f", True),
+    "selectivity": Column("selectivity", "%.1f", True),
+    "data_gain": Column("gain of twice the data", "%.1f", True),
+    "expected_layer": Column("expected layer", "%.2f"),
+    "centre_of_gravity": Column("centre of gravity", "%.2f"),
+    "n": Column("targets"),
+}  # of the summary
 ALWAYS = ("preview", "Preset quick", "did not learn", "still improving", "More training targets")
-SHARES = [name for name in COLUMNS if name.startswith("baseline")]
-SHARES += ["selectivity", "data_gain"]
 
 
-def show(run: "Run") -> None:
-    """A run that is done."""
+def look(run: "Run") -> Looked:
+    """What stands above the views: how it was asked, the summary, and the run beside it."""
     own = laid(run)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(run_view.run_title(run)), anchor=False, width="content")
         text.state(run.status.state)
-        if is_preview(run):
-            st.badge("preview", icon=":material/bolt:", color="orange")
-        elif run.spec.settings.get("preset") == "quick":
-            st.badge("quick", icon=":material/bolt:", color="orange")
+        quick = "preview" if is_preview(run) else str(run.spec.settings.get("preset"))
+        if quick in ("preview", "quick"):
+            st.badge(quick, icon=":material/bolt:", color="orange")
     text.facts([("run", run.name), ("asked", text.ago(run.status.created))])
     run_view.caveats(run, ALWAYS)
     _summary(run)
     other = beside(run)
-    names = called(run), called(other) if other else ""
-    if other and names[0] == names[1]:
+    if other is None:
+        return Looked(run, own)
+    names = called(run), called(other)
+    if names[0] == names[1]:
         names = f"{names[0]} ({_tail(run)})", f"{names[1]} ({_tail(other)})"
-    looked = Looked(
-        run,
-        laid(run, names[0]) if other else own,
-        other,
-        laid(other, names[1]) if other else None,
-    )
-    tabs = st.tabs(list(VIEWS), key="view", bind="query-params")
-    for tab, view in zip(tabs, VIEWS.values(), strict=True):
-        if tab.open:
-            with tab, told():
-                view(looked)
+    return Looked(run, replace(own, name=names[0]), other, laid(other, names[1]))
 
 
 def _tail(run: "Run") -> str:
@@ -232,29 +182,37 @@ def _tail(run: "Run") -> str:
 
 def _summary(run: "Run") -> None:
     """A line a task: its best layer, what stands beside it, and where it is found."""
-    table = tables_and_figures.table_of(run, "summary").copy()
-    ends = zip(table["lower"], table["upper"], strict=True)
-    table["interval"] = [f"{100 * low:.1f}–{100 * high:.1f}" for low, high in ends]
-    for name in (*SHARES, "best_score"):
-        if name in table:
-            table[name] *= 100
+    table = tables_and_figures.table_of(run, "summary")
     single = [name for name in ("probe", "stack") if table[name].nunique() < 2]
-    empty = [name for name in COLUMNS if name in table and table[name].isna().all()]
-    kept = [name for name in COLUMNS if name in table and name not in (*single, *empty)]
-    config = {COLUMNS[name]: st.column_config.NumberColumn(format="%.1f") for name in SHARES}
-    config["F1"] = st.column_config.NumberColumn(format="%.1f")
-    for name in ("expected layer", "centre of gravity"):
-        config[name] = st.column_config.NumberColumn(format="%.2f")
-    st.dataframe(
-        table[kept].rename(columns=COLUMNS),
-        hide_index=True,
-        height=min(len(table) + 1, 17) * 35 + 3,
-        column_config=config,
-        placeholder="–",
-        key=f"summary {run.name}",
+    shown = table.assign(interval=tables_and_figures.intervals(table)).drop(columns=single)
+    tables_and_figures.draw_columns(
+        shown.dropna(axis=1, how="all"), COLUMNS, f"summary {run.name}", 16
     )
     st.caption(
         "F1 in per cent of the best layer, beside layer 0 and what needs no model or none that has "
         "learnt. Selectivity: how much more than on labels drawn by word type. Gain of "
         "twice the data: the most that any layer scores more than with half of its targets."
     )
+
+
+VIEWS = {
+    "Layers": View(views.layers),
+    "Pipeline": View(views.pipeline),
+    "Mix": View(views.mix),
+    "Confusion": View(views.confusion),
+    "Examples": View(
+        views.examples, ("gains",), "No layer gets right what the layer below it gets wrong."
+    ),
+    "Controls": View(views.controls),
+    "Tables": TABLES,
+}
+PROBING = Analysis(
+    "Probing",
+    "A probe is a small classifier that reads a frozen layer. What it can tell, the layer knows; "
+    "what it could tell anyway is told by the baselines and control tasks beside it.",
+    {"Probing": NAME},
+    {NAME: VIEWS},
+    look,
+    ask,
+    (BESIDE,),
+)

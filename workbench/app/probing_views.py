@@ -3,17 +3,16 @@
 Reads the runs' folders. Costs a look at every run's status, and at a run's small tables.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 
-from workbench.app import run_form, run_list, run_view, tables_and_figures
-from workbench.app.text import as_html, plain, tell
+from workbench.app import run_form, run_list, tables_and_figures
+from workbench.app.tables_and_figures import Column, caption_of, one, segment
+from workbench.app.text import Span, as_html, marked, plain, tell
 from workbench.core.errors import WorkbenchError
 from workbench.figures import probing as drawn
 from workbench.figures.probing import SOURCE, true
@@ -26,7 +25,7 @@ from workbench.figures.probing_curves import (
     laid_beneath,
     order_beneath,
 )
-from workbench.figures.theme import COLOURS, Kind
+from workbench.figures.theme import Kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,12 +37,10 @@ if TYPE_CHECKING:
 
 NAME = "edge-probing"
 BESIDE = "beside"  # in the address: the second run
-_WANTED = {"means": "mean lower upper stack", "summary": "expected_layer best_score"}
-
-
-def choose(opened: str) -> None:
-    """Open a run of before; its name goes into the address."""
-    run_form.choose(NAME, opened, (BESIDE,))
+_WANTED = {
+    "means": ("mean", "lower", "upper", "stack"),
+    "summary": ("expected_layer", "best_score"),
+}
 
 
 def beside(run: "Run") -> "Run | None":
@@ -63,7 +60,7 @@ def beside(run: "Run") -> "Run | None":
         placeholder="none",
         help="Its curves are drawn with this one's, and the difference of their best layers is "
         "tested where both scored the same sentences.",
-        on_change=lambda: _lay(st.session_state.get(key)),
+        on_change=lambda: run_list.put(BESIDE, st.session_state.get(key)),
     )
     if not asked or asked == run.name:
         return None
@@ -87,13 +84,6 @@ def _second(name: str) -> "Run | None":
     return other
 
 
-def _lay(name: str | None) -> None:
-    if name:
-        st.query_params[BESIDE] = name
-    else:
-        st.query_params.pop(BESIDE, None)
-
-
 def is_preview(run: "Run") -> bool:
     """Whether its probes were not trained."""
     return bool(run.spec.settings.get("preview"))
@@ -101,17 +91,10 @@ def is_preview(run: "Run") -> bool:
 
 def laid(run: "Run", name: str = "") -> Laid:
     """The curves of a run; an error where its tables are not those of today."""
-    found = {}
-    for table, columns in _WANTED.items():
-        read = tables_and_figures.table_of(run, table)
-        if missing := [column for column in columns.split() if column not in read.columns]:
-            raise WorkbenchError(
-                f"its table {table!r} has no column {missing[0]!r}.",
-                where=run.name,
-                remedy="It was made by another version; ask the same question again.",
-            )
-        found[table] = read
-    return Laid(name or called(run), found["means"], found["summary"])
+    means, summary = (
+        tables_and_figures.table_with(run, table, columns) for table, columns in _WANTED.items()
+    )
+    return Laid(name or called(run), means, summary)
 
 
 def called(run: "Run") -> str:
@@ -142,16 +125,11 @@ class Looked:
         return list(dict.fromkeys(self.own.summary["task"]))
 
 
-def draw(looked: Looked, figure: "go.Figure", about: str, name: str) -> None:
-    """A figure, made harmless, in the looks of the page; a preview says that it is one."""
-    from workbench.figures.sanitize import harmless
-    from workbench.report.content import Drawing
-
+def draw(looked: Looked, figure: "go.Figure", about: object, name: str) -> None:
+    """A figure with its caption; a preview says that it is one."""
     previews = [run for run in (looked.run, looked.second) if run is not None and is_preview(run)]
-    about = f"{PREVIEW} {about}" if previews else about
-    tables_and_figures.draw_figure(
-        Drawing(name, about, harmless(figure)), f"probing {name} {looked.run.name}"
-    )
+    caption = f"{PREVIEW} {caption_of(about)}" if previews else about
+    tables_and_figures.draw_view(looked.run, name, figure, caption)
 
 
 def tasks_shown(looked: Looked) -> list[str]:
@@ -168,15 +146,8 @@ def tasks_shown(looked: Looked) -> list[str]:
 
 def published_chosen() -> str:
     """Which published model is laid beneath, or none."""
-    picked = st.selectbox(
-        "Published",
-        PUBLISHED,
-        key="published",
-        bind="query-params",
-        width=190,
-        help=f"{drawn.SOURCE}, of BERT-base or BERT-large.",
-    )
-    return str(picked)
+    about = f"{SOURCE}, of BERT-base or BERT-large."
+    return one("Published", PUBLISHED, "published", width=190, help=about)
 
 
 def pipeline(looked: Looked) -> None:
@@ -187,12 +158,12 @@ def pipeline(looked: Looked) -> None:
     except KeyError:
         _no_mix(looked)
         return
-    about = _about(drawn.pipeline)
+    about = caption_of(drawn.pipeline)
     model = published_chosen()
     if model in NAMES:
         tasks = order_beneath(figure, looked.own, model, tables_and_figures.kind())
         about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, worked "
-        about += f"out from {drawn.SOURCE}; of {', '.join(tasks) or 'none of these tasks'}."
+        about += f"out from {SOURCE}; of {', '.join(tasks) or 'none of these tasks'}."
     draw(looked, figure, about, "pipeline")
     undefined = looked.own.summary["expected_layer"].isna()
     if undefined.any():
@@ -201,7 +172,7 @@ def pipeline(looked: Looked) -> None:
             f"Undefined for {plain(names)}: the curve of the mix up to each layer does not rise, "
             "so there is no layer at which it would."
         )
-    draw(looked, drawn.baselines(found), _about(drawn.baselines), "baselines")
+    draw(looked, drawn.baselines(found), drawn.baselines, "baselines")
 
 
 def mix(looked: Looked) -> None:
@@ -211,7 +182,7 @@ def mix(looked: Looked) -> None:
     except KeyError:
         _no_mix(looked)
         return
-    draw(looked, figure, _about(drawn.mixes), "mix")
+    draw(looked, figure, drawn.mixes, "mix")
 
 
 def _no_mix(looked: Looked) -> None:
@@ -247,9 +218,6 @@ def confusion(looked: Looked) -> None:
 def examples(looked: Looked) -> None:
     """What a layer gets right and the one below it wrong."""
     table = tables_and_figures.table_of(looked.run, "gains")
-    if table.empty:
-        st.text("No layer gets right what the layer below it gets wrong.")
-        return
     own, what, layer = _picked(looked, table)
     if own.empty:
         st.text(f"Of {what}, layer {layer} gets nothing right that the layer below gets wrong.")
@@ -271,19 +239,15 @@ def _picked(looked: Looked, table: "pd.DataFrame") -> "tuple[pd.DataFrame, str, 
             there = list(dict.fromkeys(table[column].astype(str)))
             picked = there[0]
             if column == "task" or len(there) > 1:
-                picked = _one(column.capitalize(), there, column)
+                picked = one(column.capitalize(), there, column, width=200)
                 names.append(picked)
             table = table[table[column] == picked]
         layers = [str(layer) for layer in sorted(set(table["layer"]))]
         best = looked.own.summary.loc[looked.own.summary["task"] == names[0], "best_layer"]
         usual = str(best.iloc[0]) if len(best) else layers[0]
-        layer = _one("Layer", layers, "layer", layers.index(usual) if usual in layers else 0)
+        at = layers.index(usual) if usual in layers else 0
+        layer = one("Layer", layers, "layer", at, width=200)
     return table[table["layer"] == int(layer)], ", ".join(names), int(layer)
-
-
-def _one(label: str, there: list[str], key: str, index: int = 0) -> str:
-    picked = st.selectbox(label, there, index, key=key, bind="query-params", width=200)
-    return str(picked) if picked in there else there[index]
 
 
 def controls(looked: Looked) -> None:
@@ -302,20 +266,22 @@ def controls(looked: Looked) -> None:
     draw(looked, figure, about, "controls")
 
 
-def all_tables(looked: Looked) -> None:
-    """Every table, and what leaves the app as a file."""
-    run_view.every_table(looked.run)
-
-
-def _about(draw: object) -> str:
-    """What a figure's function says of itself."""
-    return " ".join((draw.__doc__ or "").split())
-
-
 # --- curves by layer, with baselines and what was published; and two runs' best layers, tested ----
 #
 # Costs milliseconds; a test of two runs about a second, which is kept.
 
+BETWEEN = {
+    "task": Column("task"),
+    "probe": Column("probe"),
+    "first": Column("A", "%.1f", True),
+    "first_layer": Column("A's layer"),
+    "second": Column("B", "%.1f", True),
+    "second_layer": Column("B's layer"),
+    "difference": Column("B − A", "%+.1f", True),
+    "lower": Column("from", "%+.1f", True),
+    "upper": Column("to", "%+.1f", True),
+    "p_value": Column("p", "%.3f"),
+}
 MODES = {"each layer": "layer", "mix up to each layer": "cumulative"}
 NONE = "none"
 
@@ -332,18 +298,8 @@ def layers(looked: Looked) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         tasks = tasks_shown(looked)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        picked = st.segmented_control(
-            "What a probe reads",
-            modes,
-            default=modes[0],
-            required=True,
-            key="mode",
-            bind="query-params",
-        )
-        words = picked if picked in modes else modes[0]
-        lines = st.selectbox(
-            "Baselines of", [NONE, *tasks], key="baselines", bind="query-params", width=190
-        )
+        words = segment("What a probe reads", modes, "mode")
+        lines = one("Baselines of", [NONE, *tasks], "baselines", width=190)
         beneath = published_chosen()
     runs = [looked.own, *([looked.other] if looked.other else [])]
     figure = draw_curves(
@@ -389,35 +345,19 @@ def _compared(
 ) -> None:
     """The best layers of two runs in one mode, and whether they differ."""
     st.subheader("The best layers, side by side", anchor=False)
-    table = _between(
-        str(first.path), first.status.ended, str(second.path), second.status.ended
-    ).copy()
+    table = _between(str(first.path), first.status.ended, str(second.path), second.status.ended)
     table = table[table["task"].isin(tasks) & (table["mode"] == mode)]
     if table.empty:
         st.text("The other run has none of these tasks in this mode.")
         return
-    names = {"first": f"A: {called[0]}", "second": f"B: {called[1]}"}
-    for column in ("first", "second", "difference", "lower", "upper"):
-        table[column] *= 100
-    shares = st.column_config.NumberColumn(format="%.1f")
-    signed = st.column_config.NumberColumn(format="%+.1f")
-    columns = "task probe first first_layer second second_layer difference lower upper p_value"
-    if table["probe"].nunique() < 2:
-        columns = columns.replace("probe ", "")
-    headings = {"first_layer": "A's layer", "second_layer": "B's layer", "difference": "B − A",
-              "lower": "from", "upper": "to", "p_value": "p", **names}  # fmt: skip
-    st.dataframe(
-        table[columns.split()].rename(columns=headings),
-        hide_index=True,
-        height=min(len(table) + 1, 16) * 35 + 3,
-        column_config={
-            **dict.fromkeys(names.values(), shares),
-            **dict.fromkeys(("B − A", "from", "to"), signed),
-            "p": st.column_config.NumberColumn(format="%.3f"),
-        },
-        placeholder="–",
-        key=f"between {first.name} {second.name}",
-    )
+    single = ["probe"] if table["probe"].nunique() < 2 else []
+    columns = {
+        **BETWEEN,
+        "first": BETWEEN["first"]._replace(heading=f"A: {called[0]}"),
+        "second": BETWEEN["second"]._replace(heading=f"B: {called[1]}"),
+    }
+    key = f"between {first.name} {second.name}"
+    tables_and_figures.draw_columns(table.drop(columns=single), columns, key)
     st.caption(
         "F1 in per cent, of the seeds that both have. The difference with its 95 % interval, and a "
         "two-sided p-value from the same sentences drawn again for both, not corrected for the "
@@ -431,14 +371,13 @@ def _between(first: str, first_ended: str, second: str, second_ended: str) -> "p
     from probes.compare_runs import between
     from workbench.runs.run import Run
 
-    one, other = Run(Path(first)), Run(Path(second))
+    runs = [Run(Path(path)) for path in (first, second)]
     return between(
-        one.tables["scores"],
-        one.arrays["counts"],
-        one.arrays["sentences"],
-        other.tables["scores"],
-        other.arrays["counts"],
-        other.arrays["sentences"],
+        *(
+            part
+            for run in runs
+            for part in (run.tables["scores"], run.arrays["counts"], run.arrays["sentences"])
+        )
     )
 
 
@@ -446,15 +385,12 @@ def _between(first: str, first_ended: str, second: str, second_ended: str) -> "p
 #
 # Sentences and labels come from anyone's corpus and are shown as text. Costs milliseconds.
 
-AROUND = 160  # characters shown on either side of the spans
 LABEL = 80  # characters of a label
-_CHIP = "font-size:.7em;font-weight:600;padding:0 .1em 0 .25em;vertical-align:super"
 _STYLE = (
     "<style>ol.gains {margin: 0; padding-left: 2.2rem} ol.gains li {margin-bottom: .9rem;"
     " overflow-wrap: anywhere; line-height: 1.9} ol.gains p {margin: 0; line-height: 1.5;"
     " opacity: .85; font-size: .92em} ol.gains mark {color: inherit; padding: .1em .05em}</style>"
 )
-Span = tuple[int, int]
 
 
 def listed(rows: "pd.DataFrame", layer: int, kind: Kind) -> str:
@@ -468,42 +404,9 @@ def listed(rows: "pd.DataFrame", layer: int, kind: Kind) -> str:
     return f'{_STYLE}<ol class="gains">{"".join(items)}</ol>'
 
 
-def marked(text: str, spans: list[Span], kind: Kind, names: Sequence[str] = ()) -> str:
-    """A text with some spans marked, by number or by name; they may lie in one another, or cross.
-
-    Spans of one name have one colour.
-    """
-    names = names or [str(n + 1) for n in range(len(spans))]
-    hues = [list(dict.fromkeys(names)).index(name) for name in names]
-    first = max(min((start for start, _ in spans), default=0) - AROUND, 0)
-    last = min(max((end for _, end in spans), default=0) + AROUND, len(text))
-    edges = sorted({first, last, *(edge for span in spans for edge in span)})
-    parts = ["… " if first else ""]
-    for start, end in pairwise(edges):
-        inside = [n for n, span in enumerate(spans) if span[0] <= start and end <= span[1]]
-        piece = as_html(text[start:end])
-        parts.append(
-            f'<mark style="{_style([hues[n] for n in inside], kind)}">{piece}</mark>'
-            if inside
-            else piece
-        )
-        parts += [_chip(names[n], hues[n], kind) for n, s in enumerate(spans) if s[1] == end]
-    return "".join([*parts, " …" if last < len(text) else ""])
-
-
 def _spans(row: object) -> list[Span]:
     found = [
         (int(getattr(row, f"span{side}_start")), int(getattr(row, f"span{side}_end")))
         for side in (1, 2)
     ]
     return [span for span in found if 0 <= span[0] < span[1]]
-
-
-def _style(inside: list[int], kind: Kind) -> str:
-    """A tint, and a line below for each span that lies here."""
-    lines = [f"inset 0 -{2 + 3 * place}px 0 {COLOURS[kind][n]}" for place, n in enumerate(inside)]
-    return f"background:{COLOURS[kind][inside[0]]}26;box-shadow:{','.join(lines)}"
-
-
-def _chip(name: str, hue: int, kind: Kind) -> str:
-    return f'<span style="{_CHIP};color:{COLOURS[kind][hue]}">{as_html(name)}</span>'

@@ -5,16 +5,15 @@ Costs a look at the runs' statuses.
 
 import io
 import zipfile
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 
-from workbench.app import cache, run_form, run_view, tables_and_figures
-from workbench.app.tables_and_figures import View
+from workbench.app import cache, run_form, tables_and_figures
+from workbench.app.analysis import TABLES, Analysis, View, figure_view
+from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
-from workbench.core.experiment import Experiment
 from workbench.figures import pruning as drawn
 from workbench.models.references import TRAINED
 
@@ -23,29 +22,6 @@ if TYPE_CHECKING:
 
     from workbench.pruning.live import Live, Text
     from workbench.runs.run import Run
-
-QUESTIONS = {
-    "Importance": "head-importance",
-    "Ablation": "head-ablation",
-    "Curves": "head-pruning",
-    "Gates": "head-gates",
-}
-
-
-def experiment() -> Experiment[Any]:
-    """The question that is open."""
-    return run_form.chosen(QUESTIONS, "pruning")
-
-
-def opened(kind: Experiment[Any]) -> "Run | None":
-    """The run in the address; what is none of this question is said."""
-    return run_form.opened_or_told(kind, f"the experiment {kind.name}")
-
-
-def choose(kind: Experiment[Any], opened: str) -> None:
-    """Open a run of before; its name goes into the address."""
-    run_form.choose(kind.name, opened)
-
 
 # --- which heads are kept -------------------------------------------------------------------------
 #
@@ -58,16 +34,9 @@ PACKED = "model that was packed"
 
 def kept_model(run: "Run") -> None:
     """How it does beside the whole one, which heads it has, and the way to open it."""
-    from workbench.figures.sanitize import harmless
-    from workbench.report.content import Drawing
-
     st.dataframe(tables_and_figures.table_of(run, "kept"), hide_index=True, key=f"kept {run.name}")
-    for name, draw in (("kept", drawn.kept), ("speed", drawn.speed)):
-        figure = draw(
-            {table: tables_and_figures.table_of(run, table) for table in ("heads", "speed")}
-        )
-        about = " ".join((draw.__doc__ or "").split())
-        tables_and_figures.draw_figure(Drawing(name, about, harmless(figure)), f"{name} {run.name}")
+    tables_and_figures.view_of(run, "kept", drawn.kept)
+    tables_and_figures.view_of(run, "speed", drawn.speed)
     folder = run.path / TRAINED
     if not folder.is_dir():
         st.text("The model is gone: it was removed from the run's folder.")
@@ -126,20 +95,16 @@ def slider(run: "Run") -> None:
         st.text("The run was asked of objects, not of files: they cannot be opened again here.")
         return
     order = tables_and_figures.table_of(run, "order")
-    ways = order[["method", "rescored", "seed"]].drop_duplicates().to_dict("records")
-    names = [
-        drawn.way(way["method"], way["rescored"])
-        + (f" {way['seed'] + 1}" if way["method"] == "random" else "")
-        for way in ways
-    ]  # fmt: skip
+    ways = {}
+    for (method, rescored, seed), rows in order.groupby(["method", "rescored", "seed"], sort=False):
+        which = f" {int(str(seed)) + 1}" if method == "random" else ""
+        ways[f"{drawn.way(str(method), bool(rescored))}{which}"] = rows
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.selectbox("Heads go", names, key="order", bind="query-params", width=260)
+        own = ways[tables_and_figures.one("Heads go", list(ways), "order", width=260)]
         first = st.number_input(
             "From sentence", 0, 999_999_999, key="sentence", bind="query-params", width=150
         )
         number = st.number_input("Sentences", 1, MOST, 3, key="several", width=130)
-    way = ways[names.index(name) if name in names else 0]
-    own = order[(order[list(way)] == list(way.values())).all(axis=1)]
     places = int(own["place"].max()) + 1
     gone = st.slider("Heads gone", 0, places, key="gone", bind="query-params")
     heads = own[own["place"] < gone]
@@ -156,26 +121,20 @@ def slider(run: "Run") -> None:
 
 
 def _values(found: "Live") -> None:
-    loss, right = found.values["loss"], found.values["accuracy"]
+    loss, right, size = found.values["loss"], found.values["accuracy"], found.parameters
     with st.container(horizontal=True):
-        st.metric(
-            f"Loss, nats a {found.unit}", f"{loss[1]:.3f}", _change(loss[1] - loss[0], "+.3f"),
-            delta_color="inverse", width="content",
-        )  # fmt: skip
-        st.metric(
-            "Right", f"{right[1]:.0%}", _change(100 * (right[1] - right[0]), "+.0f", " points"),
-            width="content",
-        )  # fmt: skip
-        st.metric(
-            "Parameters", f"{found.parameters[1]:,}",
-            f"{found.parameters[1] - found.parameters[0]:+,}", delta_color="off", width="content",
-        )  # fmt: skip
-
-
-def _change(value: float, form: str, unit: str = "") -> str | None:
-    """None where nothing changed, which then has no arrow."""
-    told = format(value, form)
-    return f"{told}{unit}" if float(told) else None
+        for label, now, change, colour in (
+            (
+                f"Loss, nats a {found.unit}",
+                f"{loss[1]:.3f}",
+                f"{loss[1] - loss[0]:+.3f}",
+                "inverse",
+            ),
+            ("Right", f"{right[1]:.0%}", f"{100 * (right[1] - right[0]):+.0f} points", "normal"),
+            ("Parameters", f"{size[1]:,}", f"{size[1] - size[0]:+,}", "off"),
+        ):
+            is_still = colour != "off" and not float(change.split()[0])  # then there is no arrow
+            st.metric(label, now, None if is_still else change, colour, width="content")  # type: ignore[arg-type]
 
 
 def _text(text: "Text") -> None:
@@ -224,13 +183,6 @@ def _live(
 # Only the view that is open is drawn. Costs milliseconds, but for the slider.
 
 
-def show(run: "Run") -> None:
-    """A run that is done."""
-    run_view.heading(run)
-    run_view.caveats(run)
-    tables_and_figures.show(run, VIEWS[run.spec.experiment])
-
-
 def importance(run: "Run") -> None:
     tables_and_figures.view_of(run, "importance", drawn.importance)
     st.caption("The page Attention shows these as badges: choose the run under More.")
@@ -238,75 +190,63 @@ def importance(run: "Run") -> None:
 
 def side_by_side(run: "Run") -> None:
     """Importance to first order and exact ablation, and how far they agree."""
-    agreement, exact = (
-        tables_and_figures.table_of(run, "agreement"),
-        tables_and_figures.table_of(run, "ablation"),
-    )
+    agreement = tables_and_figures.table_of(run, "agreement")
     modes = list(agreement["mode"])
     mode = modes[0]
     if len(modes) > 1:
-        picked = st.selectbox(
-            "A head gives way to", modes, key="mode", bind="query-params", width=220
-        )
-        mode = picked if picked in modes else mode
+        mode = tables_and_figures.one("A head gives way to", modes, "mode", width=220)
     row = agreement[agreement["mode"] == mode].iloc[0]
     st.markdown(
         f"Rank correlation of the two over {row['heads']} heads: **{row['spearman']:.2f}** "
         "(Spearman). Where they disagree, the exact one is right about this head alone."
     )
-    first, loss = tables_and_figures.table_of(run, "importance"), drawn.lost(exact, mode)
+    first = tables_and_figures.table_of(run, "importance")
+    loss = drawn.lost(tables_and_figures.table_of(run, "ablation"), mode)
     left, right = st.columns(2)
     with left:
-        grid = drawn.grid(first, "importance", "importance")
-        tables_and_figures.draw_view(run, "importance", grid,
-              "Importance: the mean absolute gradient at each head's gate.")  # fmt: skip
+        tables_and_figures.draw_view(
+            run,
+            "importance",
+            drawn.grid(first, "importance", "importance"),
+            "Importance: the mean absolute gradient at each head's gate.",
+        )
     with right:
-        grid = drawn.grid(loss, "delta", "added", around=True)
-        tables_and_figures.draw_view(run, "ablation", grid,
-              "Exact: what is added to the loss without each head.")  # fmt: skip
-    tables_and_figures.draw_view(run, "agreement", drawn.beside(first, loss),
-          "A mark a head: far from the others, the two disagree.")  # fmt: skip
+        tables_and_figures.draw_view(
+            run,
+            "ablation",
+            drawn.grid(loss, "delta", "added", around=True),
+            "Exact: what is added to the loss without each head.",
+        )
+    tables_and_figures.draw_view(
+        run,
+        "agreement",
+        drawn.beside(first, loss),
+        "A mark a head: far from the others, the two disagree.",
+    )
 
 
-def pairs(run: "Run") -> None:
-    if "pairs" not in run.tables:
-        st.text("Pairs were not asked for: set pairs to layer or all.")
-        return
-    tables_and_figures.view_of(run, "pairs", drawn.pairs)
+AT = Column("1 % lost at", "%.0f %%", True, "Of the heads gone.")
+SUMMARY = {
+    "method": Column("method"),
+    "seed": Column("seed"),
+    "area": Column("area", "%.3f", help="The mean over all shares of heads gone."),
+    "falls_1": AT,
+    "falls_5": AT._replace(heading="5 % lost at"),
+    "p_value": Column("p", "%.3f", help="No better than random orders."),
+}
 
 
 def curves(run: "Run") -> None:
     """The loss, or what is right, as heads go."""
-    table = tables_and_figures.table_of(run, "curve")
+    draws = {"loss": drawn.loss_curve, "accuracy": drawn.accuracy_curve}
     metric = st.segmented_control(
-        "Score", ["loss", "accuracy"], default="loss", required=True, key="score",
-        bind="query-params",
-    )  # fmt: skip
-    about = drawn.loss_curve.__doc__ if metric == "loss" else drawn.accuracy_curve.__doc__
-    tables_and_figures.draw_view(
-        run, f"curve of {metric}", drawn.curves(table, str(metric)), str(about)
+        "Score", list(draws), default="loss", required=True, key="score", bind="query-params"
     )
+    tables_and_figures.view_of(run, f"curve of {metric}", draws[metric])
     summary = tables_and_figures.table_of(run, "summary")
     own = summary[summary["metric"] == metric]
-    shown = own.assign(
-        method=[*map(drawn.way, own["method"], own["rescored"])],
-        falls_1=100 * own["falls_1"],
-        falls_5=100 * own["falls_5"],
-    )  # fmt: skip
-    number = st.column_config.NumberColumn
-    columns = ["method", "seed", "area", "falls_1", "falls_5"]
-    columns += ["p_value"] if "p_value" in shown else []  # not in runs of an earlier version
-    st.dataframe(
-        shown[columns],
-        hide_index=True,
-        column_config={
-            "area": number("area", format="%.3f", help="The mean over all shares of heads gone."),
-            "falls_1": number("1 % lost at", format="%.0f %%", help="Of the heads gone."),
-            "falls_5": number("5 % lost at", format="%.0f %%", help="Of the heads gone."),
-            "p_value": number("p", format="%.3f", help="No better than random orders."),
-        },
-        key=f"summary {run.name}",
-    )
+    shown = own.assign(method=[*map(drawn.way, own["method"], own["rescored"])])
+    tables_and_figures.draw_columns(shown, SUMMARY, f"summary {run.name}")
     tables_and_figures.view_of(run, "alone", drawn.alone)
 
 
@@ -326,29 +266,38 @@ def roles(run: "Run") -> None:
         st.text("No run of heads tells what this model's heads do.")
         st.page_link("pages/heads.py", label="Ask it on the page Heads", icon=":material/science:")
         return
-    name = st.selectbox(
-        "Roles from", fitting, format_func=there.__getitem__, key="roles", bind="query-params"
-    )
-    heads = tables_and_figures.table_of(open_run(name if name in fitting else fitting[0]), "heads")
-    about = "Heads of each role that stay at each price or budget, as Voita et al. (2019) have it."
-    tables_and_figures.draw_view(
-        run, "roles", drawn.by_role(tables_and_figures.table_of(run, "gates"), heads), about
-    )
+    name = tables_and_figures.one("Roles from", fitting, "roles", format_func=there.__getitem__)
+    heads = tables_and_figures.table_of(open_run(name), "heads")
+    figure = drawn.by_role(tables_and_figures.table_of(run, "gates"), heads)
+    tables_and_figures.draw_view(run, "roles", figure, drawn.by_role)
 
 
-def all_tables(run: "Run") -> None:
-    """Every table, and what leaves the app as a file."""
-    run_view.every_table(run)
-
-
-VIEWS: Mapping[str, Mapping[str, View]] = {
-    "head-importance": {"Importance": importance, "Tables": all_tables},
-    "head-ablation": {"Side by side": side_by_side, "Pairs": pairs, "Tables": all_tables},
-    "head-pruning": {
-        "Curves": curves,
-        "Live": slider,
-        "The model kept": kept_model,
-        "Tables": all_tables,
-    },
-    "head-gates": {"Gates": gates, "Roles": roles, "Tables": all_tables},
+QUESTIONS = {
+    "Importance": "head-importance",
+    "Ablation": "head-ablation",
+    "Curves": "head-pruning",
+    "Gates": "head-gates",
 }
+NO_PAIRS = "Pairs were not asked for: set pairs to layer or all."
+VIEWS = {
+    "head-importance": {"Importance": View(importance), "Tables": TABLES},
+    "head-ablation": {
+        "Side by side": View(side_by_side),
+        "Pairs": figure_view("pairs", "pairs", drawn.pairs, NO_PAIRS),
+        "Tables": TABLES,
+    },
+    "head-pruning": {
+        "Curves": View(curves),
+        "Live": View(slider),
+        "The model kept": View(kept_model),
+        "Tables": TABLES,
+    },
+    "head-gates": {"Gates": View(gates), "Roles": View(roles), "Tables": TABLES},
+}
+PRUNING = Analysis(
+    "Pruning",
+    "Which heads matter to first order, what exactly is lost without each, how many can go and "
+    "which first, and which stay open when each must pay for it.",
+    QUESTIONS,
+    VIEWS,
+)

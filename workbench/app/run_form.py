@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.app import run_list, settings_form, sidebar
-from workbench.app.text import plain, shortened, tell
+from workbench.app.text import plain, shortened, tell, told
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment
 from workbench.models.references import MINI
@@ -27,6 +27,11 @@ WAIT = 60  # seconds that a question is remembered
 SPLITS = ("train", "dev", "test")
 DEVICES = ("cpu", "cuda", "mps")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+
+
+Refs = tuple[str, ...]
+Asked = tuple[str, Refs, Refs, Mapping[str, Any], Mapping[str, Any]]
+# what is asked: an experiment, of which models and corpora, with which settings and options
 
 
 @dataclass(frozen=True)
@@ -50,14 +55,9 @@ def experiment() -> Experiment[Any]:
         names,
         key=EXPERIMENT,
         bind="query-params",
-        on_change=_forget,
+        on_change=lambda: run_list.put(run_list.OPENED, None),  # the run before is not its
     )
     return EXPERIMENTS[name if name in names else names[0]]
-
-
-def _forget() -> None:
-    """Another experiment is looked at: the run before is not its."""
-    st.query_params.pop(run_list.OPENED, None)
 
 
 def needs(kind: Experiment[Any]) -> None:
@@ -184,109 +184,77 @@ def run_options(kind: Experiment[Any]) -> Mapping[str, Any]:
     return {"seed": int(seed), "split": split, "device": device, "precision": precision}
 
 
-def preview(
-    experiment: str,
-    models: Sequence[str],
-    corpora: Sequence[str],
-    settings: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> Preview:
+def preview(asked: Asked) -> Preview:
     """What this question comes to."""
+    from workbench.core import machine
     from workbench.report.content import command
     from workbench.runs.run import Run
 
     try:
-        name, asked, problems = _looked(
-            experiment, tuple(models), tuple(corpora), dict(settings), dict(options)
-        )
+        spec, problems = _looked(asked)
     except WorkbenchError as error:
         return Preview(problems=(error,))
-    from workbench.core import machine
-
-    folder = machine.runs() / name
+    folder = machine.runs() / spec.name
     answered = folder.is_dir() and Run(folder).status.state == "done"
-    return Preview(name, command(asked), answered, () if answered else problems)
+    return Preview(spec.name, command(spec), answered, () if answered else problems)
 
 
 @st.cache_data(ttl=WAIT, max_entries=32, show_spinner="Looking whether it fits …")
-def _looked(
-    experiment: str,
-    models: tuple[str, ...],
-    corpora: tuple[str, ...],
-    settings: dict[str, Any],
-    options: dict[str, Any],
-) -> tuple[str, Any, tuple[WorkbenchError, ...]]:
-    question = _request_of(experiment, models, corpora, settings, options)
-    return question.spec.name, question.spec, tuple(question.misfits())
+def _looked(asked: Asked) -> tuple[Any, tuple[WorkbenchError, ...]]:
+    question = _request(asked)
+    return question.spec, tuple(question.misfits())
 
 
-def _request_of(
-    experiment: str,
-    models: Sequence[str],
-    corpora: Sequence[str],
-    settings: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> "Question":
+def _request(asked: Asked) -> "Question":
     from workbench.runs.request import ask
 
+    experiment, models, corpora, settings, options = asked
     return ask(experiment, models, corpora, settings, **options)
 
 
-def offer(
-    kind: Experiment[Any],
-    models: Sequence[str],
-    corpora: Sequence[str],
-    settings: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> None:
-    """Whether the question fits, the button that asks it, and the command that does the same."""
-    found = preview(kind.name, models, corpora, settings, options)
-    for problem in found.problems:
+RUN = "Run"
+
+
+def offer(ways: Mapping[str, Asked], abouts: Mapping[str, str] | None = None) -> None:
+    """Whether the question fits, a button for each way to ask it, and the command that does it."""
+    found = {way: preview(asked) for way, asked in ways.items()}
+    first = found[RUN]
+    problems = next((own.problems for own in found.values() if own.problems), ())
+    for problem in problems:
         tell(problem)
-    if found.name and not found.problems:
+    if first.name and not problems:
         st.badge("It fits", icon=":material/check:", color="green")
-    if st.button(
-        "Show the answer" if found.answered else "Run",
-        type="primary",
-        icon=":material/play_arrow:",
-        disabled=bool(found.problems),
-    ):
-        start(kind.name, models, corpora, settings, options)
-    if found.command:
+    with st.container(horizontal=True):
+        for way, asked in ways.items():
+            answer = "answer" if way == RUN else way.lower()
+            if st.button(
+                f"Show the {answer}" if found[way].answered else way,
+                type="primary" if way == RUN else "secondary",
+                icon=":material/play_arrow:" if way == RUN else ":material/bolt:",
+                disabled=bool(problems),
+                help=(abouts or {}).get(way),
+                key=f"{way} {asked[0]}",
+            ):
+                start(asked)
+    if first.command:
         with st.expander("The same from the command line"):
-            st.code(found.command, language="bash", wrap_lines=True)
+            st.code(first.command, language="bash", wrap_lines=True)
 
 
-def start(
-    experiment: str,
-    models: Sequence[str],
-    corpora: Sequence[str],
-    settings: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> None:
+def start(asked: Asked) -> None:
     """Begin as a button does: the page is drawn anew with the run, or told why there is none."""
-    try:
-        with st.spinner("Starting …"):
-            begin(experiment, models, corpora, settings, options)
-    except WorkbenchError as error:
-        tell(error)
-    else:
+    with told(), st.spinner("Starting …"):
+        begin(asked)
         st.rerun()
 
 
-def begin(
-    experiment: str,
-    models: Sequence[str],
-    corpora: Sequence[str],
-    settings: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> None:
+def begin(asked: Asked) -> None:
     """Start the run, or find its answer; its name goes into the address."""
     from workbench.core import machine
     from workbench.runs.api import begun
     from workbench.runs.run import Run
 
-    question = _request_of(experiment, models, corpora, settings, options)
+    question = _request(asked)
     there = Run(machine.runs() / question.spec.name)
     is_there = there.path.is_dir() and there.status.state == "done"
     run = begun(question)
@@ -308,19 +276,19 @@ def answered(run: "Run") -> None:
 def ask(kind: Experiment[Any], run: "Run | None", about: str = "") -> None:
     """The question: in view where no run is opened, else behind a fold."""
     if run is None:
-        _draw_question(kind, None, about)
+        question(kind, None, about)
     else:
         with st.expander("Ask a question", icon=":material/science:"):
-            _draw_question(kind, run, about)
+            question(kind, run, about)
 
 
-def _draw_question(kind: Experiment[Any], run: "Run | None", about: str) -> None:
+def question(kind: Experiment[Any], run: "Run | None", about: str = "") -> None:
+    """What is looked at, how, and the button that begins."""
     if about:
         st.text(about)
     models, corpora = inputs(kind, sidebar.model(), sidebar.corpus())
     settings = settings_form.settings(kind, run.spec.settings if run else {})
-    options = run_options(kind)
-    offer(kind, models, corpora, settings, options)
+    offer({RUN: (kind.name, models, corpora, settings, run_options(kind))})
 
 
 # --- the form of a request ------------------------------------------------------------------------
@@ -346,11 +314,8 @@ def chosen(
 
     def changed() -> None:
         """Another question is asked: the run before is not its."""
-        name = st.session_state.get(key)
-        if name in questions:
-            st.query_params[QUESTION] = str(name)
-            for each in (run_list.OPENED, *own):
-                st.query_params.pop(each, None)
+        if name := st.session_state.get(key):
+            run_list.put(QUESTION, str(name), (run_list.OPENED, *own))
 
     picked = st.segmented_control(
         "Question",
@@ -397,15 +362,8 @@ def choose(experiment: str, opened: str, forgotten: Sequence[str] = ()) -> None:
         format_func=there.__getitem__,
         key=key,
         placeholder="model, corpus, when it was asked",
-        on_change=lambda: _open(st.session_state.get(key), forgotten),
+        on_change=lambda: run_list.put(run_list.OPENED, st.session_state.get(key), forgotten),
     )
-
-
-def _open(name: str | None, forgotten: Sequence[str]) -> None:
-    if name:
-        st.query_params[run_list.OPENED] = name
-        for key in forgotten:
-            st.query_params.pop(key, None)
 
 
 def titles(experiment: str, everything: bool = False) -> dict[str, str]:

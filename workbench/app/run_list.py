@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES
 from workbench.core import machine
 from workbench.runs import status
@@ -156,9 +157,7 @@ def draw(runs: Sequence[Standing]) -> None:
     if not found:
         st.info(f"None of the {len(runs):,} runs is so. Ask for less.")
         return
-    first = 0
-    if len(found) > LISTED:
-        first = (st.pagination(-(-len(found) // LISTED), key="page of runs") - 1) * LISTED
+    first = first_of_page(len(found), LISTED, "page of runs")
     shown = found[first : first + LISTED]
     _refreshed(shown)
     runs_of = "run" if len(found) == 1 else "runs"
@@ -197,10 +196,15 @@ def _select(key: str, names: Sequence[str]) -> None:
 
 def look_at(names: Sequence[str]) -> None:
     """Put runs into the address."""
-    if names:
-        st.query_params[OPENED] = list(names)
-    else:
-        st.query_params.pop(OPENED, None)
+    put(OPENED, list(names))
+
+
+def put(name: str, value: str | list[str] | None, forgotten: Iterable[str] = ()) -> None:
+    """Put a choice into the address, or take it out; and with it those that go with another."""
+    for key in (name, *forgotten):
+        st.query_params.pop(key, None)
+    if value:
+        st.query_params[name] = value
 
 
 def _refreshed(shown: Sequence[Standing]) -> None:

@@ -5,16 +5,16 @@ Removing puts a run into the bin, so that nothing is lost by one click. Reads th
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from workbench.app import run_list, tables_and_figures, text
-from workbench.app import text as words
 from workbench.app.text import lines, plain, size, state, subject, tell, told
 from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Caveat
 from workbench.runs.status import Status, log_lines
 
 if TYPE_CHECKING:
@@ -45,24 +45,29 @@ def show_results(run: "Run") -> None:
                     _note(caveat.text)
             tables_and_figures.draw_figure(drawing, f"figure {run.name} {name}")
         for name in names:
-            table = tables_and_figures.table_of(run, name)
             st.subheader(f"Table: {_title(name)}", anchor=False)
-            for text in tables_and_figures.about(table):
-                st.text(text.replace("`", ""))
-            for caveat in caveats:
-                if name in caveat.beside and name not in drawn:
-                    _note(caveat.text)
-            tables_and_figures.draw_table(table, f"table {run.name} {name}")
+            _draw_table(run, name, () if name in drawn else caveats)
         if not there:
             st.text("This run left neither tables nor figures.")
+
+
+def _draw_table(run: "Run", name: str, caveats: Iterable[Caveat] = ()) -> None:
+    """A table with what it says of itself, and what to know of it."""
+    table = tables_and_figures.table_of(run, name)
+    for line in tables_and_figures.about(table):
+        st.text(line.replace("`", ""))
+    for caveat in caveats:
+        if name in caveat.beside:
+            _note(caveat.text)
+    tables_and_figures.draw_table(table, f"table {run.name} {name}")
 
 
 def heading(run: "Run") -> None:
     """What was asked of what, how it stands, and when."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(run_title(run)), anchor=False, width="content")
-        words.state(run.status.state)
-    words.facts([("run", run.name), ("asked", words.ago(run.status.created))])
+        text.state(run.status.state)
+    text.facts([("run", run.name), ("asked", text.ago(run.status.created))])
 
 
 def caveats(run: "Run", always: Sequence[str] = ()) -> None:
@@ -80,9 +85,6 @@ def caveats(run: "Run", always: Sequence[str] = ()) -> None:
 
 def every_table(run: "Run") -> None:
     """Every table, one at a time, and what leaves the app as a file."""
-    from workbench.app import run_list
-    from workbench.core.errors import WorkbenchError
-
     with st.expander("Save a report, a table or a figure", icon=":material/download:"):
         offer([run], f"save {run.name}")
     names = list(run.tables)
@@ -92,12 +94,7 @@ def every_table(run: "Run") -> None:
             where=run.name,
             remedy=f"To compute it again: workbench runs rm {run.name} --yes, then ask again.",
         )
-    picked = st.selectbox("Table", names, key="table", bind="query-params", width=200)
-    name = picked if picked in names else names[0]
-    table = tables_and_figures.table_of(run, name)
-    for line in tables_and_figures.about(table):
-        st.text(line.replace("`", ""))
-    tables_and_figures.draw_table(table, f"table {run.name} {name}")
+    _draw_table(run, tables_and_figures.one("Table", names, "table", width=200))
     st.page_link(
         "pages/runs.py",
         label="Everything about this run",
@@ -108,7 +105,6 @@ def every_table(run: "Run") -> None:
 
 def asked(run: "Run") -> None:
     """What was asked, of what, with what and when; and the command that asks it again."""
-    from workbench.app.text import facts as told_facts
     from workbench.report.content import command, facts
 
     with told():
@@ -132,7 +128,7 @@ def asked(run: "Run") -> None:
         for title, rows in groups.items():
             if rows:
                 st.markdown(f"**{title}**")
-                told_facts(rows)
+                text.facts(rows)
         st.markdown("**The same from the command line**")
         st.code(command(run.spec), language="bash", wrap_lines=True)
 
@@ -161,8 +157,6 @@ def _note(text: str) -> None:
 
 
 def _title(name: str) -> str:
-    from workbench.app.text import plain
-
     return plain(name.replace("_", " "))
 
 
@@ -440,14 +434,18 @@ def _under_way(run: "Run") -> None:
     if not now.under_way:
         st.rerun()
     with st.container(border=True):
-        with st.container(horizontal=True, vertical_alignment="center"):
-            state(now.state)
-            st.text(subject(now.experiment, now.models, now.corpora))
+        _draw_state(now)
         _progress(run, now)
         if st.button("Cancel", icon=":material/stop_circle:", key=f"cancel {run.name}"):
             with told(), st.spinner("Ending it; this may take ten seconds …"):
                 cancel(run)
             st.rerun()
+
+
+def _draw_state(now: Status) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        state(now.state)
+        st.text(subject(now.experiment, now.models, now.corpora))
 
 
 def _progress(run: "Run", now: Status) -> None:
@@ -485,9 +483,7 @@ def _said(event: Mapping[str, Any]) -> str:
 def _ended(run: "Run", now: Status) -> None:
     """One that failed or was cancelled: why, its last words, and how to go on."""
     with st.container(border=True):
-        with st.container(horizontal=True, vertical_alignment="center"):
-            state(now.state)
-            st.text(subject(now.experiment, now.models, now.corpora))
+        _draw_state(now)
         if now.failure is not None:
             tell(now.failure.error())
         said = now.failure.lines if now.failure and now.failure.lines else log_lines(run.path)
@@ -507,7 +503,6 @@ def _ended(run: "Run", now: Status) -> None:
 
 def resume(run: "Run") -> None:
     """Go on with a run that was cancelled, failed or died."""
-    from workbench.core.errors import WorkbenchError
     from workbench.runs.launch import start
 
     if not run.spec.answerable:

@@ -1,16 +1,16 @@
-"""A run's tables on a page: a thousand rows at a time, differences with their sign.
+"""A run's tables and figures on a page: a thousand rows at a time, figures in the page's looks.
 
 Cells are drawn on a canvas, so that nothing in them is markup. Costs reading the table once.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
-from workbench.app.text import told
+from workbench.core.errors import WorkbenchError
 from workbench.figures.theme import Kind, template
 
 if TYPE_CHECKING:
@@ -31,6 +31,20 @@ def table_of(run: "Run", name: str) -> "pd.DataFrame":
     return _read(str(run.path), run.status.ended, name)
 
 
+def table_with(run: "Run", name: str, columns: Iterable[str]) -> "pd.DataFrame":
+    """A table with these columns; an error where it is not as it is today."""
+    table = table_of(run, name)
+    missing = [column for column in columns if column not in table.columns]
+    if missing or table.empty:
+        what = f"has no column {missing[0]!r}" if missing else "is empty"
+        raise WorkbenchError(
+            f"its table {name!r} {what}.",
+            where=run.name,
+            remedy="It was made by another version; ask the same question again.",
+        )
+    return table
+
+
 @st.cache_data(max_entries=32, show_spinner=False)
 def _read(path: str, ended: str, name: str) -> "pd.DataFrame":
     from workbench.runs.run import Run
@@ -39,12 +53,17 @@ def _read(path: str, ended: str, name: str) -> "pd.DataFrame":
     return found
 
 
+def first_of_page(number: int, at_once: int, key: str) -> int:
+    """The first that is in view, page by page where there are many."""
+    if number <= at_once:
+        return 0
+    return (int(st.pagination(-(-number // at_once), key=key)) - 1) * at_once
+
+
 def draw_table(table: "pd.DataFrame", key: str) -> None:
     """A table, page by page where it is long."""
-    first = 0
+    first = first_of_page(len(table), ROWS, f"{key} page")
     if len(table) > ROWS:
-        pages = -(-len(table) // ROWS)
-        first = (st.pagination(pages, key=f"{key} page") - 1) * ROWS
         last = min(first + ROWS, len(table))
         st.caption(f"Rows {first + 1:,} to {last:,} of {len(table):,}.")
     head = table.iloc[first : first + ROWS]
@@ -99,8 +118,6 @@ def figures_of(run: "Run") -> "Mapping[str, Drawing]":
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def _drawn(path: str, ended: str) -> "Mapping[str, Drawing]":
-    from pathlib import Path
-
     from workbench.report.content import drawings
     from workbench.runs.run import Run
 
@@ -136,30 +153,32 @@ def points(key: str) -> list[Any]:
     return [point["customdata"] for point in found if point.get("customdata")]
 
 
-# --- views: a table, a figure and its data --------------------------------------------------------
-#
-# Views of a run one by one, and figures of its tables: what pages of several experiments share.
-#
-# Only the view that is open is drawn. Costs milliseconds.
-
-View = Callable[["Run"], None]
+# --- what views of a run are made of --------------------------------------------------------------
 
 
-def show(run: "Run", views: Mapping[str, View]) -> None:
-    """The open one of these; which one is in the address."""
-    tabs = st.tabs(list(views), key="view", bind="query-params")
-    for tab, view in zip(tabs, views.values(), strict=True):
-        if tab.open:
-            with tab, told():
-                view(run)
+def draw_view(
+    run: "Run",
+    name: str,
+    figure: "go.Figure",
+    about: object,
+    key: str = "",
+    pointed: "Callable[[], None] | None" = None,
+) -> None:
+    """A figure on a run's page; `about` is a caption, or the function that has it.
 
-
-def draw_view(run: "Run", name: str, figure: "go.Figure", about: str) -> None:
-    """A figure on a run's page, with what leaves the app as a file."""
+    Where one may point at something, `pointed` is called, and `points` of the `key` tells what.
+    """
     from workbench.figures.sanitize import harmless
     from workbench.report.content import Drawing
 
-    draw_figure(Drawing(name, about, harmless(figure)), f"{name} {run.name}")
+    draw_figure(
+        Drawing(name, caption_of(about), harmless(figure)), key or f"{name} {run.name}", pointed
+    )
+
+
+def caption_of(about: object) -> str:
+    """A caption, or what a figure's function says of itself."""
+    return about if isinstance(about, str) else " ".join((about.__doc__ or "").split())
 
 
 def view_of(
@@ -169,5 +188,60 @@ def view_of(
     there: "Mapping[str, pd.DataFrame] | None" = None,
 ) -> None:
     """One of the run's own figures; of some rows alone where they are given."""
-    there = {table: table_of(run, table) for table in run.tables} if there is None else there
-    draw_view(run, name, drawing(there), " ".join((drawing.__doc__ or "").split()))
+    draw_view(run, name, drawing(run.tables if there is None else there), drawing)
+
+
+def one(label: str, there: Sequence[str], key: str, index: int = 0, **look: Any) -> str:
+    """A box whose choice is in the address, where anybody may have written something else."""
+    picked = st.selectbox(label, there, index, key=key, bind="query-params", **look)
+    return str(picked) if picked in there else there[index]
+
+
+def segment(label: str, there: Sequence[str], key: str, **look: Any) -> str:
+    """The same as buttons side by side, the first one chosen to begin with."""
+    picked = st.segmented_control(
+        label, there, default=there[0], required=True, key=key, bind="query-params", **look
+    )
+    return str(picked) if picked in there else there[0]
+
+
+class Column(NamedTuple):
+    """How a column is shown: its heading, the form of its numbers, shares in per cent, its help."""
+
+    heading: str
+    form: str | None = None
+    is_share: bool = False
+    help: str | None = None
+
+
+def draw_columns(
+    table: "pd.DataFrame", columns: Mapping[str, Column], key: str, rows: int = VIEW, **look: Any
+) -> None:
+    """These columns of a table, where it has them, under their headings."""
+    import pandas as pd
+
+    there = {name: how for name, how in columns.items() if name in table}
+    shown = {
+        how.heading: 100 * table[name] if how.is_share else table[name]
+        for name, how in there.items()
+    }
+    st.dataframe(
+        pd.DataFrame(shown),
+        hide_index=True,
+        height=min(len(table) + 1, rows + 1) * 35 + 3,
+        column_config={
+            how.heading: st.column_config.NumberColumn(format=how.form, help=how.help)
+            if how.form
+            else st.column_config.Column(help=how.help)
+            for how in there.values()
+        },
+        placeholder="–",
+        key=key,
+        **look,
+    )
+
+
+def intervals(table: "pd.DataFrame") -> list[str]:
+    """The ends of each row's interval, in per cent."""
+    ends = zip(table["lower"], table["upper"], strict=True)
+    return [f"{100 * low:.1f}–{100 * high:.1f}" for low, high in ends]

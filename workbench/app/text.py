@@ -7,14 +7,16 @@ Costs nothing.
 import html
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
 from workbench.figures.sanitize import is_turning, visible
+from workbench.figures.theme import COLOURS, Kind
 
 _SIGNS = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -112,6 +114,53 @@ def ago(moment: str) -> str:
 
 def _escaped(text: str) -> str:
     return html.escape(visible(str(text), lines=True))
+
+
+# --- marks in a text ------------------------------------------------------------------------------
+
+AROUND = 160  # characters shown on either side of the spans
+_CHIP = "font-size:.7em;font-weight:600;padding:0 .1em 0 .25em;vertical-align:super"
+Span = tuple[int, int]
+
+
+def marked(
+    text: str, spans: list[Span], kind: Kind, names: Sequence[str] = (), around: int = AROUND
+) -> str:
+    """A text with some spans marked, by number or by name; they may lie in one another, or cross.
+
+    Spans of one name have one colour; `around` are the characters shown on either side of them.
+    """
+    names = names or [str(n + 1) for n in range(len(spans))]
+    hues = [list(dict.fromkeys(names)).index(name) for name in names]
+    first = max(min((start for start, _ in spans), default=0) - around, 0)
+    last = min(max((end for _, end in spans), default=0) + around, len(text))
+    edges = sorted({first, last, *(edge for span in spans for edge in span)})
+    parts = ["… " if first else ""]
+    for start, end in pairwise(edges):
+        inside = [n for n, span in enumerate(spans) if span[0] <= start and end <= span[1]]
+        piece = as_html(text[start:end])
+        parts.append(
+            f'<mark style="{_style([hues[n] for n in inside], kind)}">{piece}</mark>'
+            if inside
+            else piece
+        )
+        parts += [_chip(names[n], hues[n], kind) for n, s in enumerate(spans) if s[1] == end]
+    return "".join([*parts, " …" if last < len(text) else ""])
+
+
+def _style(inside: list[int], kind: Kind) -> str:
+    """A tint, and a line below for each span that lies here."""
+    colours = [_colour(hue, kind) for hue in inside]
+    lines = [f"inset 0 -{2 + 3 * place}px 0 {own}" for place, own in enumerate(colours)]
+    return f"background:{colours[0]}26;box-shadow:{','.join(lines)}"
+
+
+def _chip(name: str, hue: int, kind: Kind) -> str:
+    return f'<span style="{_CHIP};color:{_colour(hue, kind)}">{as_html(name, 40)}</span>'
+
+
+def _colour(hue: int, kind: Kind) -> str:
+    return COLOURS[kind][hue % len(COLOURS[kind])]
 
 
 # --- errors on a page -----------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 import streamlit as st
 
+from workbench.app.text import told
 from workbench.core import machine
-from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, open_to_add, read_regular, unwritable
 
 FOLDER, LOCK, LOG, PID = ".demo", "lock", "log.txt", "pid"
@@ -43,12 +43,8 @@ def offer() -> None:
         icon=":material/explore:",
         help="The same as the command: workbench demo",
     ):
-        try:
-            with st.spinner("Starting …"):
-                begin()
-        except WorkbenchError as error:
-            _tell(error)
-        else:
+        with told(), st.spinner("Starting …"):
+            begin()
             st.rerun()
     if done:
         _report(report)
@@ -113,10 +109,10 @@ def is_under_way() -> bool:
 def end() -> None:
     """Interrupt the tour, and with it the run it waits for; what is done stays."""
     deadline = time.monotonic() + PATIENCE
-    told = 0.0
+    interrupted = 0.0
     while is_under_way() and time.monotonic() < deadline:
-        if time.monotonic() - told > PATIENCE / 3:
-            told = time.monotonic()
+        if time.monotonic() - interrupted > PATIENCE / 3:
+            interrupted = time.monotonic()
             with suppress(OSError, ValueError):
                 os.kill(int(read_regular(_folder() / PID)), signal.SIGINT)
         time.sleep(0.1)
@@ -178,9 +174,3 @@ def _ended_well(report: Path) -> bool:
 
 def _folder() -> Path:
     return machine.runs() / FOLDER
-
-
-def _tell(error: WorkbenchError) -> None:
-    from workbench.app.text import tell
-
-    tell(error)

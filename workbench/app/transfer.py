@@ -3,7 +3,6 @@
 Costs a look at the runs' statuses.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from workbench.app import (
     tables_and_figures,
     text,
 )
-from workbench.app.tables_and_figures import View
+from workbench.app.analysis import TABLES, Analysis, View, figure_view
 from workbench.app.text import plain, told
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
@@ -33,34 +32,14 @@ if TYPE_CHECKING:
     from workbench.transfer.checkpoints import Thought
     from workbench.transfer.tasks import Task
 
-QUESTIONS = {
-    "Who gains": "frozen-vs-finetuned",
-    "One method": "finetune",
-    "What changed": "drift",
-    "How alike": "similarity",
-    "Pretraining": "pretraining",
-}
 OWN = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
 
 
-def experiment() -> Experiment[Any]:
-    """The question that is open."""
-    return run_form.chosen(
-        QUESTIONS,
-        "transfer",
-        OWN,
-        "Who gains: every task and model, frozen and fine-tuned. One method: one model, one task. "
-        "What changed: a model before and after. How alike: the layers of any models. Pretraining: "
-        "what models are worth that learnt by other means, or are larger.",
-    )
-
-
-def opened(kind: Experiment[Any]) -> "Run | None":
-    """The run in the address; what is none of this question is said."""
-    run = run_form.opened_or_told(kind, f"the experiment {kind.name}")
+def ask(kind: Experiment[Any], run: "Run | None") -> None:
+    """The question, beginning with the models of the run."""
     if run is not None and kind.models[1] not in (0, 1):
         _further(kind, run)
-    return run
+    run_form.ask(kind, run, kind.about)
 
 
 def _further(kind: Experiment[Any], run: "Run") -> None:
@@ -72,11 +51,6 @@ def _further(kind: Experiment[Any], run: "Run") -> None:
     st.session_state.setdefault(
         f"further {kind.name} model", refs if most is None else refs[: most - 1]
     )
-
-
-def choose(kind: Experiment[Any], opened: str) -> None:
-    """Open a run of before; its name goes into the address."""
-    run_form.choose(kind.name, opened, OWN)
 
 
 def known_as(ref: str) -> str:
@@ -128,7 +102,7 @@ def beside(run: "Run") -> None:
         help="A run of drift on the same corpus: states, weights, attention and forgetting, layer "
         "by layer.",
     ):
-        run_form.start(CHANGED, (before, after), (corpus,), {}, {})
+        run_form.start((CHANGED, (before, after), (corpus,), {}, {}))
 
 
 # --- trying a text on two adapted models ----------------------------------------------------------
@@ -183,7 +157,7 @@ def _adapted(run: "Run") -> dict[str, str]:
     else:
         cells = tables_and_figures.table_of(run, "cells")
         tasks = [str(task) for task in dict.fromkeys(cells["task"])]
-        picked = st.selectbox("Task", tasks, key="task", bind="query-params", width=240)
+        picked = tables_and_figures.one("Task", tasks, "task", width=240)
         there = [str(name) for name in cells.loc[cells["task"] == picked, "run"]]
         task, corpora = None, None
     found = {}
@@ -208,16 +182,13 @@ def _hashes(run: "Run") -> list[str]:
 def _two(names: dict[str, str], run: "Run") -> tuple[str, str]:
     """Two of them; the second adapted otherwise, where there is such a one."""
     there = list(names)
+    look: dict[str, Any] = {"format_func": names.__getitem__, "width": 340}
+    about = "What a run of finetune has kept; of the seed that dev liked best."
     with st.container(horizontal=True):
-        one = st.selectbox(
-            "Model", there, 0, names.__getitem__, "one", bind="query-params", width=340,
-            help="What a run of finetune has kept; of the seed that dev liked best.",
-        )  # fmt: skip
-        other = st.selectbox(
-            "Beside it", there, min(1, len(there) - 1), names.__getitem__, "other",
-            bind="query-params", width=340,
-        )  # fmt: skip
-    return (one if one in names else there[0], other if other in names else there[-1])
+        one = tables_and_figures.one("Model", there, "one", help=about, **look)
+        return one, tables_and_figures.one(
+            "Beside it", there, "other", min(1, len(there) - 1), **look
+        )
 
 
 # --- which text -----------------------------------------------------------------------------------
@@ -318,32 +289,21 @@ def _show(title: str, name: str, found: "Thought", task: "Task") -> None:
 
 EVERY = "all pairs"
 SEEDS = "Fewer than three seeds"
-MISSING = {
-    "heads": "Attention was not compared: the model has no heads, or the two read other pieces.",
-    "losses": "What it forgot is not known: the two are no language models of the same kind.",
-    "rewound": "Layers were not put back: name a model that finetune has kept as the second, and "
-    "the corpus of its task.",
-    "sizes": "There is one size alone.",
-    "probing": "Probes were not asked for: set probe, which takes minutes.",
-}
 
 
-def show(run: "Run") -> None:
-    """A run that is done."""
+def look(run: "Run") -> "Run":
+    """What stands above the views: with what was set otherwise than by default, for runs of one
+    model differ in little else."""
     run_view.heading(run)
-    if chosen := _chosen(run):
-        text.facts([("with", chosen)])
-    run_view.caveats(run, (SEEDS,))
-    tables_and_figures.show(run, VIEWS[run.spec.experiment])
-
-
-def _chosen(run: "Run") -> str:
-    """What was set otherwise than by default: runs of one model differ in little else."""
     own = settings_form.chosen(EXPERIMENTS[run.spec.experiment], run.spec.settings)
-    return ", ".join(
+    chosen = ", ".join(
         f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in own.items()
     )
+    if chosen:
+        text.facts([("with", chosen)])
+    run_view.caveats(run, (SEEDS,))
+    return run
 
 
 def who_gains(run: "Run") -> None:
@@ -352,26 +312,24 @@ def who_gains(run: "Run") -> None:
     tables_and_figures.draw_table(tables_and_figures.table_of(run, "delta"), f"delta {run.name}")
 
 
-def scores(run: "Run") -> None:
-    tables_and_figures.view_of(run, "scores", transfer.scores)
-
-
 def cost(run: "Run") -> None:
     """What each way costs, as a picture and in numbers."""
     tables_and_figures.view_of(run, "cost", transfer.cost)
-    there = {name: tables_and_figures.table_of(run, name) for name in ("scores", "epochs")}
-    tables_and_figures.draw_table(transfer.costs(there), f"cost {run.name}")
+    tables_and_figures.draw_table(transfer.costs(run.tables), f"cost {run.name}")
 
 
 def curves(run: "Run") -> None:
-    """Of one task, and one model or all."""
+    """The loss and dev's score, of one task and one model."""
     parts = {name: tables_and_figures.table_of(run, name) for name in ("learning", "epochs")}
     with st.container(horizontal=True):
-        chosen = {
-            "task": _one(parts["learning"], "task", "task", "Task"),
-            "model": _one(parts["learning"], "model", "adapted", "Model adapted"),
-        }
-    own = {name: _rows(table, chosen) for name, table in parts.items()}
+        chosen = [
+            _one(parts["learning"], "task", "task", "Task"),
+            _one(parts["learning"], "model", "adapted", "Model adapted"),
+        ]
+    own = {
+        name: table[(table[["task", "model"]] == chosen).all(axis=1)]
+        for name, table in parts.items()
+    }
     tables_and_figures.view_of(run, "learning", transfer.learning, own)
     tables_and_figures.view_of(run, "epochs", transfer.epochs, own)
 
@@ -379,14 +337,7 @@ def curves(run: "Run") -> None:
 def _one(table: "pd.DataFrame", column: str, key: str, label: str) -> str:
     """A value of a column; a box where there are several."""
     there = [str(value) for value in dict.fromkeys(table[column])]
-    if len(there) == 1:
-        return there[0]
-    picked = st.selectbox(label, there, key=key, bind="query-params", width=240)
-    return picked if picked in there else there[0]
-
-
-def _rows(table: "pd.DataFrame", chosen: Mapping[str, str]) -> "pd.DataFrame":
-    return table[(table[list(chosen)] == list(chosen.values())).all(axis=1)]
+    return tables_and_figures.one(label, there, key, width=240) if len(there) > 1 else there[0]
 
 
 def by_seed(run: "Run") -> None:
@@ -400,11 +351,6 @@ def by_seed(run: "Run") -> None:
     tables_and_figures.draw_table(shown.rename(columns={"said": "text"}), f"predictions {run.name}")
 
 
-def curves_of_one(run: "Run") -> None:
-    tables_and_figures.view_of(run, "learning", transfer.learning)
-    tables_and_figures.view_of(run, "epochs", transfer.epochs)
-
-
 def alike(run: "Run") -> None:
     """Layers by layers: all pairs of models, or one of them, which a narrow screen has room for."""
     table = tables_and_figures.table_of(run, "similarity")
@@ -414,59 +360,86 @@ def alike(run: "Run") -> None:
     }
     picked = EVERY
     if len(pairs) > 1:
-        picked = st.selectbox("Models", [EVERY, *pairs], key="pair", bind="query-params", width=400)
-    one = {"similarity": pairs.get(picked, table)}
-    tables_and_figures.view_of(run, "similarity", drift.similarity, one)
+        picked = tables_and_figures.one("Models", [EVERY, *pairs], "pair", width=400)
+    shown = {"similarity": pairs.get(picked, table)}
+    tables_and_figures.view_of(run, "similarity", drift.similarity, shown)
 
 
-def _part(name: str, draw: Any) -> View:
-    """A view that is one figure of a table that may be missing."""
-
-    def view(run: "Run") -> None:
-        if name in run.tables:
-            tables_and_figures.view_of(run, name, draw)
-        else:
-            st.text(MISSING.get(name, "There is no such table in this run."))
-
-    return view
-
-
-def all_tables(run: "Run") -> None:
-    """Every table, and what leaves the app as a file."""
-    run_view.every_table(run)
-
-
-VIEWS: Mapping[str, Mapping[str, View]] = {
+QUESTIONS = {
+    "Who gains": "frozen-vs-finetuned",
+    "One method": "finetune",
+    "What changed": "drift",
+    "How alike": "similarity",
+    "Pretraining": "pretraining",
+}
+TRY = View(trying)
+BESIDE = View(beside)
+VIEWS = {
     "frozen-vs-finetuned": {
-        "Table": who_gains,
-        "Scores": scores,
-        "Cost": cost,
-        "Learning": curves,
-        "Try a text": trying,
-        "Tables": all_tables,
+        "Table": View(who_gains),
+        "Scores": figure_view("scores", "means", transfer.scores),
+        "Cost": View(cost),
+        "Learning": View(curves),
+        "Try a text": TRY,
+        "Tables": TABLES,
     },
     "finetune": {
-        "Scores": by_seed,
-        "Learning": curves_of_one,
-        "Try a text": trying,
-        "Two side by side": beside,
-        "Tables": all_tables,
+        "Scores": View(by_seed),
+        "Learning": View(curves),
+        "Try a text": TRY,
+        "Two side by side": BESIDE,
+        "Tables": TABLES,
     },
     "drift": {
-        "By layer": _part("drift", drift.layers),
-        "Modules": _part("modules", drift.modules),
-        "Heads": _part("heads", drift.heads),
-        "Forgetting": _part("losses", drift.losses),
-        "Probing": _part("probing", drift.probing),
-        "Put back": _part("rewound", drift.rewound),
-        "CKA": alike,
-        "In the browser": beside,
-        "Tables": all_tables,
+        "By layer": figure_view("drift", "drift", drift.layers),
+        "Modules": figure_view("modules", "modules", drift.modules),
+        "Heads": figure_view(
+            "heads",
+            "heads",
+            drift.heads,
+            "Attention was not compared: the model has no heads, or the two read other pieces.",
+        ),
+        "Forgetting": figure_view(
+            "losses",
+            "losses",
+            drift.losses,
+            "What it forgot is not known: the two are no language models of the same kind.",
+        ),
+        "Probing": figure_view(
+            "probing",
+            "probing",
+            drift.probing,
+            "Probes were not asked for: set probe, which takes minutes.",
+        ),
+        "Put back": figure_view(
+            "rewound",
+            "rewound",
+            drift.rewound,
+            "Layers were not put back: name a model that finetune has kept as the second, and the "
+            "corpus of its task.",
+        ),
+        "CKA": View(alike),
+        "In the browser": BESIDE,
+        "Tables": TABLES,
     },
-    "similarity": {"CKA": alike, "Tables": all_tables},
+    "similarity": {"CKA": View(alike), "Tables": TABLES},
     "pretraining": {
-        "Scores": _part("table", pretraining.scores),
-        "Sizes": _part("sizes", pretraining.sizes),
-        "Tables": all_tables,
+        "Scores": figure_view("table", "table", pretraining.scores),
+        "Sizes": figure_view("sizes", "sizes", pretraining.sizes, "There is one size alone."),
+        "Tables": TABLES,
     },
 }
+TRANSFER = Analysis(
+    "Transfer",
+    "Who gains from fine-tuning, and on what; one model adapted by one method; what that has "
+    "changed, layer by layer; how alike the layers of any models are; and what models are worth "
+    "that learnt by other means.",
+    QUESTIONS,
+    VIEWS,
+    look,
+    ask,
+    OWN,
+    "Who gains: every task and model, frozen and fine-tuned. One method: one model, one task. "
+    "What changed: a model before and after. How alike: the layers of any models. Pretraining: "
+    "what models are worth that learnt by other means, or are larger.",
+)

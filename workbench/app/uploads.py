@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import sidebar, text
-from workbench.app import text as problems
-from workbench.app.text import facts, plain, size
+from workbench.app import sidebar
+from workbench.app.text import facts, plain, size, told
 from workbench.core.errors import WorkbenchError
 from workbench.models.references import catalogue
 from workbench.uploads import Kind, Upload, receive, remove, safe_name, uploads
@@ -183,8 +182,8 @@ def _removed(kind: Kind, upload: Upload) -> None:
 
 def draw_news(key: str) -> None:
     """What became of the last upload, told once; and what went wrong on removing."""
-    if told := st.session_state.pop(key, None):
-        st.success(told, icon=":material/check:")
+    if good := st.session_state.pop(key, None):
+        st.success(good, icon=":material/check:")
     if wrong := st.session_state.pop("upload-problem", None):
         st.error("This did not work.", icon=":material/error:")
         st.code(wrong, language=None, wrap_lines=True)
@@ -223,12 +222,12 @@ def draw_corpus_upload() -> None:
         return
     from workbench.corpora.tables import ENOUGH, columns
 
-    told = columns(files[0].name, bytes(files[0].getbuffer()[:ENOUGH]))
-    text, labels = draw_columns(told.names, told.text, told.labels) if told.names else ((), ())
-    missing = bool(told.names) and not (text or told.text)
+    named = columns(files[0].name, bytes(files[0].getbuffer()[:ENOUGH]))
+    text, labels = draw_columns(named.names, named.text, named.labels) if named.names else ((), ())
+    missing = bool(named.names) and not (text or named.text)
     if not st.button("Read and keep them", type="primary", disabled=missing):
         return
-    with problems.told(), st.spinner("Reading to the end …"):
+    with told(), st.spinner("Reading to the end …"):
         try:
             upload = receive_corpus(files, text, labels)
         except FaultyError as faulty:
@@ -290,7 +289,7 @@ def draw_model_upload() -> None:
     )
     if file is None or not st.button("Unpack and open it", type="primary"):
         return
-    with text.told(), st.spinner("Unpacking it, and opening it once …"):
+    with told(), st.spinner("Unpacking it, and opening it once …"):
         upload = receive_model(file)
         sidebar.choose_model(str(upload.path))
         st.session_state["model-turn"] = turn + 1
