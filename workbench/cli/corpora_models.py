@@ -9,19 +9,16 @@ import typer
 
 from workbench.cli.options import (
     CorpusRef,
-    EdgeLayer,
     Json,
-    Label,
     Language,
     Pickled,
-    Pipeline,
     Precision,
+    Reading,
     Seed,
     Split,
-    Text,
-    UnitOption,
     has_command,
     opened_corpus,
+    reads_corpus,
 )
 from workbench.core.errors import listed
 
@@ -48,28 +45,17 @@ def list_corpora(context: typer.Context, json: Json = False) -> None:
 
 
 @corpora_app.command("show")
+@reads_corpus
 def show_corpus(
     ref: CorpusRef,
     split: Split = None,
     limit: Annotated[int, typer.Option(help="How many Docs.", min=0)] = 5,
-    unit: UnitOption = "sentence",
-    pipeline: Pipeline = None,
-    language: Language = "en",
-    text: Text = None,
-    label: Label = None,
-    edge_layer: EdgeLayer = None,
+    *,
+    reading: Reading,
     json: Json = False,
 ) -> None:
     """Print Docs with all they carry: trees, spans, chains, edges and labels."""
-    corpus = opened_corpus(
-        ref,
-        unit=unit,
-        pipeline=pipeline,
-        language=language,
-        text=text,
-        label=label,
-        edge_layer=edge_layer,
-    )
+    corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
     from workbench.corpora.show import as_data, name_of, shown
 
@@ -82,27 +68,16 @@ def show_corpus(
 
 
 @corpora_app.command()
+@reads_corpus
 def describe(
     ref: CorpusRef,
     split: Split = None,
-    unit: UnitOption = "sentence",
-    pipeline: Pipeline = None,
-    language: Language = "en",
-    text: Text = None,
-    label: Label = None,
-    edge_layer: EdgeLayer = None,
+    *,
+    reading: Reading,
     json: Json = False,
 ) -> None:
     """Count what a corpus holds: sizes, lengths, tags, relations, labels, words."""
-    corpus = opened_corpus(
-        ref,
-        unit=unit,
-        pipeline=pipeline,
-        language=language,
-        text=text,
-        label=label,
-        edge_layer=edge_layer,
-    )
+    corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
     from workbench.corpora.describe import describe as counted
 
@@ -114,28 +89,17 @@ def describe(
 
 
 @corpora_app.command()
+@reads_corpus
 def convert(
     ref: CorpusRef,
     out: Annotated[Path, typer.Argument(help="A .spacy, .conllu or .jsonl file to write.")],
     split: Split = None,
     layer: Annotated[str | None, typer.Option(help="The layer of edges a .jsonl gets.")] = None,
-    unit: UnitOption = "sentence",
-    pipeline: Pipeline = None,
-    language: Language = "en",
-    text: Text = None,
-    label: Label = None,
-    edge_layer: EdgeLayer = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Write a corpus, or one split of it, in another format."""
-    corpus = opened_corpus(
-        ref,
-        unit=unit,
-        pipeline=pipeline,
-        language=language,
-        text=text,
-        label=label,
-        edge_layer=edge_layer,
-    )
+    corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
     from workbench.corpora import layers, left_out, write
 

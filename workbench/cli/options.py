@@ -3,7 +3,9 @@
 Costs nothing until a shell asks for completions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -125,26 +127,26 @@ def has_command(context: typer.Context, json: bool) -> bool:
     return context.invoked_subcommand is not None
 
 
-def opened_corpus(ref: str, **options: Any) -> "Corpus":
+def opened_corpus(ref: str, **reading: Any) -> "Corpus":
     """Open a corpus and pass on what its reader has to say."""
     from workbench.cli import output
 
     with output.progress("opening"):
         from workbench.corpora import read
 
-        corpus = read(ref, **reading(**options))
+        corpus = read(ref, **reading)
     for note in corpus.notes:
         output.note(note)
     return corpus
 
 
 def reading(
-    unit: Unit = "sentence",
-    pipeline: str | None = None,
-    language: str = "en",
-    text: list[str] | None = None,
-    label: list[str] | None = None,
-    edge_layer: str | None = None,
+    unit: UnitOption = "sentence",
+    pipeline: Pipeline = None,
+    language: Language = "en",
+    text: Text = None,
+    label: Label = None,
+    edge_layer: EdgeLayer = None,
 ) -> dict[str, Any]:
     """The options of a command as those of `read`."""
     return {
@@ -155,3 +157,23 @@ def reading(
         "labels": label or (),
         "layer": edge_layer,
     }
+
+
+Reading = dict[str, Any]  # the options of `read`
+
+
+def reads_corpus(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of how a corpus is read, which it gets together as `reading`."""
+    options = signature(reading).parameters
+    own = list(signature(command).parameters.values())
+    place = next(i for i, parameter in enumerate(own) if parameter.name == "reading")
+
+    @wraps(command)
+    def whole(**given: Any) -> None:
+        command(reading=reading(**{name: given.pop(name) for name in options}), **given)
+
+    own[place : place + 1] = options.values()
+    own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own]
+    whole.__signature__ = Signature(own)  # type: ignore[attr-defined]  # what typer reads
+    whole.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
+    return whole

@@ -7,25 +7,20 @@ import typer
 from workbench.cli.options import (
     Detach,
     Device,
-    EdgeLayer,
     Json,
-    Label,
-    Language,
     Pickled,
-    Pipeline,
     Precision,
+    Reading,
     Scheduler,
     Seed,
     Set,
     Share,
     Split,
-    Text,
-    UnitOption,
     corpus_refs,
     experiment_names,
     has_command,
     model_refs,
-    reading,
+    reads_corpus,
 )
 from workbench.core.errors import WorkbenchError
 
@@ -53,6 +48,7 @@ experiments = typer.Typer(
 )
 
 
+@reads_corpus
 def run(
     context: typer.Context,
     experiment: Name,
@@ -71,12 +67,8 @@ def run(
     device: Device = None,
     precision: Precision = "auto",
     pickled: Pickled = False,
-    unit: UnitOption = "sentence",
-    pipeline: Pipeline = None,
-    language: Language = "en",
-    text: Text = None,
-    label: Label = None,
-    edge_layer: EdgeLayer = None,
+    *,
+    reading: Reading,
     scheduler: Scheduler = "",
     share: Share = False,
     detach: Detach = False,
@@ -97,7 +89,7 @@ def run(
         "device": device,
         "precision": precision,
         "pickled": pickled,
-        "reading": reading(unit, pipeline, language, text, label, edge_layer),
+        "reading": reading,
     }
     with output.progress("reading the question"):
         found = _begun(
