@@ -238,7 +238,7 @@ def _labels(corpus: "Corpus") -> tuple[dict[str, tuple[str, ...] | None], dict[s
     those with too many values, with how many."""
     found: dict[str, set[object]] = {}
     texts = 0
-    for doc in _first(corpus):
+    for doc in corpus.first_docs(looked_at(corpus)):
         texts += 1
         for name, value in doc._.labels.items():
             found.setdefault(name, set()).add(value)
