@@ -22,6 +22,7 @@ os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no termi
 HOSTILE = "evil.example"  # a name that leads to this machine, as a hostile name server can say
 CHROMIUM = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--force-prefers-reduced-motion",  # a spinner takes as much processor time as a page
     f"--host-resolver-rules=MAP {HOSTILE} 127.0.0.1",
 ]  # fmt: skip
 

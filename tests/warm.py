@@ -8,20 +8,19 @@ killed is tested with processes started as users have them, in `tests/runs`.
 import multiprocessing
 import os
 import runpy
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from workbench.models.references import require_model
 from workbench.runs import isolated, process
 
 IMPORTED = [
@@ -78,15 +77,16 @@ def python(*command: str, **environment: str) -> str:
 
 
 def answer(patch: pytest.MonkeyPatch) -> None:
-    """Have what pages ask of a model answered by forks."""
+    """Have what pages ask of a model answered here; `tests/runs/test_apart.py` has the process."""
 
-    def run(command: Sequence[str], *, input: str, env: Mapping[str, str], **_: Any) -> Any:  # noqa: A002
-        program = "import io, runpy, sys; sys.stdin = io.StringIO(sys.argv[2]); "
-        program += "runpy.run_module(sys.argv[1], run_name='__main__')"
-        printed = python("-c", program, command[-1], input, **env)
-        return subprocess.CompletedProcess(command, 0, printed, "")
+    def look(ref: str, question: isolated.Question, fetch: bool = False) -> dict[str, Any]:
+        require_model(ref)
+        try:
+            return isolated._answered(ref, question)
+        except Exception as error:
+            raise isolated._as_told(ref, error) from None
 
-    patch.setattr(isolated, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
+    patch.setattr(isolated, "look", look)
 
 
 def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str]) -> None:

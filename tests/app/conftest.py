@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
+from streamlit.components.v2 import manifest_scanner
 
 from tests.runs.conftest import forget_experiments, installed
 from workbench.runs.launch import cancel, start
@@ -22,6 +24,15 @@ from workbench.runs.subruns import in_process
 
 START = 60  # seconds the app may take to answer on a busy machine
 expect.set_options(timeout=1000 * START)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def components_known() -> Iterator[None]:
+    """AppTest reads the metadata of every installed package at each run; once is enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        scan = cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", scan)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,65 +3,102 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 pytestmark = pytest.mark.browser
 
 PAGES = {  # by address: what is there when it is drawn
     "": "This machine",
     "models": "Where the parameters are",
-    "corpora?split=test&sentence=1": "Dependencies",
-    "attention?split=test&cell=1.1&pin=2.1.row": "looks at",
+    "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
+    "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "looks at",
     "heads": "It fits",
     "pruning": "It fits",
     "probing": "It fits",
     "transfer": "It fits",
-    "experiments?experiment=profile": "It fits",
+    "experiments": "It fits",
     "runs": "There are no runs yet|Tick one to open it",
     "doctor": "How to move them",
 }
-ALIKE = ("heads", "transfer")  # of the same parts as pruning and probing
 VIEWS = ((1280, "light"), (390, "dark"))
+LOADED = ("", "corpora", "attention")  # by their addresses; to the others one goes by the links
 
 
-def views() -> Iterator[Any]:
-    """Every page in both; by day each in one of them, in turn."""
-    for place, address in enumerate(PAGES):
-        for number, (width, scheme) in enumerate(VIEWS):
-            by_day = place % 2 == number and address not in ALIKE
-            marks = [] if by_day else [pytest.mark.slow]
-            yield pytest.param(address, width, scheme, marks=marks)
+@dataclass
+class Visit:
+    """A page in the browser, whom it asked and what went wrong in it."""
+
+    page: Page
+    asked: set[str | None] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+
+    def stays_well(self, address: str, width: int) -> None:
+        """Once it is drawn, nothing has failed, left the machine, or is wider than the screen."""
+        expect(self.page.get_by_text(re.compile(PAGES[address])).first).to_be_visible()
+        self.page.wait_for_load_state("networkidle")
+        assert self.asked - {None} == {"localhost"}  # None: pictures inside the page itself
+        assert not self.wrong
+        expect(self.page.get_by_test_id("stException")).to_have_count(0)
+        for part in ("html", "[data-testid=stMain]"):
+            wide, room = self.page.eval_on_selector(
+                part, "node => [node.scrollWidth, node.clientWidth]"
+            )
+            assert wide <= room + 1, part
+        if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
+            name = f"{address.partition('?')[0] or 'start'}-{width}.png"
+            self.page.screenshot(path=Path(folder) / name, full_page=True)
 
 
-@pytest.mark.parametrize(("address", "width", "scheme"), list(views()))
+@contextmanager
+def visited(browser: Browser, width: int, scheme: Any) -> Iterator[Visit]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    visit = Visit(context.new_page())
+    visit.page.on("request", lambda request: visit.asked.add(urlsplit(request.url).hostname))
+    visit.page.on("websocket", lambda socket: visit.asked.add(urlsplit(socket.url).hostname))
+    visit.page.on("pageerror", lambda error: visit.wrong.append(str(error)))
+    yield visit
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def visit(browser: Browser) -> Iterator[Visit]:
+    """One visitor, who sees every page on a wide light screen and on a narrow dark one."""
+    with visited(browser, *VIEWS[0]) as one:
+        yield one
+
+
+@pytest.mark.parametrize("address", PAGES)
 def test_a_page_stays_on_the_machine_and_within_the_screen(
+    visit: Visit, app_url: str, address: str
+) -> None:
+    name, page = address.partition("?")[0], visit.page
+    if name in LOADED or page.url == "about:blank":
+        page.goto(f"{app_url}/{address}")
+    else:
+        page.get_by_role("link", name=name.capitalize(), exact=True).click()
+        expect(page).to_have_url(re.compile(f"/{name}"))
+    visit.stays_well(address, 1280)
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_timeout(300)  # until it is laid out anew
+    visit.stays_well(address, 390)
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.slow  # by day what was drawn on the wide screen is looked at on the narrow one
+@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_a_page_is_so_when_it_is_opened_by_its_address(
     browser: Browser, app_url: str, address: str, width: int, scheme: str
 ) -> None:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900},
-        color_scheme=scheme,  # type: ignore[arg-type]
-    )
-    page = context.new_page()
-    asked: set[str | None] = set()
-    wrong: list[str] = []
-    page.on("request", lambda request: asked.add(urlsplit(request.url).hostname))
-    page.on("websocket", lambda socket: asked.add(urlsplit(socket.url).hostname))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(f"{app_url}/{address}")
-    expect(page.get_by_text(re.compile(PAGES[address])).first).to_be_visible()
-    page.wait_for_load_state("networkidle")
-    assert asked - {None} == {"localhost"}  # None: pictures inside the page itself
-    assert not wrong
-    expect(page.get_by_test_id("stException")).to_have_count(0)
-    for part in ("html", "[data-testid=stMain]"):
-        wide, room = page.eval_on_selector(part, "node => [node.scrollWidth, node.clientWidth]")
-        assert wide <= room + 1, part
-    if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
-        name = f"{address.partition('?')[0] or 'start'}-{width}-{scheme}.png"
-        page.screenshot(path=Path(folder) / name, full_page=True)
-    context.close()
+    with visited(browser, width, scheme) as one:
+        one.page.goto(f"{app_url}/{address}")
+        one.stays_well(address, width)

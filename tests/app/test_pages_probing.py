@@ -1,6 +1,7 @@
 """The page Probing without a browser: its question, every view of a run, and bad addresses."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,15 @@ def said(app: AppTest) -> str:
     return re.sub(r"\\(.)", r"\1", words)
 
 
+_probed = cache(probed)
+
+
 def run_of(
     folder: Path, name: str = "mini:bert", shift: int = 0, preview: bool = False, **how: Any
 ) -> Run:
     """A run as edge probing leaves it, without arrays of figures."""
     kind = EXPERIMENTS["edge-probing"]
-    tables, counts, sentences = probed(**how)
+    tables, counts, sentences = _probed(**how)
     run = made(
         folder / "runs",
         experiment="edge-probing",

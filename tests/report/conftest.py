@@ -1,17 +1,14 @@
-"""A browser to look at reports with, in a thread of its own: others may have one open as well."""
+"""A browser to look at reports with."""
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
-
-from tests.conftest import CHROMIUM
+from playwright.sync_api import Browser, Page
 
 WAIT = 60_000  # milliseconds a page may take on a busy machine
 DRAWN = "() => [...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg'))"
@@ -32,19 +29,9 @@ Look = Callable[..., Seen]
 
 
 @pytest.fixture(scope="session")
-def look() -> Iterator[Look]:
+def look(browser: Browser) -> Look:
     """Open a file from disk, look at it, and close it again."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no Chromium; on Debian: apt-get install chromium")
-    with ThreadPoolExecutor(1) as thread:
-        playwright = thread.submit(lambda: sync_playwright().start()).result()
-        browser = thread.submit(
-            playwright.chromium.launch, executable_path=chromium, args=CHROMIUM
-        ).result()
-        yield lambda *file, **how: thread.submit(_look, browser, *file, **how).result()
-        thread.submit(browser.close).result()
-        thread.submit(playwright.stop).result()
+    return partial(_look, browser)
 
 
 def _look(

@@ -16,6 +16,7 @@ from workbench.runs import launch, locks, status
 from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
+from workbench.runs.subruns import in_process
 
 HERE = Path(__file__).parent
 Asking = Callable[..., Spec]
@@ -81,6 +82,13 @@ def finished(run: Run) -> Run:
 def done(asked: Spec, **how: Any) -> Run:
     """The run that answers, done."""
     run = finished(launch.start(asked, **how))
+    assert run.status.state == "done", run.status.failure
+    return run
+
+
+def done_here(asked: Spec) -> Run:
+    """The run that answers, done in this process: for what is looked at afterwards."""
+    run = launch.start(asked, compute=in_process(lambda asked, told: ((), ())))
     assert run.status.state == "done", run.status.failure
     return run
 

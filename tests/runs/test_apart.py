@@ -23,17 +23,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_and_parts_add_up() -> None:
+    parts = look("mini:elmo", "parts")["parts"]  # the model is opened, and its facts are kept
     facts = look("mini:elmo", "facts")["facts"]
-    parts = look("mini:elmo", "parts")["parts"]
     assert facts["name"] == "mini:elmo" and facts["stacks"][0]["heads"] == 0
     assert sum(parts.values()) == facts["parameters"]
     assert "forward layer 1" in parts and "backward layer 0" in parts
     assert look("mini:elmo", "parts")["parts"] == parts
 
 
-def test_nothing_is_fetched_unasked() -> None:
-    with pytest.raises(WorkbenchError, match="cannot be loaded"):
-        look("nobody/has-this", "facts")
+@pytest.mark.parametrize("fetch", [False, True])
+def test_nothing_is_fetched_unasked(
+    fetch: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process is told to be offline, which the hub's own library obeys."""
+    tells = tmp_path / "tells"
+    tells.write_text('#!/bin/sh\nread question\necho "{\\"offline\\": ${HF_HUB_OFFLINE:-0}}"\n')
+    tells.chmod(0o755)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr(isolated.sys, "executable", str(tells))
+    assert look("nobody/has-this", "facts", fetch) == {"offline": int(not fetch)}
 
 
 @pytest.mark.parametrize("ref", ["mini:nonsense", "a\0b", "train-nonsense"])

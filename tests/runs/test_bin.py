@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.conftest import Asking, contents, done, process_of, wait_until
+from tests.runs.conftest import Asking, contents, done_here, process_of, wait_until
 from workbench.core.errors import WorkbenchError
 from workbench.runs import launch
 from workbench.runs.launch import bring_back, cancel, in_bin, remove, set_aside, start
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("warm_workers")
 
 @pytest.fixture
 def run(asking: Asking) -> Run:
-    return done(asking())
+    return done_here(asking())
 
 
 def here(run: Run) -> list[str]:
@@ -43,7 +43,7 @@ def test_twice_the_same(run: Run, asking: Asking) -> None:
     first = set_aside(run)
     with pytest.raises(WorkbenchError, match="cannot be written"):
         set_aside(run)
-    done(asking())
+    done_here(asking())
     with pytest.raises(WorkbenchError, match="there is a run of this name again"):
         bring_back(first)
     time.sleep(0.002)
@@ -67,7 +67,7 @@ def test_a_run_under_way_is_not_removed(asking: Asking) -> None:
 def test_only_what_has_been_there_long_enough_is_cleared_away(
     run: Run, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry, other = set_aside(run), done(asking(1))
+    entry, other = set_aside(run), done_here(asking(1))
     monkeypatch.setattr(launch, "KEPT", 0.001)
     assert in_bin() == [], "too late, though it is still there"
     remove(other)
@@ -123,7 +123,7 @@ def test_a_bin_that_is_a_link_is_not_followed(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk, which needs root")
 def test_on_a_disk_one_may_only_read(run: Run, asking: Asking, place: Path) -> None:
-    entry = set_aside(done(asking(1)))
+    entry = set_aside(done_here(asking(1)))
     if subprocess.run(["mount", "--bind", str(place), str(place)]).returncode:
         pytest.skip("this system does not let us mount")
     try:

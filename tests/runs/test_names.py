@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.runs.conftest import Asking, contents
+from tests.runs.conftest import Asking, contents, done_here
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Result, Table
 from workbench.runs.launch import start
 from workbench.runs.run import Run, all_runs, open_run, run_names, write
 from workbench.runs.spec import LONGEST, checked, inside, is_name
-from workbench.runs.subruns import in_process
 
 LEAVING = [
     "../x",
@@ -48,7 +47,7 @@ names = pytest.mark.parametrize("name", LEAVING, ids=lambda name: repr(name)[:20
 
 @pytest.fixture
 def run(asking: Asking) -> Run:
-    return start(asking(), compute=in_process(lambda asked, told: ((), ())))
+    return done_here(asking())
 
 
 @names

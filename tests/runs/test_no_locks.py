@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.conftest import Asking, done
+from tests.runs.conftest import Asking, done_here
 from workbench.core.errors import WorkbenchError
 from workbench.runs import device_queue, launch, locks, status
 from workbench.runs.run import all_runs
@@ -43,7 +43,7 @@ def test_a_run_under_way_is_shown_as_it_says(asking: Asking, place: Path, no_loc
 
 
 def test_a_finished_run_is_answered(asking: Asking) -> None:
-    run = done(asking())
+    run = done_here(asking())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fcntl, "flock", _refused)
         assert launch.start(asking()).status.state == "done" and len(run.tables) == 2

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.runs.conftest import Asking
+from tests.runs.conftest import Asking, done_here
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.runs.request import ask, checked_settings, named
-from workbench.runs.subruns import in_process
 
 
 @pytest.mark.parametrize(
@@ -66,11 +65,10 @@ def test_a_wrong_setting_is_said_in_its_own_words(given: dict[str, Any], said: l
 @pytest.mark.parametrize("most", ["inf", "nan", "1e300"])
 def test_odd_numbers_are_the_same_question_when_read_again(most: str, asking: Asking) -> None:
     from workbench.runs import spec
-    from workbench.runs.launch import start
 
     asked = asking(most=most)
-    run = start(asked, compute=in_process(lambda asked, told: ((), ())))
-    assert run.status.state == "done" and spec.read(run.path).name == asked.name
+    run = done_here(asked)
+    assert spec.read(run.path).name == asked.name
 
 
 def test_pairs_as_typed() -> None:

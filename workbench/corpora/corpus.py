@@ -7,7 +7,7 @@ first Docs told is remembered (`once`), for as long as the corpus object is ther
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -101,6 +101,15 @@ class Corpus:
     def __iter__(self) -> "Iterator[Doc]":
         return self.docs()
 
+    def first_docs(self, number: int) -> "Iterator[Doc]":
+        """So many Docs of every split; of a made corpus, whose splits are alike, so many in all.
+
+        Those that are held out come first, for a made corpus is drawn in that order.
+        """
+        each = (self.docs(split, number) for split in reversed([*self.splits]))
+        made = self.origin is not None and bool(self.origin.recipe)
+        return islice(chain.from_iterable(each), number if made else None)
+
     def layers(self) -> set[str]:
         """The layers found in the first Docs of every split."""
         return set(_layers(self))
@@ -119,12 +128,7 @@ class Corpus:
 
 @once
 def _layers(corpus: Corpus) -> frozenset[str]:
-    return frozenset(
-        layer
-        for split in corpus.splits
-        for doc in corpus.docs(split, limit=PEEK)
-        for layer in layers(doc)
-    )
+    return frozenset(layer for doc in corpus.first_docs(PEEK) for layer in layers(doc))
 
 
 def _checked(limit: int | None) -> int | None:

@@ -175,7 +175,8 @@ def inside(folder: Path, name: str, ending: str, what: str) -> Path:
 
 def unlinked(path: Path) -> Path:
     """A path in a run's folder; a link there would lead out of it, and is refused."""
-    return no_link(path.parent) / no_link(path).name
+    no_link(path.parent)
+    return no_link(path)
 
 
 def no_link(path: Path) -> Path:

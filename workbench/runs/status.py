@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import Field, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -185,26 +185,22 @@ def _status(data: Any) -> Status:
     return Status(**facts)
 
 
-@cache
-def _fields(kind: type) -> tuple[Field[Any], ...]:
-    return fields(kind)
-
-
 def _facts(data: Any, kind: type) -> dict[str, Any]:
     """What is known of it, each of its own type."""
-    found = {}
-    for item in _fields(kind):
-        if item.name not in data:
-            continue
-        value = data[item.name]
-        if isinstance(item.default, tuple):
-            value = tuple(map(str, value))
-        elif isinstance(item.default, int | float):
-            value = type(item.default)(value)
-        elif item.name != "failure":
-            value = str(value)
-        found[item.name] = value
-    return found
+    return {name: read(data[name]) for name, read in _readers(kind) if name in data}
+
+
+@cache
+def _readers(kind: type) -> list[tuple[str, Callable[[Any], Any]]]:
+    return [(item.name, _reader(item)) for item in fields(kind)]
+
+
+def _reader(item: Field[Any]) -> Callable[[Any], Any]:
+    if isinstance(item.default, tuple):
+        return lambda value: tuple(map(str, value))
+    if isinstance(item.default, int | float):
+        return type(item.default)
+    return str if item.name != "failure" else lambda value: value
 
 
 # --- events ---------------------------------------------------------------------------------------

@@ -102,25 +102,18 @@ def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, st
 
 def corpus_of(corpus: "Corpus", task: str) -> "tuple[Corpus, str]":
     """The corpus that has a task, with its name: of the built-in stories, that made for it."""
+    from workbench.corpora import read
     from workbench.corpora.primer.tasks import TASKS
 
     if not _is_primer(corpus) or task not in TASKS:
         return corpus, task
     assert corpus.origin is not None, "it was read"
     _, colon, options = corpus.origin.ref.partition(":")
-    return _built_in(f"primer/{task}{colon}{options}"), task
+    return read(f"primer/{task}{colon}{options}"), task
 
 
 def _is_primer(corpus: "Corpus") -> bool:
     return corpus.origin is not None and corpus.origin.ref.partition(":")[0] == "primer"
-
-
-@lru_cache(64)
-def _built_in(ref: str) -> "Corpus":
-    """One object for each reference, so that what was found out about it is remembered."""
-    from workbench.corpora import read
-
-    return read(ref)
 
 
 def tasks_of(corpus: "Corpus") -> list[str]:
@@ -245,7 +238,7 @@ def _labels(corpus: "Corpus") -> tuple[dict[str, tuple[str, ...] | None], dict[s
     those with too many values, with how many."""
     found: dict[str, set[object]] = {}
     texts = 0
-    for doc in _first(corpus):
+    for doc in corpus.first_docs(looked_at(corpus)):
         texts += 1
         for name, value in doc._.labels.items():
             found.setdefault(name, set()).add(value)

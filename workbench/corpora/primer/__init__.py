@@ -9,7 +9,7 @@ sentence.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
@@ -48,8 +48,10 @@ class Recipe:
         return max(1, min(HELD_OUT, self.size // 10))
 
 
+@lru_cache(64)
 def corpus(ref: str, options: Options) -> Corpus:
-    """`primer`, `primer/TASK`, with options after a colon."""
+    """`primer`, `primer/TASK`, with options after a colon; one object for each, so that what its
+    first Docs tell (`once`) is remembered."""
     recipe = parse(ref)
     make = partial(_task_docs if recipe.task else _story_docs, recipe, options)
     splits: dict[str, Callable[[], Iterator[Doc]]] = {
