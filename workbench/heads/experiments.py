@@ -153,7 +153,7 @@ TABLES = {
 
 EXPERIMENT = Experiment(
     name="heads",
-    version=2,
+    version=3,
     about="What every attention head does: positional, syntactic, rare-token and other roles, "
     "with baselines, nulls and intervals.",
     settings=Heads,
