@@ -450,5 +450,5 @@ ATTENTION_PROBE = Experiment(
     layers=("dependencies",),
     split="held-out",
     figures="workbench.figures.syntax_probes:ATTENTION_PROBE_FIGURES",
-    version=2,
+    version=3,
 )

@@ -36,6 +36,7 @@ EXPERIMENT = Experiment(
     about="What every head's attention comes to over a corpus, by relative offset and by tags.",
     settings=Averages,
     run="workbench.attention_maps.averages:run",
+    version=2,
     exact_up_to=1e9,
     tables=TABLES,
     needs=(HEADS,),

@@ -24,7 +24,7 @@ SIGNIFICANT = 0.05
 
 def ratio(part: Floats, whole: Floats, undefined: float = 0.0) -> Floats:
     """A sum over a sum; `undefined` where that is 0.  # [...], [...] -> [...]"""
-    found: Floats = np.full(np.broadcast_shapes(part.shape, whole.shape), undefined)
+    found: Floats = np.full(np.broadcast_shapes(part.shape, whole.shape), undefined, np.float64)
     return np.divide(part, whole, out=found, where=whole > 0)
 
 
@@ -163,7 +163,7 @@ def permutation_p_values(scores: Floats, null: Floats, counts: Floats) -> Floats
 
     mean = angle(null.mean(0))
     highest = (2 * root * (angle(null) - mean)).max(1)  # [permutations]
-    above = (highest[:, None] >= 2 * root * (angle(scores) - mean)).sum(0)
+    above = (highest[:, None] >= 2 * root * (angle(scores) - mean) - 1e-9).sum(0)  # a tie counts
     found: Floats = (above + 1) / (len(null) + 1)
     return found
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from workbench.core.experiment import HEAD
 from workbench.core.stats import (
     binomial_p_values,
+    interval,
     mean_interval,
     permutation_p_values,
     sign_test_p_values,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 ENOUGH = 0.2  # of the words must have a word at an offset, for it to be a role
-MIDDLE = (2.5, 97.5)
 
 
 @dataclass(frozen=True)
@@ -64,18 +64,8 @@ def shares(part: Floats, whole: Floats) -> tuple[Floats, Floats, Floats]:
     if whole[0] <= 0:
         return np.zeros(number), np.zeros(number), np.ones(number)
     values: Floats = part[whole > 0] / whole[whole > 0][:, None]
-    lower, upper = _middle(values[1:] if len(values) > 1 else values)
+    lower, upper = interval((values[1:] if len(values) > 1 else values).T)
     return values[0], np.minimum(lower, values[0]), np.maximum(upper, values[0])
-
-
-def _middle(values: Floats) -> Floats:
-    """np.percentile(values, MIDDLE, axis=0), in a tenth of its time for so few values."""
-    ordered = np.sort(values, axis=0)
-    place = np.array(MIDDLE) / 100 * (len(ordered) - 1)
-    below = place.astype(int)
-    above = np.minimum(below + 1, len(ordered) - 1)
-    found: Floats = ordered[below] + (place - below)[:, None] * (ordered[above] - ordered[below])
-    return found
 
 
 def differences(part: Floats, whole: Floats) -> tuple[Floats, Floats, Floats]:
