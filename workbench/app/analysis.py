@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class View:
     """What a tab shows of a run, or of what is looked at in it.
 
-    Where one of the `tables` it needs has no rows, it says `missing` instead.
+    Where the run has none of the `tables` it needs, or no rows in it, it says `missing` instead.
     """
 
     draw: Callable[[Any], None]
@@ -33,10 +33,11 @@ class View:
 
     def __call__(self, seen: Any) -> None:
         run: Run = getattr(seen, "run", seen)
-        if all(
-            name in run.tables and len(tables_and_figures.table_of(run, name))
-            for name in self.tables
-        ):
+        try:
+            is_full = all(len(tables_and_figures.table_of(run, name)) for name in self.tables)
+        except KeyError:  # it was never made; one that was lost is another error
+            is_full = False
+        if is_full:
             self.draw(seen)
         else:
             st.text(self.missing)

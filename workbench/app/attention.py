@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import streamlit as st
 
 from workbench.app import cache, sidebar
+from workbench.app.tables_and_figures import segment
 from workbench.core.files import open_regular, parsed_json
 
 if TYPE_CHECKING:
@@ -48,14 +49,7 @@ def row() -> "DeltaGenerator":
 def text(which: str = "") -> "Doc":
     """The text that is looked at; `which` tells a second one's boxes apart."""
     corpus = sidebar.corpus()
-    source = st.segmented_control(
-        f"Text {which}".strip(),
-        [CORPUS, OWN],
-        default=CORPUS,
-        required=True,
-        key=f"from{which}",
-        bind="query-params",
-    )
+    source = segment(f"Text {which}".strip(), [CORPUS, OWN], f"from{which}")
     if source == OWN:
         said = st.text_area(
             "What to read",
@@ -155,20 +149,13 @@ def _group(look: "Look") -> "Group":
     from workbench.attention_maps.grids import groups
 
     there = {f"{stack} {NAMES[kind]}": (stack, kind) for stack, kind in groups(look)}
-    first = next(iter(there))
     if len(there) == 1:
-        return there[first]
-    picked = st.segmented_control(
-        "Attention",
-        list(there),
-        default=first,
-        required=True,
-        key="attention",
-        bind="query-params",
-        help="Within the encoder; within the decoder, which cannot look ahead; from the decoder "
-        "to the encoder.",
+        return next(iter(there.values()))
+    about = (
+        "Within the encoder; within the decoder, which cannot look ahead; from the decoder to the "
+        "encoder."
     )
-    return there[picked if picked in there else first]
+    return there[segment("Attention", list(there), "attention", help=about)]
 
 
 def _some(label: str, there: list[int], key: str) -> tuple[int, ...]:

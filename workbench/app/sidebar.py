@@ -26,30 +26,35 @@ _NEXT = "next "  # what is to be chosen when the boxes are drawn again
 
 def choose() -> None:
     """The boxes, in the sidebar."""
-    for key in (MODEL, CORPUS):
+    _show_sentence()
+    boxes: tuple[tuple[str, Kind, list[str], str], ...] = (
+        (
+            MODEL,
+            "models",
+            models(),
+            "A built-in model, a run that trained one, an upload, a folder, a hub id, elmo:… or "
+            "vectors:… Type to name another.",
+        ),
+        (
+            CORPUS,
+            "corpora",
+            corpora(),
+            "A built-in corpus, an upload, a file or a folder of split files. Type to name "
+            "another.",
+        ),
+    )
+    for key, kind, there, about in boxes:
         if _NEXT + key in st.session_state:
             st.session_state[key] = st.session_state.pop(_NEXT + key)
-    _show_sentence()
-    st.sidebar.selectbox(
-        "Model",
-        _with("models", MODEL, models()),
-        key=MODEL,
-        bind="query-params",
-        accept_new_options=True,
-        format_func=_named("models"),
-        help="A built-in model, a run that trained one, an upload, a folder, a hub id, elmo:… or "
-        "vectors:… Type to name another.",
-    )
-    st.sidebar.selectbox(
-        "Corpus",
-        _with("corpora", CORPUS, corpora()),
-        key=CORPUS,
-        bind="query-params",
-        accept_new_options=True,
-        format_func=_named("corpora"),
-        help="A built-in corpus, an upload, a file or a folder of split files. Type to name "
-        "another.",
-    )
+        st.sidebar.selectbox(
+            key.capitalize(),
+            _with(kind, key, there),
+            key=key,
+            bind="query-params",
+            accept_new_options=True,
+            format_func=_named(kind),
+            help=about,
+        )
 
 
 def model() -> str:

@@ -74,7 +74,7 @@ def _span(values: pd.Series, measure: str) -> Look:
     if measure not in UNCHANGED:
         return {} if measure == "probing_delta" else {"rangemode": "tozero"}
     still = UNCHANGED[measure]
-    farthest = max(0.1, math.ceil(10 * largest(values - still)) / 10)
+    farthest = max(0.1, math.ceil(10 * float((values - still).abs().max())) / 10)
     return {"range": [still - farthest, still + 0.05 * farthest] if still else [0, 1.05 * farthest]}
 
 
