@@ -151,14 +151,10 @@ def _files(path: Path) -> list[Path]:
 
 
 def _sweep(root: Path) -> None:
-    for draft in _drafts(root):
+    for draft in root.glob(f"{DRAFT}*"):
         with suppress(OSError):
             if time.time() - draft.stat().st_mtime > OLD:
                 shutil.rmtree(draft, ignore_errors=True)
-
-
-def _drafts(root: Path) -> Iterator[Path]:
-    return root.glob(f"{DRAFT}*")
 
 
 def _renamed(error: WorkbenchError, draft: Path, name: str) -> WorkbenchError:

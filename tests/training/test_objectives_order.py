@@ -65,7 +65,7 @@ def test_both_orders_hold_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> No
     found = []
     for swapped in (torch.zeros_like, torch.clone):  # none, and all that can be
         monkeypatch.setattr(
-            sentence_pairs, "_swapped", lambda able, _, swapped=swapped: swapped(able)
+            sentence_pairs, "_half", lambda first, unable, _, swapped=swapped: swapped(~unable)
         )
         generator = Generator().manual_seed(0)
         pairs = sentence_pairs.ordered(

@@ -13,7 +13,6 @@ from workbench.training.objectives.masked import (
     IGNORED,
     bidirectional,
     causal,
-    chosen_places,
     detect,
     to_generate,
 )
@@ -125,7 +124,7 @@ def test_replaced_tokens_are_told_from_originals(data: tuple[Drawn, int], sharp:
     (tokens, special, _, vocabulary), seed = data
     generator = Generator().manual_seed(seed)
     ask = to_generate(tokens, special, generator, vocabulary)
-    chosen = chosen_places(ask)
+    chosen = ask["labels"] != IGNORED
     assert (ask["input_ids"][chosen] == vocabulary.mask).all()
     logits = torch.zeros(int(chosen.sum()), vocabulary.size)
     if sharp:  # a generator that is always right

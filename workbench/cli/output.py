@@ -681,7 +681,8 @@ def print_models(catalogue: Mapping[str, Any]) -> None:
     print_table("Families", ("family", "stacks", "", "limits"), rows)
 
 
-def _bytes(number: int) -> str:
+def in_bytes(number: int) -> str:
+    """A size in GB, MB or kB."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if number >= size:
             return f"{number / size:,.1f} {unit}"
@@ -699,10 +700,10 @@ def print_model(facts: Mapping[str, Any]) -> None:
     if (memory := facts.get("memory")) is not None:
         batch = f"of {memory['texts']} texts of {memory['length']} pieces"
         told = [
-            (f"weights in {facts['precision']}", _bytes(memory["weights"])),
-            (f"states of all layers, {batch}", _bytes(memory["states"])),
-            (f"attention map of one site, {batch}", _bytes(memory["attention_map"])),
-            (f"logits, {batch}", _bytes(memory["logits"])),
-            (f"keys and values when generating, {batch}", _bytes(memory["cache"])),
+            (f"weights in {facts['precision']}", in_bytes(memory["weights"])),
+            (f"states of all layers, {batch}", in_bytes(memory["states"])),
+            (f"attention map of one site, {batch}", in_bytes(memory["attention_map"])),
+            (f"logits, {batch}", in_bytes(memory["logits"])),
+            (f"keys and values when generating, {batch}", in_bytes(memory["cache"])),
         ]
         print_table("Memory", ("", ""), told)

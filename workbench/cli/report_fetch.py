@@ -93,7 +93,7 @@ def print_entries(json: bool) -> None:
         return
     for kind, title in (("corpus", "Corpora"), ("model", "Models")):
         rows = [
-            (e.name, _size(e.size), e.licence, "here" if is_there(e) else "", e.about)
+            (e.name, output.in_bytes(e.size), e.licence, "here" if is_there(e) else "", e.about)
             for e in found
             if e.kind == kind
         ]
@@ -127,7 +127,3 @@ def fetch_one(name: str, verify: bool, json: bool) -> None:
         output.print_json({"name": name, "path": str(path), "licence": entry.licence})
     else:
         print(f"--{entry.kind} {path}")
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB" if size else ""

@@ -150,12 +150,8 @@ def copied(run: "Run", out: Path | None) -> Path:
         draft.rename(out)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
-        raise _unwritable(out, error, f"Copy {folder} where there is room.") from None
+        raise unwritable(out, error, f"Copy {folder} where there is room.") from None
     return out
-
-
-def _unwritable(out: Path, error: OSError, remedy: str) -> WorkbenchError:
-    return unwritable(out, error, remedy)
 
 
 def _require_new(out: Path | None) -> None:
@@ -173,7 +169,7 @@ def _require_new(out: Path | None) -> None:
         draft.mkdir(exist_ok=True)
         draft.rmdir()
     except OSError as error:
-        raise _unwritable(out, error, "Name a folder where you may write.") from None
+        raise unwritable(out, error, "Name a folder where you may write.") from None
 
 
 def _mini(

@@ -348,14 +348,6 @@ narrow | land water
 ancient | building text nature
 cruel | person
 """
-_OPPOSITES = (
-    "old/new old/young big/small happy/sad hot/cold long/short heavy/light full/empty "
-    "tall/short clean/dirty fast/slow "
-    "loud/quiet rich/poor brave/cowardly sweet/bitter fresh/stale kind/cruel clever/foolish "
-    "wide/narrow warm/cold "
-    "sharp/blunt expensive/cheap deep/shallow dark/bright polite/rude funny/boring gentle/rough "
-    "lazy/busy"
-)
 _SYNONYMS = (
     "big/large small/little happy/glad fast/quick clever/smart delicious/tasty "
     "splendid/magnificent "
@@ -474,7 +466,6 @@ SECOND_OF_TWO = frozenset(
     "tired".split()
 )
 ADJECTIVE_WORDS = {lemma: adjective(lemma) for lemma in ADJECTIVES}
-OPPOSITES = _pairs(_OPPOSITES)
 SYNONYMS = _pairs(_SYNONYMS)
 THAT_VERBS = tuple(verb(lemma) for lemma in _THAT.split())
 INFINITIVE_VERBS = tuple(verb(lemma) for lemma in _INFINITIVE.split())

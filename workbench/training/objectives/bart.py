@@ -10,11 +10,11 @@ from torch import Generator, Tensor
 
 from workbench.training.objectives.corruption import (
     amount,
-    choose,
     pieces,
     place,
     poisson,
     run_starts,
+    single,
 )
 from workbench.training.objectives.t5 import translation
 from workbench.training.vocabulary import Vocabulary, need
@@ -31,7 +31,7 @@ def token_masking(
     rate: float = RATE,
 ) -> dict[str, Tensor]:
     """Tokens replaced by the mask."""
-    inputs = tokens.masked_fill(_single(special, rate, generator), _mask(vocabulary))
+    inputs = tokens.masked_fill(single(special, rate, generator), _mask(vocabulary))
     return _whole(inputs, vocabulary.attention_mask(tokens) > 0, tokens, vocabulary)
 
 
@@ -44,7 +44,7 @@ def token_deletion(
     rate: float = RATE,
 ) -> dict[str, Tensor]:
     """Tokens left out: where is for the model to find."""
-    kept = (vocabulary.attention_mask(tokens) > 0) & ~_single(special, rate, generator)
+    kept = (vocabulary.attention_mask(tokens) > 0) & ~single(special, rate, generator)
     return _whole(tokens, kept, tokens, vocabulary)
 
 
@@ -107,11 +107,6 @@ def bart(
 
 def _mask(vocabulary: Vocabulary) -> int:
     return need(vocabulary.mask, "mask", "BART")
-
-
-def _single(special: Tensor, rate: float, generator: Generator) -> Tensor:
-    units = pieces(special)
-    return units.tokens(choose(units.number, amount(units.number, rate, generator), generator))
 
 
 def _whole(

@@ -60,6 +60,18 @@ def choose(count: Tensor, wanted: Tensor, generator: Generator) -> Tensor:
     return chosen.scatter(1, order, ranks < wanted[:, None])
 
 
+def single(special: Tensor, rate: float, generator: Generator) -> Tensor:
+    """Tokens drawn one by one.  # [batch, length] bool"""
+    units = pieces(special)
+    return units.tokens(choose(units.number, amount(units.number, rate, generator), generator))
+
+
+def at_random(tokens: Tensor, generator: Generator, vocabulary: Vocabulary) -> Tensor:
+    """Another ordinary token for each, every one as likely.  # [batch, length]"""
+    drawn = torch.randint(len(vocabulary.ordinary), tokens.shape, generator=generator)
+    return vocabulary.ordinary[drawn]
+
+
 def _shuffled(count: Tensor, generator: Generator) -> Tensor:
     """The places of each row in random order, those from `count` on last.  # [batch, places]"""
     places = int(count.max()) if len(count) else 0

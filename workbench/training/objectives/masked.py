@@ -15,6 +15,7 @@ from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.batch import sent
 from workbench.training.objectives.corruption import (
     amount,
+    at_random,
     choose,
     geometric,
     pieces,
@@ -46,9 +47,7 @@ def masked(
     lots = torch.rand(tokens.shape, generator=generator)
     if unit == "span":
         lots = lots.gather(1, (run_starts(chosen).cumsum(1) - 1).clamp(min=0))
-    others = vocabulary.ordinary[
-        torch.randint(len(vocabulary.ordinary), tokens.shape, generator=generator)
-    ]
+    others = at_random(tokens, generator, vocabulary)
     inputs = tokens.masked_fill(chosen & (lots < mask), sign)
     inputs = torch.where(chosen & (lots >= mask) & (lots < mask + random), others, inputs)
     return {
@@ -192,11 +191,6 @@ def detect(
         "attention_mask": vocabulary.attention_mask(tokens),
         "labels": (inputs != tokens).long(),
     }
-
-
-def chosen_places(batch: dict[str, Tensor]) -> Tensor:
-    """Where a masked batch has targets.  # [batch, length] bool"""
-    return batch["labels"] != IGNORED
 
 
 # --- spanBERT's span boundary objective: a masked span from the two tokens just outside of it -----

@@ -169,14 +169,20 @@ def _donors(
     while (alike := _go_on_alike(tokens, cut, ends, other) & fits.any(1)).any():
         fits[alike, other[alike]] = False
         other = lots.masked_fill(~fits, -1.0).argmax(1)
-    half = batch // 2
-    if batch % 2:
-        half += int(torch.rand((), generator=generator) < 0.5)
     # Those with no text of their own to follow are others first, those with no other never.
-    rank = torch.rand(batch, generator=generator) - 2.0 * ~there + 2.0 * ~fits.any(1)
-    negative = torch.zeros(batch, dtype=torch.bool)
-    negative[rank.argsort()[:half]] = True
+    negative = _half(~there, ~fits.any(1), generator)
     return torch.where(negative & fits.any(1), other, own)
+
+
+def _half(first: Tensor, last: Tensor, generator: Generator) -> Tensor:
+    """Half of the rows by chance, some before all others and some after.  # [batch] bool"""
+    half = len(first) // 2
+    if len(first) % 2:
+        half += int(torch.rand((), generator=generator) < 0.5)
+    rank = torch.rand(len(first), generator=generator) - 2.0 * first + 2.0 * last
+    chosen = torch.zeros_like(first)
+    chosen[rank.argsort()[:half]] = True
+    return chosen
 
 
 def _go_on_alike(tokens: Tensor, cut: Tensor, ends: Tensor, other: Tensor) -> Tensor:
@@ -210,7 +216,8 @@ def ordered(
     """Half of the batch as it was written (0), half with its two texts swapped (1)."""
     begins, cut, ends = _two_texts(special, sentences, generator)
     one, two = fitted(cut - begins, ends - cut, tokens.shape[1], vocabulary)
-    labels = _swapped((one > 0) & (two > 0), generator).long()
+    able = (one > 0) & (two > 0)  # two texts, to be swapped
+    labels = (_half(torch.zeros_like(able), ~able, generator) & able).long()
     swap = labels == 1
     earlier, later = (cut - one, one), (cut, two)  # begin and size of each
     first, second = (
@@ -257,14 +264,3 @@ def _two_texts(
     some = torch.where(between.any(1, keepdim=True), between, starts)
     cut = cuts(special, some, generator)
     return torch.where(first < cut, first, begins), cut, torch.where(last > cut, last, ends)
-
-
-def _swapped(able: Tensor, generator: Generator) -> Tensor:
-    """Half of the rows, of those first that have two texts.  # [batch] bool"""
-    half = len(able) // 2
-    if len(able) % 2:
-        half += int(torch.rand((), generator=generator) < 0.5)
-    rank = torch.rand(len(able), generator=generator) + 2.0 * ~able
-    swapped = torch.zeros_like(able)
-    swapped[rank.argsort()[:half]] = True
-    return swapped & able

@@ -15,12 +15,13 @@ from torch import Generator, Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.training.objectives.corruption import (
     amount,
-    choose,
+    at_random,
     compact,
     partition,
     pieces,
     place,
     run_starts,
+    single,
 )
 from workbench.training.objectives.masked import IGNORED
 from workbench.training.vocabulary import Vocabulary, need
@@ -55,11 +56,9 @@ def bert_style(
 ) -> dict[str, Tensor]:
     """Tokens masked or swapped in, the whole text out; the first sentinel serves as the mask."""
     _require_sentinels(vocabulary, 1, "BERT's style")
-    chosen = _single(special, rate, generator)
+    chosen = single(special, rate, generator)
     swapped = chosen & (torch.rand(tokens.shape, generator=generator) >= mask)
-    others = vocabulary.ordinary[
-        torch.randint(len(vocabulary.ordinary), tokens.shape, generator=generator)
-    ]
+    others = at_random(tokens, generator, vocabulary)
     inputs = tokens.masked_fill(chosen, vocabulary.sentinels[0])
     return _asked_all(torch.where(swapped, others, inputs), tokens, vocabulary)
 
@@ -97,7 +96,7 @@ def replace_spans(
 ) -> dict[str, Tensor]:
     """Single tokens drawn, each run of them replaced by a sentinel; what stood there out."""
     _require_room(special, rate, 1.0, vocabulary)
-    return _by_sentinels(tokens, _single(special, rate, generator), vocabulary)
+    return _by_sentinels(tokens, single(special, rate, generator), vocabulary)
 
 
 def drop_tokens(
@@ -109,7 +108,7 @@ def drop_tokens(
     rate: float = RATE,
 ) -> dict[str, Tensor]:
     """Single tokens left out, and only those out, in their order."""
-    chosen = _single(special, rate, generator)
+    chosen = single(special, rate, generator)
     there = vocabulary.attention_mask(tokens) > 0
     dropped, kept = _appended(tokens, chosen, [need(vocabulary.end, "end", "T5")])
     return _asked(tokens, there & ~chosen, dropped, kept, vocabulary)
@@ -150,13 +149,6 @@ def denoisers(
         return prefix_lm(tokens, special, generator, vocabulary)
     rate = HALF if which else RATE
     return random_spans(tokens, special, generator, vocabulary, rate=rate)
-
-
-def _single(special: Tensor, rate: float, generator: Generator) -> Tensor:
-    """Tokens drawn one by one.  # [batch, length] bool"""
-    units = pieces(special)
-    wanted = amount(units.number, rate, generator)
-    return units.tokens(choose(units.number, wanted, generator))
 
 
 def _by_sentinels(tokens: Tensor, chosen: Tensor, vocabulary: Vocabulary) -> dict[str, Tensor]:
