@@ -136,7 +136,7 @@ def attachment_by_layer(tables: Tables) -> go.Figure:
     shown = []
     known = means[means["layer"] >= 0].groupby(["probe", "encoder", "stack"], sort=False)
     for place, (key, _) in enumerate(known):
-        rows = means[(means[["probe", "encoder", "stack"]] == key).all(axis=1)].sort_values(
+        rows = means[(means[["probe", "encoder", "stack"]] == list(key)).all(axis=1)].sort_values(
             "layer", key=lambda layers: layers.where(layers >= 0, layers.max() + 1)
         )
         name = f"{key[2]}: {key[0]}{RANDOM if key[1] == 'random' else ''}"
