@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 from probes.batched_adam import DECAYS, STEPS, OnProgress, Optimum, Weights, optimal
 from probes.dependency_trees import Truths, is_punctuation
 from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import Progress, run_over
+from workbench.engine.forward_pass import Progress, forward
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Site, StackName, Tap, View
 from workbench.engine.words import by_words, owners
@@ -115,7 +115,7 @@ def attention(
             size = int(sizes[document])
             missing[first : first + size] = ~there[row, :size]
 
-    run_over(model, batch, take, taps=[tap], hidden=False, progress=progress)
+    forward(model, batch, take, taps=[tap], hidden=False, progress=progress)
     return maps, missing
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from workbench.core.machine import free_memory
-from workbench.engine.activation_store import TooLargeError, pooled_stacks
+from workbench.engine.activation_store import TooLargeError, word_states
 from workbench.engine.batch import Batch, sent
 from workbench.engine.forward_pass import CHUNK, Report, chunks
 from workbench.engine.forward_pass import Progress as Passing
@@ -124,9 +124,9 @@ def encoded(
 
     kind = "bf16" if model.precision == "bf16" else "fp16"
     try:
-        stores, report = pooled_stacks(model, batch, home, kind=kind, progress=told)
+        stores, report = word_states(model, batch, home, kind=kind, progress=told)
     except TooLargeError:
-        stores, report = pooled_stacks(model, batch, home, kind="fp32", progress=told)
+        stores, report = word_states(model, batch, home, kind="fp32", progress=told)
     sources = [
         Source(encoder, stack, layer, store.layer(layer))
         for stack, store in stores.items()

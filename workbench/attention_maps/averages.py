@@ -19,7 +19,7 @@ from workbench.attention_maps.experiments import Averages
 from workbench.core.experiment import HEAD, Caveat, Inputs, Progress, Result
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
-from workbench.engine.forward_pass import run_over
+from workbench.engine.forward_pass import forward
 from workbench.engine.taps import Reduce, Site, View
 from workbench.engine.words import by_words, owners, piece_shares
 
@@ -36,7 +36,7 @@ def run(inputs: Inputs, settings: Averages, progress: Progress) -> Result:
     docs = list(inputs.docs())
     tags, has_tags = _tags(docs)
     sums = Reduce(_Sums(tags.to(inputs.model.device), settings.farthest))
-    report = run_over(
+    report = forward(
         inputs.model,
         encode(docs),
         taps=[sums],

@@ -28,7 +28,7 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, reason_of, require_regular, unwritable
 from workbench.engine.batch import Batch, Pieces, sent
-from workbench.engine.forward_pass import Progress, Report, run_over
+from workbench.engine.forward_pass import Progress, Report, forward
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import StackName
 from workbench.engine.words import Pool, words_of_rows
@@ -224,7 +224,7 @@ def _write(
                 made = [writer.pooled(text, output) for writer in writers]
                 behind.do(*(partial(w.write, m) for w, m in zip(writers, made, strict=True)))
 
-            report = run_over(model, batch, take, pieces=pieces, progress=progress)
+            report = forward(model, batch, take, pieces=pieces, progress=progress)
         for (folder, _), draft, writer in zip(places, drafts, writers, strict=True):
             writer.finish(draft)
             _into_place(draft, folder)

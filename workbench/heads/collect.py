@@ -14,7 +14,7 @@ from torch import Tensor
 
 from workbench.core.stats import document_weights, word_permutations
 from workbench.engine.batch import Batch, Pieces, all_sent
-from workbench.engine.forward_pass import Progress, Report, run_over
+from workbench.engine.forward_pass import Progress, Report, forward
 from workbench.engine.model import Model
 from workbench.engine.taps import Kind, Site, StackName, Tap, View
 from workbench.heads.examples import Sample
@@ -403,7 +403,7 @@ def look(
     def ahead(text: Pieces) -> None:
         tap.prepare(groups, model.texts_of(text))
 
-    report = run_over(
+    report = forward(
         model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress, ahead=ahead
     )
     sums = {name: tap.tally.total.get(name, {}) for name in SUMS}

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import run_over
+from workbench.engine.forward_pass import forward
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, Tap, View
 from workbench.heads.gold import Gold, relation_of
@@ -145,7 +145,7 @@ def few(model: Model, batch: Batch, residual: float, places: Sequence[int]) -> F
     `places` are what they are called: where they stand in their corpus.
     """
     sample = Sample(residual, len(places))
-    run_over(model, batch, taps=[sample], hidden=False)
+    forward(model, batch, taps=[sample], hidden=False)
     found = sample.found(model)
     seen = {(site, places[document]): each for (site, document), each in found.seen.items()}
     return Few(found.sites, seen, frozenset(places[document] for document in found.whole))

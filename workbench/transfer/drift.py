@@ -22,7 +22,7 @@ from torch import Tensor
 from workbench.core.experiment import HEAD, Answer, Caveat, Inputs, Progress, Result, few_sentences
 from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
 from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import CHUNK, PIECES, chunks, run_over
+from workbench.engine.forward_pass import CHUNK, PIECES, chunks, forward
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, Tap, View
@@ -121,7 +121,7 @@ def attention_change(
             sums[site][places] = numbers.cpu().numpy()
 
     most = _most(before, batch)
-    run_over(before, batch, use, taps=[first], hidden=False, pieces=most, progress=told)
+    forward(before, batch, use, taps=[first], hidden=False, pieces=most, progress=told)
     return sums
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.engine.activation_store import Store, pooled
+from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.model import Model
 from workbench.engine.words import by_word
@@ -83,7 +83,8 @@ class Still:
     """Every layer's words, computed once by a model that stays as it is."""
 
     def __init__(self, model: Model, batch: Batch, home: Path) -> None:
-        store, _ = pooled(model, batch, home, stack=model.stacks[0].name, kind="fp32")
+        name = model.stacks[0].name
+        store = word_states(model, batch, home, [name], kind="fp32")[0][name]
         self.layers = _layers(store)
         self.missing = torch.from_numpy(store.missing)  # [all words]
         self.starts = torch.from_numpy(batch.word_offsets)  # [texts + 1]

@@ -24,7 +24,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
 from workbench.corpora.encode import encode
-from workbench.engine.activation_store import Store, pooled_stacks
+from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
@@ -311,7 +311,7 @@ def words_of(inputs: Inputs, batch: Batch, most: int, progress: Progress) -> Ite
 
 
 def _states(model: Model, name: str, batch: Batch, home: Path, progress: Progress) -> States:
-    stores, _ = pooled_stacks(
+    stores, _ = word_states(
         model,
         batch,
         home,
