@@ -14,6 +14,7 @@ from workbench.figures import theme
 CONFIG = tomllib.loads((machine.app_file().parent / ".streamlit" / "config.toml").read_text())
 
 
+@pytest.mark.slow  # by day test_pages_running has it without a browser
 @pytest.mark.browser
 def test_the_doctor_tells_the_machine_the_folders_and_how_to_share(
     page: Page, app_url: str, app_folder: Path

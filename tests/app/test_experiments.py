@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.app.conftest import START
 from workbench.runs.run import Run
 
 pytestmark = pytest.mark.browser
@@ -42,6 +43,7 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
     keep(page, "experiments")
 
     other = browser.new_page()
+    other.set_default_timeout(1000 * START)
     other.goto(page.url)
     expect(other.get_by_role("button", name="Cancel")).to_be_visible()
     page.reload()
@@ -69,21 +71,17 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
 
 
+@pytest.mark.slow  # by day test_pages_running has them without a browser
 @pytest.mark.parametrize(
     ("address", "said"),
     [
         ("experiment=steps&run=../../etc", "can be no name of a run"),
         ("experiment=profile&model=**x**:red[y]", "**x**:red[y]"),
-        *(
-            pytest.param(*each, marks=pytest.mark.slow)
-            for each in (
-                ("experiment=zzz", "There is no experiment of the name in the address"),
-                ("experiment=steps&run=steps-zzz", "there is no run"),
-                ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
-                ("experiment=describe&corpus=../../etc/zzz", "zzz"),
-                ("experiment=profile&model=%00", "This did not work"),
-            )
-        ),
+        ("experiment=zzz", "There is no experiment of the name in the address"),
+        ("experiment=steps&run=steps-zzz", "there is no run"),
+        ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
+        ("experiment=describe&corpus=../../etc/zzz", "zzz"),
+        ("experiment=profile&model=%00", "This did not work"),
     ],
 )
 def test_a_bad_address_is_told_in_words(page: Page, app_url: str, address: str, said: str) -> None:

@@ -1,6 +1,7 @@
 """The pages that run things, without a browser: no exception, and what they say."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from streamlit.testing.v1 import AppTest
 from tests import warm
 from tests.app import pages
 from tests.app.pages import home  # noqa: F401
-from tests.runs.conftest import forget_experiments, installed
+from tests.runs.conftest import forget_experiments, installed, wait_until
+from workbench.app import tour
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.machine import app_file
 from workbench.runs.launch import start
@@ -47,8 +49,12 @@ def opened(name: str, **address: str | list[str]) -> AppTest:
 
 def texts(app: AppTest) -> str:
     parts = [*app.title, *app.header, *app.markdown, *app.text, *app.caption, *app.code]
-    said = "\n".join(str(part.value) for part in [*parts, *app.error])
+    said = "\n".join(str(part.value) for part in [*parts, *app.error, *app.warning])
     return re.sub(r"\\(.)", r"\1", said)  # what is data is escaped
+
+
+def button(app: AppTest, label: str) -> Any:
+    return next(each for each in app.button if each.label == label)
 
 
 def made(seed: int = 0, **settings: Any) -> Run:
@@ -57,8 +63,35 @@ def made(seed: int = 0, **settings: Any) -> Run:
 
 
 def test_start() -> None:
-    said = texts(opened("start"))
+    app = opened("start")
+    said = texts(app)
     assert "what each attention head does" in said and "None yet." in said and "Python 3." in said
+    ways = {str(link.proto.label).strip("*"): link.proto.page for link in app.get("page_link")}
+    for way, page in (
+        ("Look at attention", "attention"),
+        ("Run an experiment", "experiments"),
+        ("Browse a corpus", "corpora"),
+        ("Open a model", "models"),
+    ):
+        assert ways[way] == page
+
+
+def test_the_tour_outlives_the_page_and_can_be_ended(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho '1 of 9: What there is'\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    button(opened("start"), "Take the tour").click().run()
+    wait_until(lambda: "1 of 9: What there is" in texts(opened("start")))
+    app = opened("start")  # another visit sees the same tour
+    button(app, "Cancel").click().run()
+    assert not app.exception and not tour.is_under_way()
+    app = opened("start")
+    assert button(app, "Take the tour")
+    assert "The last tour did not come to its end" in texts(app)
+    assert not (place / "demo.html").exists()
 
 
 def test_runs_of_which_there_are_none() -> None:
@@ -66,8 +99,11 @@ def test_runs_of_which_there_are_none() -> None:
 
 
 def test_doctor() -> None:
-    said = texts(opened("doctor"))
+    app = opened("doctor")
+    said = texts(app)
     assert "localhost" in said and "WORKBENCH_RUNS" in said and "[auth]" in said
+    assert "What is missing" in said and "server_metadata_url" in said
+    assert "Workbench cache" in "".join(str(each.proto.body) for each in app.get("html"))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS.own)
@@ -121,6 +157,33 @@ def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
     assert "the third drawer is empty" in texts(app)
     assert any(button.label == "Resume" for button in app.button)
     assert "2 runs start with" in texts(opened("runs", run="steps-"))
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ({"experiment": "steps", "run": "../../etc"}, "can be no name of a run"),
+        ({"experiment": "profile", "model": "**x**:red[y]"}, "**x**:red[y]"),
+        ({"experiment": "zzz"}, "There is no experiment of the name in the address"),
+        ({"experiment": "steps", "run": "steps-zzz"}, "there is no run"),
+        ({"experiment": "profile", "model": "nonsense/x/y"}, "neither a folder nor a hub id"),
+        ({"experiment": "describe", "corpus": "../../etc/zzz"}, "zzz"),
+        ({"experiment": "profile", "model": "\0"}, "This did not work"),
+    ],
+)
+def test_a_bad_address_of_an_experiment_is_told(address: dict[str, str], said: str) -> None:
+    app = pages.opened("experiments", **address)
+    assert said in texts(app)
+    raw = "".join(str(each.value) for each in [*app.markdown, *app.error])
+    assert "**x**" not in raw, "what is data is escaped"
+
+
+@pytest.mark.parametrize("bad", ["../../etc", "\0", "zzz", "<b>x</b>", "-" * 300, "steps-"])
+def test_a_bad_address_of_a_run_is_told(bad: str) -> None:
+    made(5), made(6)
+    said = texts(opened("runs", run=bad))
+    assert "This did not work." in said and "Tick one to open it" in said
 
 
 def test_a_list_is_filtered(place: Path) -> None:

@@ -14,6 +14,7 @@ from workbench.runs.run import Run
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow  # by day test_pages_running has it without a browser
 def test_first_page_greets_shows_ways_on_and_the_machine(page: Page, app_url: str) -> None:
     page.goto(app_url)
     expect(page.get_by_role("heading", name="Workbench", exact=True)).to_be_visible()
@@ -27,16 +28,7 @@ def test_first_page_greets_shows_ways_on_and_the_machine(page: Page, app_url: st
     expect(page.get_by_role("heading", name="Run an experiment")).to_be_visible()
 
 
-def test_the_newest_runs_are_links(page: Page, app_url: str, runs: Callable[..., Run]) -> None:
-    run = runs(seed=9)
-    page.goto(app_url)
-    newest = page.get_by_role("link", name="steps", exact=True).first
-    expect(newest).to_have_attribute("href", re.compile(run.name))
-    newest.click()
-    expect(page.get_by_role("heading", name="Table: sums")).to_be_visible()
-    assert run.name in page.url
-
-
+@pytest.mark.slow  # by day test_pages_running takes one without a browser
 def test_the_tour_outlives_the_page_and_can_be_ended(
     page: Page, app_url: str, runs: Callable[..., Run], app_folder: Path
 ) -> None:

@@ -1,7 +1,8 @@
 """A browser to look at reports with."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,6 @@ class Seen:
     console: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
     answer: Any = None  # of what was asked in JavaScript
-    pdf: bytes = b""
 
 
 Look = Callable[..., Seen]
@@ -43,9 +43,21 @@ def _look(
     scheme: Any = "light",
     scripts: bool = True,
     shot: str = "",
-    pdf: bool = False,
     before: Callable[[Page], object] = lambda page: None,
 ) -> Seen:
+    with opened(browser, file, width=width, scheme=scheme, scripts=scripts) as (page, seen):
+        before(page)
+        seen.answer = page.evaluate(ask) if scripts else page.content()
+        if shot and (folder := os.environ.get("WORKBENCH_SCREENSHOTS")):
+            page.screenshot(path=Path(folder) / f"{shot}.png", full_page=True)
+    return seen
+
+
+@contextmanager
+def opened(
+    browser: Browser, file: Path, *, width: int = 1280, scheme: Any = "light", scripts: bool = True
+) -> Iterator[tuple[Page, Seen]]:
+    """The file in a page of its own, drawn; and what the page does from then on, too."""
     seen = Seen()
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
@@ -59,11 +71,5 @@ def _look(
     page.goto(file.as_uri())
     if scripts:
         page.wait_for_function(DRAWN)
-    before(page)
-    seen.answer = page.evaluate(ask) if scripts else page.content()
-    if shot and (folder := os.environ.get("WORKBENCH_SCREENSHOTS")):
-        page.screenshot(path=Path(folder) / f"{shot}.png", full_page=True)
-    if pdf:
-        seen.pdf = page.pdf(prefer_css_page_size=True)
+    yield page, seen
     context.close()
-    return seen

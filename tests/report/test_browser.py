@@ -1,15 +1,16 @@
 """A report in a real browser, opened from disk: whole, calm, and asking nobody for anything."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from playwright.sync_api import Browser, Page
 
-from tests.report.conftest import Look
+from tests.report.conftest import Look, Seen, opened
 from tests.report.making import (
     CONTROLS,
     COUNTS,
@@ -61,36 +62,54 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(runs, folder / "report.html")
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"),
-    [
-        ("light", 1280),
-        ("dark", 390),
-        pytest.param("dark", 1280, marks=pytest.mark.slow),
-        pytest.param("light", 390, marks=pytest.mark.slow),
-    ],
-)
-def test_it_opens_from_disk_and_asks_for_nothing_else(
-    report: Path, look: Look, scheme: str, width: int
-) -> None:
-    seen = look(report, FACTS, width=width, scheme=scheme, shot=f"report-{scheme}-{width}")
+Shown = tuple[Page, Seen]
+
+
+@pytest.fixture(scope="module")
+def shown(report: Path, browser: Browser) -> Iterator[Shown]:
+    """The report, opened once on a narrow dark screen."""
+    with opened(browser, report, width=390, scheme="dark") as one:
+        yield one
+
+
+def turned(page: Page, scheme: Any, width: int) -> dict[str, Any]:
+    """The facts of the page on another screen, once its figures have followed."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    ink = "> 128" if scheme == "dark" else "< 128"
+    followed = f"f.broad === 0 && +f.ink.match(/[0-9]+/)[0] {ink}"
+    page.wait_for_function(f"() => {{ const f = ({FACTS})(); return {followed} }}")
+    facts: dict[str, Any] = page.evaluate(FACTS)
+    return facts
+
+
+def is_calm(report: Path, seen: Seen, facts: dict[str, Any], scheme: str, width: int) -> bool:
+    """It is whole, readable and no wider than the screen, and has asked nobody for anything."""
     assert seen.requests == [report.as_uri()]
     assert seen.console == [] and seen.dialogs == []
-    assert seen.answer["drawn"] == seen.answer["plots"] > 8
-    assert seen.answer["wide"][0] <= seen.answer["wide"][1] == width
-    assert seen.answer["broad"] == 0
-    assert seen.answer["low"] == []
-    red = int(re.findall(r"\d+", seen.answer["ink"])[0])
-    assert red > 128 if scheme == "dark" else red < 128
+    assert facts["drawn"] == facts["plots"] > 8
+    assert facts["wide"][0] <= facts["wide"][1] == width
+    assert facts["broad"] == 0
+    assert facts["low"] == []
+    return (int(re.findall(r"\d+", facts["ink"])[0]) > 128) == (scheme == "dark")
 
 
-def test_figures_follow_when_the_page_turns_dark(report: Path, look: Look) -> None:
-    def turn(page: Any) -> None:
-        page.emulate_media(color_scheme="dark")
-        page.wait_for_function(f"() => ({FACTS})().ink !== 'rgb(85, 97, 111)'")
+def test_it_opens_from_disk_and_asks_for_nothing_else(report: Path, shown: Shown) -> None:
+    page, seen = shown
+    assert is_calm(report, seen, turned(page, "dark", 390), "dark", 390)
 
-    seen = look(report, FACTS, before=turn)
-    assert int(re.findall(r"\d+", seen.answer["ink"])[0]) > 128
+
+def test_figures_follow_when_the_page_turns_light_and_wide(report: Path, shown: Shown) -> None:
+    page, seen = shown
+    assert is_calm(report, seen, turned(page, "light", 1280), "light", 1280)
+
+
+@pytest.mark.slow  # by day it is opened once, and then turned
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_is_so_on_every_screen(report: Path, look: Look, scheme: str, width: int) -> None:
+    seen = look(report, FACTS, width=width, scheme=scheme, shot=f"report-{scheme}-{width}")
+    assert is_calm(report, seen, seen.answer, scheme, width)
 
 
 def test_without_scripts_all_tables_are_there(report: Path, look: Look) -> None:
@@ -106,56 +125,37 @@ def test_without_scripts_all_tables_are_there(report: Path, look: Look) -> None:
     assert shown[0][0] > 15 and shown[0][1]
 
 
-def test_printed_pages_show_every_figure_on_paper(report: Path, look: Look) -> None:
-    prints = """() => {
+def test_printed_pages_show_every_figure_on_paper(shown: Shown) -> None:
+    page, _ = shown
+    turned(page, "dark", 1280)
+    page.evaluate("""() => {
         window.widths = [];
         addEventListener('beforeprint', () => window.widths.push(
             ...[...document.querySelectorAll('.plot .main-svg')].map(s => s.clientWidth)));
-    }"""
-    inks: list[Any] = []
-
-    def watch(page: Any) -> None:
-        page.evaluate(prints)
-        page.pdf(prefer_css_page_size=True)
-        inks.append(page.evaluate("() => window.widths"))
-
-    seen = look(report, FACTS, scheme="dark", before=watch, pdf=True)
-    assert inks[0] and set(inks[0]) == {680}
-    assert seen.pdf.startswith(b"%PDF")
-    assert seen.answer["wide"][0] <= 1280 and int(re.findall(r"\d+", seen.answer["ink"])[0]) > 128
+    }""")
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    assert set(page.evaluate("() => window.widths")) == {680}
+    facts = turned(page, "dark", 1280)  # the screen is as before
+    assert facts["wide"][0] <= 1280
 
 
-def hostile_report(folder: Path, figure: go.Figure) -> Path:
+def test_it_can_be_walked_by_keyboard(shown: Shown) -> None:
+    page, _ = shown
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash === '#content'")
+
+
+def hostile_report(folder: Path, **figures: go.Figure) -> Path:
     hostile = [*HOSTILE.values(), CONTROLS, LONG_WORD]
     run = made(
         folder,
         tables=words_and_sizes(hostile),
-        figures={"words": figure},
+        figures=figures,
         caveats=[Caveat(text, ("words",)) for text in hostile],
     )
     return write_report([run], folder / "hostile.html")
-
-
-def test_hostile_text_shows_as_text_in_figures_too(tmp_path: Path, look: Look) -> None:
-    names = list(HOSTILE.values())
-    seen = look(hostile_report(tmp_path, bars(names)), TEXTS, shot="report-hostile", width=390)
-    assert seen.dialogs == [] and seen.console == [] and len(seen.requests) == 1
-    shown = "\n".join(seen.answer)
-    for name in names:
-        text = name.replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")
-        assert text in shown, text
-
-
-def test_hovering_shows_hostile_text_as_text(tmp_path: Path, look: Look) -> None:
-    names = [HOSTILE["script"], HOSTILE["markup"]]
-
-    def hover(page: Any) -> None:
-        page.locator(".plot .point").first.hover(force=True)
-        page.wait_for_selector(".hoverlayer text")
-
-    texts = "() => [...document.querySelectorAll('.hoverlayer text')].map(t => t.textContent)"
-    seen = look(hostile_report(tmp_path, bars(names)), texts, before=hover)
-    assert any(HOSTILE["script"] in text for text in seen.answer)
 
 
 def with_title(text: str) -> go.Figure:
@@ -166,32 +166,42 @@ def with_picture(address: str) -> go.Figure:
     return bars(["a"]).add_layout_image(source=address, x=0, y=1, sizex=1, sizey=1)
 
 
-def with_map(_: str) -> go.Figure:
+def with_map() -> go.Figure:
     return bars(["a"]).add_trace(go.Scattergeo(lat=[1], lon=[1]))
 
 
-@pytest.mark.parametrize(
-    ("draw", "given"),
-    [
-        (with_title, HOSTILE["end"]),
-        pytest.param(with_title, HOSTILE["markup"], marks=pytest.mark.slow),
-        pytest.param(
-            with_title,
-            "<a href='http://evil.example/'>x</a><img src='http://evil.example/i'>",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(with_picture, "http://evil.example/i.png", marks=pytest.mark.slow),
-        (with_picture, "data:image/svg+xml,<svg onload='alert(1)'/>"),
-        (with_map, ""),
-    ],
-)
-def test_a_hostile_figure_loads_nothing_links_nowhere_and_runs_nothing(
-    tmp_path: Path, look: Look, draw: Callable[[str], go.Figure], given: str
+def test_hostile_figures_show_text_load_nothing_link_nowhere_and_run_nothing(
+    tmp_path: Path, look: Look
 ) -> None:
-    links = "() => document.querySelectorAll('.main-svg a, .main-svg image[href]').length"
-    seen = look(hostile_report(tmp_path, draw(given)), links)
-    assert seen.answer == 0
+    linking = "<a href='http://evil.example/'>x</a><img src='http://evil.example/i'>"
+    report = hostile_report(
+        tmp_path,
+        words=bars(list(HOSTILE.values())),
+        end=with_title(HOSTILE["end"]),
+        markup=with_title(HOSTILE["markup"]),
+        linking=with_title(linking),
+        outside=with_picture("http://evil.example/i.png"),
+        inside=with_picture("data:image/svg+xml,<svg onload='alert(1)'/>"),
+        map=with_map(),
+    )
+    hovered: list[str] = []
+
+    def hover(page: Page) -> None:
+        names = page.locator(".plot", has_text=HOSTILE["script"])
+        names.locator(".point path").first.hover(force=True)
+        page.wait_for_selector(".hoverlayer text")
+        hovered.extend(page.locator(".hoverlayer text").all_text_contents())
+
+    facts = f"""() => ({{texts: ({TEXTS})(), links: document.querySelectorAll(
+        '.main-svg a, .main-svg image[href]').length}})"""
+    seen = look(report, facts, before=hover, shot="report-hostile")
     assert seen.dialogs == [] and seen.console == [] and len(seen.requests) == 1
+    assert seen.answer["links"] == 0
+    shown = "\n".join(seen.answer["texts"])
+    for name in HOSTILE.values():
+        text = name.replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")
+        assert text in shown, text
+    assert any(HOSTILE["script"] in text for text in hovered)
 
 
 def test_many_kinds_of_figures_are_drawn_under_the_pages_policy(tmp_path: Path, look: Look) -> None:
@@ -221,13 +231,3 @@ def test_an_exported_figure_is_a_page_of_its_own(tmp_path: Path, look: Look, wid
     seen = look(page, FACTS, width=width, scheme="dark", shot=f"figure-{width}")
     assert seen.requests == [page.as_uri()] and seen.console == []
     assert seen.answer["drawn"] == 1 and seen.answer["wide"][0] <= width
-
-
-def test_it_can_be_walked_by_keyboard(report: Path, look: Look) -> None:
-    def walk(page: Any) -> None:
-        page.keyboard.press("Tab")
-        assert page.evaluate("() => document.activeElement.className") == "skip"
-        page.keyboard.press("Enter")
-        page.wait_for_function("() => location.hash === '#content'")
-
-    look(report, before=walk)
