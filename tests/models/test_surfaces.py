@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
-from tests.models.texts import as_in_treebanks, at_spaces, odd, plain, whole
+from tests.models.texts import SOME_OF_EACH, as_in_treebanks, at_spaces, odd, plain, whole
 from tests.models.vocabularies import FAST
 from workbench.models.tokenization import locate, tokenize
 
@@ -52,6 +52,7 @@ def both(
 
 
 @IN_RUST
+@SOME_OF_EACH
 @given(text=plain)
 def test_plain_tokens_lie_in_the_words_that_rust_says(
     kind: str, tokenizer: Tokenizers, text: str
@@ -65,6 +66,7 @@ def test_plain_tokens_lie_in_the_words_that_rust_says(
 
 
 @pytest.mark.parametrize("kind", SPELLED)
+@SOME_OF_EACH
 @given(text=odd)
 @example(text="ﬁne ½ İi e\u0301 \u200b\u0000 ｶﾞ ﷺ 👩\u200d👧")
 def test_odd_tokens_lie_in_the_words_that_rust_says(
