@@ -9,18 +9,18 @@ So faults that only GPUs show are seen, and their idle times counted, on a machi
 arithmetic and speed are the CPU's. Costs some microseconds an operation.
 """
 
-import traceback
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 from transformers import PreTrainedModel  # noqa: F401 - imported while torch has no card
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
@@ -34,6 +34,7 @@ _ANYWHERE = {
     "is_contiguous", "stride", "data_ptr", "element_size", "_has_compatible_shallow_copy_type",
 }  # fmt: skip
 _ITEMS = ("__getitem__", "__setitem__")
+_ROOMS = ("/workbench/", "/probes/", "/transformers/")
 
 
 def card_of(tensor: Tensor) -> int | None:
@@ -55,10 +56,18 @@ def _named(device: Any) -> int | None:
     return (found.index or 0) if found.type == "cuda" else None
 
 
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists and dictionaries, much sooner than torch walks there."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(each)
+
+
 def _marked(found: Any, index: int | None) -> Any:
-    for each in tree_leaves(found):
-        if isinstance(each, Tensor):
-            each._card = index  # type: ignore[attr-defined]
+    for each in _tensors(found):
+        each._card = index  # type: ignore[attr-defined]
     return found
 
 
@@ -74,7 +83,7 @@ class Card(TorchFunctionMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(function, "__name__", str(function))
-        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        tensors = list(_tensors((args, kwargs)))
         on = next((index for each in tensors if (index := card_of(each)) is not None), None)
         if name == "__get__":
             return _attribute(function.__self__.__name__, function(*args), card_of(args[0]))
@@ -102,12 +111,10 @@ class Card(TorchFunctionMode):
         return _marked(found, on)
 
     def _waited(self, what: str) -> None:
-        ours = [
-            each
-            for each in traceback.extract_stack()
-            if any(f"/{room}/" in each.filename for room in ("workbench", "probes", "transformers"))
-        ]
-        place = f" at {ours[-1].filename.rsplit('/', 1)[-1]}:{ours[-1].lineno}" if ours else ""
+        frame: FrameType | None = sys._getframe()
+        while frame and not any(room in frame.f_code.co_filename for room in _ROOMS):
+            frame = frame.f_back
+        place = f" at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
         self.waits[what + place] += 1
 
     def _moved(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:

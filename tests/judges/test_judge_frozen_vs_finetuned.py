@@ -74,7 +74,7 @@ def judge(result: Result, asking: Asking, seeds: int) -> None:
 def test_deltas_intervals_and_p_values_of_small_cells() -> None:
     asking = Asking()
     result = run(
-        "frozen-vs-finetuned", [wb.load("mini:elmo")], [wb.read("primer")], asking=asking,
+        "frozen-vs-finetuned", [wb.load("mini:elmo")], [wb.read("primer:size=800")], asking=asking,
         tasks=("sentiment",), strong=False, seeds=(0, 1), epochs=2, rates=(3e-3,), **SIZES,
     )  # fmt: skip
     judge(result, asking, 2)

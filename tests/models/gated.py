@@ -1,6 +1,8 @@
-"""Models of the zoo and texts for what is done to their heads. Costs a few tens of ms a model."""
+"""Models of the zoo and texts for what is done to their heads. Costs some ms a model, once read."""
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -12,14 +14,21 @@ from workbench.engine.batch import Batch
 from workbench.models.huggingface import HuggingFace
 
 
-def opened(name: str, zoo_folder: Callable[[str], Path]) -> HuggingFace:
-    model = wb.load(str(zoo_folder(name)))
+@cache
+def _read(folder: Path) -> HuggingFace:
+    model = wb.load(str(folder))
     assert isinstance(model, HuggingFace)
     return model
 
 
+def opened(name: str, zoo_folder: Callable[[str], Path]) -> HuggingFace:
+    """A model of its own for each test: a copy is made in a tenth of the time of reading."""
+    return deepcopy(_read(zoo_folder(name)))
+
+
+@cache
 def sentences(number: int) -> Batch:
-    return encode(read("primer").docs("test", number))
+    return encode(read("primer:size=200").docs("test", number))
 
 
 def gates(model: HuggingFace, gone: Iterable[tuple[int, int]]) -> Tensor:

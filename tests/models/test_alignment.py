@@ -9,11 +9,12 @@ from textwrap import dedent
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
 from tests.models.texts import (
+    SOME_OF_EACH,
     Ranges,
     anything,
     as_in_treebanks,
@@ -69,6 +70,7 @@ def check(tokenizer: PreTrainedTokenizerBase, row: Row, words: int) -> None:
 
 
 @ALL
+@SOME_OF_EACH
 @given(data=st.data())
 def test_any_text_with_any_words(kind: str, tokenizer: Tokenizers, data: st.DataObject) -> None:
     text = data.draw(anything)
@@ -79,6 +81,7 @@ def test_any_text_with_any_words(kind: str, tokenizer: Tokenizers, data: st.Data
 
 
 @ALL
+@SOME_OF_EACH
 @given(data=st.data())
 def test_any_pair_with_any_words(kind: str, tokenizer: Tokenizers, data: st.DataObject) -> None:
     text = whole(data.draw(anything))
@@ -92,6 +95,7 @@ def test_any_pair_with_any_words(kind: str, tokenizer: Tokenizers, data: st.Data
 
 
 @ALL
+@SOME_OF_EACH
 @given(text=plain)
 def test_pieces_of_a_plain_word_spell_it(kind: str, tokenizer: Tokenizers, text: str) -> None:
     """Once case and accents are gone; `"` and `'` may be part of a neighbour's piece."""
@@ -104,6 +108,7 @@ def test_pieces_of_a_plain_word_spell_it(kind: str, tokenizer: Tokenizers, text:
 
 
 @pytest.mark.parametrize("kind", [*LOSSLESS, *COMPOSING])
+@SOME_OF_EACH
 @given(text=odd)
 def test_pieces_of_an_odd_word_spell_it(kind: str, tokenizer: Tokenizers, text: str) -> None:
     """To the letter, mark or byte, where the tokenizer changes nothing."""
@@ -118,6 +123,7 @@ def test_pieces_of_an_odd_word_spell_it(kind: str, tokenizer: Tokenizers, text: 
 
 
 @ALL
+@SOME_OF_EACH
 @given(text=anything)
 def test_a_word_between_spaces_is_unaligned_only_if_nothing_is_made_of_it(
     kind: str, tokenizer: Tokenizers, text: str
@@ -268,9 +274,9 @@ def test_the_second_text_begins_at_its_first_word(kind: str, tokenizer: Tokenize
         assert (row.segments[(row.words >= 0) & (row.words < 3)] == 0).all()
 
 
-@settings(max_examples=30)
-@given(data=st.data())
 @pytest.mark.parametrize("kind", ["bert-uncased", "roberta", "t5", "gpt2"])
+@SOME_OF_EACH
+@given(data=st.data())
 def test_a_batch_is_its_documents(kind: str, tokenizer: Tokenizers, data: st.DataObject) -> None:
     """Whatever stands beside them: alone or paired, cut or not, in any order."""
     spaces = st.sampled_from(["", " ", "\n"])

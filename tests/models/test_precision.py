@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 import workbench as wb
 from tests.models import zoo
+from tests.models.gated import opened
 from tests.models.test_attention import INTERFACE, adapter, pieces
 from tests.models.test_elmo import FORMS, SENTENCES
 from tests.models.test_logits import HEADED
@@ -89,8 +90,8 @@ def test_what_overflows_in_fp16_stays_in_float32(way: str, zoo_folder: Folder) -
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize("name", zoo.NAMES)
 def test_every_architecture_answers(name: str, precision: str, zoo_folder: Folder) -> None:
-    exact, model = (load(str(zoo_folder(name)), "cpu", p) for p in ("fp32", precision))
-    assert isinstance(model, HuggingFace) and isinstance(exact, HuggingFace)
+    exact, model = opened(name, zoo_folder), load(str(zoo_folder(name)), "cpu", precision)
+    assert isinstance(model, HuggingFace)
     text = pieces(model, 3, 9, True)
     with torch.no_grad():
         found, expected = (m.forward(text, hidden=False).final for m in (model, exact))
@@ -158,13 +159,13 @@ def test_an_elmo_learns_under_autocast(form: str) -> None:
 
 def test_a_fine_tuning_in_bf16_adds_up_small_steps() -> None:
     """A step is often below bf16's spacing: added to rounded weights, it would be lost."""
-    batch = encode(list(wb.read("primer").docs("train", 16)))
+    batch = encode(list(wb.read("primer:size=16").docs("train")))
     moved: dict[str, Tensor] = {}
     for precision in ("fp32", "bf16"):
         model = wb.load("mini:gpt", "cpu", precision)
         assert isinstance(model, HuggingFace)
         before = _flat(model)
-        found = learn(model, aim_of(model, batch), batch, range(16), Plan(40, rate=3e-5, texts=8))
+        found = learn(model, aim_of(model, batch), batch, range(16), Plan(40, rate=3e-5, texts=4))
         assert np.isfinite(found.losses).all()
         assert {weight.dtype for weight in model.net.parameters()} == {model.net.dtype}
         moved[precision] = _flat(model) - before

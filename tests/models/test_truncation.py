@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
-from tests.models.texts import as_in_treebanks, at_spaces, odd, plain
+from tests.models.texts import SOME_OF_EACH, as_in_treebanks, at_spaces, odd, plain
 from tests.models.vocabularies import KINDS
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Row
@@ -137,7 +137,7 @@ def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int]
 
 
 @ALL
-@settings(max_examples=30)
+@SOME_OF_EACH
 @given(data=st.data())
 def test_of_a_pair_the_longer_text_loses_its_last_word_first(
     kind: str, tokenizer: Tokenizers, data: st.DataObject
@@ -179,6 +179,7 @@ def test_a_pair_by_hand(tokenizer: Tokenizers) -> None:
 
 
 @ALL
+@SOME_OF_EACH
 @given(data=st.data())
 def test_any_text_cut_anywhere(kind: str, tokenizer: Tokenizers, data: st.DataObject) -> None:
     """Words kept own pieces or are reported; words cut own none."""

@@ -6,11 +6,15 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from workbench.engine.batch import Batch
 
 Ranges = list[tuple[int, int]]
+
+# of each of twenty tokenizers
+SOME_OF_EACH = settings(max_examples=max(1, settings.default.max_examples // 3))
 
 PLAIN = (
     "The Larger man café doctors didn't reading , . ; louder 12 100 1994 Zoë boat x q Why "

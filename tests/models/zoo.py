@@ -7,11 +7,12 @@ model once transformers is imported.
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, PreTrainedTokenizerBase
 
 from tests.models.vocabularies import KINDS, tokenizer
 
@@ -112,10 +113,16 @@ RECIPES = {
 NAMES = tuple(RECIPES)
 
 
+@cache
+def _words(kind: str) -> PreTrainedTokenizerBase:
+    """Learnt once: no model changes it."""
+    return tokenizer(kind)
+
+
 def make(name: str, folder: Path, seed: int = 0, **overrides: Any) -> Path:
     """Write the named model and its tokenizer there; overrides are fields of its config."""
     recipe = RECIPES[name]
-    words = tokenizer(recipe.tokenizer)
+    words = _words(recipe.tokenizer)
     special = {
         f"{role}_token_id": getattr(words, f"{role}_token_id")
         for role in ("pad", "bos", "eos", "cls", "sep")

@@ -25,10 +25,11 @@ def test_each_head_looks_where_its_name_says(planted: Planted, docs: list[Doc]) 
 def test_and_does_in_half_precision(build: Build, words: Lexicon, docs: list[Doc]) -> None:
     planted = eager(build(words))
     planted.model.to(torch.bfloat16)
-    pieces = [planted.pieces(doc) for doc in docs]
-    pieces += [random_pieces(planted, PLACES, seed) for seed in range(5)]
-    for head, weight in least(planted, pieces).items():
-        assert weight >= 0.99, head
+    short = [planted.pieces(doc) for doc in docs[:50]]
+    long = [random_pieces(planted, PLACES, seed) for seed in range(2)]
+    for pieces in (short, long):  # apart, lest all be padded
+        for head, weight in least(planted, pieces).items():
+            assert weight >= 0.99, head
 
 
 def test_and_in_texts_as_long_as_there_are_places(planted: Planted) -> None:
@@ -39,7 +40,7 @@ def test_and_in_texts_as_long_as_there_are_places(planted: Planted) -> None:
 
 
 def test_and_in_any_text_if_the_rarest_piece_comes_once(planted: Planted) -> None:
-    pieces = [planted.pieces(doc) for doc in read("primer").docs("dev", 200)]
+    pieces = [planted.pieces(doc) for doc in read("primer").docs("dev", 100)]
     for head, weight in least(planted, pieces).items():
         if head != "rarest":
             assert weight >= ALL, head

@@ -35,7 +35,7 @@ from workbench.models.references import facts
 from workbench.models.word_models import Vectors
 
 Opened = Callable[[str], Model]
-SMALL = {"limit": 24, "seeds": (0, 1)}
+SMALL = {"limit": 16, "seeds": (0, 1)}
 CPU = torch.device("cpu")
 
 
@@ -51,7 +51,7 @@ def once(opened: Opened) -> Callable[[str], Result]:
 
 
 def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer"),))
+    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),))
     return run(inputs, AttentionProbe(**{**SMALL, **settings}), Quiet())
 
 
@@ -182,8 +182,9 @@ def test_the_planted_heads_find_every_word() -> None:
     words = lexicon(split=False)
     planted = eager(BUILDERS["bert"](words))
     model = HuggingFace(planted.model, planted.tokenizer, "planted")
-    docs = planted_docs(160, words)
-    result = probed(model, corpus_of(docs[:100], docs[100:130], docs[130:]), limit=None, seeds=(0,))
+    docs = planted_docs(100, words)
+    corpus = corpus_of(docs[:60], docs[60:80], docs[80:])
+    result = probed(model, corpus, limit=None, seeds=(0,), halves=False)
     summary = result.tables["summary"].set_index("probe").loc[ATTENTION]
     assert summary["uas"] == 1 and summary["uas"] > summary["baseline_offset"] + 0.2
     layer, head = planted.heads["syntactic"]
@@ -237,7 +238,7 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
 
 
 def test_the_same_seed_gives_the_same_tables(opened: Opened) -> None:
-    first, again = (probed(opened("bert")).tables for _ in range(2))
+    first, again = (probed(opened("bert"), halves=False).tables for _ in range(2))
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
     controls = first["scores"].query("control and layer == -1 and encoder == 'model'")
@@ -266,14 +267,14 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
 
 
 def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
-    primer = wb.read("primer")
+    primer = wb.read("primer:size=200")
     train, dev, test = (list(primer.docs(part, 20)) for part in ("train", "dev", "test"))
 
     def learnt(scored: list[Doc]) -> list[Tensor]:
         corpus = corpus_of(train, dev, scored)
         inputs = Inputs((opened("bert"),), (corpus,))
         parts = parts_of(corpus, None, SplitSizes(), 0)
-        found = learn(inputs, AttentionProbe(**{**SMALL, "seeds": (0,)}), Quiet(), parts)
+        found = learn(inputs, AttentionProbe(seeds=(0,), halves=False), Quiet(), parts)
         return [probed.weights for key in found.keys for probed in found.probes[key]]
 
     clean, poisoned = learnt(test), learnt([turned(doc) for doc in test])
@@ -289,7 +290,7 @@ def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
 def test_sentences_without_arcs_are_told_and_a_part_of_them_is_an_error(opened: Opened) -> None:
     dots = doc_of([0, 0], ["PUNCT", "PUNCT"])
     docs = [doc_of([0, 0, 1]), doc_of([0]), dots]
-    result = probed(opened("bert"), corpus_of(docs, docs, docs))
+    result = probed(opened("bert"), corpus_of(docs, docs, docs), seeds=(0,), halves=False)
     assert any("6 of 9 sentences have no arc" in each.text for each in result.caveats)
     with pytest.raises(WorkbenchError, match="no word with a head in dev"):
         probed(opened("bert"), corpus_of(docs, [doc_of([0]), dots], docs))

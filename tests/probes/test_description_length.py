@@ -313,7 +313,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 def told(
     model: Model, corpus: Corpus | None = None, scratch: Path | None = None, **settings: object
 ) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer"),), scratch=scratch)
+    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),), scratch=scratch)
     return run(inputs, DescriptionLength(**{**SMALL, **settings}), Quiet())
 
 
@@ -350,7 +350,7 @@ def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> N
 
 
 def test_many_labels_a_target_take_a_bit_each_of_the_uniform_code(opened: Opened) -> None:
-    tables = told(opened("bert"), codes=("online",), seeds=(0,)).tables
+    tables = told(opened("bert"), codes=("online",), seeds=(0,), limit=8).tables
     several = tables["codes"].query("task == 'proto-roles'")
     labels = several["uniform_bits"] / several["n"]
     assert (labels == labels.round()).all() and (labels > 2).all()
@@ -360,7 +360,8 @@ def test_many_labels_a_target_take_a_bit_each_of_the_uniform_code(opened: Opened
 
 def test_the_papers_unit_differs_in_what_probes_cost_and_no_more(opened: Opened) -> None:
     ours, theirs = (
-        told(opened("bert"), unit=unit, seeds=(0,), tasks=("pos",)) for unit in ("bits", "paper")
+        told(opened("bert"), unit=unit, seeds=(0,), tasks=("pos",), limit=8)
+        for unit in ("bits", "paper")
     )
     assert any("nats to bits" in caveat.text for caveat in theirs.caveats)
     ln = math.log(2)
@@ -378,7 +379,8 @@ def test_the_papers_unit_differs_in_what_probes_cost_and_no_more(opened: Opened)
 def test_a_run_goes_on_where_it_was_stopped(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = told(opened("bert")).tables
+    few = {"limit": 8, "epochs": 2, "steps": 4}
+    expected = told(opened("bert"), **few).tables
     real, calls = variational.learnt, []
 
     def stopped(*args: object, **more: object) -> object:
@@ -389,8 +391,8 @@ def test_a_run_goes_on_where_it_was_stopped(
 
     monkeypatch.setattr(description_length.variational, "learnt", stopped)
     with pytest.raises(KeyboardInterrupt):
-        told(opened("bert"), scratch=tmp_path)
-    found = told(opened("bert"), scratch=tmp_path).tables
+        told(opened("bert"), scratch=tmp_path, **few)
+    found = told(opened("bert"), scratch=tmp_path, **few).tables
     assert len(calls) == 2 * 2 + 1  # of two tasks and two seeds, the one that was cut off twice
     for name, table in expected.items():
         pd.testing.assert_frame_equal(found[name], table)
@@ -413,8 +415,9 @@ def test_labels_that_are_all_the_same_are_left_out_by_name(opened: Opened) -> No
 
 def test_what_is_not_asked_is_not_sent(opened: Opened) -> None:
     tables = told(
-        opened("bert"), tasks=("pos",), codes=("variational",), controls=False, probe="linear"
-    ).tables
+        opened("bert"), tasks=("pos",), codes=("variational",), controls=False, probe="linear",
+        limit=8,
+    ).tables  # fmt: skip
     assert tables["portions"].empty and not tables["codes"]["control"].any()
     assert tables["summary"]["control_compression"].isna().all()
     with pytest.raises(KeyError):

@@ -1,9 +1,10 @@
 """Edge probing from end to end: planted answers, nulls, odd corpora, and what is never fitted."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -129,16 +130,31 @@ def test_nothing_of_the_test_part_is_fitted(read: Corpus, answer: Result) -> Non
     assert (scores.loc[~scores["control"], "value"] == 0).all()
 
 
-def test_a_stopped_run_goes_on_and_says_the_same(read: Corpus, tmp_path: Path) -> None:
-    few: dict[str, Any] = {"tasks": ("pos",), "modes": ("layer",)}
-    first = probe(read, scratch=tmp_path, **few)
-    kept = sorted(tmp_path.glob("trial-*.npz"))
-    assert kept
+class Kept(NamedTuple):
+    """A run and the folder of its trials."""
+
+    result: Result
+    scratch: Path
+
+
+FEW_TRIALS: dict[str, Any] = {"tasks": ("pos", "dependencies"), "modes": ("layer",), "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def few(read: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    scratch = tmp_path_factory.mktemp("trials")
+    return Kept(probe(read, scratch=scratch, **FEW_TRIALS), scratch)
+
+
+def test_a_stopped_run_goes_on_and_says_the_same(read: Corpus, few: Kept, tmp_path: Path) -> None:
+    first = shutil.copytree(few.scratch, tmp_path / "stopped")
+    kept = sorted(first.glob("trial-*.npz"))
+    assert len(kept) > 1
     kept[-1].unlink()
     changed = [path.stat().st_mtime_ns for path in kept[:-1]]
-    again = probe(read, scratch=tmp_path, **few)
+    again = probe(read, scratch=first, **FEW_TRIALS)
     assert [path.stat().st_mtime_ns for path in kept[:-1]] == changed
-    for name, table in first.tables.items():
+    for name, table in few.result.tables.items():
         assert table.equals(again.tables[name]), name
 
 
@@ -205,7 +221,8 @@ def test_learning_curves_rise(read: Corpus) -> None:
 
 
 def test_windows_are_set_beside_on_request(read: Corpus) -> None:
-    found = probe(read, tasks=("pos",), windows=(1, 2), modes=("top",), controls=False)
+    few: dict[str, Any] = {"modes": ("top",), "controls": False, "epochs": 2}
+    found = probe(read, tasks=("pos",), windows=(1, 2), **few)
     assert {"cnn1", "cnn2"} <= set(found.tables["scores"]["encoder"])
 
 
@@ -439,11 +456,12 @@ def bert() -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("harm", ["no text", "deep"])
-def test_a_trial_that_cannot_be_read_is_done_again(harm: str, read: Corpus, tmp_path: Path) -> None:
-    few: dict[str, Any] = {"tasks": ("pos",), "modes": ("layer",)}
-    first = probe(read, scratch=tmp_path, **few)
-    put(harm, sorted(tmp_path.glob("trial-*.npz"))[-1])
+def test_a_trial_that_cannot_be_read_is_done_again(
+    harm: str, read: Corpus, few: Kept, tmp_path: Path
+) -> None:
+    harmed = shutil.copytree(few.scratch, tmp_path / "harmed")
+    put(harm, sorted(harmed.glob("trial-*.npz"))[-1])
     with in_time():
-        again = probe(read, scratch=tmp_path, **few)
-    for name, table in first.tables.items():
+        again = probe(read, scratch=harmed, **FEW_TRIALS)
+    for name, table in few.result.tables.items():
         assert table.equals(again.tables[name]), name

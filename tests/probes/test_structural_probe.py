@@ -31,7 +31,7 @@ class Quiet:
 
 
 Opened = Callable[[str], Model]
-SMALL = {"limit": 24, "seeds": (0, 1), "rank": 8}
+SMALL = {"limit": 12, "seeds": (0, 1), "rank": 8}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def corpus_of(train: list[Doc], dev: list[Doc], test: list[Doc]) -> Corpus:
 
 
 def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer"),))
+    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),))
     return run(inputs, StructuralProbe(**{**SMALL, **settings}), Quiet())
 
 
@@ -111,7 +111,7 @@ def turned(doc: Doc) -> Doc:
 
 
 def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: Path) -> None:
-    primer = wb.read("primer")
+    primer = wb.read("primer:size=200")
     train, dev, test = (list(primer.docs(part, 20)) for part in ("train", "dev", "test"))
     poisoned = [turned(doc) for doc in test]
 

@@ -27,7 +27,7 @@ QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
 
 @QUARTET
 def test_it_is_to_the_bit_a_plain_loop(name: str, mini: Mini) -> None:
-    asked = mini(name)
+    asked = mini(name, 8)
     heads = heads_of(asked.model)
     pieces = max(question.pieces for question in asked.questions)  # one head at a time
     found = ablated(
@@ -42,7 +42,7 @@ def test_it_is_to_the_bit_a_plain_loop(name: str, mini: Mini) -> None:
 
 @QUARTET
 def test_several_heads_in_a_batch_are_as_each_alone(name: str, mini: Mini) -> None:
-    asked = mini(name)
+    asked = mini(name, 8)
     sets = [[head] for head in heads_of(asked.model)]
     few, many = (
         ablated(asked.model, asked.aim, asked.questions, sets, pieces=pieces)

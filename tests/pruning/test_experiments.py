@@ -55,7 +55,7 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @cache
 def _run(experiment: str, model: str) -> Result:
     """In this process, which is what a run does in one of its own; once."""
-    return _result(experiment, model, "primer", {"limit": 40, **QUICK[experiment]})
+    return _result(experiment, model, "primer:size=400", {"limit": 40, **QUICK[experiment]})
 
 
 def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) -> Result:
@@ -215,8 +215,9 @@ def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> 
 
 def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
     kind = EXPERIMENTS["head-pruning"]
-    inputs = Inputs((wb.load("mini:bert"),), (wb.read("primer"),), "test", limit=20)
-    settings = {"limit": 20, **QUICK["head-pruning"], "prune": 1.0, "methods": ["random"]}
+    inputs = Inputs((wb.load("mini:bert"),), (wb.read("primer:size=200"),), "test", limit=20)
+    settings = {"limit": 20, "steps": 1, "seeds": 1, "choosing": 20, "recover": 5, "prune": 1.0,
+                "methods": ["random"]}  # fmt: skip
     found = kind.run(inputs, kind.settings(**settings), Silent()).tables["kept"]
     stages = found.query("metric == 'loss'").set_index("stage")
     assert stages.loc["recovered", "heads"] == 0
@@ -245,9 +246,15 @@ def test_what_cannot_be_asked_is_told(
 @pytest.mark.parametrize(
     ("experiment", "model", "corpus", "settings", "said"),
     [
-        ("head-pruning", "bert", "primer", {"task": "sentiment"}, "no text has a class"),
-        ("head-pruning", "t5", "primer/sentiment", {"task": "sentiment"}, "writes text"),
-        ("head-importance", "bert", "primer/sentiment", {"label": "sentiment"}, "own loss"),
+        ("head-pruning", "bert", "primer:size=200", {"task": "sentiment"}, "no text has a class"),
+        ("head-pruning", "t5", "primer/sentiment:size=200", {"task": "sentiment"}, "writes text"),
+        (
+            "head-importance",
+            "bert",
+            "primer/sentiment:size=200",
+            {"label": "sentiment"},
+            "own loss",
+        ),
     ],
 )
 def test_what_is_seen_only_once_all_is_open_is_told(

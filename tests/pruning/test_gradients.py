@@ -31,7 +31,7 @@ def in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mini]:
         model = wb.load(f"mini:{name}")
         assert isinstance(model, HuggingFace)
         model.net.double()
-        return asking_of(model, list(read("primer").docs("test", 30)), "", 0)
+        return asking_of(model, list(read("primer").docs("test", 8)), "", 0)
 
     yield made
     torch.set_default_dtype(torch.float32)

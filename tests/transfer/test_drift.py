@@ -330,9 +330,9 @@ def asking() -> Asking:
 @pytest.fixture(scope="module")
 def asked(asking: Asking) -> Result:
     sizes = {"max_train": 60, "max_dev": 60, "max_test": 60}
-    settings = {"roles": True, "probe": True, **sizes, "tasks": ["pos"], "limit": 40}
+    settings = {"roles": True, "probe": True, **sizes, "tasks": ["pos"], "limit": 20}
     pair = [wb.load("mini:bert"), wb.load("mini:bert@random")]
-    return here("drift", pair, [wb.read("primer")], asking=asking, **settings)
+    return here("drift", pair, [wb.read("primer:size=600")], asking=asking, **settings)
 
 
 def test_roles_are_those_that_heads_tells(asked: Result, asking: Asking) -> None:

@@ -21,6 +21,7 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.word_models import WordModel
 from workbench.transfer import checkpoints
 
+SENTIMENT = "primer/sentiment:size=400"
 QUICK: dict[str, Any] = {
     "max_train": 60,
     "max_dev": 30,
@@ -66,7 +67,7 @@ SLOW = pytest.mark.slow
 )
 def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_path: Path) -> None:
     model = wb.load(f"mini:{name}")
-    corpus = wb.read("primer/sentiment")
+    corpus = wb.read(SENTIMENT)
     found = finetuned(model, corpus, tmp_path / "kept")
     assert set(found.tables) == set(EXPERIMENTS["finetune"].tables)
     scores = found.tables["scores"]
@@ -92,7 +93,7 @@ def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_
 
 
 def test_the_same_seed_gives_the_same_scores() -> None:
-    model, corpus = wb.load("mini:bert"), wb.read("primer/sentiment")
+    model, corpus = wb.load("mini:bert"), wb.read(SENTIMENT)
     one, two = (finetuned(model, corpus, rates=[1e-3]).tables for _ in range(2))
     columns = ["seed", "split", "metric", "value"]
     pd.testing.assert_frame_equal(one["scores"][columns], two["scores"][columns])
@@ -102,7 +103,7 @@ def test_the_same_seed_gives_the_same_scores() -> None:
 
 @pytest.mark.parametrize("method", ["frozen", pytest.param("fine-tuned", marks=SLOW), "lora"])
 def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
-    model, corpus = wb.load("mini:bert"), wb.read("primer/sentiment")
+    model, corpus = wb.load("mini:bert"), wb.read(SENTIMENT)
     before = {name: value.clone() for name, value in model.named_weights().items()}
     found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], rates=[2e-3])
     opened = wb.load(str(tmp_path))
@@ -168,7 +169,7 @@ def test_less_of_an_error_is_better(vectors: WordModel) -> None:
 def test_every_kind_of_task_is_learnt_and_scored(task: str, metrics: set[str], head: str) -> None:
     from workbench.transfer.tasks import corpora_of
 
-    ((corpus, name),) = corpora_of(wb.read("primer"), (task,))
+    ((corpus, name),) = corpora_of(wb.read("primer:size=400"), (task,))
     how: dict[str, Any] = {"method": "frozen", "task": name, "head": head, "seeds": [0]}
     found = finetuned(
         wb.load("mini:bert"), corpus, **how, max_train=60, ridges=[100.0, 10.0], epochs=4
@@ -214,7 +215,7 @@ def test_a_training_that_is_cut_off_is_marked() -> None:
 )
 def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
     how: dict[str, Any] = {"head": "text", "seeds": [0], "rates": [3e-3], "epochs": 3}
-    found = finetuned(wb.load("mini:t5"), wb.read(f"primer/{task}"), **how)
+    found = finetuned(wb.load("mini:t5"), wb.read(f"primer/{task}:size=400"), **how)
     learning = found.tables["learning"]["loss"]
     assert learning.iloc[-3:].mean() < 0.7 * learning.iloc[:3].mean()
     guesses = set(found.tables["predictions"]["guess"])
@@ -223,9 +224,9 @@ def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
 
 def test_what_writes_no_text_says_so() -> None:
     for model, corpus, how, said in (
-        ("bert", "primer/sentiment", {}, "does not write text"),
-        ("t5", "primer", {"task": "pos"}, "tags of words"),
-        ("t5", "primer/sentiment", {"method": "frozen"}, "nothing to learn"),
+        ("bert", "primer/sentiment:size=40", {}, "does not write text"),
+        ("t5", "primer:size=40", {"task": "pos"}, "tags of words"),
+        ("t5", "primer/sentiment:size=40", {"method": "frozen"}, "nothing to learn"),
     ):
         with pytest.raises(WorkbenchError, match=said):
             finetuned(wb.load(f"mini:{model}"), wb.read(corpus), head="text", **how)
@@ -243,7 +244,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
         return value * float("nan") if next(number) == 2 else value
 
     monkeypatch.setattr(Head, "loss", loss)
-    found = finetuned(wb.load("mini:bert"), wb.read("primer/sentiment"), rates=[9e-4, 1e-3])
+    found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT), rates=[9e-4, 1e-3])
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
     (note,) = (each.text for each in found.caveats if "no number" in each.text)
@@ -255,7 +256,7 @@ def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any
     from workbench.transfer.task_heads import Head
 
     monkeypatch.setattr(Head, "loss", lambda self, found, *_: found.sum() * float("nan"))
-    found = finetuned(wb.load("mini:bert"), wb.read("primer/sentiment"))
+    found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT))
     assert len(scored(found)) == 2 and any("no number" in each.text for each in found.caveats)
 
 
@@ -315,7 +316,7 @@ def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
     model = wb.load("mini:bert")
     assert isinstance(model, HuggingFace)
     small = without(model, [(0, 0), (1, 2)])
-    finetuned(small, wb.read("primer/sentiment"), tmp_path, seeds=[0], rates=[1e-3], epochs=1)
+    finetuned(small, wb.read(SENTIMENT), tmp_path, seeds=[0], rates=[1e-3], epochs=1)
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.lacking == 2
 

@@ -14,6 +14,7 @@ from workbench.runs.launch import remove
 from workbench.runs.run import all_runs
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
+CORPUS = "primer:size=300"
 QUICK: dict[str, Any] = {
     "max_train": 40, "max_dev": 20, "max_test": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
     "tasks": ["sentiment", "relatedness"],
@@ -31,7 +32,7 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
     asking = Asking()
     models = [wb.load("mini:bert"), wb.load("mini:elmo")]
-    table = here("frozen-vs-finetuned", models, [wb.read("primer")], asking=asking, **QUICK)
+    table = here("frozen-vs-finetuned", models, [wb.read(CORPUS)], asking=asking, **QUICK)
     answers = {each.name: each for each in asking.answers}
     cells = table.tables["cells"]
     assert len(cells) == 2 * 2 * 3, "models, tasks, and ways"
@@ -60,16 +61,16 @@ def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
 
 def test_what_was_computed_once_is_not_computed_again() -> None:
     one = {**QUICK, "tasks": ["sentiment"], "strong": False}
-    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", **one)
+    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
     before = {run.name: now.ended for run, now in all_runs()}
     first = pd.DataFrame(table.tables["delta"])
     remove(table)
-    again = wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", **one)
+    again = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
     assert again.name == table.name and pd.DataFrame(again.tables["delta"]).equals(first)
     larger = wb.run(
         "frozen-vs-finetuned",
         model="mini:bert",
-        corpus="primer",
+        corpus=CORPUS,
         **{**one, "methods": ["fine-tuned", "bitfit"]},
     )
     after = {run.name: now.ended for run, now in all_runs()}
@@ -85,13 +86,13 @@ def test_a_method_that_a_model_cannot_take_is_told_before_anything_is_learnt() -
     models = [wb.load("mini:bert"), wb.load("mini:elmo")]
     how = {**QUICK, "methods": ["lora"]}
     with pytest.raises(WorkbenchError, match="cannot be adapted by lora") as told:
-        here("frozen-vs-finetuned", models, [wb.read("primer")], asking=asking, **how)
+        here("frozen-vs-finetuned", models, [wb.read(CORPUS)], asking=asking, **how)
     assert "mini:elmo" in str(told.value) and not asking.questions
 
 
 def test_frozen_alone_is_held_against_nothing() -> None:
     with pytest.raises(WorkbenchError, match="name a method to hold against frozen"):
-        wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", methods=["frozen"])
+        wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, methods=["frozen"])
 
 
 @pytest.mark.slow

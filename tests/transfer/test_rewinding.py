@@ -26,7 +26,7 @@ from workbench.transfer.tasks import scored_of
 def test_only_the_layer_that_was_changed_brings_the_score_back(
     name: str, layer: int, tmp_path: Path
 ) -> None:
-    before, corpus = wb.load(f"mini:{name}"), read("primer/sentiment")
+    before, corpus = wb.load(f"mini:{name}"), read("primer/sentiment:size=600")
     kind = EXPERIMENTS["finetune"]
     how: dict[str, Any] = {
         "method": "frozen",

@@ -178,7 +178,7 @@ def test_a_run_by_reference_draws_its_matrices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    found = wb.run("similarity", model=["mini:bert", "mini:t5"], corpus="primer", limit=20)
+    found = wb.run("similarity", model=["mini:bert", "mini:t5"], corpus="primer:size=200", limit=20)
     assert EXPERIMENTS["similarity"] is SIMILARITY
     assert set(found.tables) == {"similarity", "words"}
     draw: Callable[..., Any] = SIMILARITY.drawings()["similarity"]

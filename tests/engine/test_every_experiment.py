@@ -1,0 +1,85 @@
+"""Every experiment in bf16 on a GPU, as by default there: close to float32, and finite.
+
+The card is one that is not there (`card.Card`): a tensor made on the host in between is an error.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.engine.card import card
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A corpus and settings that keep it small; a column of numbers, and how far it may be off."""
+
+    table: str
+    column: str
+    bound: float  # on average
+    corpus: str = "primer:size=40"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    is_long: bool = False  # what it is made of is seen by day too
+
+
+EXPERIMENTS = {
+    "attention-averages": Asked("heads", "words", 2e-3),
+    "attention-probe": Asked("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}, True),
+    "description-length": Asked(
+        "summary", "compression", 0.03, "primer:size=24", {"tasks": ["pos"]}, True
+    ),
+    "edge-probing": Asked(
+        "means", "mean", 0.05, settings={"tasks": ["roles"], "preset": "quick"}
+    ),
+    "finetune": Asked(
+        "scores", "value", 0.05, "primer/sentiment:size=40",
+        {"task": "sentiment", "epochs": 1, "rates": (1e-3,), "seeds": (0,)},
+    ),
+    "head-ablation": Asked("ablation", "delta", 4e-3),
+    "head-importance": Asked("importance", "importance", 2e-3),
+    "head-pruning": Asked(
+        "curve", "value", 0.02, "primer:size=12", {"steps": 2, "seeds": 1}, True
+    ),
+    "heads": Asked("heads", "confidence", 2e-3),
+    "minimal-pairs": Asked("pairs", "gap", 0.1, "primer/acceptability:size=40"),
+    "profile": Asked("losses", "value", 0.01),
+    "similarity": Asked("similarity", "cka", 2e-3),
+    "structural-probe": Asked("means", "value", 0.05, "primer:size=24"),
+}  # fmt: skip
+CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if asked.is_long else ())
+        for name, asked in EXPERIMENTS.items()
+    ],
+)
+def test_an_experiment_in_bf16_on_a_card_says_the_same(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    asked = EXPERIMENTS[name]
+    corpus: Any = wb.read(asked.corpus)
+    model = wb.load("mini:bert", "cpu", "fp32")
+    exact = wb.run(name, model=model, corpus=corpus, **asked.settings).tables
+    with card():
+        model = wb.load("mini:bert", "cuda", "bf16")
+        half = wb.run(name, model=model, corpus=corpus, **asked.settings).tables
+    apart = np.abs(exact[asked.table][asked.column] - half[asked.table][asked.column])
+    assert apart.mean() <= asked.bound
+    assert set(exact) == set(half)
+    for each in exact:
+        one, other = exact[each], half[each]
+        assert list(one.columns) == list(other.columns), each
+        for number in one.columns.difference([*CHANCE]) if len(one) == len(other) else ():
+            if one[number].dtype.kind == "f":
+                missing = one[number].isna().to_numpy(), other[number].isna().to_numpy()
+                assert (missing[0] == missing[1]).all(), f"{each}.{number}"
