@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.attack import fuzz, kills
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Answer, Command
-from workbench import __version__
+from workbench import WorkbenchError, __version__
 from workbench.cli.main import main
-from workbench.core.errors import WorkbenchError
 
 CONLLU = """\
 # newdoc id = d1
@@ -395,7 +394,7 @@ def test_models_lists_the_families_and_how_to_name_one(workbench: Command) -> No
 
 
 def test_models_show_opens_a_model(workbench: Command, tmp_path: Path) -> None:
-    from workbench.models.tiny import tiny_bert
+    from workbench import tiny_bert
 
     for part in tiny_bert(["the", "cat"]):
         part.save_pretrained(tmp_path)  # type: ignore[attr-defined]

@@ -11,8 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from workbench.corpora import read
-from workbench.models.tiny import tiny_bert
+from workbench import read, tiny_bert
 
 ROOT = Path(__file__).parents[1]
 SHOWN = (ROOT / "CONTRIBUTING.md").read_text()

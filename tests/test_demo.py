@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from workbench import experiments
 from workbench.cli.demo import STOPS
 from workbench.cli.main import main
-from workbench.core.experiment import EXPERIMENTS
 
 
 def demo(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -19,7 +19,7 @@ def demo(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_the_tour_has_every_experiment() -> None:
-    assert {stop.experiment for stop in STOPS} == set(EXPERIMENTS.own)
+    assert {stop.experiment for stop in STOPS} == set(experiments().own)
 
 
 @pytest.mark.slow

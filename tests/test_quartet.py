@@ -11,10 +11,9 @@ import pytest
 from safetensors import safe_open
 
 import workbench as wb
+from workbench import WorkbenchError, encode, read
 from workbench.cli import mini as quartet
 from workbench.cli.main import main
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.tables import minimal_pairs
 from workbench.heads.tables import followed

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from workbench import read, tiny_bert
 from workbench.cli.main import app, main
-from workbench.corpora import read
-from workbench.models.tiny import tiny_bert
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

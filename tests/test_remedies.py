@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora.conllu import LineError
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,9 +17,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
 
 from tests.runs.conftest import forget_experiments, installed
+from workbench import Run
 from workbench.runs.launch import cancel, start
 from workbench.runs.request import ask
-from workbench.runs.run import Run, all_runs
+from workbench.runs.run import all_runs
 from workbench.runs.subruns import in_process
 
 START = 60  # seconds the app may take to answer on a busy machine

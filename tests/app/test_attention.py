@@ -10,8 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import workbench as wb
-from workbench.attention_maps.capture import attention
-from workbench.runs.run import Run
+from workbench import Run, attention
 
 pytestmark = pytest.mark.browser
 

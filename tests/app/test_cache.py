@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench import WorkbenchError
 from workbench.app import cache
-from workbench.core.errors import WorkbenchError
 from workbench.models import loading
 from workbench.runs import isolated
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.app.conftest import START
-from workbench.runs.run import Run
+from workbench import Run
 
 pytestmark = pytest.mark.browser
 Making = Callable[..., Run]

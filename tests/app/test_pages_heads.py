@@ -11,12 +11,11 @@ from streamlit.testing.v1 import AppTest
 from tests.app.pages import home  # noqa: F401
 from tests.figures.test_heads import ALL, EVIL, SELF, told
 from tests.report.making import corpus, made, model
+from workbench import Caveat, Run, experiments
 from workbench.app.heads import VIEWS
 from workbench.app.heads_views import Looked
 from workbench.app.one_head import address
-from workbench.core.experiment import EXPERIMENTS, Caveat
 from workbench.core.machine import app_file
-from workbench.runs.run import Run
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -54,7 +53,7 @@ def run_of(
     folder: Path, tables: dict[str, pd.DataFrame] | None = None, name: str = "mini:bert", **how: Any
 ) -> Run:
     """A run as the experiment leaves it."""
-    kind = EXPERIMENTS["heads"]
+    kind = experiments()["heads"]
     tables = told() if tables is None else tables
     return made(
         folder / "runs",

@@ -11,10 +11,10 @@ from streamlit.testing.v1 import AppTest
 from tests.app.pages import home  # noqa: F401
 from tests.figures.test_probing import EVIL, probed
 from tests.report.making import corpus, made, model
+from workbench import Run, experiments
 from workbench.app.probing import VIEWS
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.machine import app_file
-from workbench.runs.run import Run, write_array
+from workbench.runs.run import write_array
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -52,7 +52,7 @@ def run_of(
     folder: Path, name: str = "mini:bert", shift: int = 0, preview: bool = False, **how: Any
 ) -> Run:
     """A run as edge probing leaves it, without arrays of figures."""
-    kind = EXPERIMENTS["edge-probing"]
+    kind = experiments()["edge-probing"]
     tables, counts, sentences = _probed(**how)
     run = made(
         folder / "runs",

@@ -13,11 +13,10 @@ import workbench as wb
 from tests.app.pages import home  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
+from workbench import Inputs, Run, experiments
 from workbench.app.pruning import PACKED, QUESTIONS, VIEWS
-from workbench.core.experiment import EXPERIMENTS, Inputs
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
-from workbench.runs.run import Run
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK: dict[str, dict[str, Any]] = {
@@ -43,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Each question, answered once for all tests."""
     found = {}
     for name, settings in QUICK.items():
-        kind = EXPERIMENTS[name]
+        kind = experiments()[name]
         keep = tmp_path_factory.mktemp(name) / TRAINED
         inputs = Inputs((wb.load("mini:gpt"),), (wb.read("primer"),), "test", limit=20, keep=keep)
         found[name] = kind.run(inputs, kind.settings(**{"limit": 20, **settings}), Silent()), keep
@@ -54,7 +53,7 @@ def run_of(folder: Path, results: dict[str, Any], name: str) -> Run:
     """A run as the experiment leaves it."""
     import shutil
 
-    kind, (result, keep) = EXPERIMENTS[name], results[name]
+    kind, (result, keep) = experiments()[name], results[name]
     run = made(
         folder / "runs",
         experiment=name,
@@ -93,7 +92,7 @@ def shown(app: AppTest) -> list[str]:
 @pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
 def test_every_question_can_be_asked(question: str, name: str) -> None:
     app = opened(question=question)
-    assert EXPERIMENTS[name].about in said(app) and "It fits" in said(app)
+    assert experiments()[name].about in said(app) and "It fits" in said(app)
     assert f"workbench run {name}" in said(app)
 
 
@@ -105,7 +104,7 @@ def test_another_question_is_chosen_and_the_run_before_forgotten(
     assert shown(app) == ["head-gates"]
     app.button_group(key="question of pruning Gates").set_value("Curves").run()
     assert not app.exception
-    assert not shown(app) and EXPERIMENTS["head-pruning"].about in said(app)
+    assert not shown(app) and experiments()["head-pruning"].about in said(app)
 
 
 @pytest.mark.parametrize(

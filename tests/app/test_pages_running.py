@@ -13,12 +13,11 @@ from tests import warm
 from tests.app import pages
 from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed, wait_until
+from workbench import Run, experiments
 from workbench.app import tour
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.machine import app_file
 from workbench.runs.launch import start
 from workbench.runs.request import ask
-from workbench.runs.run import Run
 from workbench.runs.subruns import in_process
 
 
@@ -106,12 +105,12 @@ def test_doctor() -> None:
     assert "Workbench cache" in "".join(str(each.proto.body) for each in app.get("html"))
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS.own)
+@pytest.mark.parametrize("name", experiments().own)
 def test_the_form_of_every_experiment(name: str) -> None:
     """Each has its form; whether it fits is said, and nothing is run."""
     app = opened("experiments", experiment=name)
     assert app.selectbox(key="experiment").value == name
-    assert EXPERIMENTS[name].about in texts(app)
+    assert experiments()[name].about in texts(app)
     assert any(button.label == "Run" for button in app.button)
 
 

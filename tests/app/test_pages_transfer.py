@@ -15,11 +15,10 @@ from tests.app.pages import home  # noqa: F401
 from tests.figures.test_transfer import told
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
+from workbench import Inputs, Run, experiments
 from workbench.app.transfer import QUESTIONS, VIEWS
-from workbench.core.experiment import EXPERIMENTS, Inputs
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
-from workbench.runs.run import Run
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK = {
@@ -50,7 +49,7 @@ SEEN = {
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Each question, answered once for all tests; that who gains by hand."""
     found: dict[str, Any] = {}
-    kind = EXPERIMENTS["finetune"]
+    kind = experiments()["finetune"]
     for method in METHODS:
         for name in ("sentiment", "entailment"):
             keep = tmp_path_factory.mktemp("kept") / TRAINED
@@ -60,7 +59,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             found[f"finetune {name} {method}"] = kind.run(inputs, settings, Silent()).tables, keep
     models = (wb.load("mini:bert"), wb.load(str(found["finetune sentiment fine-tuned"][1])))
     for name in ("drift", "similarity"):
-        kind = EXPERIMENTS[name]
+        kind = experiments()[name]
         inputs = Inputs(models, (wb.read("primer"),), "test", limit=20)
         found[name] = kind.run(inputs, kind.settings(limit=20), Silent()).tables, None
     found["pretraining"] = compared(), None
@@ -86,7 +85,7 @@ def run_of(folder: Path, results: dict[str, Any], name: str, task: str = "sentim
     if name == "finetune":
         _, last = (adapted(folder, results, task, method) for method in METHODS)
         return last
-    kind = EXPERIMENTS[name]
+    kind = experiments()[name]
     if name == "frozen-vs-finetuned":
         tables = told()
         runs = [adapted(folder, results, "sentiment", method).name for method in METHODS]
@@ -106,7 +105,7 @@ def run_of(folder: Path, results: dict[str, Any], name: str, task: str = "sentim
 
 
 def adapted(folder: Path, results: dict[str, Any], task: str, method: str) -> Run:
-    kind = EXPERIMENTS["finetune"]
+    kind = experiments()["finetune"]
     tables, keep = results[f"finetune {task} {method}"]
     run = made(
         folder / "runs",
@@ -148,7 +147,7 @@ def shown(app: AppTest) -> list[str]:
 @pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
 def test_every_question_can_be_asked(question: str, name: str) -> None:
     app = opened(question=question)
-    assert EXPERIMENTS[name].about in said(app)
+    assert experiments()[name].about in said(app)
     if name == "drift":  # of two models
         assert f"{name} looks at" in said(app)
         further = app.multiselect(key=f"further {name} model")
@@ -166,7 +165,7 @@ def test_another_question_is_chosen_and_the_run_before_forgotten(
     app = opened(run=run.name)
     assert shown(app) == ["similarity"]
     well(app.button_group(key="question of transfer How alike").set_value("One method").run())
-    assert not shown(app) and EXPERIMENTS["finetune"].about in said(app)
+    assert not shown(app) and experiments()["finetune"].about in said(app)
 
 
 def test_a_run_says_what_it_was_asked_with(tmp_path: Path, results: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Error, Page, expect
 
-from workbench.runs.run import Run
+from workbench import Run
 
 pytestmark = pytest.mark.browser
 Making = Callable[..., Run]

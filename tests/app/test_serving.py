@@ -17,9 +17,9 @@ from starlette.requests import ClientDisconnect
 import workbench as wb
 from tests.app.conftest import served
 from tests.app.drive import typed
+from workbench import WorkbenchError
 from workbench.cli import serve
 from workbench.cli.serve import KnownHosts
-from workbench.core.errors import WorkbenchError
 from workbench.core.machine import ALLOWED, require_allowed
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from tests.app.drive import still, typed
-from workbench.runs.run import Run
+from workbench import Run
 
 pytestmark = pytest.mark.browser
 SMALL: dict[str, Any] = {

@@ -42,7 +42,7 @@ def main() -> int:
 def _disturbed(what: str, place: Commands, draw: random.Random) -> str:
     """What a run said that was disturbed, or that it was done before."""
     import workbench
-    from workbench.corpora import read, write
+    from workbench import read, write
     from workbench.runs import status
 
     corpus, model = place.folder / "some.conllu", place.folder / "bert"

@@ -27,7 +27,7 @@ def prepare(folder: Path) -> None:
         T5ForConditionalGeneration,
     )
 
-    from workbench.models.tiny import tiny_bert
+    from workbench import tiny_bert
 
     torch.set_num_threads(1)
     bert, tokenizer = tiny_bert(["the", "dog", "barks", "."])
@@ -96,8 +96,7 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 
 def _opened(ref: str) -> None:
     """Open it as a run does, and put a sentence through it."""
-    from workbench.corpora import encode
-    from workbench.models.loading import load
+    from workbench import encode, load
     from workbench.models.references import facts
 
     model = load(ref, "cpu", "fp32")

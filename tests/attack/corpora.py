@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.attack.mutations import changed
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 
 _COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 _samples: dict[str, list[bytes]] = {}
@@ -21,7 +21,7 @@ _samples: dict[str, list[bytes]] = {}
 def prepare(folder: Path) -> None:
     """Sound files of every format, small and larger."""
     from tests.corpora.test_byte_soup import SAMPLES, sample
-    from workbench.corpora import read, write
+    from workbench import read, write
     from workbench.corpora.formats import FORMATS
 
     for suffix in FORMATS:
@@ -64,11 +64,9 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 def _read(ref: Path, path: Path, options: dict[str, object]) -> None:
     """Read it, count it, write it; where the reader refuses, the list of faults has one."""
     from tests.corpora.strategies import contents
-    from workbench.corpora import read, write
+    from workbench import describe, edges, encode, read, write
     from workbench.corpora.content_hash import content_hash
-    from workbench.corpora.describe import describe
-    from workbench.corpora.encode import encode
-    from workbench.corpora.layers import edges, layers
+    from workbench.corpora.layers import layers
     from workbench.corpora.validate import faults
 
     kept = {name: options[name] for name in ("text", "labels")}

@@ -125,7 +125,7 @@ def draw_of(seed: int, kind: str, number: int) -> random.Random:
 
 def tried_here(kind: str, seed: int, number: int, folder: Path) -> tuple[str, str]:
     """One case in this process: its label, and accepted, refused or what was raised."""
-    from workbench.core.errors import WorkbenchError
+    from workbench import WorkbenchError
 
     module = import_module(f"tests.attack.{kind}")
     place = folder / "case"

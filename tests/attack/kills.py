@@ -267,7 +267,7 @@ def contents(run: Path) -> dict[str, bytes]:
     import pandas as pd
 
     from tests.runs.conftest import contents as left
-    from workbench.runs.run import Run
+    from workbench import Run
 
     found = left(Run(run))
     if not run.name.startswith("train-"):

@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _read(path: Path) -> int:
-    from workbench.corpora import read
+    from workbench import read
 
     began = time.monotonic()
     number = sum(1 for _ in read(path))
@@ -58,7 +58,7 @@ def _read(path: Path) -> int:
 
 def _written(path: Path, number: int) -> None:
     """So many sentences of the built-in corpus, a block of them over and over."""
-    from workbench.corpora import read, write
+    from workbench import read, write
 
     docs = list(read("primer:size=20000").docs("train", limit=BLOCK))
     if path.suffix == ".spacy":

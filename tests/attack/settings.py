@@ -31,9 +31,9 @@ def prepare(folder: Path) -> None:
 
 def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
     """A question with odd settings, a sweep, or a whole command line."""
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench import experiments
 
-    name = draw.choice(list(EXPERIMENTS))
+    name = draw.choice(list(experiments()))
     match draw.choice(["text", "text", "values", "values", "sweep", "command"]):
         case "text":
             given: dict[str, Any] = {key: _text(draw) for key in _keys(draw, name)}
@@ -49,9 +49,9 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 
 
 def _keys(draw: random.Random, name: str) -> list[str]:
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench import experiments
 
-    known = list(EXPERIMENTS[name].settings.model_fields)
+    known = list(experiments()[name].settings.model_fields)
     chosen = draw.sample(known, min(len(known), draw.randint(1, 3)))
     if draw.random() < 0.1:
         chosen.append(draw.choice(ODD_TEXTS))
@@ -77,9 +77,9 @@ def _value(draw: random.Random) -> Any:
 
 
 def _inputs(name: str) -> tuple[list[str], list[str]]:
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench import experiments
 
-    kind = EXPERIMENTS[name]
+    kind = experiments()[name]
     return ["mini:bert", "mini:gpt"][: kind.models[0]], [CORPUS] * kind.corpora[0]
 
 
@@ -168,6 +168,6 @@ def _commanded(arguments: list[str]) -> None:
     assert code in (0, None, 1, 2, 130), f"exit code {code!r}"
     assert "Traceback" not in said.getvalue(), json.dumps(arguments)
     if code == 2:
-        from workbench.core.errors import WorkbenchError
+        from workbench import WorkbenchError
 
         raise WorkbenchError(said.getvalue()[-200:] or "refused", remedy="See above.")

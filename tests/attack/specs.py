@@ -69,8 +69,8 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 
 def _looked(runs: Path, damaged: Path, looks: list[str]) -> None:
     """Several looks at it; the first refusal is raised when all have been tried."""
-    from workbench.core.errors import WorkbenchError
-    from workbench.runs.run import Run, all_runs
+    from workbench import Run, WorkbenchError
+    from workbench.runs.run import all_runs
 
     refused: WorkbenchError | None = None
     with patch.dict("os.environ", WORKBENCH_RUNS=str(runs)):
@@ -111,15 +111,15 @@ def _verified(run: Any) -> None:
 
 
 def _compared(run: Any) -> None:
+    from workbench import Run
     from workbench.runs.compare import compared
-    from workbench.runs.run import Run
 
     other = Run(run.path.parent / _runs[1].name)
     list(compared([run.tables, other.tables]))
 
 
 def _reported(run: Any) -> None:
-    from workbench.report import write_report
+    from workbench import report as write_report
 
     ending = (".html", ".md", ".tex", ".zip")[int(run.name[-1], 16) % 4]
     write_report([run], run.path.parent.parent / f"report{ending}")

@@ -103,8 +103,8 @@ def _model(file: File) -> None:
 
 
 def _corpus(files: list[File], text: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    from workbench import WorkbenchError
     from workbench.app.uploads import FaultyError, receive_corpus
-    from workbench.core.errors import WorkbenchError
 
     try:
         receive_corpus(files, text, labels)  # type: ignore[arg-type]

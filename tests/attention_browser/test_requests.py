@@ -15,12 +15,12 @@ from playwright.sync_api import expect
 import workbench as wb
 from tests.attention_browser.conftest import Show
 from tests.attention_browser.making import Side, World, softmaxed, words
+from workbench import WorkbenchError, attention
 from workbench.attention_browser.frames import framed, overview_of, unframed
 from workbench.attention_browser.requests import answered, state_in
 from workbench.attention_browser.scene import Scene, scene_of, scores_of, side_of
-from workbench.attention_maps.capture import KEPT, Look, attention, passes
+from workbench.attention_maps.capture import KEPT, Look, passes
 from workbench.attention_maps.grids import Options
-from workbench.core.errors import WorkbenchError
 
 pytestmark = pytest.mark.browser
 

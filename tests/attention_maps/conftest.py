@@ -7,9 +7,8 @@ import pytest
 from spacy.tokens import Doc
 
 from tests.models import zoo
+from workbench import Model, load
 from workbench.corpora.layers import vocabulary
-from workbench.engine.model import Model
-from workbench.models.loading import load
 
 WORDS = "The old dog doesn't see Mary 's cat , Ω !".split()
 

@@ -10,14 +10,11 @@ import pytest
 import workbench as wb
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
+from workbench import Corpus, HuggingFace, Inputs, Model
 from workbench.attention_maps.averages import run
 from workbench.attention_maps.capture import attention
 from workbench.attention_maps.experiments import Averages
 from workbench.attention_maps.grids import Options, grid_of, groups
-from workbench.core.experiment import Inputs
-from workbench.corpora import Corpus
-from workbench.engine.model import Model
-from workbench.models.huggingface import HuggingFace
 
 Models = Callable[[str], Model]
 

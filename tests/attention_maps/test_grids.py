@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
+from workbench import Model, Site, WorkbenchError
 from workbench.attention_maps.capture import Look, Text, attention
 from workbench.attention_maps.grids import TOGETHER, Options, grid_of, groups, items, numbers
-from workbench.core.errors import WorkbenchError
-from workbench.engine.model import Model
-from workbench.engine.taps import Site
 
 Models = Callable[[str], Model]
 

@@ -10,14 +10,10 @@ import torch
 from spacy.tokens import Doc
 
 from tests.models import zoo
+from workbench import Capture, Model, WorkbenchError, encode, load
 from workbench.attention_maps import capture as looking
 from workbench.attention_maps.capture import KEPT, Look, attention, passes
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode
 from workbench.corpora.layers import vocabulary
-from workbench.engine.model import Model
-from workbench.engine.taps import Capture
-from workbench.models.loading import load
 
 Models = Callable[[str], Model]
 OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer", "bloom")

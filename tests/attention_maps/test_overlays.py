@@ -7,10 +7,11 @@ import pytest
 from spacy.tokens import Doc
 
 from tests.attention_maps.test_grids import made
+from workbench import Mention
 from workbench.attention_maps.grids import Options, apart, grid_of
 from workbench.attention_maps.overlays import Overlay, drawn, overlays, placed
 from workbench.attention_maps.thumbnails import MOST, overview, pooled
-from workbench.corpora.layers import Mention, set_spans
+from workbench.corpora.layers import set_spans
 
 GROUP = ("encoder", "self")
 TREE = Overlay("dependencies", "", ((0, 1, "det"), (1, 2, "nsubj"), (3, 2, "obj")))

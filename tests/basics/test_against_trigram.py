@@ -9,16 +9,11 @@ import pytest
 
 from tests.basics.test_pairs import Quiet
 from tests.models import bilms, headed, zoo
+from workbench import Corpus, Inputs, Model, Settings, WorkbenchError, encode, load, read
 from workbench.basics.experiments import TRIGRAM
 from workbench.basics.trigram import counted, nats, run
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Inputs, Settings
-from workbench.corpora import encode, read
-from workbench.corpora.corpus import Corpus
-from workbench.engine.model import Model
 from workbench.models.lm_losses import candidates
 from workbench.models.lm_scoring import score
-from workbench.models.loading import load
 
 CORPUS = read("primer:size=300")
 LIMIT = 12

@@ -11,18 +11,25 @@ import pytest
 import torch
 
 from tests.models import bilms, headed, zoo
+from workbench import (
+    Corpus,
+    HuggingFace,
+    Inputs,
+    Model,
+    Result,
+    WorkbenchError,
+    encode,
+    experiments,
+    load,
+    read,
+)
 from workbench.basics.experiments import MINIMAL_PAIRS, MinimalPairs
 from workbench.basics.minimal_pairs import exchanges
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs, Result, misfits
+from workbench.core.experiment import misfits
 from workbench.core.stats import holm, sign_flip_p_value
-from workbench.corpora import Corpus, encode, read
 from workbench.corpora.tables import minimal_pairs
-from workbench.engine.model import Model
 from workbench.figures.sanitize import harmless
-from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import score
-from workbench.models.loading import load
 from workbench.models.references import facts
 
 NOUNS = ("dogs", "boats", "letters", "doctors", "teachers", "farmers", "men", "women")
@@ -128,7 +135,7 @@ def scoring(result: Result) -> dict[str, str]:
 
 
 def test_the_registry_has_it() -> None:
-    assert EXPERIMENTS["minimal-pairs"] is MINIMAL_PAIRS
+    assert experiments()["minimal-pairs"] is MINIMAL_PAIRS
 
 
 def test_blimps_rows_are_pairs_whatever_the_options(blimp: Path) -> None:

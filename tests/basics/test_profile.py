@@ -11,13 +11,10 @@ import torch
 
 from tests.models import bilms, headed, zoo
 from tests.models.test_logits import HEADED
+from workbench import Corpus, HuggingFace, Inputs, Result, encode, experiments, load, read
 from workbench.basics import lm_profile
 from workbench.basics.experiments import PROFILE, Profile
-from workbench.core.experiment import EXPERIMENTS, Inputs, Result
-from workbench.corpora import Corpus, encode, read
-from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import measures, score
-from workbench.models.loading import load
 from workbench.models.word_models import Vectors
 
 Opened = Callable[[str], HuggingFace]
@@ -66,7 +63,7 @@ def texts(result: Result) -> str:
 
 
 def test_the_registry_has_it() -> None:
-    assert EXPERIMENTS["profile"] is PROFILE
+    assert experiments()["profile"] is PROFILE
 
 
 def test_facts_alone_need_no_corpus(opened: Opened) -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from workbench import WorkbenchError
 from workbench.basics.trigram import counted, nats
-from workbench.core.errors import WorkbenchError
 
 TEXT = [[0, 1, 2, 3], [0, 1, 2, 4], [5, 1, 3, 3], [0, 2, 2, 4, 1], [6]]
 

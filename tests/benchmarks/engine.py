@@ -24,12 +24,10 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertModel, logging
 
+from workbench import Batch, Gate, HuggingFace, Pieces, Reduce
 from workbench.engine import batch as batches
-from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import PIECES, Limit, _batches
 from workbench.engine.map_statistics import together
-from workbench.engine.taps import Gate, Reduce
-from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import _tokenizer
 
 ARMS = ("eager", "sdpa", "engine", "gates", "reducers")
@@ -48,7 +46,7 @@ class Quiet:
 def primer(sentences: int) -> Batch:
     from itertools import islice
 
-    from workbench.corpora import encode, read
+    from workbench import encode, read
 
     return encode(islice(read("primer").docs("train"), sentences))
 

@@ -37,11 +37,8 @@ from transformers import logging
 
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
+from workbench import Batch, Capture, HuggingFace, forward
 from workbench.engine import batch as batches
-from workbench.engine.batch import Batch
-from workbench.engine.forward_pass import run_over
-from workbench.engine.taps import Capture
-from workbench.models.huggingface import HuggingFace
 
 ARMS = ("eager", "sdpa", "ours", "scripts", "scripts_nulls", "captured")
 SHUFFLES = 200
@@ -51,12 +48,12 @@ RESULTS = Path(__file__).parent / "results"
 def eager(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
     """A forward over the same batches, nothing looked at."""
     model.net.set_attn_implementation("eager")
-    run_over(model, batch, hidden=False)
+    forward(model, batch, hidden=False)
 
 
 def sdpa(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
     model.net.set_attn_implementation("sdpa")
-    run_over(model, batch, hidden=False)
+    forward(model, batch, hidden=False)
 
 
 def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
@@ -67,7 +64,7 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 
         look(model, batch, _gold_of(batch), Asking())
         return
-    from workbench.core.experiment import Inputs
+    from workbench import Inputs
     from workbench.heads.experiments import Heads
     from workbench.heads.head_analysis import run
 
@@ -214,7 +211,7 @@ def captured(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
     """Every map kept on the host."""
     model.net.set_attn_implementation("workbench")
     capture = Capture()
-    run_over(model, batch, taps=[capture], hidden=False)
+    forward(model, batch, taps=[capture], hidden=False)
     for maps in capture.maps.values():
         maps[:] = [each.cpu() for each in maps]
 
@@ -240,7 +237,7 @@ def opened(given: argparse.Namespace, sentences: int) -> tuple[HuggingFace, Batc
 
 
 def primer(sentences: int) -> tuple[list[Any], Batch]:
-    from workbench.corpora import encode, read
+    from workbench import encode, read
 
     docs = list(read("primer").docs("train", sentences))
     return docs, encode(docs, "dependencies")
@@ -273,7 +270,7 @@ def long_documents(words: int, total: int = GROWTH_WORDS) -> list[Any]:
     """Primer sentences put together into documents of at most so many words."""
     from spacy.tokens import Doc
 
-    from workbench.corpora import read
+    from workbench import read
 
     found: list[Any] = []
     open_: list[Any] = []
@@ -301,7 +298,7 @@ def small_model(docs: Sequence[Any]) -> HuggingFace:
 
 def growth(lengths: Sequence[int], rounds: int) -> None:
     """Time and memory by the length of documents, in this process; medians over rounds."""
-    from workbench.corpora import encode
+    from workbench import encode
 
     warnings.filterwarnings("ignore", message=".*W101")
     found = {}

@@ -47,11 +47,9 @@ from probes.probe_training import (
 from probes.representations import Bank, banked, encoded
 from probes.targets import Examples, control_labels, examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
+from workbench import Batch, HuggingFace, encode, read
 from workbench.core.splits import DEV, TEST, TRAIN
-from workbench.corpora import encode, read
-from workbench.engine.batch import Batch
 from workbench.engine.words import by_word
-from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import _tokenizer
 from workbench.models.word_models import words_of
 

@@ -25,9 +25,9 @@ from probes.probe_training import Data, Probe, Schedule, Shape, batch_size, init
 from probes.representations import Bank, banked, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
+from workbench import Batch
 from workbench.core.splits import DEV, TRAIN
 from workbench.engine import batch as batches
-from workbench.engine.batch import Batch
 
 TASKS = ("pos", "dependencies", "constituents", "entities", "roles")
 SEEDS, HIDDEN = 3, 256
@@ -40,7 +40,7 @@ def write(folder: Path, sentences: int, most: int) -> None:
 
     from probes.probe_inputs import tasks_in
     from probes.targets import control_labels, examples_of
-    from workbench.corpora import encode, read
+    from workbench import encode, read
     from workbench.models.word_models import words_of
 
     primer = read(f"primer:size={sentences}")

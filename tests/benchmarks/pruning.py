@@ -25,12 +25,10 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForMaskedLM, logging
 
+from workbench import Batch, Gate, HuggingFace
 from workbench.engine import batch as batches
-from workbench.engine.batch import Batch
-from workbench.engine.taps import Gate
 from workbench.models.eval_tasks import Aim, Question, aim_of
 from workbench.models.head_removal import without
-from workbench.models.huggingface import HuggingFace
 from workbench.models.tiny import _tokenizer
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import asked
@@ -53,7 +51,7 @@ def texts(number: int, words: int) -> Batch:
     """Sentences of the primer of about so many words, two or three together."""
     from spacy.tokens import Doc
 
-    from workbench.corpora import encode, read
+    from workbench import encode, read
 
     found, some = [], []
     for doc in read("primer").docs("train"):

@@ -52,7 +52,7 @@ def text() -> list[str]:
         file = Path(named) / "text" / "novels.txt.xz"
         return list(islice((line for line in lines_of(file) if line.strip()), LINES))
 
-    from workbench.corpora import read
+    from workbench import read
 
     return [doc.text for doc in islice(read("primer").docs("train"), LINES)]
 

@@ -32,8 +32,7 @@ def harms(*often: str, without: str = "nothing") -> list[Any]:
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """What is imported when a model or a corpus is opened, before the clock runs."""
-    from workbench.corpora import read
-    from workbench.models.loading import load
+    from workbench import load, read
 
     for kind in FOLDERS:
         load(MINI / kind, "cpu")

@@ -9,8 +9,8 @@ import pytest
 
 import workbench as wb
 from tests.cli.conftest import Command
-from workbench.core.errors import WorkbenchError
-from workbench.runs.run import PROVENANCE, Run, open_run
+from workbench import Run, WorkbenchError, open_run
+from workbench.runs.run import PROVENANCE
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 LENGTHS = "tables/lengths.parquet"

@@ -10,12 +10,12 @@ from typing import Any, get_type_hints
 import pytest
 
 import workbench as wb
+from workbench import Corpus
 from workbench.cli.run import asked_settings
 from workbench.core import experiment as declaring
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment, Inputs, Result, Settings, Table
 from workbench.core.registry import Placed
-from workbench.corpora import Corpus
 
 HEAVY = (
     "torch", "transformers", "spacy", "scipy", "sklearn", "plotly", "streamlit", "pandas",

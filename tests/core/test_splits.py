@@ -4,9 +4,9 @@ import pytest
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from workbench import Corpus
 from workbench.core.errors import WorkbenchError
 from workbench.core.splits import Parts, SplitSizes, parts_of
-from workbench.corpora import Corpus
 
 VOCAB = Vocab()
 

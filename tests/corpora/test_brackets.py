@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from spacy.tokens import Doc
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import layers, mentions, read
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import contents
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import conllu, docbin
 from workbench.corpora.corpus import Options
 from workbench.corpora.formats import FORMATS

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.layers import layers, mentions
 from workbench.corpora.validate import faults

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import read as corpus
 from workbench.corpora.conllu import reader, write
 from workbench.corpora.corpus import Options, Unit

@@ -8,7 +8,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.describe import Coreference, Relation, Scores, Sizes, Zipf, describe

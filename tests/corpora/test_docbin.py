@@ -9,7 +9,7 @@ import srsly
 from spacy.attrs import ENT_IOB, HEAD, LEMMA, MORPH, ORTH, POS, SENT_START, SPACY, TAG
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora.corpus import Options
 from workbench.corpora.docbin import reader, write
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions, set_spans, vocabulary

@@ -7,7 +7,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import Edge, Mention, edges, layers, mentions, read, write
 from workbench.corpora.layers import set_spans
 

@@ -12,10 +12,10 @@ from safetensors.numpy import save_file
 from spacy.tokens import Doc
 
 from tests.corpora.strategies import docs
-from workbench.core.errors import WorkbenchError
+from workbench import Batch, WorkbenchError
 from workbench.corpora import Edge, Mention, edges, encode
 from workbench.corpora.layers import set_spans
-from workbench.engine.batch import Batch, load, save
+from workbench.engine.batch import load, save
 
 VOCAB = spacy.blank("en").vocab
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import read, write
 from workbench.corpora.tables import columns
 from workbench.corpora.validate import CHUNK, faults

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import spacy
 
+from workbench import WorkbenchError
 from workbench.cli.main import main
-from workbench.core.errors import WorkbenchError
 from workbench.corpora import layers, read, write
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.train_parser import _parts, train_parser

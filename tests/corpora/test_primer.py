@@ -15,7 +15,7 @@ import spacy
 from spacy.tokens import Doc
 
 from tests.corpora import grammar
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.layers import Mention, layers, mentions, set_spans
 from workbench.corpora.primer import VERSION, stories

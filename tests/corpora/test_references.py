@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.formats import FORMATS, resolve
 

@@ -11,7 +11,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import layers, mentions, read
 
 pytestmark = pytest.mark.usefixtures("one_pipeline")

@@ -9,7 +9,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import layers, mentions, read, text
 from workbench.corpora.text import load_pipeline
 

@@ -25,10 +25,9 @@ from probes.targets import examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
 from tests.models.zoo import make
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
-from workbench.engine.activation_store import pooled_stacks
-from workbench.engine.forward_pass import PIECES, run_over
+from workbench import HuggingFace, WorkbenchError, encode, load, read
+from workbench.engine.activation_store import word_states
+from workbench.engine.forward_pass import PIECES, forward
 from workbench.engine.halving import Limit, averaged, in_halves
 from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
@@ -37,8 +36,6 @@ from workbench.heads.collect import Asking, look
 from workbench.heads.examples import Sample
 from workbench.heads.gold import gold_of
 from workbench.models.eval_tasks import Plan, aim_of, learn
-from workbench.models.huggingface import HuggingFace
-from workbench.models.loading import load
 from workbench.pruning.ablation import ablated, means, others
 from workbench.pruning.evaluation import asked
 from workbench.pruning.importance import gate_gradients
@@ -94,7 +91,7 @@ def test_a_pass_waits_for_nothing(name: str) -> None:
         waited(here)
         tap = Reduce(together())
         taps = [tap] if model.sites else []
-        run_over(
+        forward(
             model, BATCH, lambda t, o: sizes.append(t.pieces), taps=taps, hidden=True, pieces=SMALL
         )
         assert len(sizes) > 2
@@ -108,13 +105,13 @@ def test_a_store_waits_for_nothing(name: str, tmp_path: Path) -> None:
         model = loaded(name)
         _ = model.content_hash
         waited(here)
-        _, report = pooled_stacks(model, BATCH, tmp_path, pieces=SMALL)
+        _, report = word_states(model, BATCH, tmp_path, pieces=SMALL)
         assert report is not None
         own = waited(here)
         spells = 3 * (2 + report.pieces // SMALL) if name == "mini:elmo" else 0
         assert sum(own.values()) <= spells, own
-    stored, _ = pooled_stacks(load(name, "cpu"), BATCH, tmp_path / "cpu", pieces=SMALL)
-    there, _ = pooled_stacks(load(name, "cpu"), BATCH, tmp_path, pieces=SMALL)
+    stored, _ = word_states(load(name, "cpu"), BATCH, tmp_path / "cpu", pieces=SMALL)
+    there, _ = word_states(load(name, "cpu"), BATCH, tmp_path, pieces=SMALL)
     for stack, store in stored.items():
         for layer in range(store.description.layers + 1):
             close = torch.testing.assert_close
@@ -253,7 +250,7 @@ def test_batches_on_a_gpu_are_filled(name: str) -> None:
     with card():
         model, sizes = loaded(name), []
         limit = 1_024
-        run_over(model, batch, lambda t, o: sizes.append(t.pieces), hidden=False, pieces=limit)
+        forward(model, batch, lambda t, o: sizes.append(t.pieces), hidden=False, pieces=limit)
     whole = sum(sizes)
     assert len(sizes) > 4 and max(sizes) <= limit
     assert whole / (limit * len(sizes)) >= 0.8
@@ -297,8 +294,8 @@ def test_what_is_made_of_a_batch_is_halved_too(tmp_path: Path) -> None:
 
         return use
 
-    run_over(model, BATCH, into(expected, lambda pieces: None), pieces=1_000)
-    report = run_over(model, BATCH, into(found, room.need), pieces=1_000)
+    forward(model, BATCH, into(expected, lambda pieces: None), pieces=1_000)
+    report = forward(model, BATCH, into(found, room.need), pieces=1_000)
     assert room.failed and report.documents == len(BATCH) == len(found)
     assert report.halvings <= 5, "what did not fit is not tried again"
     for place, states in expected.items():
@@ -532,7 +529,7 @@ def test_memory_that_runs_out_when_heads_are_counted_leaves_nothing_behind(
 def test_texts_without_a_word_are_no_fault(name: str, tmp_path: Path) -> None:
     nothing = encode([Doc(DOCS[0].vocab, words=[]) for _ in range(2)])
     model = load(name, "cpu")
-    stores, _ = pooled_stacks(model, nothing, tmp_path)
+    stores, _ = word_states(model, nothing, tmp_path)
     assert all(store.description.rows == 0 for store in stores.values())
     if name == "mini:gpt":
         aim = aim_of(model, nothing)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.fetch.conftest import Making
 from tests.fetch.server import Server
+from workbench import WorkbenchError
 from workbench import fetch as module
-from workbench.core.errors import WorkbenchError
 from workbench.fetch import fetch, find
 
 

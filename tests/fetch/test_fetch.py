@@ -13,7 +13,7 @@ import pytest
 import workbench.fetch as fetching
 from tests.fetch.conftest import Making
 from tests.fetch.server import Server
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.fetch import fetch, is_there
 from workbench.fetch.catalogue import Entry
 
@@ -264,7 +264,7 @@ def test_two_processes_fetch_one_file_once(
 
 @pytest.mark.data
 def test_fetched_folder_is_a_corpus(making: Making, data: Path) -> None:
-    from workbench.corpora import read
+    from workbench import read
 
     splits = ("train", "dev", "test")
     making({f"en_ewt-ud-{s}.conllu": (data / "ewt" / f"{s}.conllu").read_bytes() for s in splits})

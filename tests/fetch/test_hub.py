@@ -9,10 +9,9 @@ import pytest
 import workbench.fetch as fetching
 import workbench.models
 from tests.fetch.server import Server
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError, load
 from workbench.fetch import fetch, is_there
 from workbench.fetch.catalogue import Entry, File
-from workbench.models.loading import load
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FILES = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 4_000}

@@ -17,10 +17,7 @@ from tests.gpu.checks import Figures, Setting, apart
 from tests.gpu.made import FAMILIES, batch_of, opened, saved
 from tests.models import zoo
 from tests.models.documents import states_by_document
-from workbench.engine.batch import Pieces
-from workbench.engine.forward_pass import run_over
-from workbench.engine.taps import Capture, Gate
-from workbench.models.huggingface import HuggingFace
+from workbench import Capture, Gate, HuggingFace, Pieces, forward
 
 ARCHITECTURES = (
     "bert", "albert", "modernbert", "gpt2", "llama", "t5", "bart", "xlnet", "deberta-v2",
@@ -67,7 +64,7 @@ def answers(setting: Setting, figures: Figures) -> None:
     far = max(apart(two[document], states) for document, states in one.items())
     figures.at_most("states of a pass with copies ahead", far, 1e-4)
     auto = opened(folder, setting.device, "auto")
-    report = run_over(auto, batch)
+    report = forward(auto, batch)
     figures.note("auto", f"{report.precision} on {report.device}")
     wanted = "bf16" if setting.on_gpu else "fp32"
     figures.holds("auto precision", report.precision == auto.precision == wanted)

@@ -16,14 +16,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from tests.gpu.checks import Figures, Setting, peak_of, timed
 from tests.gpu.made import batch_of, doubled
+from tests.models.stores import stored
 from tests.models.zoo import RECIPES, tokenizer
-from workbench.engine.activation_store import pooled
-from workbench.engine.batch import Batch
-from workbench.engine.forward_pass import run_over
+from workbench import Batch, HuggingFace, Reduce, forward
 from workbench.engine.map_statistics import together
-from workbench.engine.taps import Reduce
 from workbench.models.eval_tasks import aim_of
-from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import placed
 from workbench.pruning.importance import gate_gradients
 
@@ -83,12 +80,12 @@ def _model(setting: Setting) -> HuggingFace:
 
 def _statistics(model: HuggingFace, batch: Batch, home: Path) -> bool:
     reduce = Reduce(together())
-    run_over(model, batch, taps=[reduce], hidden=False, pieces=PIECES)
+    forward(model, batch, taps=[reduce], hidden=False, pieces=PIECES)
     return all(bool(total.isfinite().all()) for total in reduce.total.values())
 
 
 def _states(model: HuggingFace, batch: Batch, home: Path) -> bool:
-    found, _ = pooled(model, batch, home, kind="bf16", pieces=PIECES)
+    found, _ = stored(model, batch, home, kind="bf16", pieces=PIECES)
     return bool(found.layer(found.description.layers).isfinite().all())
 
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from tests.gpu.checks import Figures, Setting, Skipped, apart
 from tests.gpu.made import WORDS, batch_of, opened, saved
 from tests.training.lessons import Told, lesson, settings
+from workbench import HuggingFace
 from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.models.eval_tasks import Plan, aim_of, learn
-from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import autocast
 from workbench.training.train import Trained, train
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from probes.dependency_trees import Tree, ancestors
 from tests.models import headed, zoo
-from workbench.engine.batch import Batch, Edges
-from workbench.models.huggingface import HuggingFace
-from workbench.models.loading import load
+from workbench import Batch, HuggingFace, load
+from workbench.engine.batch import Edges
 
 WORDS = "the cat saw a small bird near old trees and then ran home".split()
 RELATIONS = ("amod", "nsubj", "obj")

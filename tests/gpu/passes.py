@@ -19,12 +19,10 @@ from torch.profiler import ProfilerActivity, profile
 from tests.benchmarks import engine
 from tests.gpu.checks import MIB, Figures, Setting, apart, peak_of, timed
 from tests.gpu.made import batch_of, opened, saved
-from workbench.engine.activation_store import pooled
-from workbench.engine.batch import Batch
-from workbench.engine.forward_pass import Report, run_over
+from tests.models.stores import stored
+from workbench import Batch, HuggingFace, Reduce, forward
+from workbench.engine.forward_pass import Report
 from workbench.engine.map_statistics import together
-from workbench.engine.taps import Reduce
-from workbench.models.huggingface import HuggingFace
 
 WAITS = 4  # for the device, in a batch, at most
 READS = 12  # of any tensor, also on the host, where nothing waits
@@ -80,7 +78,7 @@ def waits(setting: Setting, figures: Figures) -> None:
 def _pass(model: HuggingFace, batch: Batch) -> tuple[Report, int]:
     """A pass with statistics of all heads, and how many batches it had."""
     seen: list[int] = []
-    report = run_over(
+    report = forward(
         model,
         batch,
         lambda text, output: seen.append(len(text)),
@@ -120,7 +118,7 @@ def store(setting: Setting, figures: Figures) -> None:
     for name in ("bert", "gpt2"):
         folder = saved(name, setting.folder)
         written = {
-            place: pooled(opened(folder, device), batch, setting.folder / f"{name}-{place}-store")[
+            place: stored(opened(folder, device), batch, setting.folder / f"{name}-{place}-store")[
                 0
             ]
             for place, device in (("one", setting.device), ("two", setting.device), ("cpu", "cpu"))
@@ -148,7 +146,7 @@ def halving(setting: Setting, figures: Figures) -> None:
     expected, found = Reduce(together()), Reduce(together())
 
     def whole() -> None:
-        run_over(model, batch, taps=[expected], hidden=False, pieces=32_768)
+        forward(model, batch, taps=[expected], hidden=False, pieces=32_768)
 
     figures.note("MiB at the whole batch", peak_of(setting, figures, whole))
     needed = torch.cuda.max_memory_reserved()
@@ -159,7 +157,7 @@ def halving(setting: Setting, figures: Figures) -> None:
     torch.cuda.set_per_process_memory_fraction(cap / torch.cuda.mem_get_info()[1])
     started = time.perf_counter()
     try:
-        report = run_over(model, batch, taps=[found], hidden=False, pieces=32_768)
+        report = forward(model, batch, taps=[found], hidden=False, pieces=32_768)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     figures.note("seconds with too little memory", time.perf_counter() - started)

@@ -8,11 +8,9 @@ import torch
 
 from tests.gpu.checks import Figures, Setting, apart
 from tests.gpu.made import batch_of, opened, saved
-from workbench.engine.batch import Batch
-from workbench.engine.taps import Gate
+from workbench import Batch, Gate, HuggingFace
 from workbench.models.eval_tasks import Plan, aim_of, learn
 from workbench.models.head_removal import units, without
-from workbench.models.huggingface import HuggingFace
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import asked
 from workbench.pruning.gates import Gates, open_probability

@@ -23,9 +23,9 @@ from tests.gpu.machine import matrix_rate
 from tests.gpu.made import batch_of
 from tests.gpu.passes import shaped
 from tests.training.lessons import lesson
+from workbench import HuggingFace
 from workbench.engine.forward_pass import PIECES, Limit, _batches
 from workbench.models.eval_tasks import aim_of
-from workbench.models.huggingface import HuggingFace
 from workbench.pruning.head_masks import heads_of
 from workbench.pruning.importance import gate_gradients
 from workbench.training.families import Size, build, family_of

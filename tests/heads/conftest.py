@@ -8,7 +8,7 @@ import pytest
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from workbench.core.experiment import Inputs, Result
+from workbench import Inputs, Result
 from workbench.heads.experiments import Heads
 from workbench.heads.head_analysis import run
 

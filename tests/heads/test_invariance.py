@@ -10,8 +10,7 @@ import torch
 
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, Prescribed
-from workbench.core.experiment import Result
-from workbench.corpora import encode
+from workbench import Result, encode
 from workbench.heads.collect import SUMS, Answers, Asking, look
 from workbench.heads.gold import gold_of
 

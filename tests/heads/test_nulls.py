@@ -6,10 +6,7 @@ import pytest
 
 from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
-from workbench.core.experiment import Result
-from workbench.corpora import read
-from workbench.models.huggingface import HuggingFace
-from workbench.models.tiny import tiny_bert
+from workbench import HuggingFace, Result, read, tiny_bert
 
 Ask = Callable[..., Result]
 SEEDS = 20

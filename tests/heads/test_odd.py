@@ -10,13 +10,10 @@ from spacy.tokens import Doc
 from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
 from tests.models import zoo
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Result
-from workbench.corpora import encode, read
+from workbench import Result, WorkbenchError, encode, load, read
 from workbench.heads.examples import chosen
 from workbench.heads.gold import gold_of
 from workbench.heads.word_maps import sides_of
-from workbench.models.loading import load
 
 Ask = Callable[..., Result]
 
@@ -139,8 +136,7 @@ def test_by_pieces_nothing_is_asked_of_words(asked: Ask) -> None:
 
 def test_coreference_beside_its_baselines(asked: Ask) -> None:
     docs = list(read("primer").docs("dev", 400))
-    from workbench.models.huggingface import HuggingFace
-    from workbench.models.tiny import tiny_bert
+    from workbench import HuggingFace, tiny_bert
 
     net, tokenizer = tiny_bert(token.text for doc in docs for token in doc)
     heads = asked(HuggingFace(net, tokenizer, "random"), docs, frequent=100).tables["heads"]
@@ -178,7 +174,7 @@ def test_predicted_trees_are_told_with_their_pipeline(asked: Ask, tmp_path: Path
 
     import workbench as wb
     from tests.heads.conftest import Silent
-    from workbench.core.experiment import Inputs
+    from workbench import Inputs
     from workbench.heads.experiments import Heads
     from workbench.heads.head_analysis import run
 

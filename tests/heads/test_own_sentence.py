@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, LAYERS, Prescribed
-from workbench.corpora import encode
+from workbench import encode
 from workbench.engine.batch import NO_WORD
 from workbench.heads.collect import Asking, look
 from workbench.heads.gold import gold_of

@@ -12,8 +12,7 @@ from spacy.tokens import Doc
 
 from tests.planted import bert, gpt2
 from tests.planted.words import Lexicon, lexicon, planted_docs
-from workbench.core.experiment import Result
-from workbench.models.huggingface import HuggingFace
+from workbench import HuggingFace, Result
 
 Ask = Callable[..., Result]
 NAMES = {
@@ -57,7 +56,7 @@ def named(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def tables(named: str) -> dict[str, Any]:
     from tests.heads.conftest import Made, Silent
-    from workbench.core.experiment import Inputs
+    from workbench import Inputs
     from workbench.heads.experiments import Heads
     from workbench.heads.head_analysis import run
 

@@ -8,7 +8,7 @@ import pytest
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import Prescribed
 from tests.heads.reference import told
-from workbench.core.experiment import Result
+from workbench import Result
 
 CONVENTIONS = (
     "accuracy", "accuracy_confident", "accuracy_any_dependent", "reliable", "baseline_first",

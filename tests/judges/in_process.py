@@ -14,7 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tests.judges.odd import Quiet
-from workbench.core.experiment import EXPERIMENTS, Asked, Caveat, Inputs, Result
+from workbench import Caveat, Inputs, Result, experiments
+from workbench.core.experiment import Asked
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -64,7 +65,7 @@ def run(
     **settings: Any,
 ) -> Result:
     """An experiment's result, with those it asks answered in this process."""
-    kind = EXPERIMENTS[experiment]
+    kind = experiments()[experiment]
     chosen = kind.settings(**settings)
     part = split or (kind.split_of(corpora[0], None) if corpora else None)
     inputs = Inputs(

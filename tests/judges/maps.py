@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from spacy.tokens import Doc
 
-from workbench.corpora.encode import encode
-from workbench.models.huggingface import HuggingFace
+from workbench import HuggingFace, encode
 
 Given = dict[int, float]
 

@@ -14,11 +14,8 @@ import torch
 from spacy.tokens import Doc
 from transformers import BertConfig, BertForMaskedLM
 
-from workbench.core.experiment import EXPERIMENTS, Inputs, Result
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus, HuggingFace, Inputs, Result, experiments, tiny_bert
 from workbench.corpora.layers import vocabulary
-from workbench.models.huggingface import HuggingFace
-from workbench.models.tiny import tiny_bert
 
 LAYERS, HEADS, HEAD_WIDTH = 7, 6, 20
 OUTLIER, OFFSET = 60.0, 8.0  # of one feature of the states; of the mean of each feature
@@ -96,7 +93,7 @@ def odd_twin(model: HuggingFace, seed: int = 0) -> Any:
 
 def run_here(experiment: str, models: Any, corpora: Any, seed: int = 0, **settings: Any) -> Result:
     """An experiment's result in this process, with nothing written to disk."""
-    found = EXPERIMENTS[experiment]
+    found = experiments()[experiment]
     models, corpora = _tuple(models), _tuple(corpora)
     chosen = found.settings(**settings)
     split = found.split_of(corpora[0], None) if corpora else None

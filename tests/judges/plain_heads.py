@@ -20,7 +20,7 @@ import torch
 from spacy.tokens import Doc
 from torch import Tensor, nn
 
-from workbench.models.huggingface import HuggingFace
+from workbench import HuggingFace
 
 Key = tuple[str, str, int]  # stack, kind, layer
 Head = tuple[Key, int]
@@ -134,7 +134,7 @@ class Plain:
     def _denoised(self, docs: Sequence[Doc], place: int, seed: int) -> Example:
         from dataclasses import replace
 
-        from workbench.corpora.encode import encode
+        from workbench import encode
         from workbench.models.lm_heads import symbols
         from workbench.models.lm_losses import denoising
 

@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from tests.judges.maps import by_words, plain_maps
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 FARTHEST = 5
 TAGS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()

@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench.corpora import Corpus
+from workbench import Corpus
 
 Floats = NDArray[np.float64]
 DECAYS = (1.0, 0.1, 0.01, 1e-3, 1e-4)

@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, run_here
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 Counts = dict[Any, Any]
 

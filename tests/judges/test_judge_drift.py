@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench.models.huggingface import HuggingFace
+from workbench import HuggingFace
 
 SIZES = {"train": 5, "dev": 5, "test": 14}
 
@@ -154,6 +154,6 @@ def nats(model: HuggingFace, doc: Doc) -> np.ndarray:
 
 
 def wb_encode(docs: list[Doc]) -> Any:
-    from workbench.corpora.encode import encode
+    from workbench import encode
 
     return encode(docs)

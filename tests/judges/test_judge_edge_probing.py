@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 Floats = NDArray[np.float64]
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)

@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench.models.huggingface import HuggingFace
+from workbench import HuggingFace
 
 STRONG = 1000.0  # a ridge under which the mix stays the plain mean
 
@@ -135,7 +135,7 @@ def test_texts_on_the_built_in_models_are_within_two_points(name: str, task: str
 
 
 def wb_corpus(name: str, docs: list[list[Doc]]) -> Any:
-    from workbench.corpora.corpus import Corpus
+    from workbench import Corpus
 
     parts = dict(zip(("train", "dev", "test"), docs, strict=True))
     return Corpus(name, {split: (lambda own=own: iter(own)) for split, own in parts.items()})

@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.judges.in_process import Asking, run
-from workbench.core.experiment import Result
+from workbench import Result
 
 SIZES = {"max_train": 60, "max_dev": 30, "max_test": 80}
 DRAWS = 4000

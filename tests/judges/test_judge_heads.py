@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from tests.judges.maps import Given, by_words, plain_maps
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 RESIDUAL = 0.2  # higher than the default, so that the convention matters
 FREQUENT = 30

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import causal_nats, pseudo_nats, text_of
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 Twins = list[tuple[Doc, Doc, str]]
 

@@ -17,7 +17,8 @@ import pytest
 import workbench as wb
 from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
-from workbench.core.experiment import EXPERIMENTS, Asked, Inputs
+from workbench import Inputs, experiments
+from workbench.core.experiment import Asked
 
 DRAWS = 4000
 ROOM = 0.02  # of the level of a percentile: of 1,000 draws, the 2.5th one is the 1st to 4.5th
@@ -85,7 +86,7 @@ def test_tables_are_recomputed_from_their_cells(
     from workbench.transfer import pretraining
 
     monkeypatch.setattr(pretraining, "_unigram", lambda corpus, answer: 3.0)
-    kind = EXPERIMENTS["pretraining"]
+    kind = experiments()["pretraining"]
     settings = kind.settings(
         arms=("mlm", "ltr", "ltr+lstm"), size=("tiny", "mini"), pretrainings=pretrainings,
         tasks=("sentiment",), seeds=(0, 1), max_train=20, max_dev=10, max_test=TEXTS,
@@ -146,7 +147,7 @@ def judge(tables: Any, right: dict[str, np.ndarray], pretrainings: tuple[int, ..
 def test_the_table_is_the_mean_of_real_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.runs.run import open_run
+    from workbench import open_run
 
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
     run = wb.run(

@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import causal_nats, pseudo_nats, text_of
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 
 def judge(model: Any, corpus: Corpus, limit: int) -> dict[str, tuple[float, float]]:

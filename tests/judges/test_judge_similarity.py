@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import text_of
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench.corpora import Corpus
+from workbench import Corpus
 
 Floats = NDArray[np.float64]
 RATE, PATIENCE, GAIN, EPOCHS = 7e-3, 4, 1e-3, 60

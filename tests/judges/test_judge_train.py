@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import workbench as wb
 from tests.judges.odd import Quiet
-from workbench.core.experiment import EXPERIMENTS, Inputs
+from workbench import Inputs, experiments
 
 SHARE = 0.1
 
@@ -37,7 +37,7 @@ def judge(
     docs = wb.read(f"primer:size={lines}").docs("train", lines)
     text = [" ".join(doc.text.split()) for doc in docs]
     (folder / "text.txt").write_text("\n".join(text) + "\n")
-    kind = EXPERIMENTS["train"]
+    kind = experiments()["train"]
     settings = kind.settings(
         family=family, size="tiny", rows="sentences", steps=steps, batch=8, held_out=SHARE
     )

@@ -23,9 +23,8 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 import workbench as wb
 from tests.judges import twins_facts, twins_probes, twins_pruning, twins_transfer, twins_trees
 from tests.judges.odd import run_here
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus, HuggingFace
 from workbench.heads.roles import ROLES
-from workbench.models.huggingface import HuggingFace
 
 SEEDS = range(20)
 SENTENCES = 300

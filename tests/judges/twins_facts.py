@@ -9,7 +9,7 @@ from typing import Any
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, run_here
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 PAIRS = 75
 Claims = tuple[int, int, float]

@@ -11,7 +11,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from tests.judges.odd import run_here
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 LEVEL = 0.05
 Claims = tuple[int, int, float]  # tried, false, at this level

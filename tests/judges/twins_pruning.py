@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from tests.judges.odd import run_here
+from workbench import Corpus
 from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
-from workbench.corpora.corpus import Corpus
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import asking_of
 from workbench.pruning.head_masks import heads_of

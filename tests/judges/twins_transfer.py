@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from tests.judges.in_process import Asking, run
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 
 Claims = tuple[int, int, float]
 LEVEL = 0.05

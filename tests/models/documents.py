@@ -4,9 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import run_over
-from workbench.engine.model import Output
+from workbench import Batch, Output, Pieces, forward
 
 
 def states_by_document(model: Any, batch: Batch, **options: Any) -> dict[int, Tensor]:
@@ -18,5 +16,5 @@ def states_by_document(model: Any, batch: Batch, **options: Any) -> dict[int, Te
             assert document not in found, "a document came twice"
             found[document] = output.final["encoder"][row][text.mask[row]]
 
-    run_over(model, batch, keep, **options)
+    forward(model, batch, keep, **options)
     return found

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 import workbench as wb
-from workbench.corpora import encode, read
-from workbench.engine.batch import Batch
+from workbench import Batch, encode, read
 from workbench.models.huggingface import HuggingFace
 
 

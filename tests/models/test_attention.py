@@ -19,9 +19,9 @@ from transformers import (
 from transformers.masking_utils import eager_mask
 
 from tests.models import zoo
-from workbench.core.errors import WorkbenchError
-from workbench.engine.batch import NO_WORD, Pieces
-from workbench.engine.taps import Capture, Gate, Reduce, Site, View
+from workbench import Capture, Gate, Pieces, Reduce, Site, WorkbenchError
+from workbench.engine.batch import NO_WORD
+from workbench.engine.taps import View
 from workbench.models.attention_hooks import unrolled
 from workbench.models.huggingface import HuggingFace
 

@@ -13,10 +13,7 @@ import workbench as wb
 from tests.models import bilms
 from tests.models.test_elmo import Original
 from tests.models.texts import as_in_treebanks, batch_of
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
-from workbench.engine.batch import Batch
-from workbench.engine.forward_pass import run_over
+from workbench import Batch, WorkbenchError, encode, forward, read
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo
 from workbench.models.lm_scoring import FIELDS, joined, measures, score
@@ -187,7 +184,7 @@ def test_a_folder_opens_as_every_other_model(folder: Path) -> None:
         )
         for own, other in pairs:
             torch.testing.assert_close(own, other, rtol=0, atol=0)
-    assert run_over(model, batch).words == len(batch.words)
+    assert forward(model, batch).words == len(batch.words)
 
 
 def test_half_precision_on_disk_is_float32_in_memory(folder: Path, copy: Path) -> None:

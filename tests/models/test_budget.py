@@ -12,8 +12,7 @@ from transformers import AutoConfig, AutoTokenizer, LlamaConfig, LlamaForCausalL
 from tests.engine.card import card
 from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
-from workbench.core.errors import WorkbenchError
-from workbench.engine.taps import Capture
+from workbench import Capture, WorkbenchError
 from workbench.models import loading
 from workbench.models.budget import batch_memory, memory, weights
 from workbench.models.huggingface import HuggingFace

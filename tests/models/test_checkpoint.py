@@ -15,8 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.cli.harms import in_time
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
+from workbench import WorkbenchError, encode, read
 from workbench.models import checkpoint
 from workbench.models.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load

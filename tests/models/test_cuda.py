@@ -8,10 +8,8 @@ import torch
 
 from tests.models.documents import states_by_document
 from tests.models.test_attention import Folder, adapter, eager, inputs, pieces
-from workbench.engine.batch import Batch
-from workbench.engine.forward_pass import run_over
+from workbench import Batch, Capture, Gate, Reduce, forward
 from workbench.engine.map_statistics import together
-from workbench.engine.taps import Capture, Gate, Reduce
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 
@@ -96,7 +94,7 @@ def test_a_pass_with_copies_ahead_gives_what_the_cpu_gives(
 def test_auto_precision_on_a_gpu_is_bf16_and_said(zoo_folder: Folder, batch: Batch) -> None:
     model = load(zoo_folder("bert"))
     assert (model.device.type, model.precision) == ("cuda", "bf16")
-    report = run_over(model, batch)
+    report = forward(model, batch)
     assert (report.device, report.precision) == ("cuda:0", "bf16")
 
 
@@ -106,13 +104,13 @@ def test_when_the_card_is_full_the_batch_is_halved(
     model = load(zoo_folder("bert"), "cuda", "fp32")
     assert isinstance(model, HuggingFace)
     expected, found = Reduce(together()), Reduce(together())
-    run_over(model, batch, taps=[expected], pieces=4000)
+    forward(model, batch, taps=[expected], pieces=4000)
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
     used = torch.cuda.memory_reserved()
     torch.cuda.set_per_process_memory_fraction((used + 6 * 2**20) / total)
     try:
-        report = run_over(model, batch, taps=[found], pieces=4000)
+        report = forward(model, batch, taps=[found], pieces=4000)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert report.documents == len(batch)

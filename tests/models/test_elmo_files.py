@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.models.elmo import Elmo, ElmoOptions, dataset_shapes
 
 SMALL = ElmoOptions(character_width=4, filters=((1, 4), (2, 6)), cells=8, width=5)

@@ -19,8 +19,7 @@ import torch
 from transformers import AutoConfig
 
 from tests.models import zoo
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
+from workbench import WorkbenchError, encode, read
 from workbench.models.loading import load
 from workbench.models.references import facts
 

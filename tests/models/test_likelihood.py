@@ -16,10 +16,7 @@ from transformers import AutoTokenizer
 from tests.models import headed
 from tests.models.test_logits import HEADED
 from tests.models.texts import as_in_treebanks, batch_of
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
-from workbench.engine.batch import Batch, Pieces
-from workbench.engine.taps import Capture, Gate
+from workbench import Batch, Capture, Gate, Pieces, WorkbenchError, encode, read
 from workbench.models import lm_scoring
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import symbols

@@ -14,8 +14,7 @@ from spacy.vocab import Vocab
 
 import workbench as wb
 from tests.models import zoo
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
+from workbench import WorkbenchError, encode, read
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.references import FAMILIES, facts

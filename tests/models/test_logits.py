@@ -9,7 +9,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from tests.models.test_attention import cases, inputs
-from workbench.engine.taps import Capture, Gate
+from workbench import Capture, Gate
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 

@@ -19,10 +19,9 @@ from transformers import AutoConfig, AutoTokenizer
 
 from tests.heads.conftest import random_docs
 from tests.models import zoo
-from workbench.corpora import encode
+from tests.models.stores import stored
+from workbench import Batch, encode
 from workbench.engine import forward_pass
-from workbench.engine.activation_store import pooled
-from workbench.engine.batch import Batch
 from workbench.heads.collect import Asking, look
 from workbench.heads.gold import gold_of
 from workbench.models import eval_tasks
@@ -78,7 +77,7 @@ def _heads(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> obj
 
 
 def _store(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:
-    return pooled(model, batch, home, pieces=PIECES)
+    return stored(model, batch, home, pieces=PIECES)
 
 
 def _gradients(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:
@@ -89,7 +88,7 @@ def _gradients(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) ->
 def _all_states(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:
     """What no analysis may do."""
     kept: list[Any] = []
-    forward_pass.run_over(model, batch, lambda text, output: kept.append(output), pieces=PIECES)
+    forward_pass.forward(model, batch, lambda text, output: kept.append(output), pieces=PIECES)
     return kept
 
 

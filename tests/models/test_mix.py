@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.models.scalar_mix import ScalarMix
 
 HIDDEN = list(torch.tensor([1.0, 10.0, 100.0]).view(3, 1, 1, 1).expand(3, 2, 4, 5))

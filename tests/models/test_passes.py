@@ -10,12 +10,9 @@ import torch
 from torch import Tensor
 
 from tests.models.documents import states_by_document
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
-from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import Progress, run_over
+from workbench import Batch, Capture, Pieces, Reduce, WorkbenchError, encode, forward, read
+from workbench.engine.forward_pass import Progress
 from workbench.engine.map_statistics import ALL, OFFSETS, together
-from workbench.engine.taps import Capture, Reduce
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 
@@ -46,7 +43,7 @@ def test_every_document_comes_once_whatever_the_batches(bert: HuggingFace, batch
 
 def test_batches_keep_to_the_budget_and_waste_little(bert: HuggingFace, batch: Batch) -> None:
     sizes = []
-    report = run_over(bert, batch, lambda text, output: sizes.append(text.mask.numel()), pieces=200)
+    report = forward(bert, batch, lambda text, output: sizes.append(text.mask.numel()), pieces=200)
     assert max(sizes) <= 200
     assert report.documents == len(batch) == 150
     assert report.words == len(batch.words)
@@ -60,7 +57,7 @@ def test_a_reduction_over_the_corpus_does_not_depend_on_batches(
     totals = []
     for pieces in (1, 300, 100_000):
         reduce = Reduce(together())
-        run_over(bert, batch, taps=[reduce], hidden=False, pieces=pieces)
+        forward(bert, batch, taps=[reduce], hidden=False, pieces=pieces)
         totals.append(torch.stack([reduce.total[site] for site in bert.sites]))
     for other in totals[1:]:
         torch.testing.assert_close(other[..., :5], totals[0][..., :5], atol=1e-2, rtol=1e-5)
@@ -71,7 +68,7 @@ def test_the_statistics_are_what_the_maps_say(bert: HuggingFace, batch: Batch) -
     """Against one row and one number at a time."""
     reduce, capture = Reduce(together()), Capture()
     texts: list[Pieces] = []
-    run_over(bert, batch, lambda text, out: texts.append(text), taps=[reduce, capture], pieces=400)
+    forward(bert, batch, lambda text, out: texts.append(text), taps=[reduce, capture], pieces=400)
     site = bert.sites[1]
     slow = np.zeros((site.heads, 5 + len(OFFSETS)))
     for text, maps in zip(texts, capture.maps[site], strict=True):
@@ -116,9 +113,9 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
 ) -> None:
     ROOM[0] = 60
     expected, found = Reduce(together()), Reduce(together())
-    run_over(bert, batch, taps=[expected])
+    forward(bert, batch, taps=[expected])
     sizes: list[int] = []
-    report = run_over(
+    report = forward(
         cramped, batch, lambda text, out: sizes.append(text.mask.numel()), taps=[found], pieces=1000
     )
     assert report.documents == 150
@@ -133,18 +130,18 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
 def test_one_document_too_large_for_memory_is_said(cramped: HuggingFace, batch: Batch) -> None:
     ROOM[0] = 2
     with pytest.raises(WorkbenchError, match=r"one document of \d+ pieces does not fit"):
-        run_over(cramped, batch)
+        forward(cramped, batch)
 
 
 def test_progress_counts_up_and_time_left_comes_to_nothing(bert: HuggingFace, batch: Batch) -> None:
     told: list[Progress] = []
-    run_over(bert, batch, pieces=200, progress=told.append)
+    forward(bert, batch, pieces=200, progress=told.append)
     assert [p.done for p in told] == sorted({p.done for p in told})
     assert told[-1].done == told[-1].total == len(batch)
 
 
 def test_an_empty_batch_is_a_pass_over_nothing(bert: HuggingFace) -> None:
-    report = run_over(bert, encode([]))
+    report = forward(bert, encode([]))
     assert (report.documents, report.pieces) == (0, 0)
 
 
@@ -153,7 +150,7 @@ def test_words_beyond_the_models_length_are_counted(bert: HuggingFace) -> None:
     short = HuggingFace(bert.net, bert.tokenizer, "short")
     short.max_pieces = 12
     seen: list[int] = []
-    report = run_over(short, long, lambda text, output: seen.append(text.ids.shape[1]))
+    report = forward(short, long, lambda text, output: seen.append(text.ids.shape[1]))
     assert max(seen) <= 12
     assert report.cut > 0
     assert report.words == len(long.words)
@@ -161,4 +158,4 @@ def test_words_beyond_the_models_length_are_counted(bert: HuggingFace) -> None:
 
 def test_no_batch_is_refused(bert: HuggingFace, batch: Batch) -> None:
     with pytest.raises(WorkbenchError, match="a batch of 0 pieces"):
-        run_over(bert, batch, pieces=0)
+        forward(bert, batch, pieces=0)

@@ -21,8 +21,8 @@ from tests.models.gated import opened
 from tests.models.test_attention import INTERFACE, adapter, pieces
 from tests.models.test_elmo import FORMS, SENTENCES
 from tests.models.test_logits import HEADED
-from workbench.corpora import encode
-from workbench.corpora import read as read_corpus
+from workbench import encode
+from workbench import read as read_corpus
 from workbench.engine.taps import View
 from workbench.models.elmo import Elmo
 from workbench.models.eval_tasks import Plan, aim_of, classifier, learn

@@ -8,7 +8,7 @@ import torch
 
 from tests.models import zoo
 from tests.models.gated import opened, sentences
-from workbench.engine.taps import Gate
+from workbench import Gate
 from workbench.models.prefix_cache import places_of, recorded
 
 ROWS = torch.tensor([0, 1, 2, 0, 1, 2])

@@ -10,7 +10,7 @@ import torch
 import workbench as wb
 from tests.models import zoo
 from tests.models.gated import opened, sentences
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.pruned_checkpoint import MANIFEST, save

@@ -11,8 +11,7 @@ import torch
 
 from tests.models import zoo
 from tests.models.gated import gates, opened, sentences
-from workbench.core.errors import WorkbenchError
-from workbench.engine.taps import Gate
+from workbench import Gate, WorkbenchError
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 

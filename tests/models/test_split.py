@@ -17,11 +17,8 @@ from tests.engine.card import card, card_of
 from tests.models import zoo
 from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
-from workbench.engine.activation_store import pooled_stacks
+from workbench import Capture, Gate, Reduce, WorkbenchError, encode, read, word_states
 from workbench.engine.map_statistics import together
-from workbench.engine.taps import Capture, Gate, Reduce
 from workbench.heads.collect import SUMS, Asking, look
 from workbench.heads.gold import gold_of
 from workbench.models.huggingface import HuggingFace
@@ -136,7 +133,7 @@ def test_the_store_and_the_heads_are_those_of_one_device(
     for where in ("cuda:0", BOTH):
         with card(2):
             model = opened(folders(name), where)
-            kept, _ = pooled_stacks(model, batch, tmp_path / where, kind="fp32", pieces=64)
+            kept, _ = word_states(model, batch, tmp_path / where, kind="fp32", pieces=64)
             seen = look(model, batch, gold_of(docs, frequent=10), asking, pieces=64)
             found = {
                 f"{stack} {layer}": store.layer(layer).clone()

@@ -12,10 +12,10 @@ import torch
 
 from tests import warm
 from tests.cli.harms import in_time, put
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
-from workbench.engine.activation_store import open_store, pooled
-from workbench.engine.batch import Batch, save
+from tests.models.stores import stored
+from workbench import Batch, WorkbenchError, encode, read
+from workbench.engine.activation_store import open_store
+from workbench.engine.batch import save
 from workbench.engine.words import by_word
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
@@ -52,7 +52,7 @@ def slowly(model: HuggingFace, batch: Batch, layer: int) -> np.ndarray:
 def test_rows_are_the_means_of_the_pieces_of_words(
     bert: HuggingFace, batch: Batch, tmp_path: Path
 ) -> None:
-    store, _ = pooled(bert, batch, tmp_path, kind="fp32", pieces=200)
+    store, _ = stored(bert, batch, tmp_path, kind="fp32", pieces=200)
     assert not store.missing.any()
     for layer in range(3):
         np.testing.assert_allclose(
@@ -64,8 +64,8 @@ def test_a_span_is_the_mean_of_its_words(bert: HuggingFace, batch: Batch, tmp_pa
     edges = batch.edges["constituents"]
     document = np.repeat(np.arange(len(batch)), np.diff(edges.offsets))
     spans = np.column_stack([document, edges.span1]).astype(np.int64)
-    store, _ = pooled(bert, batch, tmp_path, spans=spans, kind="fp32")
-    words, _ = pooled(bert, batch, tmp_path, kind="fp32")
+    store, _ = stored(bert, batch, tmp_path, spans=spans, kind="fp32")
+    words, _ = stored(bert, batch, tmp_path, kind="fp32")
     by_words = words.layer(2).numpy()
     for row in range(0, len(spans), 7):
         number, first, last = spans[row]
@@ -77,9 +77,9 @@ def test_a_span_is_the_mean_of_its_words(bert: HuggingFace, batch: Batch, tmp_pa
 def test_half_precision_is_close_and_half_the_size(
     bert: HuggingFace, batch: Batch, tmp_path: Path
 ) -> None:
-    full, _ = pooled(bert, batch, tmp_path, kind="fp32")
+    full, _ = stored(bert, batch, tmp_path, kind="fp32")
     for kind, tolerance in (("fp16", 2e-3), ("bf16", 2e-2)):
-        half, _ = pooled(bert, batch, tmp_path, kind=kind)
+        half, _ = stored(bert, batch, tmp_path, kind=kind)
         sizes = [(s.folder / "states.npy").stat().st_size for s in (half, full)]
         assert sizes[0] < 0.51 * sizes[1]
         close = half.layer(1).float() - full.layer(1)
@@ -89,8 +89,8 @@ def test_half_precision_is_close_and_half_the_size(
 def test_the_same_question_is_answered_from_disk_and_another_is_not(
     bert: HuggingFace, batch: Batch, zoo_folder: Folder, tmp_path: Path
 ) -> None:
-    first, report = pooled(bert, batch, tmp_path)
-    again, second = pooled(load(zoo_folder("bert"), "cpu"), batch, tmp_path)
+    first, report = stored(bert, batch, tmp_path)
+    again, second = stored(load(zoo_folder("bert"), "cpu"), batch, tmp_path)
     assert report is not None
     assert second is None
     assert first.folder == again.folder
@@ -100,9 +100,9 @@ def test_the_same_question_is_answered_from_disk_and_another_is_not(
         changed.net.get_input_embeddings().weight[7, 0] += 1e-3  # type: ignore[index,operator]
     other_text = encode(read("primer:size=60,seed=1").docs("train"))
     for question in (
-        pooled(changed, batch, tmp_path),
-        pooled(bert, other_text, tmp_path),
-        pooled(bert, batch, tmp_path, kind="bf16"),
+        stored(changed, batch, tmp_path),
+        stored(bert, other_text, tmp_path),
+        stored(bert, batch, tmp_path, kind="bf16"),
     ):
         assert question[1] is not None, "answered from disk, though it was another question"
     assert len(list(tmp_path.iterdir())) == 4
@@ -120,7 +120,7 @@ def forward(*args, **options):
     time.sleep(0.05)
     return slow(*args, **options)
 model.forward = forward
-activation_store.pooled(model, batch.load(Path(sys.argv[2])), Path(sys.argv[3]), pieces=50)
+activation_store.word_states(model, batch.load(Path(sys.argv[2])), Path(sys.argv[3]), pieces=50)
 """
 
 
@@ -140,7 +140,7 @@ def test_a_killed_writer_leaves_nothing_that_reads_as_a_store(
         writer.kill()
         writer.join()
     assert [p.name[:9] for p in home.iterdir()] == [".writing-"]
-    store, report = pooled(bert, batch, home)
+    store, report = stored(bert, batch, home)
     assert report is not None
     assert report.documents == len(batch)
     assert torch.isfinite(store.layer(2)).all()
@@ -154,9 +154,9 @@ def test_numbers_too_large_for_half_precision_are_said(
     with torch.no_grad():
         model.net.get_input_embeddings().weight *= 1e7  # type: ignore[operator]
     with pytest.raises(WorkbenchError, match=r"too large for fp16.*\n.*bf16"):
-        pooled(model, batch, tmp_path)
+        stored(model, batch, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    assert torch.isfinite(pooled(model, batch, tmp_path, kind="bf16")[0].layer(0)).all()
+    assert torch.isfinite(stored(model, batch, tmp_path, kind="bf16")[0].layer(0)).all()
 
 
 def test_words_without_pieces_are_marked_missing() -> None:
@@ -179,13 +179,13 @@ def test_words_without_pieces_are_marked_missing() -> None:
 def test_broken_stores_and_wrong_questions_are_errors(
     bert: HuggingFace, batch: Batch, tmp_path: Path
 ) -> None:
-    store, _ = pooled(bert, batch, tmp_path)
+    store, _ = stored(bert, batch, tmp_path)
     with pytest.raises(WorkbenchError, match="no layer 3"):
         store.layer(3)
     with pytest.raises(WorkbenchError, match="no decoder stack"):
-        pooled(bert, batch, tmp_path, stack="decoder")
+        stored(bert, batch, tmp_path, stack="decoder")
     with pytest.raises(WorkbenchError, match="no kind 'int8'"):
-        pooled(bert, batch, tmp_path, kind="int8")
+        stored(bert, batch, tmp_path, kind="int8")
     states = store.folder / "states.npy"
     put("pipe", states)
     with in_time(), pytest.raises(WorkbenchError, match="no regular file"):
@@ -204,4 +204,4 @@ def test_a_folder_that_cannot_be_written_is_said(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(WorkbenchError, match="cannot be written"):
-        pooled(bert, batch, tmp_path / "file")
+        stored(bert, batch, tmp_path / "file")

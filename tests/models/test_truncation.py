@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tests.models.texts import SOME_OF_EACH, as_in_treebanks, at_spaces, odd, plain
 from tests.models.vocabularies import KINDS
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.engine.batch import NO_WORD, Row
 from workbench.models.tokenization import tokenize
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.models.word_models import Found, Vectors, read_vectors
 
 WORDS = ["the", "The", "naïve", "漢字", ". .", "nan", "a\u2028b", "1990", ","]

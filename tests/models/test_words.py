@@ -5,12 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from workbench.core.errors import WorkbenchError
-from workbench.corpora import encode, read
-from workbench.engine.activation_store import pooled
-from workbench.engine.batch import Batch
-from workbench.engine.forward_pass import run_over
-from workbench.engine.taps import Capture, Gate
+from tests.models.stores import stored
+from workbench import Batch, Capture, Gate, WorkbenchError, encode, forward, read
 from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.models.loading import load
 
@@ -82,9 +78,9 @@ def test_they_pass_over_a_corpus_and_into_a_store(
     elmo_ref: str, batch: Batch, tmp_path: Path
 ) -> None:
     model = load(elmo_ref, "cpu")
-    report = run_over(model, batch)
+    report = forward(model, batch)
     assert report.pieces == report.words == len(batch.words)
-    store, _ = pooled(model, batch, tmp_path, kind="fp32")
+    store, _ = stored(model, batch, tmp_path, kind="fp32")
     assert store.layer(2).shape == (len(batch.words), 12)
     assert not store.missing.any()
 

@@ -12,7 +12,7 @@ from tests.planted.look import ALL, BUILDERS, Build, eager, least, random_pieces
 from tests.planted.model import Planted
 from tests.planted.signs import HEAD_WIDTH, HEADS, LAYERS, PLACES, WIDTH
 from tests.planted.words import Lexicon, planted_docs
-from workbench.corpora import read
+from workbench import read
 
 
 def test_each_head_looks_where_its_name_says(planted: Planted, docs: list[Doc]) -> None:

@@ -7,12 +7,7 @@ import torch
 from spacy.tokens import Doc
 
 from tests.planted.model import Planted
-from workbench.corpora import encode
-from workbench.engine.batch import Pieces
-from workbench.engine.forward_pass import run_over
-from workbench.engine.model import Model, Output
-from workbench.engine.taps import Capture, Gate
-from workbench.models.loading import load
+from workbench import Capture, Gate, Model, Output, Pieces, encode, forward, load
 
 
 @pytest.fixture
@@ -30,7 +25,7 @@ def test_every_planted_head_looks_where_it_must(
     def keep(text: Pieces, output: Output) -> None:
         texts.append(text)
 
-    run_over(model, batch, keep, taps=[capture], hidden=False, pieces=600)
+    forward(model, batch, keep, taps=[capture], hidden=False, pieces=600)
     assert sum(map(len, texts)) == len(docs)
     for name, (layer, head) in planted.heads.items():
         if name not in planted.rules:

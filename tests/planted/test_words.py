@@ -12,7 +12,7 @@ from tests.planted.answers import between_words
 from tests.planted.look import BUILDERS, eager, maps
 from tests.planted.model import Planted
 from tests.planted.words import Lexicon, lexicon, obeys, planted_docs
-from workbench.corpora import read
+from workbench import read
 
 
 def test_a_word_is_one_piece_unless_the_lexicon_splits_it(

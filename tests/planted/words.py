@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc
 
-from workbench.corpora import read
+from workbench import read
 
 START, STOP, OTHER, REST = "START", "STOP", "OTHER", "REST"  # REST: the second piece of a word
 KINDS = (

@@ -11,7 +11,7 @@ import torch
 from spacy.tokens import Doc
 from torch import Tensor
 
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus
 from workbench.corpora.layers import vocabulary
 from workbench.models.word_models import WordModel
 

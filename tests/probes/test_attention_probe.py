@@ -21,16 +21,21 @@ from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
 from tests.probes.test_structural_probe import Quiet, corpus_of, turned
 from tests.probes.test_trees import doc_of, nothing_missing, random_heads
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Inputs, Result, misfits
+from workbench import (
+    Capture,
+    Corpus,
+    HuggingFace,
+    Inputs,
+    Model,
+    Result,
+    WorkbenchError,
+    encode,
+    forward,
+    load,
+)
+from workbench.core.experiment import misfits
 from workbench.core.splits import SplitSizes, parts_of
-from workbench.corpora import Corpus, encode
-from workbench.engine.forward_pass import run_over
-from workbench.engine.model import Model
-from workbench.engine.taps import Capture
 from workbench.figures.syntax_probes import ATTENTION_PROBE_FIGURES
-from workbench.models.huggingface import HuggingFace
-from workbench.models.loading import load
 from workbench.models.references import facts
 from workbench.models.word_models import Vectors
 
@@ -200,7 +205,7 @@ def test_maps_of_words_equal_a_slow_loop(opened: Opened) -> None:
     assert not missing.any()
     for place in range(len(docs)):
         text, capture = model.encode(batch, [place]), Capture()
-        run_over(model, encode(docs[place : place + 1]), taps=[capture], hidden=False)
+        forward(model, encode(docs[place : place + 1]), taps=[capture], hidden=False)
         found, owner = maps["encoder"].of(place), text.words[0]
         for site, (captured,) in capture.maps.items():
             for word in range(len(docs[place])):

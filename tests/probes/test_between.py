@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from probes.compare_runs import COLUMNS, between
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 
 SENTENCES = np.arange(200, dtype=np.int64)
 

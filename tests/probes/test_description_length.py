@@ -25,12 +25,8 @@ from probes.representations import Bank, Source, banked
 from tests.models import zoo
 from tests.probes.test_structural_probe import Quiet, corpus_of
 from tests.probes.test_trees import doc_of
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Inputs, Result
-from workbench.corpora import Corpus
-from workbench.engine.model import Model
+from workbench import Corpus, Inputs, Model, Result, WorkbenchError, load
 from workbench.figures.probing import DESCRIPTION_LENGTH_FIGURES
-from workbench.models.loading import load
 
 CPU = torch.device("cpu")
 SLACK = 20.0  # bits; see `test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have`

@@ -15,9 +15,8 @@ from probes.experiments import EDGE_PROBING, PRESETS, EdgeProbing
 from tests.cli.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Inputs, Result, misfits
-from workbench.corpora.corpus import Corpus
+from workbench import Corpus, Inputs, Result, WorkbenchError
+from workbench.core.experiment import misfits
 
 SIZES = {"train": 150, "dev": 40, "test": 60}
 FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64, "halves": False}
@@ -368,7 +367,8 @@ def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int) -> None:
 
 
 def edges(*sentences: tuple[str, list[Any]]) -> list[Doc]:
-    from workbench.corpora.layers import Edge, vocabulary
+    from workbench import Edge
+    from workbench.corpora.layers import vocabulary
 
     docs = []
     for text, targets in sentences:

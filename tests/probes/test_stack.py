@@ -170,7 +170,7 @@ def test_seeds_beside_each_other_learn_as_each_alone(
 def test_a_rate_that_leads_astray_is_told(
     bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
-    from workbench.core.errors import WorkbenchError
+    from workbench import WorkbenchError
 
     made = bank(torch.full((64, WIDTH), float("nan")))
     with pytest.raises(WorkbenchError, match="astray"):

@@ -15,12 +15,8 @@ from probes.experiments import LAYER, STRUCTURAL_PROBE, StructuralProbe
 from probes.structural_probe import Learnt, learn, run
 from tests.models import bilms, zoo
 from tests.probes.test_trees import doc_of
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Inputs, Result
-from workbench.corpora import Corpus
-from workbench.engine.model import Model
+from workbench import Corpus, Inputs, Model, Result, WorkbenchError, load
 from workbench.figures.syntax_probes import STRUCTURAL_PROBE_FIGURES
-from workbench.models.loading import load
 from workbench.models.word_models import Vectors
 
 

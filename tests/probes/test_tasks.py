@@ -3,7 +3,7 @@
 import pytest
 
 from probes.targets import tasks_of
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 
 
 def test_a_layer_is_known_by_what_others_call_it() -> None:

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 import workbench as wb
-from workbench.corpora import read
+from workbench import read
 from workbench.pruning.evaluation import Asking, asking_of
 
 

@@ -12,9 +12,8 @@ import workbench as wb
 from tests.models import zoo
 from tests.models.gated import sentences
 from tests.pruning.models import INDUCTION, PREVIOUS, TWIN, planted, texts
-from workbench.core.errors import WorkbenchError
+from workbench import Gate, WorkbenchError
 from workbench.core.stats import ratio_intervals, sign_flip_p_values
-from workbench.engine.taps import Gate
 from workbench.models.head_removal import parts, without
 from workbench.pruning.ablation import _Mean, ablated, means, others
 from workbench.pruning.evaluation import Asking, asking_of
@@ -75,7 +74,7 @@ def test_a_head_that_writes_nothing_is_nothing_to_lose(mini: Mini) -> None:
 
 @QUARTET
 def test_a_mean_is_that_of_all_pieces(name: str, mini: Mini) -> None:
-    from workbench.engine.taps import Site
+    from workbench import Site
 
     asked = mini(name)
     seen: dict[Site, list[torch.Tensor]] = {}

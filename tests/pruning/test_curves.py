@@ -10,10 +10,8 @@ from transformers import AlbertForMaskedLM, AutoConfig, LlamaForCausalLM
 
 from tests.models import zoo
 from tests.pruning.models import HELPER, INDUCTION, PREVIOUS, TWIN, planted, texts
-from workbench.corpora import read
+from workbench import HuggingFace, load, read
 from workbench.models.head_removal import units
-from workbench.models.huggingface import HuggingFace
-from workbench.models.loading import load
 from workbench.pruning import curves
 from workbench.pruning.curves import Method, methods, order_of
 from workbench.pruning.evaluation import Asking, asking_of

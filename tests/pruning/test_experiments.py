@@ -12,10 +12,7 @@ import pytest
 import workbench as wb
 from tests.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs, Result
-from workbench.models.huggingface import HuggingFace
-from workbench.runs.run import Run
+from workbench import HuggingFace, Inputs, Result, Run, WorkbenchError, experiments
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -59,7 +56,7 @@ def _run(experiment: str, model: str) -> Result:
 
 
 def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) -> Result:
-    kind = EXPERIMENTS[experiment]
+    kind = experiments()[experiment]
     chosen = kind.settings(**settings)
     inputs = Inputs((wb.load(f"mini:{model}"),), (wb.read(corpus),), "test", limit=chosen.limit)
     return kind.run(inputs, chosen, Silent())
@@ -79,7 +76,7 @@ def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) 
 )
 def test_every_experiment_answers_of_every_kind_of_model(experiment: str, model: str) -> None:
     found = _run(experiment, model)
-    kind = EXPERIMENTS[experiment]
+    kind = experiments()[experiment]
     assert set(found.tables) <= set(kind.tables)
     for name, table in found.tables.items():
         assert len(table) and not table.isna().any().any(), name
@@ -119,7 +116,7 @@ def test_splits_have_sizes_of_their_own() -> None:
     """`limit` is of each split; `max_train` and its like of one."""
     settings = {"steps": 1, "texts": 100, "lambdas": [0.1], "budgets": []}
     inputs = Inputs((), (odd_corpus({"train": 150, "dev": 210, "test": 60}),), "test")
-    kind = EXPERIMENTS["head-gates"].settings
+    kind = experiments()["head-gates"].settings
     for more, sizes in (
         ({}, (100, 200, 60)),
         ({"limit": 30}, (30, 30, 30)),
@@ -127,7 +124,7 @@ def test_splits_have_sizes_of_their_own() -> None:
     ):
         parts = kind(**settings, **more).parts(inputs, 100)
         assert (len(parts.train), len(parts.dev), len(parts.test)) == sizes
-    assert len(EXPERIMENTS["head-pruning"].settings(max_dev=5).parts(inputs, 100, 5).dev) == 5
+    assert len(experiments()["head-pruning"].settings(max_dev=5).parts(inputs, 100, 5).dev) == 5
 
 
 def test_heads_and_pairs_agree_with_one_another() -> None:
@@ -214,7 +211,7 @@ def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> 
 
 
 def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
-    kind = EXPERIMENTS["head-pruning"]
+    kind = experiments()["head-pruning"]
     inputs = Inputs((wb.load("mini:bert"),), (wb.read("primer:size=200"),), "test", limit=20)
     settings = {"limit": 20, "steps": 1, "seeds": 1, "choosing": 20, "recover": 5, "prune": 1.0,
                 "methods": ["random"]}  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.models.eval_tasks import CHECK, PATIENCE, Plan, learn, loss_of
 from workbench.models.head_removal import units, without
 from workbench.pruning.ablation import ablated

@@ -9,9 +9,7 @@ import torch
 
 import workbench as wb
 from tests.pruning.models import planted, texts
-from workbench.corpora import read
-from workbench.engine.taps import Gate
-from workbench.models.huggingface import HuggingFace
+from workbench import Gate, HuggingFace, read
 from workbench.pruning.evaluation import Asking, Texts, asking_of
 from workbench.pruning.head_masks import heads_of, opened
 from workbench.pruning.importance import GateGradients, gate_gradients

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.experiment import Caveat, Table
+from workbench import Caveat, Run, Table
 from workbench.runs import run, spec, status
-from workbench.runs.run import PROVENANCE, Run
+from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
 
 HOSTILE = {  # each must show as text, whole, in every report

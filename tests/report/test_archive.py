@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.report.making import bars, described, made
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.report import export, images, write_report
 from workbench.runs.spec import is_name
 

@@ -21,7 +21,7 @@ from tests.report.making import (
     made,
     words_and_sizes,
 )
-from workbench.core.experiment import Caveat
+from workbench import Caveat
 from workbench.report import write_report
 from workbench.report.export import export_figure
 

@@ -9,11 +9,9 @@ import plotly.io
 import pytest
 
 from tests.report.making import COUNTS, HOSTILE, bars, described, made
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Table
+from workbench import Run, Table, WorkbenchError
 from workbench.report import images
 from workbench.report.export import FIGURE_ENDINGS, export_figure, export_table
-from workbench.runs.run import Run
 
 WORDS = ["-1", "-", "=", "=1+1", "@me", "-LRB-", "+49", "", *HOSTILE.values()]
 

@@ -22,8 +22,7 @@ from tests.report.making import (
     model,
     words_and_sizes,
 )
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Table
+from workbench import Caveat, Table, WorkbenchError
 from workbench.report import write_report
 from workbench.report.format import MOST
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.making import CONTROLS, HOSTILE, LONG_WORD, bars, described, made, words_and_sizes
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat
+from workbench import Caveat, WorkbenchError
 from workbench.report import images, write_report
 from workbench.report.text_formats import latex as text
 

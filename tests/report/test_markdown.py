@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.making import CONTROLS, HOSTILE, bars, described, made, words_and_sizes
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat
+from workbench import Caveat, WorkbenchError
 from workbench.report import images, write_report
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from workbench.core.experiment import EXPERIMENTS
+from workbench import experiments
 from workbench.runs import launch, locks, status
 from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
@@ -59,7 +59,7 @@ def place(tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def forget_experiments() -> None:
     """What is installed is looked for once a process; here it changes."""
-    EXPERIMENTS.__dict__.pop("homes", None)
+    experiments().__dict__.pop("homes", None)
 
 
 @pytest.fixture

@@ -17,16 +17,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from workbench.core.experiment import (
-    Asked,
-    Caveat,
-    Experiment,
-    Inputs,
-    Progress,
-    Result,
-    Settings,
-    Table,
-)
+from workbench import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.core.experiment import Asked
 from workbench.core.files import written_whole
 
 Mood = Literal[

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.core.machine import machine_memory
 from workbench.runs import isolated, locks
 from workbench.runs.isolated import PATIENCE, look

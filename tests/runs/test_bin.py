@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import Asking, contents, done_here, process_of, wait_until
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs import launch
 from workbench.runs.launch import bring_back, cancel, in_bin, remove, set_aside, start
 from workbench.runs.run import Run, all_runs, open_run

@@ -18,7 +18,7 @@ from tests.runs.conftest import (
     process_of,
     wait_until,
 )
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs import launch, locks, status
 from workbench.runs.launch import cancel, remove, start
 from workbench.runs.run import Run

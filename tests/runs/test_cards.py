@@ -12,8 +12,8 @@ import torch
 
 from tests.runs.conftest import Asking, finished, wait_until
 from tests.runs.test_queue import in_line, never, stop
+from workbench import WorkbenchError
 from workbench.core import machine
-from workbench.core.errors import WorkbenchError
 from workbench.runs import cluster, device_queue, execute, launch
 from workbench.runs.device_queue import VISIBLE
 from workbench.runs.launch import start

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.core.experiment import EXPERIMENTS
-from workbench.corpora import read, write
-from workbench.models.tiny import tiny_bert
+from workbench import experiments, read, tiny_bert, write
 from workbench.runs import execute
 from workbench.runs.launch import start
 from workbench.runs.request import ask
@@ -42,7 +40,7 @@ def disturbed(
 ) -> Run:
     """A run in this process that is disturbed when everything is open."""
     asked = ask(experiment, models, [str(corpus)]).spec
-    kind = EXPERIMENTS[experiment]
+    kind = experiments()[experiment]
 
     def run(*arguments: Any) -> Any:
         disturb()

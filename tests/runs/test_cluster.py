@@ -23,7 +23,7 @@ from tests.runs.conftest import (
     forget_experiments,
     wait_until,
 )
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs import cluster, launch, status
 from workbench.runs.api import begun_sweep
 from workbench.runs.launch import cancel, start

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs.compare import aligned, compared
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import Asking, await_free, contents, done, done_here, finished
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs import api, launch, locks, process, status
 from workbench.runs.launch import start
 from workbench.runs.request import ask

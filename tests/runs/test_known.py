@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench.models.huggingface import HuggingFace
+from workbench import HuggingFace
 from workbench.runs import model_facts
 from workbench.runs.execute import open_again
 from workbench.runs.model_facts import files_hash

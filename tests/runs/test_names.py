@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.conftest import Asking, contents, done_here
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Result, Table
+from workbench import Result, Table, WorkbenchError
 from workbench.runs.launch import start
 from workbench.runs.run import Run, all_runs, open_run, run_names, write
 from workbench.runs.spec import LONGEST, checked, inside, is_name

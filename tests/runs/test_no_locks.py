@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import Asking, done_here
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs import device_queue, launch, locks, status
 from workbench.runs.run import all_runs
 

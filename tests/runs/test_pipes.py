@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harms import in_time
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.core.files import DEEPEST, open_regular, parsed_json
 from workbench.runs import device_queue, status
 from workbench.runs.run import Run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import Asking, done, finished, wait_until
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs import device_queue, launch, status
 from workbench.runs.launch import start
 from workbench.runs.run import Run

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import forget_experiments, installed
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Experiment
+from workbench import Experiment, WorkbenchError, experiments
 from workbench.core.registry import Registry
 
 
@@ -22,26 +21,28 @@ def offering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[n
 
 
 def test_a_third_party_experiment_is_found() -> None:
-    assert "steps" in EXPERIMENTS and EXPERIMENTS["steps"].about == "Draws numbers, step by step."
-    assert {"describe", "profile", "steps"} <= set(EXPERIMENTS)
+    assert (
+        "steps" in experiments() and experiments()["steps"].about == "Draws numbers, step by step."
+    )
+    assert {"describe", "profile", "steps"} <= set(experiments())
 
 
 def test_the_same_entry_point_twice_is_one(offering) -> None:  # type: ignore[no-untyped-def]
     offering("steps", "workbench_steps:EXPERIMENT")
-    assert EXPERIMENTS["steps"].name == "steps"
+    assert experiments()["steps"].name == "steps"
 
 
 def test_two_of_one_name_are_an_error_that_names_both(offering) -> None:  # type: ignore[no-untyped-def]
     offering("describe", "workbench_steps:EXPERIMENT")
     with pytest.raises(WorkbenchError) as raised:
-        EXPERIMENTS["describe"]
+        experiments()["describe"]
     for words in ("two experiments are called 'describe'", "workbench_steps", "Uninstall one"):
         assert words in str(raised.value)
 
 
 def test_an_unknown_name_says_which_is_near() -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'profile'"):
-        EXPERIMENTS["profil"]
+        experiments()["profil"]
 
 
 @pytest.mark.parametrize(
@@ -58,9 +59,9 @@ def test_a_broken_entry_point_is_named_and_harms_no_other(  # type: ignore[no-un
 ) -> None:
     offering("broken", value)
     with pytest.raises(WorkbenchError) as raised:
-        EXPERIMENTS["broken"]
+        experiments()["broken"]
     assert "'broken'" in str(raised.value) and said in str(raised.value)
-    assert EXPERIMENTS["steps"].name == "steps"
+    assert experiments()["steps"].name == "steps"
 
 
 def test_a_registry_imports_nothing_until_it_is_asked() -> None:

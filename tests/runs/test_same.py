@@ -11,9 +11,7 @@ import pytest
 
 from tests.models import headed, zoo
 from tests.runs.conftest import Asking, contents, done
-from workbench.core.experiment import EXPERIMENTS
-from workbench.corpora import read
-from workbench.models.loading import load
+from workbench import experiments, load, read
 from workbench.runs import api, launch, status
 from workbench.runs.execute import open_again
 from workbench.runs.launch import remove
@@ -84,7 +82,7 @@ def test_every_part_of_a_question_is_in_its_name(
     changed[len(changed) // 2] ^= 1
     corpus.write_bytes(changed)
     names.append(name())
-    profile = EXPERIMENTS["profile"]
+    profile = experiments()["profile"]
     monkeypatch.setattr("workbench.basics.experiments.PROFILE", replace(profile, version=2))
     names.append(name())
     # the split that is looked at by itself is the one named above

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.runs.conftest import Asking, done_here
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
+from workbench import WorkbenchError, experiments
 from workbench.runs.request import ask, checked_settings, named
 
 
@@ -38,7 +37,7 @@ from workbench.runs.request import ask, checked_settings, named
     ],
 )
 def test_text_becomes_a_value(name: str, text: str, value: Any) -> None:
-    assert getattr(checked_settings(EXPERIMENTS["steps"], {name: text}), name) == value
+    assert getattr(checked_settings(experiments()["steps"], {name: text}), name) == value
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import contents, finished, logged, wait_until
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs import launch, status
 from workbench.runs.api import begun_sweep
 from workbench.runs.launch import cancel, remove

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.models import bilms
-from workbench.models.loading import load
+from workbench import load
 from workbench.models.word_models import Vectors
 from workbench.runs import api
 from workbench.runs.model_facts import known

@@ -11,13 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.training.lessons import Told, keep_models, lesson, settings
+from workbench import Inputs, WorkbenchError, experiments, load, read
 from workbench.basics.experiments import Profile
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs
-from workbench.corpora import read
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo, ElmoOptions
-from workbench.models.loading import load
 from workbench.training.batches import elmo_task
 from workbench.training.elmo import bilm_losses, count_words, expected, sample, word_tokenizer
 from workbench.training.packing import sentences_of
@@ -158,7 +155,7 @@ def test_the_workbench_measures_it(trained: Any, tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     model = load(folder, "cpu")
     assert model.objective == "bidirectional"
-    found = EXPERIMENTS["profile"].run(
+    found = experiments()["profile"].run(
         Inputs((model,), (read(str(tmp_path / "text.txt")),)), Profile(), Told()
     )
     losses = found.tables["losses"].set_index("metric")["value"]
@@ -170,9 +167,9 @@ def test_the_workbench_measures_it(trained: Any, tmp_path: Path) -> None:
     assert losses["bidirectional_perplexity"] < len(net.bias) / 2
     assert losses["bidirectional_accuracy"] > 0.2
     columns = {"text": ["sentence_good", "sentence_bad"]}
-    pairs = EXPERIMENTS["minimal-pairs"].run(
+    pairs = experiments()["minimal-pairs"].run(
         Inputs((model,), (read(tmp_path / "pairs.jsonl", **columns),)),
-        EXPERIMENTS["minimal-pairs"].settings(),
+        experiments()["minimal-pairs"].settings(),
         Told(),
     )
     assert pairs.tables["pairs"]["accuracy"].iloc[0] > 0.9

@@ -10,13 +10,11 @@ from safetensors.torch import load_file
 
 import workbench as wb
 from tests.training.lessons import Told, lesson
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs, Result
-from workbench.corpora import read
+from workbench import Inputs, Result, Run, WorkbenchError, experiments, open_run, read
 from workbench.models.references import folder_of, located, trained_by
 from workbench.runs.launch import cancel
 from workbench.runs.request import ask, checked_settings
-from workbench.runs.run import Run, is_whole, open_run
+from workbench.runs.run import is_whole
 from workbench.training.experiments import EXPERIMENT, FamilyName, recipe_of
 from workbench.training.families import FAMILIES
 from workbench.training.training_run import run, text_of
@@ -281,4 +279,4 @@ def _logged(run: Run) -> list[str]:
 
 
 def test_it_is_among_the_experiments() -> None:
-    assert EXPERIMENTS["train"] is EXPERIMENT
+    assert experiments()["train"] is EXPERIMENT

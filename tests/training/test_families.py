@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests import warm
 from tests.training.lessons import keep_models, lesson, settings
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.models import loading
 from workbench.models.bilm import BiLM
 from workbench.training.distillation import Distilled

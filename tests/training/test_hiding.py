@@ -8,7 +8,7 @@ import torch
 
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training.batches import parted, task_of
 from workbench.training.families import build, size_of
 from workbench.training.packing import pack

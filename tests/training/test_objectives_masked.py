@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from tests.training.batches import Drawn, batch, batches
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training.objectives.corruption import geometric, run_starts
 from workbench.training.objectives.masked import UNITS, masked, masked_statically
 

@@ -9,7 +9,7 @@ from torch import Generator
 
 from tests.training.batches import Drawn, batch, batches, real
 from tests.training.texts import tokenizer
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training.families import build, size_of
 from workbench.training.objectives import Objective, t5
 

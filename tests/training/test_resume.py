@@ -10,7 +10,7 @@ import pytest
 
 from tests import warm
 from tests.training.lessons import Told, lesson, settings
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training.curves import read_curves
 from workbench.training.train import RECIPE, SCRATCH, train
 from workbench.training.trainer import NAME

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training.packing import ALIKE, Sentences, sentences_of
 from workbench.training.token_store import Store, tokenize_text
 from workbench.training.train import train

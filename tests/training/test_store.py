@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests import warm
 from tests.training.texts import paragraphs, tokenizer
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training.packing import pack, sentence_batch
 from workbench.training.token_store import Store, chunks, open_store, sentence_ends, tokenize_text
 from workbench.training.tokenizers import Algorithm, Layout

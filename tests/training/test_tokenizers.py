@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoTokenizer
 
 from tests.training.texts import WORDS, paragraphs, tokenizer
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.models.bilm import MARKS, read_words, save_words
 from workbench.models.elmo import character_ids
 from workbench.training.elmo import count_words, spell, word_tokenizer

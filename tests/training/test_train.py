@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from tests.training.lessons import Told, lesson, settings
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training.curves import read_curves
 from workbench.training.tokenizers import save_tokenizer
 from workbench.training.train import train

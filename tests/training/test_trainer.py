@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from tests.training.lessons import Told, lesson
 from tests.training.texts import tokenizer
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.training import curves
 from workbench.training.batches import parted, task_of
 from workbench.training.chunked_lm_loss import beginning, linear_nats, nats_at

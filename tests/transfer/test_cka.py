@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.transfer.similarity import Moments, debiased_cka
 
 

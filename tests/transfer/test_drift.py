@@ -20,15 +20,9 @@ from tests.heads.conftest import Silent
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
 from tests.models import headed, zoo
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Inputs, Result
-from workbench.corpora import encode
-from workbench.engine.model import Model
-from workbench.engine.taps import Capture
+from workbench import Capture, HuggingFace, Inputs, Model, Result, WorkbenchError, encode, load
 from workbench.figures.sanitize import harmless
-from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import measures, score
-from workbench.models.loading import load
 from workbench.models.word_models import Vectors
 from workbench.transfer import drift as attention_change
 from workbench.transfer.drift import run

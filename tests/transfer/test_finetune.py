@@ -12,12 +12,8 @@ import workbench as wb
 from tests.heads.conftest import Silent
 from tests.models import zoo
 from tests.transfer.conftest import corpus_of, doc_of, of_order, of_words, parted
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs, Result
+from workbench import Corpus, HuggingFace, Inputs, Model, Result, WorkbenchError, experiments
 from workbench.core.splits import SplitSizes
-from workbench.corpora.corpus import Corpus
-from workbench.engine.model import Model
-from workbench.models.huggingface import HuggingFace
 from workbench.models.word_models import WordModel
 from workbench.transfer import checkpoints
 
@@ -38,7 +34,7 @@ SCORES = {
 def finetuned(
     model: Model, corpus: Corpus, keep: Path | None = None, split: str | None = None, **how: Any
 ) -> Result:
-    kind = EXPERIMENTS["finetune"]
+    kind = experiments()["finetune"]
     inputs = Inputs((model,), (corpus,), split, keep=keep)
     return kind.run(inputs, kind.settings(**{**QUICK, **how}), Silent())
 
@@ -69,7 +65,7 @@ def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_
     model = wb.load(f"mini:{name}")
     corpus = wb.read(SENTIMENT)
     found = finetuned(model, corpus, tmp_path / "kept")
-    assert set(found.tables) == set(EXPERIMENTS["finetune"].tables)
+    assert set(found.tables) == set(experiments()["finetune"].tables)
     scores = found.tables["scores"]
     assert (
         set(scores.columns) == SCORES and not scores.drop(columns="peak_memory").isna().any().any()
@@ -333,5 +329,5 @@ def test_where_dev_is_scored_the_part_that_chooses_is_another() -> None:
     found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], epochs=1)
     scores = found.tables["scores"]
     assert set(scores["split"]) == {"dev", "part of train"}
-    keys = list(EXPERIMENTS["finetune"].tables["scores"].keys)
+    keys = list(experiments()["finetune"].tables["scores"].keys)
     assert not scores.duplicated(keys).any()

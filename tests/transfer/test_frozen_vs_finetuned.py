@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.runs.launch import remove
 from workbench.runs.run import all_runs
 

@@ -9,8 +9,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import workbench as wb
 from tests.transfer.conftest import corpus_of, doc_of, of_words
+from workbench import Mention
 from workbench.core.splits import SplitSizes
-from workbench.corpora.layers import Mention, set_spans
+from workbench.corpora.layers import set_spans
 from workbench.transfer.adaptation import fitting_of
 from workbench.transfer.backbone import body_of
 from workbench.transfer.experiments import Sizes

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from workbench import WorkbenchError
 from workbench.core.bio import Span, spans_of
-from workbench.core.errors import WorkbenchError
 from workbench.transfer.metrics import (
     Metric,
     answer_metrics,

@@ -12,12 +12,11 @@ import pytest
 import workbench as wb
 from tests.training.lessons import Told
 from tests.transfer.conftest import corpus_of, doc_of
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs
+from workbench import Inputs, Run, WorkbenchError, experiments, open_run
 from workbench.figures.pretraining import FIGURES
 from workbench.figures.sanitize import harmless
 from workbench.runs.request import ask, checked_settings, fits
-from workbench.runs.run import Run, all_runs, open_run
+from workbench.runs.run import all_runs
 from workbench.transfer.experiments import PRETRAINING
 from workbench.transfer.pretraining import ARMS, has_documents
 
@@ -194,4 +193,4 @@ def test_errors_come_before_anything_is_trained(
 
 
 def test_it_is_among_the_experiments() -> None:
-    assert EXPERIMENTS["pretraining"] is PRETRAINING
+    assert experiments()["pretraining"] is PRETRAINING

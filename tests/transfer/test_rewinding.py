@@ -8,8 +8,7 @@ import torch
 
 import workbench as wb
 from tests.heads.conftest import Silent
-from workbench.core.experiment import EXPERIMENTS, Inputs
-from workbench.corpora import read
+from workbench import Inputs, experiments, read
 from workbench.transfer.drift import head_for, rewound
 from workbench.transfer.tasks import scored_of
 
@@ -27,7 +26,7 @@ def test_only_the_layer_that_was_changed_brings_the_score_back(
     name: str, layer: int, tmp_path: Path
 ) -> None:
     before, corpus = wb.load(f"mini:{name}"), read("primer/sentiment:size=600")
-    kind = EXPERIMENTS["finetune"]
+    kind = experiments()["finetune"]
     how: dict[str, Any] = {
         "method": "frozen",
         "max_train": 200,

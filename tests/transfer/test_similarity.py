@@ -15,12 +15,8 @@ from torch import Tensor
 import workbench as wb
 from tests.heads.conftest import Made, Silent, doc_of
 from tests.models import zoo
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs, Result
-from workbench.corpora import encode
-from workbench.engine.model import Model
+from workbench import Inputs, Model, Result, WorkbenchError, encode, experiments, load
 from workbench.figures.sanitize import harmless
-from workbench.models.loading import load
 from workbench.transfer import similarity
 from workbench.transfer.experiments import SIMILARITY, Similarity
 from workbench.transfer.similarity import run
@@ -179,7 +175,7 @@ def test_a_run_by_reference_draws_its_matrices(
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
     found = wb.run("similarity", model=["mini:bert", "mini:t5"], corpus="primer:size=200", limit=20)
-    assert EXPERIMENTS["similarity"] is SIMILARITY
+    assert experiments()["similarity"] is SIMILARITY
     assert set(found.tables) == {"similarity", "words"}
     draw: Callable[..., Any] = SIMILARITY.drawings()["similarity"]
     figure = draw(found.tables)

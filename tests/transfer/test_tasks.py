@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Inputs
+from workbench import Inputs, WorkbenchError, load, read
 from workbench.core.splits import SplitSizes
-from workbench.corpora import read
-from workbench.models.loading import load
 from workbench.transfer.experiments import FINETUNE, Finetune
 from workbench.transfer.finetune import adapter_of
 from workbench.transfer.tasks import Task, corpora_of, corpus_of, scored_of, split_of, task_of
@@ -121,8 +118,8 @@ def test_the_stories_stand_for_the_tasks_of_the_primer() -> None:
 @pytest.mark.parametrize("experiment", ["finetune", "frozen-vs-finetuned", "drift", "pretraining"])
 @pytest.mark.parametrize(("old", "new"), [("train", "max_train"), ("dev", "max_dev")])
 def test_an_old_name_of_a_size_leads_to_the_new_one(experiment: str, old: str, new: str) -> None:
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench import experiments
     from workbench.runs.request import checked_settings
 
     with pytest.raises(WorkbenchError, match=f"Did you mean '{new}'"):
-        checked_settings(EXPERIMENTS[experiment], {old: 5})
+        checked_settings(experiments()[experiment], {old: 5})

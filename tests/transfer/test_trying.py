@@ -9,10 +9,7 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.heads.conftest import Silent
 from tests.transfer.conftest import VOCAB, of_words, parted
-from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Inputs
-from workbench.corpora.corpus import Corpus
-from workbench.engine.model import Model
+from workbench import Corpus, Inputs, Model, WorkbenchError, experiments
 from workbench.models.word_models import WordModel
 from workbench.transfer.checkpoints import Thought, asked_of, pair_of, thought
 
@@ -24,7 +21,7 @@ def predictions(
     model: Model, corpus: Corpus, keep: Path | None, **settings: object
 ) -> pd.DataFrame:
     """What a small run said of each text, which leaves its model."""
-    kind = EXPERIMENTS["finetune"]
+    kind = experiments()["finetune"]
     small = {
         "max_train": 40,
         "max_dev": 20,

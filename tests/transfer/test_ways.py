@@ -12,10 +12,8 @@ from torch import Tensor
 import workbench as wb
 from tests.models.zoo import NAMES as ZOO
 from tests.transfer.conftest import of_words, parted
-from workbench.core.errors import WorkbenchError
+from workbench import HuggingFace, Model, WorkbenchError
 from workbench.core.splits import SplitSizes
-from workbench.engine.model import Model
-from workbench.models.huggingface import HuggingFace
 from workbench.transfer.adaptation import METHODS, PEFT, Fitting, fitting_of, merged, rates_of
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Method, Sizes

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import uploads
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError, uploads
 from workbench.uploads import unpack
 
 CONFIG = {"config.json": b"{}", "model.safetensors": b"weights"}

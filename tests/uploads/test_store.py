@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.errors import WorkbenchError
+from workbench import WorkbenchError
 from workbench.uploads import LONGEST, OLD, folder, receive, remove, safe_name, uploads
 
 

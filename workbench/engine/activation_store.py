@@ -166,27 +166,6 @@ def word_states(
     return {name: open_store(folder) for name, (folder, _) in places.items()}, report
 
 
-pooled_stacks = word_states
-
-
-def pooled(
-    model: Model,
-    batch: Batch,
-    home: Path,
-    *,
-    stack: StackName | None = None,
-    spans: NDArray[np.int64] | None = None,
-    kind: str = "fp16",
-    pieces: int | None = None,
-) -> tuple[Store, Report | None]:
-    """The same in one stack (default: the last)."""
-    chosen = stack or model.stacks[-1].name
-    stores, report = word_states(
-        model, batch, home, [chosen], spans=spans, kind=kind, pieces=pieces
-    )
-    return stores[chosen], report
-
-
 def store_key(
     model: Model, batch: Batch, stack: str, spans: NDArray[np.int64] | None, kind: str
 ) -> str:

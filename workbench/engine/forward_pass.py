@@ -137,9 +137,6 @@ def forward(
     return report
 
 
-run_over = forward
-
-
 def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[Pieces]:
     """Tokenised batches, longest documents first, the next chunk made while this one is used."""
     with ThreadPoolExecutor(max_workers=1) as worker:
