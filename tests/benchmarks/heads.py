@@ -64,9 +64,9 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 
         look(model, batch, _gold_of(batch), Asking())
         return
-    from workbench import Inputs
-    from workbench.heads.experiments import Heads
-    from workbench.heads.head_analysis import run
+    from workbench import Inputs, experiments
+
+    heads = experiments()["heads"]
 
     class Corpus:
         name, splits, notes = "primer", (), ()
@@ -75,7 +75,7 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
             return iter(docs)
 
     corpus: Any = Corpus()
-    run(Inputs(models=(model,), corpora=(corpus,)), Heads(), Quiet())
+    heads.run(Inputs(models=(model,), corpora=(corpus,)), heads.settings(), Quiet())
 
 
 def _gold_of(batch: Batch) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pytest
 
+from workbench import experiments
 from workbench.app.one_head import listed
 from workbench.figures import head_grid as grids
 from workbench.figures import heads as one
@@ -12,9 +13,10 @@ from workbench.figures.head_grid import CODES, COLOUR, SCORES, SYMBOL, named, va
 from workbench.figures.heads import FIGURES, Case, cases, sentences_of
 from workbench.figures.sanitize import harmless
 from workbench.figures.theme import EITHER
-from workbench.heads.experiments import TABLES
 from workbench.heads.roles import ROLES
 from workbench.heads.tables import BEST, CROSS, RELATIONS
+
+TABLES = experiments()["heads"].tables
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 SELF = (("encoder", "self"),)

@@ -35,9 +35,10 @@ from workbench import (
 )
 from workbench.core.experiment import misfits
 from workbench.core.splits import SplitSizes, parts_of
-from workbench.figures.syntax_probes import ATTENTION_PROBE_FIGURES
 from workbench.models.references import facts
 from workbench.models.word_models import Vectors
+
+FIGURES = ATTENTION_PROBE.drawings()
 
 Opened = Callable[[str], Model]
 SMALL = {"limit": 16, "seeds": (0, 1)}
@@ -238,7 +239,7 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
             assert layers[stack.name, probe] == [-1, *range(stack.layers)]
     decoders = any(stack.name == "decoder" for stack in model.stacks)
     assert decoders == any("only those before" in caveat.text for caveat in result.caveats)
-    for draw in ATTENTION_PROBE_FIGURES.values():
+    for draw in FIGURES.values():
         assert draw(result.tables).data
 
 
@@ -264,7 +265,7 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
     assert model["half"].between(0, 1).all()
     assert ((model["value"] - model["half"]) > 0.02).any() == ("half of the sentences" in said)
     assert means["converged"].all() and "cut off before" not in said
-    figure = ATTENTION_PROBE_FIGURES["layers"](result.tables)
+    figure = FIGURES["layers"](result.tables)
     faded = [dot for trace in figure.data for dot in trace.marker.opacity or ()]
     assert min(faded) < 1
     alone = probed(opened("bert"), seeds=(0,), halves=False).tables["means"]

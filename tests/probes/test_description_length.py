@@ -26,7 +26,8 @@ from tests.models import zoo
 from tests.probes.test_structural_probe import Quiet, corpus_of
 from tests.probes.test_trees import doc_of
 from workbench import Corpus, Inputs, Model, Result, WorkbenchError, load
-from workbench.figures.probing import DESCRIPTION_LENGTH_FIGURES
+
+FIGURES = DESCRIPTION_LENGTH.drawings()
 
 CPU = torch.device("cpu")
 SLACK = 20.0  # bits; see `test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have`
@@ -341,7 +342,7 @@ def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> N
     assert summary.notna().all(axis=None)
     assert list(summary["stack"].unique()) == [stack.name for stack in model.stacks]
     assert ((summary["lower"] <= summary["upper"]) & (summary["lower"] > 0)).all()
-    for draw in DESCRIPTION_LENGTH_FIGURES.values():
+    for draw in FIGURES.values():
         assert draw(tables).data
 
 
@@ -417,8 +418,5 @@ def test_what_is_not_asked_is_not_sent(opened: Opened) -> None:
     assert tables["portions"].empty and not tables["codes"]["control"].any()
     assert tables["summary"]["control_compression"].isna().all()
     with pytest.raises(KeyError):
-        DESCRIPTION_LENGTH_FIGURES["blocks"](tables)
-    assert (
-        DESCRIPTION_LENGTH_FIGURES["compression"](tables).data
-        and DESCRIPTION_LENGTH_FIGURES["beside"](tables).data
-    )
+        FIGURES["blocks"](tables)
+    assert FIGURES["compression"](tables).data and FIGURES["beside"](tables).data

@@ -257,7 +257,8 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
     assert layers["learnt"].tolist() == (~under).tolist()
     assert told(found, "did not learn the task")
     from workbench.figures.primitives import UNLEARNT
-    from workbench.figures.probing import curves
+
+    curves = EDGE_PROBING.drawings()["curves"]
 
     marks = dict(
         pair
@@ -269,7 +270,7 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
 
 
 def test_hollow_marks_are_of_probes_that_were_cut_off(answer: Result) -> None:
-    from workbench.figures.probing import curves
+    curves = EDGE_PROBING.drawings()["curves"]
 
     tables = {name: table.copy() for name, table in answer.tables.items()}
     means = tables["means"]

@@ -16,8 +16,9 @@ from probes.structural_probe import Learnt, learn, run
 from tests.models import bilms, zoo
 from tests.probes.test_trees import doc_of
 from workbench import Corpus, Inputs, Model, Result, WorkbenchError, load
-from workbench.figures.syntax_probes import STRUCTURAL_PROBE_FIGURES
 from workbench.models.word_models import Vectors
+
+FIGURES = STRUCTURAL_PROBE.drawings()
 
 
 class Quiet:
@@ -80,7 +81,7 @@ def test_every_layer_of_every_stack_stands_beside_its_baselines(opened: Opened, 
     summary = result.tables["summary"]
     assert list(summary["stack"].unique()) == [stack.name for stack in model.stacks]
     assert summary.notna().all(axis=None)
-    for draw in STRUCTURAL_PROBE_FIGURES.values():
+    for draw in FIGURES.values():
         assert draw(result.tables).data
 
 
@@ -191,5 +192,5 @@ def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
     short = probed(opened("bert"), seeds=(0,))
     assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
     assert any("were cut off" in caveat.text for caveat in short.caveats)
-    figure = STRUCTURAL_PROBE_FIGURES["layers"](short.tables)
+    figure = FIGURES["layers"](short.tables)
     assert all("open" in symbol for symbol in figure.data[0].marker.symbol)

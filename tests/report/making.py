@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench import Caveat, Run, Table
+from workbench import Caveat, Run, Table, experiments
 from workbench.runs import run, spec, status
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
@@ -126,7 +126,7 @@ def bars(names: Sequence[str], title: str = "") -> go.Figure:
 
 def described(folder: Path) -> Run:
     """A run of the experiment `describe`, with all its tables: its figures are drawn anew."""
-    from workbench.basics.experiments import DESCRIBE_TABLES
+    about = experiments()["describe"].tables
 
     tables = description(["the", "dog", *HOSTILE.values(), LONG_WORD])
     return made(
@@ -134,7 +134,7 @@ def described(folder: Path) -> Run:
         experiment="describe",
         split=None,
         settings={"limit": 100, "words": 100},
-        tables={name: (table, DESCRIBE_TABLES[name]) for name, table in tables.items()},
+        tables={name: (table, about[name]) for name, table in tables.items()},
         caveats=[
             Caveat("Only the first 100 Docs were counted.", ("sizes",)),
             Caveat("Tokens are split on white space."),

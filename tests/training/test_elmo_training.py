@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from tests.training.lessons import Told, keep_models, lesson, settings
 from workbench import Inputs, WorkbenchError, experiments, load, read
-from workbench.basics.experiments import Profile
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.training.batches import elmo_task
@@ -155,8 +154,9 @@ def test_the_workbench_measures_it(trained: Any, tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     model = load(folder, "cpu")
     assert model.objective == "bidirectional"
-    found = experiments()["profile"].run(
-        Inputs((model,), (read(str(tmp_path / "text.txt")),)), Profile(), Told()
+    profile = experiments()["profile"]
+    found = profile.run(
+        Inputs((model,), (read(str(tmp_path / "text.txt")),)), profile.settings(), Told()
     )
     losses = found.tables["losses"].set_index("metric")["value"]
     with torch.no_grad():

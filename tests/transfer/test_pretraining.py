@@ -13,12 +13,13 @@ import workbench as wb
 from tests.training.lessons import Told
 from tests.transfer.conftest import corpus_of, doc_of
 from workbench import Inputs, Run, WorkbenchError, experiments, open_run
-from workbench.figures.pretraining import FIGURES
 from workbench.figures.sanitize import harmless
 from workbench.runs.request import ask, checked_settings, fits
 from workbench.runs.run import all_runs
 from workbench.transfer.experiments import PRETRAINING
 from workbench.transfer.pretraining import ARMS, has_documents
+
+FIGURES = PRETRAINING.drawings()
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 CORPUS = "primer:size=300"
