@@ -43,7 +43,7 @@ def test_means_of_words_add_up_in_one_order(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Tensor, "scatter_add_", watched)
     with card():
-        found, owned = by_word(states.to(CUDA), text.to(CUDA), "mean")
+        found, owned = by_word(states.to(CUDA), text.to(CUDA))
         assert found.device == owned.device == CUDA
         assert torch.allclose(found.cpu(), expected, atol=1e-6)
         assert torch.equal(owned.cpu(), there)

@@ -101,7 +101,8 @@ def test_probability_and_penalty_are_those_of_the_distribution() -> None:
 
 
 def test_what_is_left_is_the_model_with_zeroed_output_maps() -> None:
-    found = judged(wb.load("mini:gpt"), wb.read("primer"), 6, steps=4, lambdas=[0.1], budgets=[0.5])
+    corpus = wb.read("primer:size=200")
+    found = judged(wb.load("mini:gpt"), corpus, 6, steps=4, lambdas=[0.1], budgets=[0.5])
     assert found < 1e-4
 
 

@@ -59,7 +59,7 @@ def agrees(model: Any, corpus: Corpus, limit: int) -> None:
 
 def test_a_small_case() -> None:
     for name in ("mini:bert", "mini:gpt"):
-        agrees(wb.load(name, "cpu"), wb.read("primer"), 8)
+        agrees(wb.load(name, "cpu"), wb.read("primer:size=200"), 8)
 
 
 @pytest.mark.slow

@@ -167,9 +167,11 @@ def questions(source: str) -> list[str]:
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
             continue
+        if node.func.id not in ASKS:
+            continue
         first = ast.unparse(node.args[0]).split(".")[-1]
         named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        if node.func.id in ASKS and (first == "model" or named & KINDS):
+        if first == "model" or named & KINDS:
             found.append(ast.unparse(node))
     return found
 

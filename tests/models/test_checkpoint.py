@@ -1,5 +1,6 @@
 """What a checkpoint's files may do: nothing. Its code never runs, its numbers are checked first."""
 
+import io
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ import pytest
 import workbench as wb
 from tests.cli.harms import in_time
 from workbench import WorkbenchError, encode, read
+from workbench.cli.main import main
 from workbench.models import checkpoint
 from workbench.models.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load
@@ -93,7 +95,25 @@ def test_its_code_is_never_run(
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("suffix", ["", pytest.param("@random", marks=pytest.mark.slow)])
+def test_nor_by_a_command_where_everything_is_answered_yes(
+    hostile: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sys, "argv", ["workbench", "models", "show", str(hostile)])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n" * 20))
+    with pytest.raises(SystemExit) as end:
+        main()
+    told = capsys.readouterr()
+    assert (end.value.code, told.out) == (2, "")
+    assert "never runs a checkpoint's code" in told.err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["", "@random"])
 def test_nor_from_the_command_line_where_everything_is_answered_yes(
     suffix: str, hostile: Path, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from probes.batched_adam import GAIN, Weights, fitted
 from probes.dependency_trees import Tree, ancestors, trees_of
 from probes.structural_training import Probe, States, predicted, trained
 from tests.probes.test_trees import doc_of, nothing_missing, random_heads
+from workbench.core.stats import share
 
 WIDTH = 12
 CPU = torch.device("cpu")
@@ -55,7 +56,7 @@ def scored(matrices: Tensor, states: States, probe: Probe, test: list[Tree]) -> 
     for places, chosen in dependency_trees.grouped(test, 10_000):
         found, correlations = count(predicted(matrices, states, [probe], chosen), chosen)
         right[places], ranks[places] = found[0], correlations[0]
-    return float(dependency_trees.share(right.sum(0))), float(ranks.mean())
+    return float(share(right.sum(0))), float(ranks.mean())
 
 
 def test_an_exact_tree_metric_is_recovered() -> None:

@@ -14,7 +14,8 @@ from tests.runs.conftest import Asking, finished, wait_until
 from tests.runs.test_queue import in_line, never, stop
 from workbench import WorkbenchError
 from workbench.core import machine
-from workbench.runs import cluster, device_queue, execute, launch
+from workbench.core.machine import peak_memory
+from workbench.runs import cluster, device_queue, launch
 from workbench.runs.device_queue import VISIBLE
 from workbench.runs.launch import start
 from workbench.runs.request import _card_of
@@ -149,8 +150,8 @@ def test_a_process_of_its_own_sees_its_card_alone(monkeypatch: pytest.MonkeyPatc
 def test_the_memory_is_that_of_its_own_card(monkeypatch: pytest.MonkeyPatch) -> None:
     held = {"cuda:0": 1, "cuda:1": 2}
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device=None: held[device])
-    assert execute._peak_memory("cuda:1")["cuda"] == 2
-    assert "cuda" not in execute._peak_memory("cpu")
+    assert peak_memory("cuda:1")["cuda"] == 2
+    assert "cuda" not in peak_memory("cpu")
 
 
 @pytest.fixture

@@ -356,8 +356,8 @@ D = TypeVar("D")
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on the device."""
-    if device.type != "cuda" or tensor.is_cuda:
+    """A tensor of the host on the device; to a GPU from pinned memory, without waiting."""
+    if device.type == "cpu" or tensor.device.type != "cpu":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
