@@ -7,7 +7,7 @@ it; a probe that Adam trains may end elsewhere, so only its score is. Costs half
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from torch.nn.functional import one_hot
 from probes import attention_features, codes
 from probes.attention_features import Maps, Sentence
 from probes.dependency_trees import Tree
-from probes.experiments import KindName
 from probes.logistic import logistic
 from probes.probe_training import Data, Probe, Schedule, Trained, assessed, train
 from probes.representations import MODEL, Bank, Source, banked
@@ -28,7 +27,7 @@ from tests.gpu.made import RELATIONS, trees_of
 
 CLASSES, LAYERS = 5, 3
 CPU = torch.device("cpu")
-KINDS: tuple[KindName, ...] = ("edge", "linear", "mlp")
+KINDS: tuple[Literal["edge", "linear", "mlp"], ...] = ("edge", "linear", "mlp")
 NOISE = 0.1  # of a code, where the noise that a probe learns with is the device's own
 
 
