@@ -60,7 +60,7 @@ def models(zoo_folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> Mode
 
 @pytest.fixture(scope="module")
 def batch() -> Batch:
-    return encode(read("primer:size=60").docs("train"))
+    return encode(read("primer:size=30").docs("train"))
 
 
 def by_sentence(texts: list[str]) -> Batch:
@@ -453,7 +453,7 @@ def test_nothing_scored_is_not_a_number(models: Models) -> None:
 def test_batches_change_nothing(name: str, models: Models, batch: Batch) -> None:
     model = models(name)
     alone = score(model, batch, pieces=1, seed=5)
-    for pieces, documents in ((150, range(60)), (100_000, range(59, -1, -1))):
+    for pieces, documents in ((150, range(30)), (100_000, range(29, -1, -1))):
         together = score(model, batch, documents, pieces=pieces, seed=5)
         for field in FIELDS:
             ours, others = getattr(alone, field)[list(documents)], getattr(together, field)
@@ -494,12 +494,12 @@ def test_what_is_hidden_is_the_same_in_every_batch(models: Models, batch: Batch)
     model = models("bert")
     together = model.encode(batch)
     hidden = chosen(together, seed=7)
-    for row in (0, 13, 59):
+    for row in (0, 13, 29):
         alone = model.encode(batch, [row])
         mine = chosen(alone, seed=7)[0]
         assert mine.tolist() == hidden[row, : len(mine)].tolist()
     assert not torch.equal(hidden, chosen(together, seed=8))
-    backwards = together.take(list(range(59, -1, -1)))
+    backwards = together.take(list(range(29, -1, -1)))
     assert torch.equal(chosen(backwards, seed=7).flip(0), hidden)
 
 

@@ -29,7 +29,7 @@ from workbench.models.eval_tasks import aim_of
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.importance import gate_gradients
 
-DOCS = random_docs(1, 48)
+DOCS = random_docs(1, 24)
 PIECES = 64  # in a batch
 Pass = Callable[[HuggingFace, Batch, list[Any], Path], object]
 
@@ -94,7 +94,7 @@ def _all_states(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> HuggingFace:
-    where = zoo.make("llama", tmp_path_factory.mktemp("llama"), num_hidden_layers=6)
+    where = zoo.make("llama", tmp_path_factory.mktemp("llama"), num_hidden_layers=4)
     torch.manual_seed(0)
     net = transformers.LlamaForCausalLM(AutoConfig.from_pretrained(where)).eval()
     return HuggingFace(net, AutoTokenizer.from_pretrained(where), "llama")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import workbench as wb
+from tests.models.gated import opened
 from tests.models.zoo import NAMES as ZOO
 from tests.transfer.conftest import of_words, parted
 from workbench import HuggingFace, Model, WorkbenchError
@@ -101,8 +102,7 @@ def test_nothing_but_what_a_method_names_moves_and_the_model_itself_never(
 def test_every_architecture_can_be_adapted_or_says_why_not(
     name: str, method: Method, zoo_folder: Folders
 ) -> None:
-    model = wb.load(str(zoo_folder(name)))
-    assert isinstance(model, HuggingFace)
+    model = opened(name, zoo_folder)
     parts, body = split(8), body_of(model)
     try:
         made = fitting_of(body, method, Sizes(rank=2, adapter=4, length=3), 0)
@@ -128,7 +128,7 @@ def test_every_architecture_can_be_adapted_or_says_why_not(
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "llama", "distilbert", "electra"])
 def test_lora_merged_is_lora_unmerged(name: str, zoo_folder: Folders) -> None:
-    model = wb.load(str(zoo_folder(name)))
+    model = opened(name, zoo_folder)
     made, head = fitted(model, "lora", rate=0.05)
     own = made.body.model
     assert isinstance(own, HuggingFace)
@@ -181,7 +181,7 @@ def test_lower_layers_wait_their_turn() -> None:
 
 def test_a_prompt_leaves_words_where_they_were(zoo_folder: Folders) -> None:
     """Room is made before the text, and no word is lost but what no longer fits."""
-    model = wb.load(str(zoo_folder("bert")))
+    model = opened("bert", zoo_folder)
     body = body_of(model)
     longest = body.model.max_pieces
     made = fitting_of(body, "prompt", Sizes(length=5), 0)
