@@ -96,7 +96,10 @@ def test_a_row_that_is_not_there_cannot_be_taken() -> None:
         pad([row(2)]).take([1])
 
 
-def test_moving_moves_what_a_model_reads_and_leaves_what_is_known_of_rows() -> None:
+def test_moving_moves_what_a_model_reads_and_leaves_what_is_known_of_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # needs a GPU's driver
     batch = pad([row(4, unaligned=(0,))])
     moved = batch.to("meta")
     for name in "ids mask words special segments".split():

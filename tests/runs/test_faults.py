@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -393,7 +394,7 @@ def test_many_runs_are_listed_in_little_more_than_it_takes_to_read_them(
         ]
         read.append(time.process_time() - clock)
     assert len(found) == len(plain) == number and found[0][0].name.endswith(f"{number - 1}")
-    assert min(listed) < 2 * min(read)
+    assert median(own / other for own, other in zip(listed, read, strict=True)) < 2
 
 
 # --- the experiment -------------------------------------------------------------------------------
