@@ -105,6 +105,11 @@ def wait_until(true: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.01)
 
 
+def await_halt(run: Run) -> None:
+    """Until the third-party experiment waits at its step `halt`: not earlier, or it halts anew."""
+    wait_until((run.path / status.SCRATCH / "halted").exists)
+
+
 def logged(run: Run) -> list[str]:
     """The lines that a run has logged."""
     return [str(e["text"]) for e in status.read_events(run.path)[0] if e["kind"] == "log"]

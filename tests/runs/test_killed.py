@@ -19,12 +19,12 @@ import pytest
 from tests.runs.conftest import (
     Asking,
     await_free,
+    await_halt,
     contents,
     done,
     finished,
     logged,
     process_of,
-    wait_until,
 )
 from workbench.runs import locks, process, status
 from workbench.runs.launch import remove, start
@@ -197,7 +197,7 @@ def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking
     """Its memory, or a child of its own, may keep the lock a while after the process is dead."""
     asked = asking(steps=6, halt=3)
     run = start(asked)
-    wait_until(lambda: "computed 2" in logged(run))
+    await_halt(run)
     os.kill(process.started[-1].pid, signal.SIGKILL)
     await_free(run)
     lock = locks.take(run.path / status.LOCK)
@@ -211,6 +211,6 @@ def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking
 def test_who_asks_at_once_after_a_kill_is_never_told_of_the_failure(asking: Asking) -> None:
     asked = asking(steps=6, halt=3)
     run = start(asked)
-    wait_until(lambda: "computed 2" in logged(run))
+    await_halt(run)
     os.kill(process_of(run), signal.SIGKILL)
     assert done(asked).status.attempt == 2

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.runs.conftest import done, finished, wait_until
+from tests.runs.conftest import await_halt, done, finished, wait_until
 from workbench.runs import launch, status
 from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
@@ -85,7 +85,7 @@ def test_cancelling_a_part_alone_says_which_one_is_missing() -> None:
 @pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_one_that_somebody_else_cancels_is_begun_anew(beside: bool) -> None:
     own = launch.start(ask("steps", settings={"steps": 3, "halt": 1}, seed=0).spec, share=True)
-    wait_until(lambda: own.status.state == "running")
+    await_halt(own)
     run = launch.start(question(times=2 if beside else 1, steps=3, halt=1, beside=beside))
     wait_until(lambda: any("asking" in str(event) for event in status.read_events(run.path)[0]))
     launch.cancel(own)
