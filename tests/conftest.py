@@ -37,11 +37,17 @@ DEEP = {"bart-6-12", "t5-12-6"}  # of the zoo; of each family the other order of
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the models with twelve layers on one side, each family's second is for the night."""
+    """Of the models with twelve layers on one side, each family's second is for the night.
+
+    A file's tests share what they made, so one process does them all; and all tests of the browser
+    share one browser and one app.
+    """
     for item in items:
         called = getattr(item, "callspec", None)
         if called and DEEP & {each for each in called.params.values() if isinstance(each, str)}:
             item.add_marker(pytest.mark.slow)
+        of_browser = item.get_closest_marker("browser")
+        item.add_marker(pytest.mark.xdist_group("browser" if of_browser else str(item.path)))
 
 
 @pytest.fixture(scope="session")
