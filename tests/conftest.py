@@ -1,5 +1,6 @@
 """What every test stands on: few threads, no network by accident, public data where it is."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no terminal
 
+
+gc.disable()  # until all is imported: that makes millions of objects, and hardly any garbage
 
 HOSTILE = "evil.example"  # a name that leads to this machine, as a hostile name server can say
 CHROMIUM = [
@@ -48,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         of_browser = item.get_closest_marker("browser")
         item.add_marker(pytest.mark.xdist_group("browser" if of_browser else str(item.path)))
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is collected, and only among what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -47,9 +47,8 @@ def opened(browser: Browser, file: Path, **how: Any) -> tuple[Page, list[str], l
     return page, said, requests
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_it_works_from_disk_alone(browser: Browser, file: Path, scheme: Any, width: int) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_it_works_from_disk_alone(browser: Browser, file: Path, width: int, scheme: Any) -> None:
     page, said, requests = opened(
         browser, file, color_scheme=scheme, viewport={"width": width, "height": 900}
     )
