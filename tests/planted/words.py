@@ -94,7 +94,7 @@ def lexicon(split: bool = False) -> Lexicon:
 def _seen() -> Mapping[str, Counter[tuple[str, str]]]:
     """How often each word of the primer comes as each part of speech and lemma."""
     seen: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for doc in read("primer").docs("train"):
+    for doc in read("primer:size=3000").docs("train"):
         for token in doc:
             if _is_one_piece(token.text):
                 seen[token.text][token.pos_, token.lemma_] += 1
@@ -118,7 +118,7 @@ def governor(
 def planted_docs(n: int, words: Lexicon | None = None) -> list[Doc]:
     """Primer sentences that obey the rule throughout, and whose rarest word comes once."""
     words = words or lexicon()
-    told = read(f"primer:size={max(10_000, 3 * n)}").docs("train")
+    told = read(f"primer:size={max(1_000, 10 * n)}").docs("train")
     fitting = (doc for doc in told if obeys(doc, words) and not _rarest_comes_twice(doc, words))
     return list(islice(fitting, n))
 
