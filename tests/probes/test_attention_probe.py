@@ -188,8 +188,8 @@ def test_the_planted_heads_find_every_word() -> None:
     words = lexicon(split=False)
     planted = eager(BUILDERS["bert"](words))
     model = HuggingFace(planted.model, planted.tokenizer, "planted")
-    docs = planted_docs(100, words)
-    corpus = corpus_of(docs[:60], docs[60:80], docs[80:])
+    docs = planted_docs(60, words)
+    corpus = corpus_of(docs[:36], docs[36:48], docs[48:])
     result = probed(model, corpus, limit=None, seeds=(0,), halves=False)
     summary = result.tables["summary"].set_index("probe").loc[ATTENTION]
     assert summary["uas"] == 1 and summary["uas"] > summary["baseline_offset"] + 0.2
@@ -244,7 +244,7 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
 
 
 def test_the_same_seed_gives_the_same_tables(opened: Opened) -> None:
-    first, again = (probed(opened("bert"), halves=False).tables for _ in range(2))
+    first, again = (probed(opened("bert"), limit=8, halves=False).tables for _ in range(2))
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
     controls = first["scores"].query("control and layer == -1 and encoder == 'model'")
@@ -274,7 +274,7 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
 
 def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
     primer = wb.read("primer:size=200")
-    train, dev, test = (list(primer.docs(part, 20)) for part in ("train", "dev", "test"))
+    train, dev, test = (list(primer.docs(part, 8)) for part in ("train", "dev", "test"))
 
     def learnt(scored: list[Doc]) -> list[Tensor]:
         corpus = corpus_of(train, dev, scored)

@@ -90,7 +90,7 @@ def test_blocks_double_and_empty_or_equal_ones_are_merged() -> None:
 def test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have() -> None:
     """A code that saves k bits does so for one labelling in 2^k at most, by Kraft's inequality,
     whatever the probes are. With 20 bits of slack, that is one in a million."""
-    number, labels = 400, 4
+    number, labels = 240, 4
     bank = bank_of(*(drawn_states(2 * number, 12, seed) for seed in (1, 2)))
     both = drawn_labels(2 * number, labels)
     learnt = data_of(range(number), both[:number], drawn_labels(number, labels, 7))

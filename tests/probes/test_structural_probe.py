@@ -109,7 +109,7 @@ def turned(doc: Doc) -> Doc:
 
 def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: Path) -> None:
     primer = wb.read("primer:size=200")
-    train, dev, test = (list(primer.docs(part, 20)) for part in ("train", "dev", "test"))
+    train, dev, test = (list(primer.docs(part, 8)) for part in ("train", "dev", "test"))
     poisoned = [turned(doc) for doc in test]
 
     def learnt(scored: list[Doc]) -> Learnt:
@@ -122,7 +122,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: P
     first, second = clean.trees["test"][0].distances, other.trees["test"][0].distances
     assert (first != second).any()
     found = [
-        probed(opened("bert"), corpus_of(train, dev, scored)).tables["summary"]
+        probed(opened("bert"), corpus_of(train, dev, scored), seeds=(0,)).tables["summary"]
         for scored in (test, poisoned)
     ]
     assert list(found[0]["best_layer"]) == list(found[1]["best_layer"])
