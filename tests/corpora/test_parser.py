@@ -30,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(folder: Path) -> dict[str, Any]:
     """What comes of a hundred sentences and a few seconds, and a pipeline in `folder / "own"`."""
-    return train_parser(read("primer:size=200"), folder / "own", steps=50, limit=100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workbench.corpora.train_parser.CHECKS", 5)  # each costs several steps
+        return train_parser(read("primer:size=200"), folder / "own", steps=50, limit=100)
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def test_words_beyond_the_models_length_are_told_and_left_out(opened: Opened) ->
 def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = probed(opened("bert"))
+    result = probed(opened("bert"), seeds=(0,))
     means = result.tables["means"].set_index(list(LAYER))
     for (task, encoder, stack, layer, metric), row in means.iterrows():
         under = [means.loc[(task, "chain", "chain", -1, metric), "value"]]
