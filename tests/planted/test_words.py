@@ -40,7 +40,7 @@ def test_answers_for_whole_words_are_what_the_weights_add_up_to(name: str) -> No
     """From a word the mean over its pieces, to a word the sum; and gold for the syntactic head."""
     words = lexicon(split=True)
     planted = eager(BUILDERS[name](words))
-    docs = [doc for doc in planted_docs(150, words) if any(t.text in words.splits for t in doc)]
+    docs = [doc for doc in planted_docs(100, words) if any(t.text in words.splits for t in doc)]
     halves = 0
     for doc in docs:
         pieces = planted.pieces(doc)
@@ -64,7 +64,7 @@ def test_answers_for_whole_words_are_what_the_weights_add_up_to(name: str) -> No
 
 @cache
 def _primer() -> set[str]:
-    return {doc.text for doc in read("primer:size=2000").docs("train")}
+    return {doc.text for doc in read("primer").docs("train", 2_000)}
 
 
 def test_planted_docs_are_primer_sentences_with_their_gold(docs: list[Doc]) -> None:
