@@ -358,18 +358,22 @@ def test_a_majority_that_is_not_scored_gives_way_to_the_commonest_that_is(
     assert told(found, "'Other', does not count in the score")
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "mode"),
+    [(0, "top"), *(pytest.param(seed, "layer", marks=pytest.mark.slow) for seed in (0, 1))],
+)
+def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int, mode: str) -> None:
     """Pairs of spans from planted labels, fifteen hundred targets."""
     read = planted.corpus({"train": 330, "dev": 100, "test": 200}, seed=seed)
     found = probe(
-        read, planted.model(read, seed), tasks=("dependencies",), modes=("top",), controls=False,
+        read, planted.model(read, seed), tasks=("dependencies",), modes=(mode,), controls=False,
         random=False, probes=("edge", "linear"), targets=1500, epochs=60, hidden=128, rate=3e-3,
         batch=512,
     )  # fmt: skip
     means = found.tables["means"].set_index(["probe", "encoder", "mode", "layer"])["mean"]
-    key = ("model", "top", planted.LAYERS)
-    assert means[("edge", *key)] >= means[("linear", *key)] - 0.01
+    for layer in range(planted.LAYERS if mode == "top" else planted.ARC_AT, planted.LAYERS + 1):
+        key = ("model", mode, layer)
+        assert means[("edge", *key)] >= means[("linear", *key)] - 0.01
 
 
 # --- odd corpora ----------------------------------------------------------------------------------
