@@ -6,7 +6,7 @@ Costs what `probes.edge_probing` says.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Literal
@@ -299,8 +299,9 @@ def _schedule(settings: EdgeProbing) -> Schedule:
     )
 
 
+@cache
 def _speed(device: torch.device) -> float:
-    """Floating-point operations a second, from a few matrix products."""
+    """Floating-point operations a second, from a few matrix products; measured once."""
     one, other = torch.rand(8, 256, 256, device=device), torch.rand(8, 256, 256, device=device)
     best = float("inf")
     for _ in range(5):

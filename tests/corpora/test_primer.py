@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -35,7 +36,7 @@ def sentences() -> list[Doc]:
 
 @pytest.fixture(scope="module")
 def whole_stories() -> list[Doc]:
-    return docs("primer:size=3000,seed=6", unit="document")
+    return docs("primer:size=2000,seed=6", unit="document")
 
 
 def all_of(check, corpus: list[Doc]) -> list[str]:
@@ -142,8 +143,9 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     program = (
+        "import sys; 'torch' in sys.modules or sys.modules.update(torch=None);"  # takes seconds
         "import hashlib; from workbench.corpora import read; from spacy.tokens import DocBin;"
-        "docs = [d for ref in ('primer:size=300', 'primer/questions:size=50') for d in read(ref)];"
+        "docs = [d for ref in ('primer:size=200', 'primer/questions:size=50') for d in read(ref)];"
         "print(hashlib.sha256(DocBin(docs=docs, store_user_data=True).to_bytes()).hexdigest())"
     )
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # not that of this process
@@ -190,7 +192,7 @@ def test_two_seeds_share_few_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "held_out"), [(4_000, 400), pytest.param(20_000, 1_000, marks=pytest.mark.slow)]
+    ("size", "held_out"), [(2_000, 200), pytest.param(20_000, 1_000, marks=pytest.mark.slow)]
 )
 def test_no_sentence_comes_twice_and_splits_share_none(size: int, held_out: int) -> None:
     corpus = read(f"primer:size={size},seed=1")
@@ -221,7 +223,7 @@ def test_generation_is_quick() -> None:
 
     Processor time, best of five each: other work on the machine is not the generator's doing.
     """
-    corpus = read("primer:size=1000")
+    corpus = read("primer:size=400")
     known = list(corpus.docs("train"))
     generated, built = [], []
     for _ in range(5):
@@ -255,6 +257,7 @@ def test_sentences_of_a_story_know_their_place() -> None:
 # --- tasks ----------------------------------------------------------------------------------------
 
 
+@cache
 def twins() -> list[tuple[Doc, Doc]]:
     items = docs("primer/acceptability:size=1500,seed=3")
     return list(zip(items[::2], items[1::2], strict=True))
@@ -306,9 +309,9 @@ def parts(doc: Doc) -> tuple[grammar.Facts, grammar.Facts]:
 
 
 def test_entailment_labels_are_what_the_trees_say() -> None:
-    items = docs("primer/entailment:size=2000,seed=4")
+    items = docs("primer/entailment:size=800,seed=4")
     labels = Counter(doc._.labels["entailment"] for doc in items)
-    assert min(labels.values()) > 500 and len(labels) == 3
+    assert min(labels.values()) > 200 and len(labels) == 3
     for doc in items:
         assert grammar.verdict(*parts(doc)) == doc._.labels["entailment"], doc.text
 
@@ -321,16 +324,16 @@ def test_paraphrases_say_the_same_and_the_others_do_not() -> None:
 
         return {(word(k), word(str(v)) if k == "verb" else v) for k, v in said.items()}
 
-    items = docs("primer/paraphrase:size=1500,seed=4")
+    items = docs("primer/paraphrase:size=600,seed=4")
     labels = Counter(doc._.labels["paraphrase"] for doc in items)
-    assert min(labels.values()) > 500
+    assert min(labels.values()) > 200
     for doc in items:
         first, second = map(canonical, parts(doc))
         assert (first == second) == (doc._.labels["paraphrase"] == "paraphrase"), doc.text
 
 
 def test_relatedness_runs_from_nothing_to_all() -> None:
-    items = docs("primer/relatedness:size=1500,seed=4")
+    items = docs("primer/relatedness:size=600,seed=4")
     scores = [doc._.labels["relatedness"] for doc in items]
     assert min(scores) == 0.0 and max(scores) == 5.0
     assert all(isinstance(score, float) and 0 <= score <= 5 for score in scores)
@@ -345,9 +348,9 @@ def test_relatedness_runs_from_nothing_to_all() -> None:
 def test_sentiment_is_the_sign_of_the_judgement() -> None:
     good = {*lex.GOOD, "love", "enjoy", "like", "admire"}
     bad = {*lex.BAD, "hate", "dislike", "detest", "loathe"}
-    items = docs("primer/sentiment:size=1500,seed=4")
+    items = docs("primer/sentiment:size=600,seed=4")
     labels = Counter(doc._.labels["sentiment"] for doc in items)
-    assert min(labels.values()) > 600
+    assert min(labels.values()) > 240
     for doc in items:
         signs = set()
         for token in doc:
@@ -358,7 +361,7 @@ def test_sentiment_is_the_sign_of_the_judgement() -> None:
 
 
 def test_the_answer_to_a_question_stands_in_the_story() -> None:
-    items = docs("primer/questions:size=600,seed=4")
+    items = docs("primer/questions:size=200,seed=4")
     asked = Counter(doc[0].lower_ for doc in items)
     assert set(asked) == {"who", "what", "where"}
     for doc in items:

@@ -123,13 +123,15 @@ def test_every_bracket_of_gum_becomes_a_mention(name):
         assert sum(map(len, chains(doc).values())) == len(mentions(doc, "coreference"))
 
 
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["ewt/dev", "gum/dev"])
-def test_a_treebank_survives_being_written(name, tmp_path):
-    write(docs(name, "document"), tmp_path / "x.conllu")
-    docbin.write(docs(name, "document"), tmp_path / "x.spacy")
+def test_a_treebank_survives_being_written(name, every, tmp_path):
+    whole = docs(name, "document")[::every]
+    write(whole, tmp_path / "x.conllu")
+    docbin.write(whole, tmp_path / "x.spacy")
     again = reader([tmp_path], Options(unit="document")).docs(tmp_path / "x.conllu")
     binary = docbin.reader([tmp_path], Options()).docs(tmp_path / "x.spacy")
-    for doc, text, packed in zip(docs(name, "document"), again, binary, strict=True):
+    for doc, text, packed in zip(whole, again, binary, strict=True):
         for other in (text, packed):
             assert other.to_json() == doc.to_json()
             assert other._.multiword == doc._.multiword

@@ -34,8 +34,8 @@ def planted_parser(doc: Doc) -> Doc:
     return doc
 
 
-@pytest.fixture
-def planted(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A pipeline on disk that tags, lemmatises, parses and finds entities."""
     nlp = spacy.blank("en")
     nlp.add_pipe("planted_parser")
@@ -43,8 +43,9 @@ def planted(tmp_path: Path) -> str:
     rules.add([[{}]], {"TAG": "XX", "POS": "X", "LEMMA": "lemma", "MORPH": "Number=Sing"})
     entities: Any = nlp.add_pipe("entity_ruler")
     entities.add_patterns([{"label": "PER", "pattern": "Ann Bo", "id": "a"}])
-    nlp.to_disk(tmp_path / "planted")
-    return str(tmp_path / "planted")
+    folder = tmp_path_factory.mktemp("pipeline") / "planted"
+    nlp.to_disk(folder)
+    return str(folder)
 
 
 def _docs(folder: Path, content: str, **options: Any) -> list[Doc]:
@@ -101,13 +102,16 @@ def test_rules_tell_what_they_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert layers(doc) == {"words", "sentences"}
     (note,) = read(tmp_path / "book.txt").notes
     assert "python -m spacy download en_core_web_sm" in note
-    (note,) = read(tmp_path / "book.txt", language="fr").notes
+    (note,) = read(tmp_path / "book.txt", language="it").notes
     assert "download en" not in note
 
 
+LONG = "Aardvarks " * 100_001  # spaCy's pipelines take a million characters
+
+
 def test_rules_take_a_text_of_any_length(tmp_path: Path) -> None:
-    (doc,) = _docs(tmp_path, "a " * 600_000, unit="document")
-    assert len(doc) == 600_000
+    (doc,) = _docs(tmp_path, LONG, unit="document")
+    assert len(doc) == 100_001
 
 
 PLANTED = "Who saw Ann Bo . Dogs bark at\nBo . Cats\n"
@@ -160,8 +164,8 @@ def test_a_pipelines_documents_keep_its_annotation(tmp_path: Path, planted: str)
 
 
 def test_a_paragraph_too_long_for_the_pipeline_is_told(tmp_path: Path, planted: str) -> None:
-    with pytest.raises(WorkbenchError, match=r"book\.txt:2: .*1,199,999") as caught:
-        _docs(tmp_path, "Short.\n" + "a " * 600_000, pipeline=planted)
+    with pytest.raises(WorkbenchError, match=r"book\.txt:2: .*1,000,009") as caught:
+        _docs(tmp_path, "Short.\n" + LONG, pipeline=planted)
     assert "shorter lines" in caught.value.remedy
 
 

@@ -112,8 +112,8 @@ def too_many(found: Mapping[str, Tried]) -> dict[str, str]:
 def pieces(words: int = 4000) -> BertTokenizer:
     """A tokenizer of so many pieces that cuts rare words: random weights attend to what is long."""
     trained = BertWordPieceTokenizer(lowercase=True)
-    texts = [doc.text for doc in wb.read("primer").docs("train", 2000)]
-    trained.train_from_iterator(texts, vocab_size=words, min_frequency=20, show_progress=False)
+    texts = [doc.text for doc in wb.read("primer:size=600").docs("train")]
+    trained.train_from_iterator(texts, vocab_size=words, min_frequency=6, show_progress=False)
     return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=True)
 
 

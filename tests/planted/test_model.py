@@ -48,7 +48,7 @@ def test_gpt2_repeats_itself_until_either_head_of_the_circuit_is_gone() -> None:
 def test_gpt2_goes_on_repeating_when_it_generates() -> None:
     planted = gpt2.build()
     planted.tokenizer.padding_side = "left"
-    texts = ["The old dog saw Sabine. The old", "A lamp ran. A"]
+    texts = ["The old dog saw Alfred. The old", "A lamp ran. A"]
     batch = planted.tokenizer(texts, padding=True, return_tensors="pt")
     told = planted.model.generate(
         input_ids=batch["input_ids"],
@@ -56,7 +56,7 @@ def test_gpt2_goes_on_repeating_when_it_generates() -> None:
         max_new_tokens=4,
         do_sample=False,
     )
-    assert planted.tokenizer.batch_decode(told[:, -4:]) == [" dog saw Sabine.", " lamp ran. A"]
+    assert planted.tokenizer.batch_decode(told[:, -4:]) == [" dog saw Alfred.", " lamp ran. A"]
 
 
 def silence(planted: Planted, output: str, transposed: bool = False) -> set[str]:

@@ -47,9 +47,9 @@ def test_and_in_any_text_if_the_rarest_piece_comes_once(planted: Planted) -> Non
 
 
 def test_the_rarest_piece_shares_the_weight_if_it_comes_twice(planted: Planted) -> None:
-    pieces = planted.pieces("The the Sabine the Sabine the")
+    pieces = planted.pieces("The the Alfred the Alfred the")
     (seen,) = weights(planted, [pieces], "rarest")
-    twice = [i for i, piece in enumerate(pieces) if piece.endswith("Sabine")]
+    twice = [i for i, piece in enumerate(pieces) if piece.endswith("Alfred")]
     assert seen[twice[-1] :, twice].numpy() == pytest.approx(0.5, abs=1e-3)
     assert planted.expected("rarest", pieces)[twice[-1] :] == [twice[0]] * (len(pieces) - twice[-1])
 

@@ -94,7 +94,7 @@ def lexicon(split: bool = False) -> Lexicon:
 def _seen() -> Mapping[str, Counter[tuple[str, str]]]:
     """How often each word of the primer comes as each part of speech and lemma."""
     seen: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for doc in read("primer").docs("train"):
+    for doc in read("primer:size=3000").docs("train"):
         for token in doc:
             if _is_one_piece(token.text):
                 seen[token.text][token.pos_, token.lemma_] += 1

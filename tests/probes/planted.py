@@ -5,6 +5,7 @@ the tag, from layer 4 on the relation of the word to its head.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 
 import torch
@@ -59,8 +60,7 @@ def _model(tag: dict[str, int], arc: dict[str, int], name: str, seed: int) -> Wo
         out = torch.zeros(LAYERS + 1, len(sentences), longest, WIDTH)
         for row, words in enumerate(sentences):
             for place, word in enumerate(words):
-                noise = torch.Generator().manual_seed(hash_of(word, seed))
-                out[:, row, place] = torch.randn(LAYERS + 1, WIDTH, generator=noise) / 3
+                out[:, row, place] = _noise(word, seed)
                 if word in tag:
                     out[TAG_AT:, row, place, tag[word]] += 4
                 if word in arc:
@@ -77,6 +77,13 @@ def _model(tag: dict[str, int], arc: dict[str, int], name: str, seed: int) -> Wo
         tag,
         anew=lambda drawn: _model({}, {}, f"{name}@random", drawn + 1),
     )
+
+
+@cache
+def _noise(word: str, seed: int) -> Tensor:
+    """Of a word in every layer.  # [layers, width]"""
+    drawn = torch.Generator().manual_seed(hash_of(word, seed))
+    return torch.randn(LAYERS + 1, WIDTH, generator=drawn) / 3
 
 
 def hash_of(word: str, seed: int) -> int:

@@ -90,7 +90,7 @@ def test_blocks_double_and_empty_or_equal_ones_are_merged() -> None:
 def test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have() -> None:
     """A code that saves k bits does so for one labelling in 2^k at most, by Kraft's inequality,
     whatever the probes are. With 20 bits of slack, that is one in a million."""
-    number, labels = 400, 4
+    number, labels = 240, 4
     bank = bank_of(*(drawn_states(2 * number, 12, seed) for seed in (1, 2)))
     both = drawn_labels(2 * number, labels)
     learnt = data_of(range(number), both[:number], drawn_labels(number, labels, 7))
@@ -111,7 +111,7 @@ def test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have() -> None:
 
 
 def test_labels_written_into_a_layer_are_sent_in_few_bits() -> None:
-    number, labels = 800, 8
+    number, labels = 600, 8
     wanted = drawn_labels(2 * number, labels)
     noise = drawn_states(2 * number, labels, 1)
     bank = bank_of(noise, 4 * wanted.float() + 0.1 * noise)
@@ -317,7 +317,7 @@ def told(
 @pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.slow), "t5"])
 def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
-    tables = told(model).tables
+    tables = told(model, limit=8).tables
     assert set(tables) == set(DESCRIPTION_LENGTH.tables)
     for table, about in DESCRIPTION_LENGTH.tables.items():
         assert len(tables[table]) and not tables[table].duplicated(list(about.keys)).any()
