@@ -41,7 +41,7 @@ Folder = Callable[[str], Path]
 Models = Callable[..., HuggingFace]
 OBJECTIVES = dict.fromkeys(HEADED, "masked") | {
     **dict.fromkeys(("openai-gpt", "gpt2", "bloom", "gpt-neox", "llama"), "causal"),
-    **dict.fromkeys(("t5", "t5-6-12", "mt5", "bart", "bart-12-6"), "seq2seq"),
+    **dict.fromkeys(("t5", "t5-3-2", "t5-6-12", "mt5", "bart", "bart-3-2", "bart-12-6"), "seq2seq"),
 }
 
 
@@ -195,7 +195,7 @@ def test_a_masked_loss_is_transformers_own(name: str, models: Models, batch: Bat
         assert found.right[document] == int(right.sum())
 
 
-@pytest.mark.parametrize("name", ["t5", "mt5", "bart", "t5-6-12"])
+@pytest.mark.parametrize("name", ["t5", "mt5", "bart", "t5-3-2"])
 def test_a_denoising_loss_is_transformers_own(name: str, models: Models, batch: Batch) -> None:
     model = models(name)
     found = score(model, batch, range(6), seed=3, pieces=200)

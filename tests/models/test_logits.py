@@ -29,9 +29,11 @@ HEADED = {
     "gpt-neox": "GPTNeoXForCausalLM",
     "llama": "LlamaForCausalLM",
     "t5": "T5ForConditionalGeneration",
+    "t5-3-2": "T5ForConditionalGeneration",
     "t5-6-12": "T5ForConditionalGeneration",
     "mt5": "MT5ForConditionalGeneration",
     "bart": "BartForConditionalGeneration",
+    "bart-3-2": "BartForConditionalGeneration",
     "bart-12-6": "BartForConditionalGeneration",
 }
 

@@ -105,7 +105,9 @@ RECIPES = {
     "t5-gated": Recipe("t5", "t5", _T5 | {"feed_forward_proj": "gated-gelu"}),
     "mt5": Recipe("mt5", "t5", _T5 | {"feed_forward_proj": "gated-gelu"}),
     "bart": Recipe("bart", "roberta", _BART),
-    "t5-6-12": Recipe("t5", "t5", _t5(6, 12)),
+    "t5-3-2": Recipe("t5", "t5", _t5(3, 2)),
+    "bart-3-2": Recipe("bart", "roberta", _bart(3, 2)),
+    "t5-6-12": Recipe("t5", "t5", _t5(6, 12)),  # those of up to twelve layers are for the night
     "t5-12-6": Recipe("t5", "t5", _t5(12, 6)),
     "bart-6-12": Recipe("bart", "roberta", _bart(6, 12)),
     "bart-12-6": Recipe("bart", "roberta", _bart(12, 6)),
