@@ -14,7 +14,7 @@ import torch
 from transformers import AutoTokenizer
 
 from tests.models import headed
-from tests.models.gated import opened
+from tests.models.gated import shared
 from tests.models.test_logits import HEADED
 from tests.models.texts import as_in_treebanks, batch_of
 from workbench import Batch, Capture, Gate, Pieces, WorkbenchError, encode, read
@@ -83,8 +83,8 @@ def test_the_objective_is_told_from_the_model(name: str, models: Models) -> None
 
 
 @pytest.mark.parametrize("name", HEADED)
-def test_a_body_has_no_objective(name: str, zoo_folder: Folder) -> None:
-    assert opened(name, zoo_folder).objective == ""
+def test_a_body_has_no_objective(name: str) -> None:
+    assert shared(name).objective == ""
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from transformers import AutoConfig, AutoTokenizer
 
 import workbench as wb
 from tests.models import zoo
-from tests.models.gated import opened
-from tests.models.test_attention import INTERFACE, adapter, pieces
+from tests.models.gated import shared
+from tests.models.test_attention import INTERFACE, pieces
 from tests.models.test_elmo import FORMS, SENTENCES
 from tests.models.test_logits import HEADED
 from workbench import encode
@@ -90,7 +90,7 @@ def test_what_overflows_in_fp16_stays_in_float32(way: str, zoo_folder: Folder) -
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize("name", zoo.NAMES)
 def test_every_architecture_answers(name: str, precision: str, zoo_folder: Folder) -> None:
-    exact, model = opened(name, zoo_folder), load(str(zoo_folder(name)), "cpu", precision)
+    exact, model = shared(name), load(str(zoo_folder(name)), "cpu", precision)
     assert isinstance(model, HuggingFace)
     text = pieces(model, 3, 9, True)
     with torch.no_grad():
@@ -119,9 +119,9 @@ class _Seen:
 
 @pytest.mark.parametrize("under_autocast", [False, True])
 @pytest.mark.parametrize("name", INTERFACE)
-def test_maps_are_made_in_float32(name: str, under_autocast: bool, zoo_folder: Folder) -> None:
+def test_maps_are_made_in_float32(name: str, under_autocast: bool) -> None:
     """Scores rounded to bf16 tie, and then the argmax of a row is another word."""
-    model, seen = adapter(zoo_folder(name), torch.bfloat16), _Seen()
+    model, seen = shared(name, torch.bfloat16), _Seen()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=under_autocast):
         model.forward(pieces(model, 2, 9, False), taps=[seen], hidden=False)
     assert seen.views
