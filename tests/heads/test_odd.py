@@ -153,7 +153,7 @@ FAMILIES = ("t5", "bart", "gpt2", "llama", "albert", "distilbert", "xlnet", "lon
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_asked_alike(family: str, asked: Ask, tmp_path: Path) -> None:
     model: Any = load(zoo.make(family, tmp_path), "cpu")
-    docs = list(read("primer").docs("dev", 30))
+    docs = list(read("primer").docs("dev", 15))
     found = asked(model, docs, frequent=50)
     said = _said(found)
     heads = found.tables["heads"]

@@ -23,7 +23,7 @@ from workbench.models.huggingface import HuggingFace
 
 OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer", "bloom")
 INTERFACE = tuple(name for name in zoo.NAMES if name not in OWN_WAY)
-BATCHES = ((1, 7, False), (1, 6, True), (7, 9, False), (7, 9, True))
+BATCHES = ((1, 7, False), (5, 9, False), (5, 9, True))
 
 
 def pieces(model: HuggingFace, batch: int, length: int, padded: bool) -> Pieces:
