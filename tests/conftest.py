@@ -10,7 +10,7 @@ from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
 from tests import warm
-from workbench.runs import process
+from workbench.runs import process, run
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -66,6 +66,12 @@ def browser() -> Iterator[Browser]:
         opened = playwright.chromium.launch(executable_path=path, args=CHROMIUM)
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in this process draw no figures: for tests of what their tables say."""
+    monkeypatch.setattr(run, "write_figures", lambda *given: [])
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ EXPERIMENTS = {
     ),
     "edge-probing": Asked(
         "means", "mean", 0.05, "primer:size=24",
-        {"tasks": ["roles"], "preset": "quick", "random": False},
+        {"tasks": ["roles"], "preset": "quick", "epochs": 5, "random": False},
     ),
     "finetune": Asked(
         "scores", "value", 0.05, "primer/sentiment:size=40",
@@ -63,7 +63,7 @@ CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
     ],
 )
 def test_an_experiment_in_bf16_on_a_card_says_the_same(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
 ) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

@@ -443,12 +443,12 @@ def _answers(model: Any, text: Any) -> tuple[Sequence[Tensor], Sequence[Tensor]]
 
 
 def test_a_fine_tuning_is_halved_and_learns_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
 ) -> None:
     """A step's texts, and texts that are guessed, are computed in parts where there is no room."""
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    corpus, read, room = wb.read("primer/sentiment:size=40"), Body.states, _Cramped(150)
+    corpus, read, room = wb.read("primer/sentiment:size=24"), Body.states, _Cramped(150)
 
     def losses() -> list[float]:
         model = loaded("mini:bert", "cpu")

@@ -26,7 +26,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
         {"tasks": ("pos",), "limit": 20, "codes": ("online",), "targets": 60, "epochs": 5},
     ),
     "drift": (PRIMER, {"limit": 20}),
-    "edge-probing": (PRIMER, {"tasks": ("pos",), "preset": "quick", "limit": 20}),
+    "edge-probing": (PRIMER, {"tasks": ("pos",), "preset": "quick", "epochs": 2, "limit": 20}),
     "finetune": (SENTIMENT, {"method": "fine-tuned", **QUICK}),
     "frozen-vs-finetuned": (SENTIMENT, {"tasks": ("sentiment",), "ridges": (1.0,), **QUICK}),
     "head-ablation": (PRIMER, {}),
@@ -70,7 +70,7 @@ LACKS = {
 
 
 @pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
 
