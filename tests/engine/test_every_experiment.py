@@ -34,7 +34,7 @@ EXPERIMENTS = {
         "summary", "compression", 0.03, "primer:size=24", {"tasks": ["pos"]}, True
     ),
     "edge-probing": Asked(
-        "means", "mean", 0.05, "primer:size=24",
+        "means", "mean", 0.05, "primer:size=16",
         {"tasks": ["roles"], "preset": "quick", "epochs": 5, "random": False},
     ),
     "finetune": Asked(

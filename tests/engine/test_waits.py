@@ -26,6 +26,7 @@ from probes.representations import banked, encoded
 from probes.targets import examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
+from tests.models.gated import shared
 from tests.models.zoo import make
 from workbench import HuggingFace, WorkbenchError, encode, load, read
 from workbench.engine.activation_store import word_states
@@ -44,10 +45,10 @@ from workbench.pruning.importance import gate_gradients
 from workbench.transfer.backbone import Body
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
-DOCS = list(read("primer:size=40", unit="sentence").docs("train"))
+DOCS = list(read("primer:size=30", unit="sentence").docs("train"))
 BATCH = encode(DOCS, ["pos"])
 FEW = Asking(drawings=20, shuffles=20)
-SMALL = 200  # pieces, so that there are several batches
+SMALL = 150  # pieces, so that there are several batches
 
 
 @cache
@@ -158,7 +159,7 @@ def test_a_sample_waits_once_a_site_and_text() -> None:
 def _probing(home: Path) -> tuple[Any, list[Probe], Any, Any]:
     """States on the card, a probe for each layer, and what is learnt from and judged by."""
     task = tasks_of(("pos",), ("pos",))[0]
-    part_of = torch.tensor([0] * 26 + [1] * 7 + [2] * 7).numpy()
+    part_of = torch.tensor([0] * 20 + [1] * 5 + [2] * 5).numpy()
     missing = torch.zeros(len(BATCH.words), dtype=torch.bool)
     examples = examples_of(task, BATCH, part_of, missing, 500, 0)
     sources = encoded(loaded("mini:bert"), BATCH, home, Quiet()).sources
@@ -356,7 +357,8 @@ def test_a_step_of_learning_is_halved_and_learns_the_same() -> None:
                 output.register_hook(narrow)
 
         layer.register_forward_hook(watch)
-        told = learn(model, aim_of(model, BATCH), BATCH, range(40), Plan(4, rate=1e-3, texts=20))
+        plan = Plan(4, rate=1e-3, texts=20)
+        told = learn(model, aim_of(model, BATCH), BATCH, range(len(BATCH)), plan)
         return told.losses, layer.weight.detach()
 
     room = _Cramped(150)
@@ -416,8 +418,7 @@ FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra", "gpt2", "llama
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_keeps_to_its_device(name: str, tmp_path: Path) -> None:
     """With taps and gates; a tensor made on the host in between is an error, as on a GPU."""
-    place = make(name, tmp_path)
-    plain = load(str(place), "cpu")
+    place, plain = make(name, tmp_path), shared(name)
     expected, maps = _answers(plain, plain.encode(BATCH, range(6)))
     with card():
         model = loaded(str(place))
@@ -518,7 +519,7 @@ def test_memory_that_runs_out_when_heads_are_counted_leaves_nothing_behind(
     """Their hits are counted when a pass is over, for all sites at once."""
     model, gold = loaded("mini:bert", "cpu"), gold_of(DOCS)
     expected = look(model, BATCH, gold, FEW, pieces=SMALL)
-    hits, room = collect.shuffled_hits, _Cramped(15)
+    hits, room = collect.shuffled_hits, _Cramped(4)
 
     def cramped(looks: Tensor, asked_of: Any) -> Tensor:
         room.need(len(looks))

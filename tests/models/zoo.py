@@ -137,11 +137,11 @@ def built(
     name: str, implementation: str | None = None, dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
     """What reading the named model's folder gives, shared by all tests: change a copy."""
-    drawn = _drawn(_config(name), 0)
-    net: PreTrainedModel = AutoModel.from_config(
-        _config(name), attn_implementation=implementation, dtype=dtype
-    )
-    net.load_state_dict(drawn.state_dict())
+    if implementation is None and dtype == torch.float32:
+        net = _drawn(_config(name), 0)
+    else:
+        net = AutoModel.from_config(_config(name), attn_implementation=implementation, dtype=dtype)
+        net.load_state_dict(built(name).state_dict())
     net.train(False)
     return net
 
