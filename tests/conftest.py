@@ -11,7 +11,7 @@ from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
 from tests import warm
-from workbench.runs import process
+from workbench.runs import process, run
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -35,12 +35,14 @@ settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
-DEEP = {"bart-6-12", "t5-12-6"}  # of the zoo; of each family the other order of depths stays
+# Of the zoo; by day, models of two and three layers have each order of depths, and
+# `test_rectangular_models_number_their_sites` has twelve layers.
+DEEP = {"bart-6-12", "bart-12-6", "t5-6-12", "t5-12-6"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the models with twelve layers on one side, each family's second is for the night.
+    """The models with twelve layers on one side are for the night.
 
     A file's tests share what they made, so one process does them all; and all tests of the browser
     share one browser and one app.
@@ -79,6 +81,12 @@ def browser() -> Iterator[Browser]:
         opened = playwright.chromium.launch(executable_path=path, args=CHROMIUM)
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in this process draw no figures: for tests of what their tables say."""
+    monkeypatch.setattr(run, "write_figures", lambda *given: [])
 
 
 @pytest.fixture(scope="module")

@@ -56,13 +56,21 @@ def _named(device: Any) -> int | None:
     return (found.index or 0) if found.type == "cuda" else None
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: Any) -> list[Tensor]:
     """The tensors in nested tuples, lists and dictionaries, much sooner than torch walks there."""
     if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(each)
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (tuple, list)):
+        return []
+    found = []
+    for each in value:
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif isinstance(each, (tuple, list, dict)):
+            found += _tensors(each)
+    return found
 
 
 def _marked(found: Any, index: int | None) -> Any:
@@ -83,7 +91,7 @@ class Card(TorchFunctionMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(function, "__name__", str(function))
-        tensors = list(_tensors((args, kwargs)))
+        tensors = _tensors(args) + _tensors(kwargs)
         on = next((index for each in tensors if (index := card_of(each)) is not None), None)
         if name == "__get__":
             return _attribute(function.__self__.__name__, function(*args), card_of(args[0]))

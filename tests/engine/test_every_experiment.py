@@ -34,22 +34,23 @@ EXPERIMENTS = {
         "summary", "compression", 0.03, "primer:size=24", {"tasks": ["pos"]}, True
     ),
     "edge-probing": Asked(
-        "means", "mean", 0.05, settings={"tasks": ["roles"], "preset": "quick"}
+        "means", "mean", 0.05, "primer:size=16",
+        {"tasks": ["roles"], "preset": "quick", "epochs": 5, "random": False},
     ),
     "finetune": Asked(
         "scores", "value", 0.05, "primer/sentiment:size=40",
         {"task": "sentiment", "epochs": 1, "rates": (1e-3,), "seeds": (0,)},
     ),
-    "head-ablation": Asked("ablation", "delta", 4e-3),
+    "head-ablation": Asked("ablation", "delta", 4e-3, "primer:size=24"),
     "head-importance": Asked("importance", "importance", 2e-3),
     "head-pruning": Asked(
         "curve", "value", 0.02, "primer:size=12", {"steps": 2, "seeds": 1}, True
     ),
-    "heads": Asked("heads", "confidence", 2e-3),
+    "heads": Asked("heads", "confidence", 2e-3, "primer:size=24", {"shuffles": 120, "draws": 20}),
     "minimal-pairs": Asked("pairs", "gap", 0.1, "primer/acceptability:size=40"),
     "profile": Asked("losses", "value", 0.01),
     "similarity": Asked("similarity", "cka", 2e-3),
-    "structural-probe": Asked("means", "value", 0.05, "primer:size=24"),
+    "structural-probe": Asked("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
 }  # fmt: skip
 CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
 
@@ -62,7 +63,7 @@ CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
     ],
 )
 def test_an_experiment_in_bf16_on_a_card_says_the_same(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
 ) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

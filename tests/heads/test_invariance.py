@@ -15,7 +15,7 @@ from workbench.heads.collect import SUMS, Answers, Asking, look
 from workbench.heads.gold import gold_of
 
 Ask = Callable[..., Result]
-DOCS = random_docs(1, 30)
+DOCS = random_docs(1, 20)
 
 
 def _answers(model: Any, pieces: int | None = None) -> Answers:

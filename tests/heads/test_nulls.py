@@ -17,25 +17,30 @@ def _called(result: Result) -> set[str]:
     return {role for roles in heads["roles"] for role in roles.split(", ")} & {"syntactic", "rare"}
 
 
-def test_random_maps_follow_no_trees(asked: Ask) -> None:
-    """Twenty times: the corrected rate of one in a hundred leaves room for one."""
+BOTH = pytest.mark.parametrize("seeds", [SEEDS // 2, pytest.param(SEEDS, marks=pytest.mark.slow)])
+
+
+@BOTH
+def test_random_maps_follow_no_trees(asked: Ask, seeds: int) -> None:
+    """The corrected rate of one in a hundred leaves room for one in twenty."""
     found = [
         _called(asked(Prescribed(seed=seed), random_docs(seed, 60), least=10))
-        for seed in range(SEEDS)
+        for seed in range(seeds)
     ]
-    assert sum(map(bool, found)) <= 1
+    assert sum(map(bool, found)) <= seeds // SEEDS
 
 
-def test_p_values_of_random_maps_are_as_they_must_be(asked: Ask) -> None:
+@BOTH
+def test_p_values_of_random_maps_are_as_they_must_be(asked: Ask, seeds: int) -> None:
     """The lowest of all heads and relations is below 1 in 10 about every tenth time."""
     lowest = [
         asked(Prescribed(seed=seed), random_docs(seed, 40), least=5)
         .tables["relations"]["p_value"]
         .min()
-        for seed in range(SEEDS)
+        for seed in range(seeds)
     ]
-    assert sum(low <= 0.1 for low in lowest) <= 6
-    assert sum(low > 0.5 for low in lowest) >= 4
+    assert sum(low <= 0.1 for low in lowest) <= 0.3 * seeds
+    assert sum(low > 0.5 for low in lowest) >= 0.2 * seeds
 
 
 @pytest.mark.parametrize("seeds", [5, pytest.param(SEEDS, marks=pytest.mark.slow)])

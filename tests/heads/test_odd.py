@@ -9,8 +9,8 @@ from spacy.tokens import Doc
 
 from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
-from tests.models import zoo
-from workbench import Result, WorkbenchError, encode, load, read
+from tests.models.gated import shared
+from workbench import Result, WorkbenchError, encode, read
 from workbench.heads.examples import chosen
 from workbench.heads.gold import gold_of
 from workbench.heads.word_maps import sides_of
@@ -135,7 +135,7 @@ def test_by_pieces_nothing_is_asked_of_words(asked: Ask) -> None:
 
 
 def test_coreference_beside_its_baselines(asked: Ask) -> None:
-    docs = list(read("primer").docs("dev", 400))
+    docs = list(read("primer").docs("dev", 250))
     from workbench import HuggingFace, tiny_bert
 
     net, tokenizer = tiny_bert(token.text for doc in docs for token in doc)
@@ -151,9 +151,9 @@ FAMILIES = ("t5", "bart", "gpt2", "llama", "albert", "distilbert", "xlnet", "lon
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_is_asked_alike(family: str, asked: Ask, tmp_path: Path) -> None:
-    model: Any = load(zoo.make(family, tmp_path), "cpu")
-    docs = list(read("primer").docs("dev", 30))
+def test_every_family_is_asked_alike(family: str, asked: Ask) -> None:
+    model: Any = shared(family)
+    docs = list(read("primer").docs("dev", 15))
     found = asked(model, docs, frequent=50)
     said = _said(found)
     heads = found.tables["heads"]

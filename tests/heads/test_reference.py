@@ -19,7 +19,9 @@ SCORES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.slow) for each in range(4, 10))]
+)
 @pytest.mark.parametrize("kind", ["self", "causal"])
 def test_every_score_is_what_the_maps_say(
     asked: Callable[..., Result], seed: int, kind: str

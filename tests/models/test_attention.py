@@ -1,9 +1,7 @@
 """The engine changes nothing, sees all, and gates exactly: every architecture, against eager."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +10,11 @@ from torch import Tensor, nn
 from transformers import (
     AttentionInterface,
     AttentionMaskInterface,
-    AutoModel,
-    AutoTokenizer,
-    PreTrainedTokenizerBase,
 )
 from transformers.masking_utils import eager_mask
 
 from tests.models import zoo
+from tests.models.gated import opened, shared
 from workbench import Capture, Gate, Pieces, Reduce, Site, WorkbenchError
 from workbench.engine.batch import NO_WORD
 from workbench.engine.taps import View
@@ -27,9 +23,7 @@ from workbench.models.huggingface import HuggingFace
 
 OWN_WAY = ("xlnet", "openai-gpt", "deberta-v2", "longformer", "bloom")
 INTERFACE = tuple(name for name in zoo.NAMES if name not in OWN_WAY)
-BATCHES = ((1, 7, False), (1, 6, True), (7, 9, False), (7, 9, True))
-
-Folder = Callable[[str], Path]
+BATCHES = ((1, 7, False), (5, 9, False), (5, 9, True))
 
 
 def pieces(model: HuggingFace, batch: int, length: int, padded: bool) -> Pieces:
@@ -44,27 +38,6 @@ def pieces(model: HuggingFace, batch: int, length: int, padded: bool) -> Pieces:
     words = torch.full_like(ids, NO_WORD)
     one = torch.ones(batch, dtype=torch.int64)
     return Pieces(ids, mask, words, words >= 0, None, one, one, one)
-
-
-@cache
-def _read(folder: Path, implementation: str | None, dtype: torch.dtype) -> Any:
-    net = AutoModel.from_pretrained(folder, attn_implementation=implementation, dtype=dtype)
-    return net.eval()
-
-
-@cache
-def _words(folder: Path) -> PreTrainedTokenizerBase:
-    words: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    return words
-
-
-def adapter(folder: Path, dtype: torch.dtype = torch.float32) -> HuggingFace:
-    """A model of its own for each test: a copy is made in a tenth of the time of reading."""
-    return HuggingFace(deepcopy(_read(folder, None, dtype)), _words(folder), folder.name)
-
-
-def eager(folder: Path, implementation: str = "eager", dtype: torch.dtype = torch.float32) -> Any:
-    return deepcopy(_read(folder, implementation, dtype))
 
 
 def inputs(model: HuggingFace, text: Pieces, target: Pieces) -> dict[str, Tensor | bool]:
@@ -107,8 +80,8 @@ def unrolled_slowly(bands: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)
-def test_states_with_the_engine_on_are_eagers(name: str, zoo_folder: Folder) -> None:
-    model, plain = adapter(zoo_folder(name)), eager(zoo_folder(name))
+def test_states_with_the_engine_on_are_eagers(name: str) -> None:
+    model, plain = shared(name), zoo.built(name, "eager")
     for text, target in cases(model):
         with torch.no_grad():
             expected = plain(**inputs(model, text, target)).last_hidden_state
@@ -121,8 +94,8 @@ def test_states_with_the_engine_on_are_eagers(name: str, zoo_folder: Folder) -> 
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)
-def test_captured_maps_are_eagers_and_rows_sum_to_one(name: str, zoo_folder: Folder) -> None:
-    model, plain = adapter(zoo_folder(name)), eager(zoo_folder(name))
+def test_captured_maps_are_eagers_and_rows_sum_to_one(name: str) -> None:
+    model, plain = shared(name), zoo.built(name, "eager")
     for text, target in cases(model):
         capture = Capture()
         with torch.no_grad():
@@ -168,11 +141,11 @@ def gates_for(model: HuggingFace, batch: int) -> Tensor:
 
 
 @pytest.mark.parametrize("name", INTERFACE)
-def test_a_gate_equals_scaling_the_probabilities(name: str, zoo_folder: Folder) -> None:
+def test_a_gate_equals_scaling_the_probabilities(name: str) -> None:
     AttentionInterface.register("scaled-for-test", scaled_attention)
     AttentionMaskInterface.register("scaled-for-test", eager_mask)
-    model = adapter(zoo_folder(name), torch.float64)
-    plain = eager(zoo_folder(name), "scaled-for-test", torch.float64)
+    model = shared(name, torch.float64)
+    plain = zoo.built(name, "scaled-for-test", torch.float64)
     for text, target in cases(model):
         gates = gates_for(model, len(text))
         GATES[:] = [gates[:, site] for site in range(len(model.sites))]
@@ -187,9 +160,9 @@ def test_a_gate_equals_scaling_the_probabilities(name: str, zoo_folder: Folder) 
 
 
 @pytest.mark.parametrize("name", OWN_WAY)
-def test_a_gate_equals_scaling_a_heads_values(name: str, zoo_folder: Folder) -> None:
+def test_a_gate_equals_scaling_a_heads_values(name: str) -> None:
     """For those that go their own way: the same as scaling what the head reads."""
-    model, plain = adapter(zoo_folder(name)), eager(zoo_folder(name))
+    model, plain = shared(name), deepcopy(zoo.built(name, "eager"))
     gates = gates_for(model, 1)[0]  # [sites, heads]
     scale_values(plain, name, gates)
     for text, target in cases(model):
@@ -231,10 +204,10 @@ def losses(model: HuggingFace, text: Pieces, target: Pieces, gates: Tensor) -> T
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)
-def test_gate_gradients_of_a_batch_are_those_of_its_rows(name: str, zoo_folder: Folder) -> None:
+def test_gate_gradients_of_a_batch_are_those_of_its_rows(name: str) -> None:
     single = name in ("xlnet", "longformer")  # they do not run in float64 throughout
     dtype = torch.float32 if single else torch.float64
-    model = adapter(zoo_folder(name), dtype)
+    model = shared(name, dtype)
     text, target = pieces(model, 4, 6, True), pieces(model, 4, 5, True)
     gates = torch.full((4, len(model.sites), 4), 0.9, dtype=dtype, requires_grad=True)
     (batched,) = torch.autograd.grad(losses(model, text, target, gates).sum(), gates)
@@ -248,9 +221,9 @@ def test_gate_gradients_of_a_batch_are_those_of_its_rows(name: str, zoo_folder: 
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "gpt2", "bart", "electra", "openai-gpt"])
-def test_gate_gradients_are_finite_differences(name: str, zoo_folder: Folder) -> None:
+def test_gate_gradients_are_finite_differences(name: str) -> None:
     """For the models that compute in float64 throughout; T5 and Llama norm in float32."""
-    model = adapter(zoo_folder(name), torch.float64)
+    model = shared(name, torch.float64)
     text, target = pieces(model, 3, 6, True), pieces(model, 3, 5, True)
     gates = torch.full((3, len(model.sites), 4), 0.9, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(losses(model, text, target, gates).sum(), gates)
@@ -265,8 +238,8 @@ def test_gate_gradients_are_finite_differences(name: str, zoo_folder: Folder) ->
 
 
 @pytest.mark.parametrize("name", [name for name in zoo.NAMES if name != "longformer"])
-def test_maps_are_before_dropout_in_train_mode(name: str, zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder(name))
+def test_maps_are_before_dropout_in_train_mode(name: str) -> None:
+    model = opened(name)
     text = pieces(model, 2, 8, False)
     seen = Capture(lambda site: site.index == 0)
     with torch.no_grad():
@@ -281,8 +254,8 @@ def test_maps_are_before_dropout_in_train_mode(name: str, zoo_folder: Folder) ->
             torch.testing.assert_close(one.sum(-1), torch.ones_like(one[..., 0]))
 
 
-def test_longformer_says_what_it_cannot_show(zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder("longformer"))
+def test_longformer_says_what_it_cannot_show() -> None:
+    model = opened("longformer")
     text = pieces(model, 1, 6, False)
     model.net.train()
     with pytest.raises(WorkbenchError, match="eval mode only"):
@@ -296,8 +269,8 @@ def test_bands_unroll_to_maps() -> None:
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "modernbert", "llama"])
-def test_the_last_block_is_kept_apart_from_the_final_norm(name: str, zoo_folder: Folder) -> None:
-    model, plain = adapter(zoo_folder(name)), eager(zoo_folder(name))
+def test_the_last_block_is_kept_apart_from_the_final_norm(name: str) -> None:
+    model, plain = shared(name), zoo.built(name, "eager")
     text = pieces(model, 3, 7, True)
     with torch.no_grad():
         output = model.forward(text)
@@ -331,8 +304,8 @@ def final_norm(net: Any, stack: str, two_sided: bool) -> nn.Module:
     raise AssertionError("no final norm")
 
 
-def test_shared_layers_are_separate_sites(zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder("albert"))
+def test_shared_layers_are_separate_sites() -> None:
+    model = shared("albert")
     assert [site.layer for site in model.sites] == [0, 1, 2]
     capture = Capture()
     with torch.no_grad():
@@ -341,14 +314,14 @@ def test_shared_layers_are_separate_sites(zoo_folder: Folder) -> None:
     assert not torch.allclose(first, second)
 
 
-def test_grouped_queries_tell_their_groups(zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder("llama"))
+def test_grouped_queries_tell_their_groups() -> None:
+    model = shared("llama")
     assert {(site.heads, site.groups) for site in model.sites} == {(4, 2)}
 
 
-def test_rectangular_models_number_their_sites(zoo_folder: Folder) -> None:
+def test_rectangular_models_number_their_sites() -> None:
     for name, encoder, decoder in (("t5-6-12", 6, 12), ("bart-12-6", 12, 6)):
-        model = adapter(zoo_folder(name))
+        model = shared(name)
         assert [(s.name, s.layers) for s in model.stacks] == [
             ("encoder", encoder),
             ("decoder", decoder),
@@ -357,8 +330,8 @@ def test_rectangular_models_number_their_sites(zoo_folder: Folder) -> None:
             assert [s.layer for s in model.sites if s.kind == kind] == list(range(layers))
 
 
-def test_a_reduction_is_the_sum_over_batches_of_what_the_maps_say(zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder("bart"))
+def test_a_reduction_is_the_sum_over_batches_of_what_the_maps_say() -> None:
+    model = shared("bart")
 
     def mass(view: View) -> Tensor:
         return view.probabilities.amax(-1).sum((0, 2))[:, None]  # [heads, 1]
@@ -372,8 +345,8 @@ def test_a_reduction_is_the_sum_over_batches_of_what_the_maps_say(zoo_folder: Fo
         torch.testing.assert_close(reduce.total[site][:, 0], expected, atol=1e-4, rtol=1e-5)
 
 
-def test_capture_keeps_only_the_sites_and_heads_asked_for(zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder("t5"))
+def test_capture_keeps_only_the_sites_and_heads_asked_for() -> None:
+    model = shared("t5")
     capture = Capture(lambda site: site.kind == "cross" and site.layer == 1, heads=[2])
     with torch.no_grad():
         model.forward(
@@ -384,8 +357,8 @@ def test_capture_keeps_only_the_sites_and_heads_asked_for(zoo_folder: Folder) ->
     assert found.shape == (2, 1, 5, 6)
 
 
-def test_head_mask_is_refused_and_so_is_what_no_one_knows(zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder("bert"))
+def test_head_mask_is_refused_and_so_is_what_no_one_knows() -> None:
+    model = shared("bert")
     text = pieces(model, 1, 5, False)
     with pytest.raises(WorkbenchError, match=r"head_mask.*\n.*Gate"):
         model.forward(text, head_mask=torch.ones(2, 4))
@@ -394,16 +367,14 @@ def test_head_mask_is_refused_and_so_is_what_no_one_knows(zoo_folder: Folder) ->
 
 
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 3), (2, 2, 4), (2, 4, 4, 1)])
-def test_gates_that_do_not_fit_are_refused_with_both_shapes(
-    shape: tuple[int, ...], zoo_folder: Folder
-) -> None:
-    model = adapter(zoo_folder("bert"))
+def test_gates_that_do_not_fit_are_refused_with_both_shapes(shape: tuple[int, ...]) -> None:
+    model = shared("bert")
     with pytest.raises(WorkbenchError, match=r"gates of shape .* do not fit site \d"):
         model.forward(pieces(model, 3, 5, False), taps=[Gate(torch.ones(shape))])
 
 
-def test_a_failed_pass_leaves_no_session_behind(zoo_folder: Folder) -> None:
-    model = adapter(zoo_folder("bert"))
+def test_a_failed_pass_leaves_no_session_behind() -> None:
+    model = shared("bert")
     text = pieces(model, 1, 5, False)
 
     def broken(view: View) -> Tensor:
@@ -420,9 +391,9 @@ def test_a_site_is_named_by_stack_layer_and_kind() -> None:
     assert Site(3, "decoder", "cross", 1, 8, 8).name == "decoder.1.cross"
 
 
-def test_gates_do_not_go_with_gradient_checkpoints(zoo_folder: Folder) -> None:
+def test_gates_do_not_go_with_gradient_checkpoints() -> None:
     """The backward pass would run the blocks again without them, and no one would know."""
-    model = adapter(zoo_folder("bert"))
+    model = opened("bert")
     model.net.gradient_checkpointing_enable()
     model.net.train()
     with pytest.raises(WorkbenchError, match="gradient checkpointing"):

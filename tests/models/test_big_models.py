@@ -5,8 +5,6 @@ memory, and is counted, so that what the host holds besides is known.
 """
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +13,12 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, BertConfig
 
+from tests import warm
+
 Folder = Callable[[str], Path]
 
 MEASURED = """
-import gc, json, sys
+import ctypes, gc, json, sys
 import torch
 from tests.engine.card import Card, card, is_on
 from workbench.models.loading import load
@@ -27,6 +27,8 @@ def anonymous():
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon"))
 
+M_MMAP_THRESHOLD = -3
+assert ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1_000_000)  # what is let go goes back
 moved, most, sent = Card._moved, 0, 0
 
 def watched(self, name, function, args, kwargs):
@@ -74,15 +76,8 @@ def test_the_host_never_holds_all_weights_of_a_card(zoo_folder: Folder, tmp_path
         assert len(list(folder.glob("*.safetensors"))) >= 3
     held = [(torch.bfloat16, "bf16", 2), (torch.float32, "bf16", 2), (torch.float32, "fp32", 4)]
     asked = [each for stored, precision, _ in held for each in (tmp_path / str(stored), precision)]
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, *asked],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000"},  # what is let go goes back
-    )
-    for (stored, precision, width), told in zip(held, done.stdout.splitlines(), strict=True):
+    done = warm.python("-c", MEASURED, *map(str, asked))
+    for (stored, precision, width), told in zip(held, done.splitlines(), strict=True):
         most, sent = json.loads(told)
         case = f"stored in {stored}, opened in {precision}"
         assert sent >= width * net.num_parameters(), f"{case}: all of it went to the card"

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from tests import warm
 from tests.cli.harms import in_time
 from workbench import WorkbenchError, encode, read
 from workbench.cli.main import main
 from workbench.models import checkpoint
 from workbench.models.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load
-from workbench.runs.isolated import look
+from workbench.runs import isolated
 from workbench.training.initial_model import own_objective
 from workbench.training.train import open_tokenizer
 from workbench.uploads import unpack
@@ -80,7 +81,7 @@ def test_the_code_would_run_if_it_were_trusted(hostile: Path, tmp_path: Path) ->
         lambda folder: load(folder, "cpu"),
         lambda folder: load(f"{folder}@random", "cpu"),
         lambda folder: wb.run("profile", model=str(folder), corpus="primer:size=20"),
-        lambda folder: look(str(folder), "facts"),
+        lambda folder: isolated.look(str(folder), "facts"),
         lambda folder: own_objective("bert", folder),
         open_tokenizer,
     ],
@@ -89,6 +90,7 @@ def test_the_code_would_run_if_it_were_trusted(hostile: Path, tmp_path: Path) ->
 def test_its_code_is_never_run(
     ask: Callable[[Path], object], hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    warm.answer(monkeypatch)
     monkeypatch.setattr("builtins.input", lambda text="": "yes")
     with pytest.raises(WorkbenchError, match="never runs a checkpoint's code"):
         ask(hostile)

@@ -1,13 +1,16 @@
 """On a GPU: the same answers, copies ahead of need, and going on where memory runs out."""
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.models import zoo
 from tests.models.documents import states_by_document
-from tests.models.test_attention import Folder, adapter, eager, inputs, pieces
+from tests.models.gated import opened, shared
+from tests.models.test_attention import inputs, pieces
 from workbench import Batch, Capture, Gate, Reduce, forward
 from workbench.engine.map_statistics import together
 from workbench.models.huggingface import HuggingFace
@@ -56,10 +59,10 @@ def exact() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_states_and_maps_are_those_of_the_cpu(name: str, zoo_folder: Folder) -> None:
-    here, there = adapter(zoo_folder(name)), adapter(zoo_folder(name))
+def test_states_and_maps_are_those_of_the_cpu(name: str) -> None:
+    here, there = shared(name), opened(name)
     there.net.to("cuda")
-    plain = eager(zoo_folder(name)).to("cuda")
+    plain = deepcopy(zoo.built(name, "eager")).to("cuda")
     text = pieces(here, 7, 9, True)
     maps, other = Capture(), Capture()
     with torch.no_grad():
@@ -81,7 +84,7 @@ def test_states_and_maps_are_those_of_the_cpu(name: str, zoo_folder: Folder) -> 
 
 
 def test_a_pass_with_copies_ahead_gives_what_the_cpu_gives(
-    zoo_folder: Folder, batch: Batch
+    zoo_folder: Callable[[str], Path], batch: Batch
 ) -> None:
     here, there = (load(zoo_folder("bert"), device, "fp32") for device in ("cpu", "cuda"))
     expected = states_by_document(here, batch, pieces=200)
@@ -91,7 +94,9 @@ def test_a_pass_with_copies_ahead_gives_what_the_cpu_gives(
         torch.testing.assert_close(found[document].cpu(), states, atol=1e-4, rtol=1e-4)
 
 
-def test_auto_precision_on_a_gpu_is_bf16_and_said(zoo_folder: Folder, batch: Batch) -> None:
+def test_auto_precision_on_a_gpu_is_bf16_and_said(
+    zoo_folder: Callable[[str], Path], batch: Batch
+) -> None:
     model = load(zoo_folder("bert"))
     assert (model.device.type, model.precision) == ("cuda", "bf16")
     report = forward(model, batch)

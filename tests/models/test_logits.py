@@ -1,6 +1,7 @@
 """Logits with the engine on are eager's, for every architecture's own language-model head."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,11 @@ HEADED = {
     "gpt-neox": "GPTNeoXForCausalLM",
     "llama": "LlamaForCausalLM",
     "t5": "T5ForConditionalGeneration",
+    "t5-3-2": "T5ForConditionalGeneration",
     "t5-6-12": "T5ForConditionalGeneration",
     "mt5": "MT5ForConditionalGeneration",
     "bart": "BartForConditionalGeneration",
+    "bart-3-2": "BartForConditionalGeneration",
     "bart-12-6": "BartForConditionalGeneration",
 }
 
@@ -42,9 +45,10 @@ def test_logits_are_eagers(name: str, zoo_folder: Callable[[str], Path], tmp_pat
     torch.manual_seed(0)
     kind(AutoConfig.from_pretrained(zoo_folder(name))).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(zoo_folder(name)).save_pretrained(tmp_path)
-    plain = kind.from_pretrained(tmp_path, attn_implementation="eager").eval()
     model = load(tmp_path, "cpu")
     assert isinstance(model, HuggingFace)
+    plain = kind._from_config(deepcopy(model.net.config), attn_implementation="eager").eval()
+    plain.load_state_dict(model.net.state_dict())
     assert type(model.net).__name__ == HEADED[name]
     for text, target in cases(model):
         with torch.no_grad():

@@ -29,7 +29,7 @@ from workbench.models.eval_tasks import aim_of
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.importance import gate_gradients
 
-DOCS = random_docs(1, 24)
+DOCS = random_docs(1, 12)
 PIECES = 64  # in a batch
 Pass = Callable[[HuggingFace, Batch, list[Any], Path], object]
 
@@ -115,8 +115,8 @@ def _most(run: Pass, model: HuggingFace, times: int, home: Path) -> tuple[int, i
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer documents are tokenised at a time than there are, as in a large corpus."""
-    monkeypatch.setattr(forward_pass, "CHUNK", 16)
-    monkeypatch.setattr(eval_tasks, "CHUNK", 16)
+    monkeypatch.setattr(forward_pass, "CHUNK", 8)
+    monkeypatch.setattr(eval_tasks, "CHUNK", 8)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from transformers import AutoConfig, AutoTokenizer
 
 import workbench as wb
 from tests.models import zoo
-from tests.models.gated import opened
-from tests.models.test_attention import INTERFACE, adapter, pieces
+from tests.models.gated import shared
+from tests.models.test_attention import INTERFACE, pieces
 from tests.models.test_elmo import FORMS, SENTENCES
 from tests.models.test_logits import HEADED
 from workbench import encode
@@ -56,8 +56,14 @@ def _buffers(model: HuggingFace) -> dict[str, Tensor]:
     return {name: b for name, b in model.net.named_buffers() if b.is_floating_point()}
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ROTARY)
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        pytest.param(name, way, marks=() if name == "llama" or way == "load" else pytest.mark.slow)
+        for name in ROTARY
+        for way in WAYS
+    ],
+)
 def test_what_positions_are_stays_in_float32(
     name: str, way: str, zoo_folder: Folder, tmp_path: Path
 ) -> None:
@@ -87,10 +93,23 @@ def test_what_overflows_in_fp16_stays_in_float32(way: str, zoo_folder: Folder) -
     assert kinds == {True: torch.float32, False: torch.float16}
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-@pytest.mark.parametrize("name", zoo.NAMES)
+FP16 = ("bert", "gpt2", "llama", "t5", "bart", "openai-gpt")  # of the others, the night has it
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        pytest.param(
+            name,
+            precision,
+            marks=pytest.mark.slow if precision == "fp16" and name not in FP16 else (),
+        )
+        for name in zoo.NAMES
+        for precision in ("bf16", "fp16")
+    ],
+)
 def test_every_architecture_answers(name: str, precision: str, zoo_folder: Folder) -> None:
-    exact, model = opened(name, zoo_folder), load(str(zoo_folder(name)), "cpu", precision)
+    exact, model = shared(name), load(str(zoo_folder(name)), "cpu", precision)
     assert isinstance(model, HuggingFace)
     text = pieces(model, 3, 9, True)
     with torch.no_grad():
@@ -119,9 +138,9 @@ class _Seen:
 
 @pytest.mark.parametrize("under_autocast", [False, True])
 @pytest.mark.parametrize("name", INTERFACE)
-def test_maps_are_made_in_float32(name: str, under_autocast: bool, zoo_folder: Folder) -> None:
+def test_maps_are_made_in_float32(name: str, under_autocast: bool) -> None:
     """Scores rounded to bf16 tie, and then the argmax of a row is another word."""
-    model, seen = adapter(zoo_folder(name), torch.bfloat16), _Seen()
+    model, seen = shared(name, torch.bfloat16), _Seen()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=under_autocast):
         model.forward(pieces(model, 2, 9, False), taps=[seen], hidden=False)
     assert seen.views
@@ -165,7 +184,7 @@ def test_a_fine_tuning_in_bf16_adds_up_small_steps() -> None:
         model = wb.load("mini:gpt", "cpu", precision)
         assert isinstance(model, HuggingFace)
         before = _flat(model)
-        found = learn(model, aim_of(model, batch), batch, range(16), Plan(30, rate=3e-5, texts=4))
+        found = learn(model, aim_of(model, batch), batch, range(16), Plan(30, rate=3e-5, texts=2))
         assert np.isfinite(found.losses).all()
         assert {weight.dtype for weight in model.net.parameters()} == {model.net.dtype}
         moved[precision] = _flat(model) - before

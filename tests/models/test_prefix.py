@@ -1,13 +1,10 @@
 """A pass that begins in the middle is the whole pass, to the bit."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 
 from tests.models import zoo
-from tests.models.gated import opened, sentences
+from tests.models.gated import sentences, shared
 from workbench import Gate
 from workbench.models.prefix_cache import places_of, recorded
 
@@ -15,11 +12,9 @@ ROWS = torch.tensor([0, 1, 2, 0, 1, 2])
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)
-def test_from_every_site_on_the_answer_is_that_of_the_whole_pass(
-    name: str, zoo_folder: Callable[[str], Path]
-) -> None:
+def test_from_every_site_on_the_answer_is_that_of_the_whole_pass(name: str) -> None:
     """Two heads of a site, one after the other in the rows of one batch."""
-    model, text = opened(name, zoo_folder), None
+    model = shared(name)
     text = model.encode(sentences(3))
     last = model.stacks[-1].name
     with torch.no_grad():
@@ -40,11 +35,9 @@ def test_from_every_site_on_the_answer_is_that_of_the_whole_pass(
     ("name", "saved"),
     [("bert", [0, 1]), ("albert", [0, 1, 2]), ("bart", [0, 1, 2, 2, 3, 3, 4, 4])],
 )
-def test_blocks_below_a_site_are_not_run_again(
-    name: str, saved: list[int], zoo_folder: Callable[[str], Path]
-) -> None:
+def test_blocks_below_a_site_are_not_run_again(name: str, saved: list[int]) -> None:
     """Of an encoder-decoder all of the encoder, for every site of the decoder."""
-    model = opened(name, zoo_folder)
+    model = shared(name)
     text = model.encode(sentences(2))
     with torch.no_grad(), recorded(places_of(model)) as prefix:
         model.forward(text, hidden=False)
@@ -66,10 +59,8 @@ def test_blocks_below_a_site_are_not_run_again(
     assert resumed < 0.6 * len(maps)
 
 
-def test_a_pass_that_breaks_off_leaves_the_model_as_it_was(
-    zoo_folder: Callable[[str], Path],
-) -> None:
-    model = opened("gpt2", zoo_folder)
+def test_a_pass_that_breaks_off_leaves_the_model_as_it_was() -> None:
+    model = shared("gpt2")
     text = model.encode(sentences(2))
     with torch.no_grad():
         before = model.forward(text, hidden=False).final["decoder"]

@@ -2,7 +2,8 @@
 
 import copy
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,10 @@ import pytest
 import torch
 
 from tests.models import zoo
-from tests.models.gated import gates, opened, sentences
+from tests.models.gated import gates, sentences, shared
 from workbench import Gate, WorkbenchError
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
-
-Folders = Callable[[str], Path]
 
 
 def _some(model: HuggingFace, all_: tuple[Unit, ...]) -> list[Unit]:
@@ -30,31 +29,34 @@ def _every(model: HuggingFace, all_: tuple[Unit, ...]) -> list[Unit]:
     return list(all_)
 
 
+WHICH = (_some, _first_layer, _every)
+
+
 @pytest.mark.parametrize("name", zoo.NAMES)
-@pytest.mark.parametrize("which", [_some, _first_layer, _every])
-def test_a_model_without_heads_is_the_gated_one_and_smaller(
-    name: str, which: Callable[..., list[Unit]], zoo_folder: Folders
-) -> None:
-    model = opened(name, zoo_folder)
+def test_a_model_without_heads_is_the_gated_one_and_smaller(name: str) -> None:
+    model = shared(name)
     text, last = model.encode(sentences(4)), model.stacks[-1].name
-    gone = [head for unit in which(model, units(model)) for head in unit.heads]
     with torch.no_grad():
         whole = model.forward(text, hidden=False).final[last]
-        gated = model.forward(text, taps=[Gate(gates(model, gone))], hidden=False).final[last]
-        smaller = without(model, gone)
-        found = smaller.forward(text, hidden=False).final[last]
+    for which in WHICH:
+        gone = [head for unit in which(model, units(model)) for head in unit.heads]
+        with torch.no_grad():
+            gated = model.forward(text, taps=[Gate(gates(model, gone))], hidden=False).final[last]
+            smaller = without(model, gone)
+            found = smaller.forward(text, hidden=False).final[last]
+        assert torch.allclose(gated, found, atol=1e-5)
+        assert not torch.allclose(whole, found, atol=1e-3)
+        assert smaller.parameters < model.parameters
+        for site in smaller.sites:
+            left = [head for head in range(4) if (site.index, head) not in gone]
+            assert (site.heads, list(smaller.kept[site.index])) == (len(left), left)
+    with torch.no_grad():
         still = model.forward(text, hidden=False).final[last]
-    assert torch.allclose(gated, found, atol=1e-5)
-    assert not torch.allclose(whole, found, atol=1e-3)
-    assert smaller.parameters < model.parameters
     assert torch.equal(still, whole), "the model given was cut"
-    for site in smaller.sites:
-        left = [head for head in range(4) if (site.index, head) not in gone]
-        assert (site.heads, list(smaller.kept[site.index])) == (len(left), left)
 
 
-def test_heads_go_one_after_the_other_as_they_go_at_once(zoo_folder: Folders) -> None:
-    model = opened("t5", zoo_folder)
+def test_heads_go_one_after_the_other_as_they_go_at_once() -> None:
+    model = shared("t5")
     text = model.encode(sentences(2))
     gone = [(0, 1), (0, 2), (3, 0), (5, 3)]
     step = without(model, gone[:1])
@@ -66,12 +68,22 @@ def test_heads_go_one_after_the_other_as_they_go_at_once(zoo_folder: Folders) ->
     assert twice.kept[0] == (0, 3)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt-neox", "bloom"])
-@pytest.mark.parametrize("which", [_some, _first_layer, _every])
+def _by_day(cells: Iterable[tuple[Any, ...]], day: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """These cells of a grid, which have each value of each axis; the others are slow."""
+    by_day = list(day)
+    return [pytest.param(*each, marks=() if each in by_day else pytest.mark.slow) for each in cells]
+
+
+CAUSAL = ("gpt2", "llama", "gpt-neox", "bloom")
+
+
+@pytest.mark.parametrize(
+    ("name", "which"), _by_day(product(CAUSAL, WHICH), zip(CAUSAL, (*WHICH, _some), strict=True))
+)
 def test_cached_generation_is_the_uncached(
-    name: str, which: Callable[..., list[Unit]], zoo_folder: Folders, tmp_path: Path
+    name: str, which: Callable[..., list[Unit]], tmp_path: Path
 ) -> None:
-    model = _with_head(name, zoo_folder)
+    model = _with_head(name)
     gone = [head for unit in which(model, units(model)) for head in unit.heads]
     net: Any = without(model, gone).net
     ids = torch.arange(6, 14)[None]
@@ -82,13 +94,17 @@ def test_cached_generation_is_the_uncached(
     assert torch.equal(*said)
 
 
-@pytest.mark.parametrize("name", ["t5", "bart"])
-@pytest.mark.parametrize("which", [_some, _first_layer, _every])
-@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "which", "beams"),
+    _by_day(
+        product(("t5", "bart"), WHICH, (1, 3)),
+        [("t5", _some, 1), ("t5", _every, 3), ("bart", _some, 3), ("bart", _first_layer, 1)],
+    ),
+)
 def test_an_encoder_decoder_writes_the_same_with_a_cache_and_without(
-    name: str, which: Callable[..., list[Unit]], beams: int, zoo_folder: Folders
+    name: str, which: Callable[..., list[Unit]], beams: int
 ) -> None:
-    model = _with_head(name, zoo_folder)
+    model = _with_head(name)
     gone = [head for unit in which(model, units(model)) for head in unit.heads]
     net: Any = without(model, gone).net
     ids = torch.arange(6, 14)[None]
@@ -97,11 +113,11 @@ def test_an_encoder_decoder_writes_the_same_with_a_cache_and_without(
     assert torch.equal(*said)
 
 
-def _with_head(name: str, zoo_folder: Folders) -> HuggingFace:
+def _with_head(name: str) -> HuggingFace:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     """With as many layers in the decoder: transformers' own cache is too short for others' T5."""
-    plain = opened(name, zoo_folder)
+    plain = shared(name)
     kind = AutoModelForSeq2SeqLM if plain.two_sided else AutoModelForCausalLM
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
@@ -115,8 +131,8 @@ def _with_head(name: str, zoo_folder: Folders) -> HuggingFace:
     return HuggingFace(net.train(False), plain.tokenizer, name)
 
 
-def test_heads_that_share_weights_go_together(zoo_folder: Folders) -> None:
-    albert, llama = opened("albert", zoo_folder), opened("llama", zoo_folder)
+def test_heads_that_share_weights_go_together() -> None:
+    albert, llama = shared("albert"), shared("llama")
     assert [unit.heads for unit in units(albert)][1] == ((0, 1), (1, 1), (2, 1))
     assert [unit.heads for unit in units(llama)][1] == ((0, 2), (0, 3))
     with pytest.raises(WorkbenchError, match="every layer"):
@@ -126,15 +142,15 @@ def test_heads_that_share_weights_go_together(zoo_folder: Folders) -> None:
 
 
 @pytest.mark.parametrize("head", [(9, 0), (0, 4), (-1, 0), (0, -1)])
-def test_a_head_that_is_not_there_is_told(head: tuple[int, int], zoo_folder: Folders) -> None:
+def test_a_head_that_is_not_there_is_told(head: tuple[int, int]) -> None:
     with pytest.raises(WorkbenchError, match="no head"):
-        without(opened("bert", zoo_folder), [head])
+        without(shared("bert"), [head])
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)
-def test_a_smaller_model_learns(name: str, zoo_folder: Folders) -> None:
+def test_a_smaller_model_learns(name: str) -> None:
     """Gradients reach every map that was cut."""
-    model = opened(name, zoo_folder)
+    model = shared(name)
     chosen = [unit for unit in units(model) if unit.heads[0][1] == 0]  # of each layer one
     smaller = without(model, [head for unit in chosen for head in unit.heads])
     output = smaller.forward(smaller.encode(sentences(2)), hidden=False)

@@ -117,16 +117,12 @@ def test_each_card_has_half_of_the_blocks(name: str, folders: Callable[[str], Pa
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        each if each in ("bert", "t5") else pytest.param(each, marks=pytest.mark.slow)
-        for each in LAYERS
-    ],
+    "name", ["roberta", "mt5", *(pytest.param(each, marks=pytest.mark.slow) for each in LAYERS)]
 )
 def test_the_store_and_the_heads_are_those_of_one_device(
     name: str, folders: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    docs = list(read("primer:size=6").docs("train"))
+    docs = list(read("primer:size=4").docs("train"))
     batch = encode(docs)
     asking = Asking(drawings=5, shuffles=5)
     stores: dict[str, dict[str, Tensor]] = {}

@@ -38,11 +38,11 @@ def test_a_model_loads_from_its_folder_and_runs(
 @MODELS
 def test_sizes_are_small_and_heads_are_four(name: str, zoo_folder: Callable[[str], Path]) -> None:
     config = AutoConfig.from_pretrained(zoo_folder(name))
-    narrow = "6" in name and "12" in name
-    assert config.hidden_size == (16 if narrow else 32)
+    depths = [int(part) for part in name.split("-")[1:] if part.isdigit()]
+    assert config.hidden_size == (16 if depths else 32)
     assert config.num_attention_heads == 4
-    if narrow:
-        encoder, decoder = (int(layers) for layers in name.split("-")[1:])
+    if depths:
+        encoder, decoder = depths
         assert config.num_hidden_layers == encoder
         assert (
             getattr(config, "num_decoder_layers", getattr(config, "decoder_layers", 0)) == decoder

@@ -1,6 +1,5 @@
 """What learns is what was meant to learn, and no other weight moves by a bit."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from workbench.transfer.task_heads import Head, Scale
 from workbench.transfer.tasks import Split, split_of, task_of
 from workbench.transfer.trainer import Plan, learn, steps_of
 
-Folders = Callable[[str], Path]
 CORPUS = parted(of_words, 24, 8)
 PUT_IN = ("lora", "adapters", "prefix", "prompt")
 SHARED = ("albert",)  # layers of the same weights
@@ -99,10 +97,8 @@ def test_nothing_but_what_a_method_names_moves_and_the_model_itself_never(
 
 @pytest.mark.parametrize("name", ZOO)
 @pytest.mark.parametrize("method", ["fine-tuned", "lora", "adapters", "prefix", "prompt", "bitfit"])
-def test_every_architecture_can_be_adapted_or_says_why_not(
-    name: str, method: Method, zoo_folder: Folders
-) -> None:
-    model = opened(name, zoo_folder)
+def test_every_architecture_can_be_adapted_or_says_why_not(name: str, method: Method) -> None:
+    model = opened(name)
     parts, body = split(8), body_of(model)
     try:
         made = fitting_of(body, method, Sizes(rank=2, adapter=4, length=3), 0)
@@ -127,8 +123,8 @@ def test_every_architecture_can_be_adapted_or_says_why_not(
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "llama", "distilbert", "electra"])
-def test_lora_merged_is_lora_unmerged(name: str, zoo_folder: Folders) -> None:
-    model = opened(name, zoo_folder)
+def test_lora_merged_is_lora_unmerged(name: str) -> None:
+    model = opened(name)
     made, head = fitted(model, "lora", rate=0.05)
     own = made.body.model
     assert isinstance(own, HuggingFace)
@@ -179,9 +175,9 @@ def test_lower_layers_wait_their_turn() -> None:
     assert seen[3] == {4, 3} and seen[-1] == {4, 3, 2, 1, 0}
 
 
-def test_a_prompt_leaves_words_where_they_were(zoo_folder: Folders) -> None:
+def test_a_prompt_leaves_words_where_they_were() -> None:
     """Room is made before the text, and no word is lost but what no longer fits."""
-    model = opened("bert", zoo_folder)
+    model = opened("bert")
     body = body_of(model)
     longest = body.model.max_pieces
     made = fitting_of(body, "prompt", Sizes(length=5), 0)
