@@ -69,9 +69,15 @@ def join(address: str) -> None:
     forkserver.ensure_running = server.ensure_running = lambda: None
 
 
-def start(*command: str, output: int, **environment: str) -> ForkServerProcess:
-    """`python *command` (with `-c` or `-m`) by a fork; it prints into the file `output`."""
-    process = _server().Process(target=_python, args=(command, DupFd(output), environment))
+def start(
+    *command: str, output: int, errors: int | None = None, **environment: str
+) -> ForkServerProcess:
+    """`python *command` (with `-c` or `-m`) by a fork; it prints into the file `output`.
+
+    And into `errors`, where that is given, what is for the standard error.
+    """
+    files: Any = DupFd(output), DupFd(output if errors is None else errors)
+    process = _server().Process(target=_python, args=(command, *files, environment))
     process.start()
     return process
 
@@ -100,10 +106,16 @@ def answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isolated, "look", look)
 
 
-def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str]) -> None:
+def _python(
+    command: tuple[str, ...], output: Any, errors: Any, environment: Mapping[str, str]
+) -> None:
     os.setsid()
     os.environ.update(environment)
-    _print_into(output)
+    _put(output, 1)
+    _put(errors, 2)
+    encoding, _, badly = environment.get("PYTHONIOENCODING", "utf-8").partition(":")
+    sys.stdout = open(1, "w", encoding=encoding, errors=badly or "strict", closefd=False)
+    sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)
     how, what, *arguments = command
     sys.argv = [how, *arguments]
     if how == "-m":
@@ -113,11 +125,11 @@ def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str
     sys.stdout.flush()
 
 
-def _print_into(output: Any) -> None:
-    file = output.detach()
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
+def _put(file: Any, number: int) -> None:
+    """Put an inherited file in the place of a standard stream."""
+    inherited = file.detach()
+    os.dup2(inherited, number)
+    os.close(inherited)
 
 
 def _worker(
@@ -135,7 +147,8 @@ def _worker(
         import_module("sitecustomize")  # as Python does when it starts
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
-    _print_into(log)
+    _put(log, 1)
+    os.dup2(1, 2)
     sys.argv = process.worker_command(folder, lock.detach(), share)[3:]  # from the module's name on
     code = 1
     try:
