@@ -1,8 +1,8 @@
 """Processes forked from one that has imported torch and spaCy already.
 
 Importing them takes as long as most small runs do. Everything else of a run is as in `process`: a
-session and a log of its own, the inherited lock, the worker's own `main`. What starts, dies or is
-killed is tested with processes started as users have them, in `tests/runs`.
+session and a log of its own, the inherited lock, the worker's own `main`. Workers started as users
+have them are those of the fixture `fresh_workers`, in `tests/runs`.
 """
 
 import multiprocessing
@@ -11,6 +11,8 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.reduction import DupFd
@@ -24,18 +26,27 @@ from workbench.models.references import require_model
 from workbench.runs import isolated, process
 
 IMPORTED = [
+    "tests.warm", "pyarrow.parquet", "workbench.runs.worker", "workbench.runs.subruns",
     "workbench.runs.execute", "workbench.models.loading", "workbench.corpora.primer",
     "workbench.transfer.finetune", "workbench.training.training_run", "probes.edge_probing",
 ]  # fmt: skip
+
+started: list[ForkServerProcess] = []  # the last that was begun here
 
 
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """What `process.spawn` does, by a fork."""
     context = _server()
     around = process.worker_environment(threads)
-    arguments: Any = (folder, DupFd(lock), share, around, _address())
-    with patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]):  # the server keeps it
-        context.Process(target=_worker, args=arguments).start()
+    with (
+        process.opened_log(folder, os.O_TRUNC) as log,
+        patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]),  # the server keeps it
+    ):
+        arguments: Any = (folder, DupFd(lock), DupFd(log.fileno()), share, around, address())
+        begun = context.Process(target=_worker, args=arguments)
+        begun.start()
+    started[:] = [begun]
+    multiprocessing.process._children.discard(begun)  # type: ignore[attr-defined]  # outlives us
 
 
 def _server() -> ForkServerContext:
@@ -44,23 +55,29 @@ def _server() -> ForkServerContext:
     return context
 
 
-def _address() -> str:
+def address() -> str:
     """Where the one server listens, for processes that have others forked."""
     forkserver.ensure_running()
     found: str = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
     return found
 
 
-def _join(address: str) -> None:
+def join(address: str) -> None:
     """Have that server fork for this process too: one of its own would import everything anew."""
     server: Any = forkserver._forkserver  # type: ignore[attr-defined]
     server._forkserver_address = address
     forkserver.ensure_running = server.ensure_running = lambda: None
 
 
-def start(*command: str, output: int, **environment: str) -> ForkServerProcess:
-    """`python *command` (with `-c` or `-m`) by a fork; it prints into the file `output`."""
-    process = _server().Process(target=_python, args=(command, DupFd(output), environment))
+def start(
+    *command: str, output: int, errors: int | None = None, **environment: str
+) -> ForkServerProcess:
+    """`python *command` (with `-c` or `-m`) by a fork; it prints into the file `output`.
+
+    And into `errors`, where that is given, what is for the standard error.
+    """
+    files: Any = DupFd(output), DupFd(output if errors is None else errors)
+    process = _server().Process(target=_python, args=(command, *files, environment))
     process.start()
     return process
 
@@ -89,13 +106,16 @@ def answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isolated, "look", look)
 
 
-def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str]) -> None:
+def _python(
+    command: tuple[str, ...], output: Any, errors: Any, environment: Mapping[str, str]
+) -> None:
     os.setsid()
     os.environ.update(environment)
-    file = output.detach()
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
+    _put(output, 1)
+    _put(errors, 2)
+    encoding, _, badly = environment.get("PYTHONIOENCODING", "utf-8").partition(":")
+    sys.stdout = open(1, "w", encoding=encoding, errors=badly or "strict", closefd=False)
+    sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)
     how, what, *arguments = command
     sys.argv = [how, *arguments]
     if how == "-m":
@@ -105,19 +125,30 @@ def _python(command: tuple[str, ...], output: Any, environment: Mapping[str, str
     sys.stdout.flush()
 
 
-def _worker(folder: Path, lock: Any, share: bool, around: Mapping[str, str], address: str) -> None:
+def _put(file: Any, number: int) -> None:
+    """Put an inherited file in the place of a standard stream."""
+    inherited = file.detach()
+    os.dup2(inherited, number)
+    os.close(inherited)
+
+
+def _worker(
+    folder: Path, lock: Any, log: Any, share: bool, around: Mapping[str, str], address: str
+) -> None:
     from workbench.runs import worker
 
-    _join(address)
-
+    join(address)
     process.spawn = spawn  # for the runs that this one asks for
     os.setsid()
     os.environ.clear()
     os.environ.update(around)
-    with process.opened_log(folder, os.O_TRUNC) as log, Path(os.devnull).open() as nothing:
+    sys.modules.pop("sitecustomize", None)
+    with suppress(ImportError):
+        import_module("sitecustomize")  # as Python does when it starts
+    with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    _put(log, 1)
+    os.dup2(1, 2)
     sys.argv = process.worker_command(folder, lock.detach(), share)[3:]  # from the module's name on
     code = 1
     try:

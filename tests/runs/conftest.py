@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from workbench import experiments
-from workbench.runs import launch, locks, status
+from workbench.runs import launch, locks, process, status
 from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 from workbench.runs.subruns import in_process
 
 HERE = Path(__file__).parent
+SPAWN = process.spawn
 Asking = Callable[..., Spec]
 
 
@@ -41,7 +42,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(
+    tmp_path: Path, package: Path, warm_workers: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """The folder of runs; whatever a test leaves running is ended."""
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
@@ -55,6 +58,12 @@ def place(tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
                 os.killpg(now.pid, signal.SIGKILL)
         await_free(run)
     forget_experiments()
+
+
+@pytest.fixture
+def fresh_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the processes of runs as users have them, not by a fork."""
+    monkeypatch.setattr(process, "spawn", SPAWN)
 
 
 def forget_experiments() -> None:

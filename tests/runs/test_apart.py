@@ -1,6 +1,8 @@
 """A model is asked in a process of its own, with limits; the answer is facts or an error."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,12 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from workbench import WorkbenchError
 from workbench.core.machine import machine_memory
 from workbench.runs import isolated, locks
 from workbench.runs.isolated import PATIENCE, look
 
 MINI = Path(isolated.__file__).parents[1] / "models" / "mini" / "bert"
+
+ASKED = """
+import os, sys
+from workbench.runs import isolated
+read, write = os.pipe()
+os.write(write, os.environ["QUESTION"].encode() + b"\\n")
+sys.stdin = open(read)
+isolated.main()
+"""  # a question as `look` puts it, and somebody waits for the answer
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_and_parts_add_up() -> None:
-    parts = look("mini:elmo", "parts")["parts"]  # the model is opened, and its facts are kept
+    parts = isolated._answered("mini:elmo", "parts")["parts"]  # opens it, and its facts are kept
     facts = look("mini:elmo", "facts")["facts"]
     assert facts["name"] == "mini:elmo" and facts["stacks"][0]["heads"] == 0
     assert sum(parts.values()) == facts["parameters"]
@@ -73,9 +85,10 @@ def test_a_model_that_needs_more_memory_than_its_limit_is_an_error(
 ) -> None:
     ref = wide(tmp_path / "wide", 4_000_000)  # 2 GB
     monkeypatch.setattr(isolated, "machine_memory", lambda: 2 << 30)
-    with pytest.raises(WorkbenchError, match=r"more than 1\.\d GiB of memory") as error:
-        look(ref, "facts")
-    assert error.value.where == ref and "config.json" in error.value.remedy
+    question = json.dumps([ref, "facts", isolated.limits(ref)[0]])
+    error = json.loads(warm.python("-c", ASKED, QUESTION=question, **os.environ))["error"]
+    assert re.search(r"more than 1\.\d GiB of memory", error["what"])
+    assert error["where"] == ref and "config.json" in error["remedy"]
 
 
 def test_the_limits_follow_the_files_and_the_machine(

@@ -13,8 +13,6 @@ from workbench.runs import launch
 from workbench.runs.launch import bring_back, cancel, in_bin, remove, set_aside, start
 from workbench.runs.run import Run, all_runs, open_run
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
-
 
 @pytest.fixture
 def run(asking: Asking) -> Run:

@@ -159,8 +159,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where workers write down what they ask of CUDA; they find two cards."""
     (tmp_path / "patches").mkdir()
     (tmp_path / "patches" / "sitecustomize.py").write_text(PATCHES)
-    path = os.pathsep.join([str(tmp_path / "patches"), os.environ["PYTHONPATH"]])
-    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.syspath_prepend(str(tmp_path / "patches"))
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     return tmp_path / "calls"
 

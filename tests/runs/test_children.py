@@ -20,6 +20,7 @@ def defunct() -> list[int]:
     return [one.pid for one in children if one.status() == psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.usefixtures("fresh_workers")
 def test_runs_that_have_ended_leave_no_defunct_process(asking: Asking) -> None:
     """However they end, and though nobody follows them or starts another."""
     runs = [start(asking(number, mood=mood)) for number, mood in enumerate(("well", "leaves"))]

@@ -3,10 +3,9 @@
 import logging
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import psutil
 import pytest
 from distributed import LocalCluster
 
+from tests import warm
 from tests.runs.conftest import (
     Asking,
     await_free,
@@ -35,8 +35,20 @@ LOAD = {"steps": 6, "pause": 0.15}  # long enough to be killed on the way, on a 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Iterator[str]:
+    """A cluster of two workers, each a thread of this process."""
+    with two_workers(tmp_path_factory.mktemp("home"), package, processes=False) as found:
+        yield found
+
+
+@pytest.fixture
+def mortal(tmp_path: Path, package: Path) -> Iterator[str]:
     """A cluster of two workers, each a process with one thread."""
-    home = tmp_path_factory.mktemp("home")
+    with two_workers(tmp_path / "cluster", package, processes=True) as found:
+        yield found
+
+
+@contextmanager
+def two_workers(home: Path, package: Path, processes: bool) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as env:
         env.setenv("PYTHONPATH", str(package))
         env.setenv("WORKBENCH_HOME", str(home))
@@ -45,6 +57,8 @@ def address(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Iterator
         with LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=2,
             threads_per_worker=1,
+            processes=processes,
+            protocol="tcp://",
             dashboard_address=":0",
             local_directory=str(home),
             silence_logs=logging.CRITICAL,
@@ -81,9 +95,9 @@ def worker_of(run: Run) -> int:
 
 @pytest.mark.slow
 def test_a_sweep_of_twelve_with_a_worker_killed_equals_the_same_here(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mortal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = swept(address)
+    run = swept(mortal)
     jobs = parts(run)
     workers: set[int] = set()
 
@@ -116,31 +130,24 @@ def test_a_job_outlives_whoever_asked(address: str, asking: Asking, place: Path)
         "from workbench.runs.launch import start;"
         f"start(ask('steps', settings={{'steps': 3}}).spec, scheduler={address!r}); os._exit(0)"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    warm.python("-c", script, **os.environ)
     run = Run(place / asking(steps=3).name)
     wait_until(lambda: run.status.state == "done")
     assert not status.read(run.path).guest  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("mood", ["numb", "deaf"])
-def test_a_job_on_the_cluster_is_cancelled(
-    mood: str, address: str, asking: Asking, monkeypatch: pytest.MonkeyPatch
+def test_jobs_that_run_and_that_wait_on_the_cluster_are_cancelled(
+    address: str, asking: Asking
 ) -> None:
-    run = start(asking(mood=mood), scheduler=address)
-    wait_until(lambda: "asleep" in status.log_lines(run.path))
-    assert cancel(run, grace=0.3 if mood == "deaf" else 10).state == "cancelled"
-    assert done(asking(), scheduler=address), "the worker is free"
-
-
-def test_jobs_that_wait_on_the_cluster_are_cancelled(address: str, asking: Asking) -> None:
-    busy = [start(asking(seed, mood="numb"), scheduler=address) for seed in range(2)]
-    wait_until(lambda: len(running(busy)) == 2)
+    numb, deaf = (start(asking(mood=mood), scheduler=address) for mood in ("numb", "deaf"))
+    wait_until(lambda: all("asleep" in status.log_lines(run.path) for run in (numb, deaf)))
     waits = start(asking(), scheduler=address)
     assert waits.status.state == "queued"
     assert cancel(waits).state == "cancelled"
-    for run in busy:
-        cancel(run)
-    assert done(asking(1), scheduler=address)
+    assert cancel(numb).state == "cancelled"
+    assert cancel(deaf, grace=0.3).state == "cancelled"
+    found = cluster.connected(address)
+    wait_until(lambda: not any(found.processing().values()))  # both workers are free
     assert waits.status.state == "cancelled" and starts(waits) == 0
     assert done(asking(), scheduler=address).status.attempt == 2
 

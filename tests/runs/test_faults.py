@@ -16,9 +16,18 @@ from typing import Any
 
 import pytest
 
-from tests.runs.conftest import Asking, await_free, contents, done, done_here, finished
+from tests import warm
+from tests.runs.conftest import (
+    Asking,
+    await_free,
+    contents,
+    done,
+    done_here,
+    finished,
+    process_of,
+)
 from workbench import WorkbenchError
-from workbench.runs import api, launch, locks, process, status
+from workbench.runs import api, launch, locks, status
 from workbench.runs.launch import start
 from workbench.runs.request import ask
 from workbench.runs.run import PROVENANCE, Run, all_runs
@@ -91,6 +100,7 @@ def test_a_disk_with_room_for_a_question_alone_is_named(asking: Asking, small_di
     assert f"The disk at {small_disk} has" in failure.what
 
 
+@pytest.mark.usefixtures("fresh_workers")
 def test_a_file_that_cannot_grow_is_a_failure_that_says_so(asking: Asking) -> None:
     """The same without a disk of one's own: no file of the worker may pass 40 kB."""
     asked = asking(rows=4_000)
@@ -103,7 +113,7 @@ def test_a_file_that_cannot_grow_is_a_failure_that_says_so(asking: Asking) -> No
     failure = finished(run).status.failure
     assert failure and "File too large" in failure.what and failure.kind == "input"
     assert not contents(run)
-    assert done(asked).status.attempt == 2
+    assert done_here(asked).status.attempt == 2
 
 
 def test_a_disk_that_fills_when_the_end_is_written_down(
@@ -144,7 +154,7 @@ def test_runs_on_a_disk_one_may_only_read(asking: Asking, place: Path) -> None:
     """What is done is answered; what is not is said; what died is told, though not written down."""
     run, dead = done_here(asking()), launch.start(asking(1, mood="numb"))
     before = contents(run)
-    os.kill(process.started[-1].pid, 9)
+    os.kill(process_of(dead), 9)
     await_free(dead)
     mount("--bind", "-o", "ro", str(place), str(place))
     try:
@@ -310,7 +320,8 @@ def test_many_who_look_at_a_run_that_died_are_told_the_same(asking: Asking) -> N
 # --- several at once, clocks, many ----------------------------------------------------------------
 
 
-def _asks(asked: Spec, ready: Any, answers: Any) -> None:
+def _asks(asked: Spec, ready: Any, answers: Any, server: str) -> None:
+    warm.join(server)
     ready.wait()
     run = finished(start(asked))
     answers.put((run.status.state, str(run.path)))
@@ -323,7 +334,8 @@ def test_of_six_that_ask_at_once_one_computes(before: str, asking: Asking) -> No
         os.kill(start_and_begin(asked), 9)
     processes = multiprocessing.get_context("fork")
     ready, answers = processes.Barrier(6), processes.Queue()
-    askers = [processes.Process(target=_asks, args=(asked, ready, answers)) for _ in range(6)]
+    arguments = asked, ready, answers, warm.address()
+    askers = [processes.Process(target=_asks, args=arguments) for _ in range(6)]
     for asker in askers:
         asker.start()
     found = {answers.get(timeout=30) for _ in askers}
@@ -340,7 +352,7 @@ def start_and_begin(asked: Spec) -> int:
     run = start(asked)
     while not any(e["kind"] == "log" for e in status.read_events(run.path)[0]):
         time.sleep(0.005)
-    return process.started[-1].pid
+    return process_of(run)
 
 
 def test_looking_at_a_lock_never_keeps_a_taker_out(tmp_path: Path) -> None:
@@ -374,7 +386,7 @@ def test_a_clock_that_jumps_back(asking: Asking, monkeypatch: pytest.MonkeyPatch
     assert len(all_runs()) == 1 and [e["kind"] for e in launch.follow(run)][-1] == "state"
 
 
-@pytest.mark.parametrize("number", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_many_runs_are_listed_in_little_more_than_it_takes_to_read_them(
     number: int, place: Path
 ) -> None:
@@ -409,7 +421,11 @@ ENDS = {
 
 
 @pytest.mark.parametrize("mood", ENDS)
-def test_an_experiment_that_goes_wrong(mood: str, asking: Asking) -> None:
+def test_an_experiment_that_goes_wrong(
+    mood: str, asking: Asking, request: pytest.FixtureRequest
+) -> None:
+    if mood == "segfaults":
+        request.getfixturevalue("fresh_workers")  # it logs every frame and module there is
     kind, what, line = ENDS[mood]
     run = finished(start(asking(mood=mood), share=True))
     failure = run.status.failure
@@ -461,6 +477,7 @@ def test_a_worker_imports_nothing_heavy_for_an_experiment_that_needs_nothing(
     assert told.stdout.strip() == "set()"
 
 
+@pytest.mark.usefixtures("fresh_workers")
 @pytest.mark.parametrize("where", ["gone", "with a module of that name"])
 def test_the_folder_that_one_works_in_is_nothing_to_a_worker(
     where: str, asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

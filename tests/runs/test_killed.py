@@ -6,17 +6,20 @@ A few times each day, hundreds of times with `-m slow`.
 import os
 import random
 import signal
-import subprocess
-import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pytest
 
+from tests import warm
 from tests.runs.conftest import (
+    SPAWN,
     Asking,
     await_free,
     await_halt,
@@ -25,6 +28,7 @@ from tests.runs.conftest import (
     finished,
     logged,
     process_of,
+    wait_until,
 )
 from workbench.runs import locks, process, status
 from workbench.runs.launch import remove, start
@@ -32,10 +36,15 @@ from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 
 STEPS = {"steps": 24, "pause": 0.012, "rows": 200}
-CLI = (
-    "import sys; from workbench.runs.api import answered; from workbench.runs.request import ask;"
-    f"answered(ask('steps', settings={STEPS!r}))"
-)
+ASKER = """
+from tests import warm
+from workbench.runs import process
+from workbench.runs.api import answered
+from workbench.runs.request import ask
+warm.join({server!r})
+process.spawn = warm.spawn
+answered(ask("steps", settings={settings!r}))
+"""
 
 
 class Reader(threading.Thread):
@@ -93,10 +102,37 @@ def seconds_alone(undisturbed: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("times", [5, pytest.param(300, marks=pytest.mark.slow)])
 def test_the_worker_killed(
-    asked: Spec, right: dict[str, bytes], watched: Reader, times: int
+    asked: Spec,
+    right: dict[str, bytes],
+    watched: Reader,
+    times: int,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if times > 5:
+        request.getfixturevalue("fresh_workers")  # as they import, too
     kill_workers(asked, right, times, random.Random(1))
     assert watched.looks and not watched.wrong
+
+
+def last_begun() -> int:
+    """The number of the worker that was begun last."""
+    begun = (warm.started if process.spawn is warm.spawn else process.started)[-1]
+    assert begun.pid
+    return begun.pid
+
+
+def is_killed(seconds: float) -> bool:
+    """Kill the worker that was begun last, unless it has ended within this time."""
+    number = last_begun()
+    try:
+        psutil.Process(number).wait(seconds)
+        return False
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+        return True
 
 
 def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.Random) -> None:
@@ -104,13 +140,8 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     longest = 1.3 * seconds_alone(lambda: remove(done(asked)))
     while kills < times:
         run = start(asked)
-        begun = process.started[-1]
-        try:
-            begun.wait(draw.uniform(0, longest))
-        except subprocess.TimeoutExpired:
-            os.kill(begun.pid, signal.SIGKILL)
-            begun.wait()
-            kills += 1
+        kills += is_killed(draw.uniform(0, longest))
+        await_free(run)
         now = run.status
         assert now.state in ("failed", "done")
         if now.state == "failed":
@@ -126,7 +157,7 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     assert contents(done(asked)) == right
 
 
-@pytest.mark.parametrize("times", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_who_asks_killed_while_starting(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
@@ -136,6 +167,7 @@ def test_who_asks_killed_while_starting(
     for _ in range(times):
         child = os.fork()
         if child == 0:
+            process.spawn = SPAWN  # the one server of forks must not be left in the middle
             start(asked)
             os._exit(0)
         time.sleep(draw.uniform(0, 0.03))
@@ -162,13 +194,15 @@ def test_the_command_line_killed(
     """Whoever waits may go: the run goes on, and who asks next is answered."""
     draw = random.Random(3)
     went_on = 0
-    command = [sys.executable, "-c", CLI]
-    longest = seconds_alone(lambda: subprocess.run(command, stderr=subprocess.DEVNULL, check=True))
+    script = ASKER.format(server=warm.address(), settings=STEPS)
+    longest = seconds_alone(lambda: warm.python("-c", script, **os.environ))
     remove(Run(watched.run_.path))
     for _ in range(times):
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        with tempfile.TemporaryFile() as output:
+            asker = warm.start("-c", script, output=output.fileno(), **os.environ)
             time.sleep(draw.uniform(longest / 4, longest))
-            process.kill()
+            asker.kill()
+            asker.join()
         run = Run(watched.run_.path)
         if run.path.exists() and run.status.under_way:
             went_on += finished(run).status.state == "done"
@@ -180,11 +214,11 @@ def test_the_command_line_killed(
     assert not watched.wrong
 
 
+@pytest.mark.usefixtures("fresh_workers")
 def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) -> None:
     run = start(asking(mood="numb"))
-    while "asleep" not in status.log_lines(run.path):
-        time.sleep(0.01)
-    os.kill(process.started[-1].pid, signal.SIGKILL)
+    wait_until(lambda: "asleep" in status.log_lines(run.path))
+    os.kill(last_begun(), signal.SIGKILL)
     await_free(run)
     now = run.status
     assert now.state == "failed" and now.failure
@@ -198,7 +232,7 @@ def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking
     asked = asking(steps=6, halt=3)
     run = start(asked)
     await_halt(run)
-    os.kill(process.started[-1].pid, signal.SIGKILL)
+    os.kill(last_begun(), signal.SIGKILL)
     await_free(run)
     lock = locks.take(run.path / status.LOCK)
     assert lock is not None and status.read(run.path).state == "running"  # type: ignore[union-attr]

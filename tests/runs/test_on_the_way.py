@@ -13,8 +13,6 @@ from workbench.runs.request import ask
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
-
 
 def question(**settings: Any) -> Spec:
     return ask("asks", settings=settings).spec

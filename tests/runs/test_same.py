@@ -19,8 +19,6 @@ from workbench.runs.model_facts import _check
 from workbench.runs.request import ask
 from workbench.runs.subruns import in_process
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
-
 SENTENCES = """\
 # text = Dogs bark.
 1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_

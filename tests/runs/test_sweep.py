@@ -15,8 +15,6 @@ from workbench.runs.launch import cancel, remove
 from workbench.runs.run import Run, all_runs
 from workbench.runs.subruns import ask_all, values
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
-
 
 def swept(settings: dict[str, Any] | None = None, **options: Any) -> Run:
     return begun_sweep("steps", [], [], settings or {}, options, share=True)

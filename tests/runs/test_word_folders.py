@@ -13,8 +13,6 @@ from workbench.runs import api
 from workbench.runs.model_facts import known
 from workbench.runs.request import ask
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
-
 WORDS = "Dogs bark . the".split()
 
 

@@ -1,11 +1,14 @@
 """What corpora there are without any file, and what files can be read.
 
-The formats' summaries are the first lines of their readers' modules. Costs their import.
+The formats' summaries are the first lines of their readers' modules, which are not imported for
+it: most need spaCy. Costs a look at their files.
 """
 
+import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.resources import files
 from typing import Any
 
 from workbench.corpora import BUILT_IN
@@ -58,7 +61,9 @@ def _formats() -> Iterator[Format]:
     for ending, path in FORMATS.items():
         endings.setdefault(path, []).append(ending)
     for path, known in endings.items():
-        yield Format(tuple(known), _first_line(import_module(path).__doc__))
+        package, _, name = path.rpartition(".")
+        source = (files(package) / f"{name}.py").read_text("utf-8")
+        yield Format(tuple(known), _first_line(ast.get_docstring(ast.parse(source))))
 
 
 def _first_line(docstring: str | None) -> str:
