@@ -11,22 +11,21 @@ from workbench.training import trainer
 from workbench.training.families import FAMILIES
 
 
-def losses(name: str, folder: Path, teacher: Path | None) -> list[float]:
-    """Of six steps, at each."""
-    how = settings(6, batch=8, points=6, evaluations=1)
-    home = folder.parent / "tokens"
+def losses(name: str, folder: Path, home: Path, teacher: Path | None) -> list[float]:
+    """Of four steps, at each."""
+    how = settings(4, batch=4, points=4, evaluations=1)
     rows = training.train(name, lesson(60), folder, how, home=home, teacher=teacher).rows
     return [row.loss for row in rows]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_learns_under_autocast_what_it_learns_in_float32(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, tokens: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     teacher = tmp_path / "teacher" if name == "distilbert" else None
     if teacher is not None:
-        training.train("bert", lesson(60), teacher, settings(2), home=tmp_path / "tokens")
-    exact = losses(name, tmp_path / "exact", teacher)
+        training.train("bert", lesson(60), teacher, settings(2), home=tokens)
+    exact = losses(name, tmp_path / "exact", tokens, teacher)
     entered = []
 
     def halved(device: torch.device) -> torch.autocast:
@@ -34,7 +33,7 @@ def test_a_family_learns_under_autocast_what_it_learns_in_float32(
         return torch.autocast("cpu", dtype=torch.bfloat16)
 
     monkeypatch.setattr(trainer, "autocast", halved)
-    half = losses(name, tmp_path / "half", teacher)
+    half = losses(name, tmp_path / "half", tokens, teacher)
     assert entered
     assert exact[-1] != half[-1], "products are in bf16"
     assert half == pytest.approx(exact, rel=0.02)

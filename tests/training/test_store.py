@@ -5,6 +5,8 @@ import gzip
 import json
 import lzma
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +21,8 @@ from tests import warm
 from tests.training.texts import paragraphs, tokenizer
 from workbench import WorkbenchError
 from workbench.training.packing import pack, sentence_batch
-from workbench.training.token_store import Store, chunks, open_store, sentence_ends, tokenize_text
+from workbench.training.shards import sentence_ends
+from workbench.training.token_store import Store, chunks, open_store, tokenize_text
 from workbench.training.tokenizers import Algorithm, Layout
 from workbench.training.vocabulary import vocabulary_of
 
@@ -111,6 +114,14 @@ def test_in_parallel_and_in_turn_are_the_same_bytes(tmp_path: Path) -> None:
     assert one == two == sorted(one)
 
 
+def test_the_processes_import_neither_torch_nor_transformers() -> None:
+    """Which takes longer than a chunk."""
+    told = "import sys; import workbench.training.shards; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert "tokenizers" in found.stdout.split()
+    assert not {"torch", "transformers", "spacy"} & set(found.stdout.split())
+
+
 def test_what_is_there_is_not_made_again_and_what_grew_is_continued(tmp_path: Path) -> None:
     made = tokenizer("bpe", "gpt")
     first = tokenize_text(paragraphs(100), made, tmp_path, processes=1, chunk=SMALL)
@@ -133,7 +144,8 @@ from pathlib import Path
 from tests import warm
 from tests.training.texts import paragraphs, tokenizer
 from workbench.training import token_store
-slow = token_store.Worker.write
+from workbench.training.shards import Worker
+slow = Worker.write
 def write(self, chunk, folder):
     slow(self, chunk, folder)
     print("shard", flush=True)
@@ -141,7 +153,7 @@ def write(self, chunk, folder):
 if __name__ == "__main__":
     processes = int(sys.argv[2])
     if processes == 1:
-        token_store.Worker.write = write
+        Worker.write = write
     kwargs = dict(processes=processes, chunk=2000, progress=lambda n: print("done", flush=True))
     token_store.tokenize_text(paragraphs(400), tokenizer("bpe", "gpt"), Path(sys.argv[1]), **kwargs)
 """

@@ -17,13 +17,12 @@ from transformers import PreTrainedModel, masking_utils
 
 from tests.training.lessons import lesson, settings
 from tests.training.test_trainer import Line, line_task
-from workbench.training import electra
+from workbench.training import electra, trainer
 from workbench.training import train as training
 from workbench.training.distillation import Distilled
 from workbench.training.distributed import Place
 from workbench.training.families import FAMILIES
 from workbench.training.task import Micro, Plan, Quiet, Task
-from workbench.training.trainer import fit
 
 META = Place(torch.device("meta"))
 
@@ -60,20 +59,21 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
-def test_steps_do_not_wait(waits: Counter[str]) -> None:
-    """250 steps of 2 micro-batches of 2 tensors, and a scale each."""
-    plan = Plan(steps=250, batch=8, at_once=4, points=2, evaluations=1)
-    rows = fit(Line(), line_task(4), plan, Quiet(), place=META)
-    assert [row.step for row in rows] == [126, 250]
-    waits["copies"] -= 2 * 2 * (250 + 1)  # the inputs, also of the step that is over
-    assert waits == {"copies": 250, "reads": 4}  # after 100, 126, 226 and 250 steps
+def test_steps_do_not_wait(waits: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """25 steps of 2 micro-batches of 2 tensors, and a scale each."""
+    monkeypatch.setattr(trainer, "WAITING", 10)
+    plan = Plan(steps=25, batch=8, at_once=4, points=2, evaluations=1)
+    rows = trainer.fit(Line(), line_task(4), plan, Quiet(), place=META)
+    assert [row.step for row in rows] == [13, 25]
+    waits["copies"] -= 2 * 2 * (25 + 1)  # the inputs, also of the step that is over
+    assert waits == {"copies": 25, "reads": 4}  # after 10, 13, 23 and 25 steps
 
 
 def test_held_out_text_is_read_once(waits: Counter[str]) -> None:
     task = line_task(4)
     held: list[Micro] = [task.draw(0, number) for number in range(1, 8)]
     plan = Plan(steps=10, batch=4, points=5, evaluations=5)
-    fit(Line(), replace(task, held_out=lambda: held), plan, Quiet(), place=META)
+    trainer.fit(Line(), replace(task, held_out=lambda: held), plan, Quiet(), place=META)
     assert waits["waiting copies"] == 0
     assert waits["reads"] == 10, "at five rows, and at five evaluations"
 
@@ -104,7 +104,11 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("as_on_a_gpu")
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "elmo"])
 def test_a_familys_losses_do_not_wait(
-    name: str, waits: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    waits: Counter[str],
+    tmp_path: Path,
+    tokens: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """But for ELMo's, which find on the device which rows predict."""
 
@@ -113,16 +117,15 @@ def test_a_familys_losses_do_not_wait(
         if isinstance(net, Distilled):
             net.teacher(META.device)
         waits.clear()  # of buffers, which go there once
-        plan = replace(plan, steps=4, batch=8, at_once=4, points=1, evaluations=1)
-        fit(net, replace(task, held_out=None), plan, Quiet(), place=META)
+        plan = replace(plan, steps=2, batch=4, at_once=2, points=1, evaluations=1)
+        trainer.fit(net, replace(task, held_out=None), plan, Quiet(), place=META)
         raise OverError
 
     teacher = tmp_path / "bert" if name == "distilbert" else None
     if teacher is not None:
-        training.train("bert", lesson(60), teacher, settings(2), home=tmp_path / "tokens")
+        training.train("bert", lesson(60), teacher, settings(2), home=tokens)
     monkeypatch.setattr(training, "fit", fitted)
+    own = settings(layers=None if teacher else 1)
     with pytest.raises(OverError):
-        training.train(
-            name, lesson(60), tmp_path / name, settings(), home=tmp_path / "tokens", teacher=teacher
-        )
+        training.train(name, lesson(60), tmp_path / name, own, home=tokens, teacher=teacher)
     assert waits["copies"] and (waits["waiting copies"], waits["reads"]) == (0, 1)

@@ -4,7 +4,8 @@ One block's weights are moved and nothing else: below it states are those of bef
 alone have moved. Maps and losses are recomputed plainly, a text at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,17 @@ from tests.heads.conftest import Silent
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
 from tests.models import headed, zoo
-from workbench import Capture, HuggingFace, Inputs, Model, Result, WorkbenchError, encode, load
+from workbench import (
+    Capture,
+    Corpus,
+    HuggingFace,
+    Inputs,
+    Model,
+    Result,
+    WorkbenchError,
+    encode,
+    load,
+)
 from workbench.figures.sanitize import harmless
 from workbench.models.lm_scoring import measures, score
 from workbench.models.word_models import Vectors
@@ -32,8 +43,14 @@ LAYER = ["stack", "layer"]
 NUMBERS = ["cka", "procrustes", "weight_distance", "attention_js", "probing_delta"]
 
 
+@cache
+def corpus() -> Corpus:
+    docs = list(wb.read("primer:size=200").docs("train", 20))
+    return Corpus("stories", {"train": lambda: iter(docs)})
+
+
 def changed(before: Model, after: Model, limit: int = 20, **asked: Any) -> Result:
-    inputs = Inputs((before, after), (wb.read("primer:size=200"),), "train", limit=limit)
+    inputs = Inputs((before, after), (corpus(),), "train", limit=limit)
     return run(inputs, Drift(limit=limit, **asked), Silent())
 
 
@@ -45,6 +62,12 @@ def by_layer(result: Result, column: str) -> dict[tuple[str, int], float]:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
     home = tmp_path_factory.mktemp("zoo")
     return lambda name: home / name if (home / name).is_dir() else zoo.make(name, home / name)
+
+
+@pytest.fixture(scope="module")
+def whole(folders: Any) -> Callable[[str], Model]:
+    """A model by its name, opened once: no test changes it, but a copy of it."""
+    return cache(lambda name: load(name if name.startswith("mini:") else folders(name), "cpu"))
 
 
 def moved(model: Model, stack: str, layer: int, size: float = 0.3) -> Model:
@@ -63,8 +86,10 @@ def moved(model: Model, stack: str, layer: int, size: float = 0.3) -> Model:
 
 
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:elmo", "mini:t5"])
-def test_a_model_that_was_not_trained_has_not_changed(name: str) -> None:
-    result = changed(wb.load(name), wb.load(name))
+def test_a_model_that_was_not_trained_has_not_changed(
+    name: str, whole: Callable[[str], Model]
+) -> None:
+    result = changed(whole(name), whole(name).copy())
     table = result.tables["drift"]
     assert list(table.columns) == [*LAYER, *NUMBERS]
     np.testing.assert_allclose(table["cka"], 1, atol=1e-9)
@@ -100,9 +125,10 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("name", "stack", "layer"), BLOCKS)
-def test_drift_begins_where_weights_moved(folders: Any, name: str, stack: str, layer: int) -> None:
-    ref = name if name.startswith("mini:") else folders(name)
-    result = changed(load(ref, "cpu"), moved(load(ref, "cpu"), stack, layer))
+def test_drift_begins_where_weights_moved(
+    whole: Callable[[str], Model], name: str, stack: str, layer: int
+) -> None:
+    result = changed(whole(name), moved(whole(name).copy(), stack, layer))
     cka, weights = by_layer(result, "cka"), by_layer(result, "weight_distance")
     procrustes, attention = by_layer(result, "procrustes"), by_layer(result, "attention_js")
     for at, value in cka.items():
@@ -122,9 +148,9 @@ def test_drift_begins_where_weights_moved(folders: Any, name: str, stack: str, l
     assert set(zip(rows["stack"], rows["layer"], strict=True)) == {(stack, layer)}
 
 
-def test_distances_of_modules_are_those_of_their_weights(folders: Any) -> None:
-    before = load(folders("bert"), "cpu")
-    after = moved(load(folders("bert"), "cpu"), "encoder", 2)
+def test_distances_of_modules_are_those_of_their_weights(whole: Callable[[str], Model]) -> None:
+    before = whole("bert")
+    after = moved(before.copy(), "encoder", 2)
     assert isinstance(before, HuggingFace) and isinstance(after, HuggingFace)
     result = changed(before, after)
     found = result.tables["modules"].set_index([*LAYER, "module"])
@@ -138,18 +164,17 @@ def test_distances_of_modules_are_those_of_their_weights(folders: Any) -> None:
     assert found["parameters"].sum() == before.parameters
 
 
-def test_layers_that_share_weights_have_a_distance_where_these_come_first(folders: Any) -> None:
-    result = changed(
-        load(folders("albert"), "cpu"), moved(load(folders("albert"), "cpu"), "encoder", 1)
-    )
+def test_layers_that_share_weights_have_a_distance_where_these_come_first(
+    whole: Callable[[str], Model],
+) -> None:
+    result = changed(whole("albert"), moved(whole("albert").copy(), "encoder", 1))
     weights = by_layer(result, "weight_distance")
     assert weights["encoder", 0] == 0 and weights["encoder", 1] > 0
     assert np.isnan([weights["encoder", layer] for layer in (2, 3)]).all(), "not 0"
 
 
 def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
-    docs = wb.read("primer:size=200").docs("train", 20)
-    words = sorted({token.text for doc in docs for token in doc})
+    words = sorted({token.text for doc in corpus() for token in doc})
     drawn = torch.Generator().manual_seed(0)
     table = torch.randn(len(words), 8, generator=drawn)
     Vectors(words, table).save(tmp_path / "before")
@@ -177,15 +202,15 @@ def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
     ],
 )
 def test_attention_is_compared_as_one_would_by_hand(
-    folders: Any, name: str, room: int, monkeypatch: pytest.MonkeyPatch
+    whole: Callable[[str], Model], name: str, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """scipy's distance of every row of every text, however many texts there is room for."""
     monkeypatch.setattr(attention_change, "MAPS", room)
-    before = load(folders(name), "cpu")
-    after = moved(load(folders(name), "cpu"), before.stacks[0].name, 1)
+    before = whole(name)
+    after = moved(before.copy(), before.stacks[0].name, 1)
     result = changed(before, after, limit=4)
     found = result.tables["heads"].set_index([*LAYER[:1], "kind", "layer", "head"])
-    batch = encode(wb.read("primer:size=200").docs("train", 4))
+    batch = encode(corpus().docs("train", 4))
     apart: dict[tuple[Any, ...], list[float]] = {}
     for document in range(len(batch)):
         text = before.encode(batch, [document])
@@ -221,9 +246,8 @@ def test_rows_with_nothing_in_common_are_a_bit_apart() -> None:
     assert found.tolist() == pytest.approx([1, 0, 1.5 - 0.75 * np.log2(3)])
 
 
-def test_other_pieces_leave_attention_out_and_say_so(folders: Any) -> None:
-    one, other = load(folders("bert"), "cpu"), load(folders("bert-cased"), "cpu")
-    result = changed(one, other)
+def test_other_pieces_leave_attention_out_and_say_so(whole: Callable[[str], Model]) -> None:
+    result = changed(whole("bert"), whole("bert-cased"))
     assert "heads" not in result.tables
     assert result.tables["drift"]["attention_js"].isna().all()
     assert any("other pieces" in caveat.text for caveat in result.caveats)
@@ -234,7 +258,7 @@ def test_other_pieces_leave_attention_out_and_say_so(folders: Any) -> None:
 
 def plain_loss(model: HuggingFace, documents: int) -> tuple[float, int]:
     """Of a causal model, a text at a time: nats a piece, and pieces."""
-    batch = encode(wb.read("primer:size=200").docs("train", documents))
+    batch = encode(corpus().docs("train", documents))
     nats, pieces = 0.0, 0
     for document in range(len(batch)):
         ids = model.encode(batch, [document]).ids[0]
@@ -245,8 +269,9 @@ def plain_loss(model: HuggingFace, documents: int) -> tuple[float, int]:
     return nats / pieces, pieces
 
 
-def test_forgetting_is_the_loss_after_less_that_before() -> None:
-    before, after = wb.load("mini:gpt"), moved(wb.load("mini:gpt"), "decoder", 4)
+def test_forgetting_is_the_loss_after_less_that_before(whole: Callable[[str], Model]) -> None:
+    before = whole("mini:gpt")
+    after = moved(before.copy(), "decoder", 4)
     assert isinstance(before, HuggingFace) and isinstance(after, HuggingFace)
     row = changed(before, after).tables["losses"].set_index("metric").loc["loss"]
     (old, number), (new, _) = plain_loss(before, 20), plain_loss(after, 20)
@@ -257,10 +282,10 @@ def test_forgetting_is_the_loss_after_less_that_before() -> None:
 
 
 @pytest.mark.parametrize("name", ["mini:bert", "mini:elmo", "mini:t5"])
-def test_every_objective_has_its_losses(name: str) -> None:
-    before, after = wb.load(name), wb.load(f"{name}@random")
+def test_every_objective_has_its_losses(name: str, whole: Callable[[str], Model]) -> None:
+    before, after = whole(name), wb.load(f"{name}@random")
     found = changed(before, after).tables["losses"].set_index("metric")
-    batch = encode(wb.read("primer:size=200").docs("train", 20))
+    batch = encode(corpus().docs("train", 20))
     for column, model in (("before", before), ("after", after)):
         for metric, (value, number) in measures(score(model, batch), model.objective).items():
             if metric in found.index:
@@ -272,10 +297,10 @@ def test_every_objective_has_its_losses(name: str) -> None:
 
 
 def test_without_a_head_there_is_no_forgetting_and_the_head_is_left_out(
-    folders: Any, tmp_path: Path
+    whole: Callable[[str], Model], folders: Any, tmp_path: Path
 ) -> None:
     """A body and the same with a head are one architecture, whatever their weights are called."""
-    body = load(folders("bert"), "cpu")
+    body = whole("bert")
     with_head = headed.opened(headed.saved(folders("bert"), "BertForMaskedLM", tmp_path / "masked"))
     result = changed(body, with_head)
     assert "losses" not in result.tables
@@ -294,14 +319,15 @@ def test_without_a_head_there_is_no_forgetting_and_the_head_is_left_out(
     ("before", "after"),
     [("bert", "gpt2"), ("bert", "distilbert"), ("t5", "bart"), ("bert", "mini:elmo")],
 )
-def test_other_architectures_are_for_similarity(folders: Any, before: str, after: str) -> None:
-    one, other = (load(n if n.startswith("mini") else folders(n), "cpu") for n in (before, after))
+def test_other_architectures_are_for_similarity(
+    whole: Callable[[str], Model], before: str, after: str
+) -> None:
     with pytest.raises(WorkbenchError, match=r"one architecture(.|\n)*similarity"):
-        changed(one, other)
+        changed(whole(before), whole(after))
 
 
-def test_other_sizes_are_other_architectures(folders: Any, tmp_path: Path) -> None:
-    before = load(folders("bert"), "cpu")
+def test_other_sizes_are_other_architectures(whole: Callable[[str], Model], tmp_path: Path) -> None:
+    before = whole("bert")
     sizes: Sequence[dict[str, int]] = [
         {"num_hidden_layers": 3},
         {"num_attention_heads": 2},
@@ -322,11 +348,11 @@ def asking() -> Asking:
 
 
 @pytest.fixture(scope="module")
-def asked(asking: Asking) -> Result:
-    sizes = {"max_train": 60, "max_dev": 60, "max_test": 60}
-    settings = {"roles": True, "probe": True, **sizes, "tasks": ["pos"], "limit": 20}
-    pair = [wb.load("mini:bert"), wb.load("mini:bert@random")]
-    return here("drift", pair, [wb.read("primer:size=600")], asking=asking, **settings)
+def asked(asking: Asking, whole: Callable[[str], Model]) -> Result:
+    sizes = {"max_train": 12, "max_dev": 6, "max_test": 30}
+    settings = {"roles": True, "probe": True, **sizes, "tasks": ["pos"], "limit": 8}
+    pair = [whole("mini:bert"), wb.load("mini:bert@random")]
+    return here("drift", pair, [wb.read("primer:size=300")], asking=asking, **settings)
 
 
 def test_roles_are_those_that_heads_tells(asked: Result, asking: Asking) -> None:
@@ -366,8 +392,8 @@ def test_every_figure_is_drawn(asked: Result) -> None:
         assert figure.data and harmless(figure)["layout"]["height"] > 100, name
 
 
-def test_figures_stand_without_what_was_not_asked() -> None:
-    tables = changed(wb.load("mini:t5"), wb.load("mini:t5")).tables
+def test_figures_stand_without_what_was_not_asked(whole: Callable[[str], Model]) -> None:
+    tables = changed(whole("mini:t5"), whole("mini:t5"), limit=5).tables
     drawings = DRIFT.drawings()
     assert len(drawings["drift"](tables).data) == 4 * 2
     assert drawings["modules"](tables).data and drawings["similarity"](tables).data
