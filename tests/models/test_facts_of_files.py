@@ -148,21 +148,20 @@ def test_the_hash_of_what_is_stored_in_fp32_stays(ref: str, expected: str) -> No
 
 
 MEASURED = """
-import json, resource, sys
+import json, sys
+from pathlib import Path
 from workbench.models.loading import load
 from workbench.runs.model_facts import known
 
-def anonymous():
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon"))
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+def memory(kind):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(kind))
 
 load("mini:bert", "cpu", "fp32").content_hash  # imports, and what is made once
-before, own = peak(), anonymous()
+Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
+before, own = memory("VmRSS"), memory("RssAnon")
 known(sys.argv[1])
-print(json.dumps([peak() - before, anonymous() - own]))
+print(json.dumps([memory("VmHWM") - before, memory("RssAnon") - own]))
 """
 
 
