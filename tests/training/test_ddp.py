@@ -29,7 +29,7 @@ def watched(net, *rest, **more):
     (out / f"rank-{os.environ['RANK']}").write_text(hashlib.sha256(bytes_of).hexdigest())
     return rows
 training.fit = watched
-own = settings(12, at_once=4, evaluations=1)
+own = settings(6, at_once=4, evaluations=1)
 training.train("bert", lesson(), out / "two", own, home=out / "tokens", device="cpu")
 """
 
@@ -71,7 +71,7 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     assert [each.exitcode for each in both] == [0, 0], (tmp_path / "printed").read_text()
     ranks = [(tmp_path / f"rank-{rank}").read_text() for rank in range(2)]
     assert ranks[0] == ranks[1]
-    own = settings(12, at_once=4, evaluations=1)
+    own = settings(6, at_once=4, evaluations=1)
     one = train("bert", lesson(), tmp_path / "one", own, home=tmp_path / "tokens", device="cpu")
     two = load_file(tmp_path / "two" / "model.safetensors")
     for name, tensor in load_file(one.folder / "model.safetensors").items():

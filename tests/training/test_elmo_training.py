@@ -37,7 +37,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BiLM]:
     root = tmp_path_factory.mktemp("elmo")
     with pytest.MonkeyPatch.context() as patch:
         kept = keep_models(patch)
-        train("elmo", lesson(), root / "elmo", settings(60), home=root / "tokens")
+        train(
+            "elmo", lesson(), root / "elmo", settings(50, batch=8, rate=1e-2), home=root / "tokens"
+        )
     net = kept[root / "elmo"]
     assert isinstance(net, BiLM)
     return root / "elmo", net.eval()

@@ -43,7 +43,7 @@ def bert(place: Path) -> Run:
         corpus=place / "text.txt",
         device="cpu",
         family="bert",
-        steps=30,
+        steps=20,
         objective="masked",
         **SMALL,
     )
@@ -144,7 +144,7 @@ def test_the_training_split_is_trained_on() -> None:
 
 def test_a_run_leaves_curves_facts_and_a_model(bert: Run) -> None:
     curves = bert.tables["curves"]
-    assert curves["step"].iloc[-1] == 30
+    assert curves["step"].iloc[-1] == 20
     assert curves["loss"].iloc[-1] < curves["loss"].iloc[0] - 0.1
     facts = bert.tables["facts"].set_index("fact")["value"]
     assert facts["family"] == "bert"

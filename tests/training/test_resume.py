@@ -15,16 +15,20 @@ from workbench.training.curves import read_curves
 from workbench.training.train import RECIPE, SCRATCH, train
 from workbench.training.trainer import NAME
 
-STEPS = 60
+STEPS = 20
 KILLED = """
-import sys
+import sys, time
 from pathlib import Path
 from tests import warm
-from tests.training.lessons import lesson, settings
+from tests.training.lessons import Told, lesson, settings
 from workbench.training.train import train
+class Halted(Told):
+    def __call__(self, done, total=None, doing=""):
+        if total == int(sys.argv[2]) and done > 12:
+            time.sleep(600)  # it is not over before it is killed
 out = Path(sys.argv[1])
 own = settings(int(sys.argv[2]), checkpoint_steps=7, dropout=0.1)
-train("bert", lesson(), out / "model", own, home=out / "tokens")
+train("bert", lesson(100), out / "model", own, Halted(), home=out / "tokens")
 """
 
 
@@ -35,7 +39,7 @@ def weights(folder: Path) -> bytes:
 def test_killed_and_resumed_is_left_alone(tmp_path: Path) -> None:
     alone = train(
         "bert",
-        lesson(),
+        lesson(100),
         tmp_path / "alone",
         settings(STEPS, dropout=0.1),
         home=tmp_path / "tokens",
@@ -53,7 +57,7 @@ def test_killed_and_resumed_is_left_alone(tmp_path: Path) -> None:
     told = Told()
     again = train(
         "bert",
-        lesson(),
+        lesson(100),
         tmp_path / "model",
         settings(STEPS, checkpoint_steps=11, dropout=0.1),
         told,
@@ -85,13 +89,15 @@ class Ended(Told):
 )
 def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_path: Path) -> None:
     """Ended between two checkpoints, whatever the model has beside what is saved of it."""
-    own = settings(12, objective=objective, checkpoint_steps=4, points=12, dropout=0.1, at_once=4)
+    own = settings(
+        12, objective=objective, checkpoint_steps=4, points=12, dropout=0.1, batch=4, at_once=2
+    )
     home = tmp_path / "tokens"
-    alone = train(family, lesson(), tmp_path / "alone", own, home=home)
+    alone = train(family, lesson(100), tmp_path / "alone", own, home=home)
     with pytest.raises(KeyboardInterrupt):
-        train(family, lesson(), tmp_path / "ended", own, Ended(), home=home)
+        train(family, lesson(100), tmp_path / "ended", own, Ended(), home=home)
     told = Told()
-    again = train(family, lesson(), tmp_path / "ended", own, told, home=home)
+    again = train(family, lesson(100), tmp_path / "ended", own, told, home=home)
     assert told.logs[0] == "Going on from step 8."
     assert weights(again.folder) == weights(alone.folder)
 
@@ -99,7 +105,7 @@ def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_
 def test_the_same_call_twice_trains_once_and_another_is_refused(tmp_path: Path) -> None:
     def call(steps: int) -> Told:
         told = Told()
-        train("gpt", lesson(), tmp_path / "m", settings(steps), told, home=tmp_path / "tokens")
+        train("gpt", lesson(100), tmp_path / "m", settings(steps), told, home=tmp_path / "tokens")
         return told
 
     call(5)
@@ -114,10 +120,10 @@ def test_a_checkpoint_of_other_settings_is_not_gone_on_from(tmp_path: Path) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workbench.training.train.save_trained", _fail)
         with pytest.raises(RuntimeError):
-            train("gpt", lesson(), tmp_path / "m", settings(5), home=tmp_path / "tokens")
+            train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
     with pytest.raises(WorkbenchError, match="unfinished training here"):
-        train("gpt", lesson(), tmp_path / "m", settings(6), home=tmp_path / "tokens")
-    train("gpt", lesson(), tmp_path / "m", settings(5), home=tmp_path / "tokens")
+        train("gpt", lesson(100), tmp_path / "m", settings(6), home=tmp_path / "tokens")
+    train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
     assert read_curves(tmp_path / "m" / "curves.csv")[-1].step == 5
 
 
@@ -126,14 +132,14 @@ def test_a_damaged_checkpoint_says_so(tmp_path: Path) -> None:
     scratch.mkdir(parents=True)
     (scratch / NAME).write_bytes(b"\x00" * 100)
     with pytest.raises(WorkbenchError, match="cannot be read as a checkpoint"):
-        train("gpt", lesson(), tmp_path / "m", settings(5), home=tmp_path / "tokens")
+        train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Path) -> None:
     found = []
     for number, seed in enumerate((3, 3, 4)):
         out = tmp_path / str(number)
-        train("t5", lesson(), out, settings(8, seed=seed), home=tmp_path / "tokens")
+        train("t5", lesson(100), out, settings(3, seed=seed), home=tmp_path / "tokens")
         found.append(weights(out))
         assert json.loads((out / RECIPE).read_text())["settings"]["plan"]["seed"] == seed
     assert found[0] == found[1] != found[2]

@@ -83,13 +83,11 @@ def test_what_needs_the_order_of_sentences_refuses_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["gpt", "t5", pytest.param("roberta", marks=pytest.mark.slow)])
-def test_families_learn_from_sentences(family: str, tmp_path: Path) -> None:
-    given = settings(30) if family == "gpt" else settings(30, hidden=0.4)
-    told = train(family, lesson(), tmp_path / "out", given, home=tmp_path / "tokens", device="cpu")
-    by_row = settings(30, rows="sentences", **({} if family == "gpt" else {"hidden": 0.4}))
-    found = train(
-        family, lesson(), tmp_path / "rows", by_row, home=tmp_path / "tokens", device="cpu"
-    )
+def test_families_learn_from_sentences(family: str, tmp_path: Path, tokens: Path) -> None:
+    hidden = {} if family == "gpt" else {"hidden": 0.4}
+    packed, by_row = settings(3, **hidden), settings(15, rows="sentences", **hidden)
+    told = train(family, lesson(), tmp_path / "out", packed, home=tokens, device="cpu")
+    found = train(family, lesson(), tmp_path / "rows", by_row, home=tokens, device="cpu")
     assert found.rows[-1].loss < found.rows[0].loss - 0.3
-    assert found.rows[-1].tokens < told.rows[-1].tokens  # sentences are shorter
+    assert found.rows[-1].tokens / 15 < told.rows[-1].tokens / 3  # sentences are shorter
     assert found.recipe["key"] != told.recipe["key"]
