@@ -27,8 +27,13 @@ from workbench.runs import isolated, process
 
 IMPORTED = [
     "tests.warm", "pyarrow.parquet", "workbench.runs.worker", "workbench.runs.subruns",
-    "workbench.runs.execute", "workbench.models.loading", "workbench.corpora.primer",
-    "workbench.transfer.finetune", "workbench.training.training_run", "probes.edge_probing",
+    "workbench.runs.execute", "workbench.cli.main", "workbench.cli.output",
+    "workbench.corpora.conllu", "workbench.corpora.content_hash", "workbench.corpora.encode",
+    "workbench.corpora.primer.gold", "workbench.corpora.show", "workbench.models.loading",
+    "transformers.models.bert.modeling_bert", "workbench.basics.experiments",
+    "workbench.basics.describe", "workbench.basics.lm_profile", "workbench.transfer.finetune",
+    "workbench.training.training_run", "probes.edge_probing", "workbench.figures.corpus",
+    "workbench.figures.model", "workbench.figures.head_grid",
 ]  # fmt: skip
 
 started: list[ForkServerProcess] = []  # the last that was begun here
