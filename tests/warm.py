@@ -10,13 +10,14 @@ import os
 import runpy
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -41,27 +42,50 @@ started: list[ForkServerProcess] = []  # the last that was begun here
 
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """What `process.spawn` does, by a fork."""
-    context = _server()
     around = process.worker_environment(threads)
     with (
         process.opened_log(folder, os.O_TRUNC) as log,
         patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]),  # the server keeps it
     ):
-        arguments: Any = (folder, DupFd(lock), DupFd(log.fileno()), share, around, address())
-        begun = context.Process(target=_worker, args=arguments)
-        begun.start()
+        begun = _forked(_worker, folder, _File(lock), _File(log.fileno()), share, around, address())
     started[:] = [begun]
     multiprocessing.process._children.discard(begun)  # type: ignore[attr-defined]  # outlives us
 
 
-def _server() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(IMPORTED)
-    return context
+class _File:
+    """An open file that a process is begun with: there the number of its descriptor.
+
+    `DupFd` of an argument is made while that is sent, and never sooner: else this process keeps the
+    file, and a lock on it, until the other fetches it, which may be killed before.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> tuple[Callable[[Any], int], tuple[object]]:
+        return _number, (DupFd(self.number),)
+
+
+def _number(sent: Any) -> int:
+    number: int = sent.detach()
+    return number
+
+
+def _forked(target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    """Begin a process that calls this.
+
+    A new process runs its parent's main module again; after a test of a page that is the page.
+    """
+    begun = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
+    address()
+    with patch.dict(sys.modules, __main__=ModuleType("__main__")):
+        begun.start()
+    return begun
 
 
 def address() -> str:
     """Where the one server listens, for processes that have others forked."""
+    forkserver.set_forkserver_preload(IMPORTED)
     forkserver.ensure_running()
     found: str = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
     return found
@@ -81,10 +105,8 @@ def start(
 
     And into `errors`, where that is given, what is for the standard error.
     """
-    files: Any = DupFd(output), DupFd(output if errors is None else errors)
-    process = _server().Process(target=_python, args=(command, *files, environment))
-    process.start()
-    return process
+    files = _File(output), _File(output if errors is None else errors)
+    return _forked(_python, command, *files, environment)
 
 
 def python(*command: str, **environment: str) -> str:
@@ -112,7 +134,7 @@ def answer(patch: pytest.MonkeyPatch) -> None:
 
 
 def _python(
-    command: tuple[str, ...], output: Any, errors: Any, environment: Mapping[str, str]
+    command: tuple[str, ...], output: int, errors: int, environment: Mapping[str, str]
 ) -> None:
     os.setsid()
     os.environ.update(environment)
@@ -124,21 +146,21 @@ def _python(
     how, what, *arguments = command
     sys.argv = [how, *arguments]
     if how == "-m":
+        sys.modules.pop(what, None)  # or runpy warns that it is imported already
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
     sys.stdout.flush()
 
 
-def _put(file: Any, number: int) -> None:
+def _put(inherited: int, number: int) -> None:
     """Put an inherited file in the place of a standard stream."""
-    inherited = file.detach()
     os.dup2(inherited, number)
     os.close(inherited)
 
 
 def _worker(
-    folder: Path, lock: Any, log: Any, share: bool, around: Mapping[str, str], address: str
+    folder: Path, lock: int, log: int, share: bool, around: Mapping[str, str], address: str
 ) -> None:
     from workbench.runs import worker
 
@@ -154,7 +176,7 @@ def _worker(
         os.dup2(nothing.fileno(), 0)
     _put(log, 1)
     os.dup2(1, 2)
-    sys.argv = process.worker_command(folder, lock.detach(), share)[3:]  # from the module's name on
+    sys.argv = process.worker_command(folder, lock, share)[3:]  # from the module's name on
     code = 1
     try:
         code = worker.main()

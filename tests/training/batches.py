@@ -1,5 +1,6 @@
 """Batches for objectives, drawn by hypothesis or at random."""
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -18,6 +19,12 @@ class Drawn(NamedTuple):
     vocabulary: Vocabulary
 
 
+@cache
+def known(algorithm: Algorithm, layout: Layout) -> Vocabulary:
+    """What objectives know of a tokenizer."""
+    return vocabulary_of(tokenizer(algorithm, layout))
+
+
 def batch(
     rows: int,
     length: int,
@@ -29,7 +36,7 @@ def batch(
     padding: bool = True,
 ) -> Drawn:
     """Random ordinary tokens in their frame, ends of documents among them, padding after some."""
-    vocabulary = vocabulary_of(tokenizer(algorithm, layout))
+    vocabulary = known(algorithm, layout)
     generator = Generator().manual_seed(seed)
     picks = torch.randint(len(vocabulary.ordinary), (rows, length), generator=generator)
     tokens = vocabulary.ordinary[picks]

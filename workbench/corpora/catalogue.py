@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from importlib.resources import files
+from pkgutil import get_data
 from typing import Any
 
 from workbench.corpora import BUILT_IN
@@ -62,7 +62,7 @@ def _formats() -> Iterator[Format]:
         endings.setdefault(path, []).append(ending)
     for path, known in endings.items():
         package, _, name = path.rpartition(".")
-        source = (files(package) / f"{name}.py").read_text("utf-8")
+        source = get_data(package, f"{name}.py") or b""
         yield Format(tuple(known), _first_line(ast.get_docstring(ast.parse(source))))
 
 
