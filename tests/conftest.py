@@ -40,11 +40,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 DEEP = {"bart-6-12", "bart-12-6", "t5-6-12", "t5-12-6"}
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: tests of the app and of runs wait for other processes."""
-    return 1 + (os.cpu_count() or 1)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The models with twelve layers on one side are for the night.
