@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests import warm
 from workbench.runs import process, run
@@ -40,19 +42,30 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 DEEP = {"bart-6-12", "bart-12-6", "t5-6-12", "t5-12-6"}
 
 
+class TogetherByFile(LoadFileScheduling):  # type: ignore[misc]
+    """Which tests one process does: a file's, for they share what they made.
+
+    All tests of the browser share one browser and one app. xdist's own groups (`--dist loadgroup`)
+    are silently lost with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        path = self.config.rootpath / file
+        return "browser" if "pytest.mark.browser" in path.read_text("utf-8") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> TogetherByFile:
+    return TogetherByFile(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The models with twelve layers on one side are for the night.
-
-    A file's tests share what they made, so one process does them all; and all tests of the browser
-    share one browser and one app.
-    """
+    """The models with twelve layers on one side are for the night."""
     for item in items:
         called = getattr(item, "callspec", None)
         if called and DEEP & {each for each in called.params.values() if isinstance(each, str)}:
             item.add_marker(pytest.mark.slow)
-        of_browser = item.get_closest_marker("browser")
-        item.add_marker(pytest.mark.xdist_group("browser" if of_browser else str(item.path)))
 
 
 def pytest_collection_finish() -> None:
