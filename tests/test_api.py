@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -60,3 +61,8 @@ def test_functions_document_their_arguments_and_what_they_return(name: str) -> N
 
 def test_each_name_has_one_home() -> None:
     assert set(wb._HOMES) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_of_the_package_leads_to_each_name(name: str) -> None:
+    assert wb.__doc__ and re.search(rf"\b{name}\b", wb.__doc__)

@@ -6,9 +6,37 @@
     heads.tables["heads"].query("syntactic")
     wb.report(heads, "heads.html")
 
-All that users need is here; modules below may move from one version to the next. `help(wb.NAME)`
-documents each name with an example. Names are imported when first used, so `import workbench`
-costs milliseconds.
+Open models and corpora:
+
+    load         a model: a folder, a hub id, a run, `mini:bert`, ...     (Model, HuggingFace)
+    read, write  a corpus: a file, a folder, `primer`, a hub name, ...    (Corpus)
+    describe     what a corpus holds
+    edges        a layer of a Doc, as probes see it; `mentions`, of spans (Edge, Mention)
+    tiny_bert    a small random model for tests
+
+Run experiments, and read what they found:
+
+    experiments  all of them, by name; each has its `settings`
+    run          run one, or read the result of the same question         (Run)
+    train        train a model
+    runs         the runs on disk; `open_run` opens one by its name
+    compare      the tables of several runs, row by row
+    report       a report of some runs; `export` writes one table or figure
+
+Look inside a forward pass:
+
+    attention    the attention maps of a text; `head_grid` arranges them
+    encode       Docs as a batch                                          (Batch, Pieces)
+    forward      send a batch through a model, with taps                  (Output, Site)
+    Capture, Gate, Reduce   the taps: keep maps, scale heads, sum up maps (map_statistics)
+    word_states  the state of every word in every layer
+
+Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat. A mistake of the
+user's raises WorkbenchError, which says what to do.
+
+`help(wb.NAME)` documents each name with an example. All that users need is here; modules below may
+move from one version to the next. Names are imported when first used, so `import workbench` costs
+milliseconds.
 """
 
 from importlib import import_module

@@ -89,8 +89,12 @@ def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
     ],
 )
 def test_a_mistake_is_told_and_exits_with_2(
-    workbench: Command, arguments: tuple[str, ...], said: str
+    workbench: Command,
+    arguments: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("workbench.runs.cluster.CONNECT", 0.5)
     answer = workbench(*arguments)
     assert answer.code == 2
     assert said in answer.err
