@@ -9,6 +9,15 @@ from transformers import PreTrainedTokenizerBase
 
 from tests.models import vocabularies, zoo
 
+_FP16 = ("bert", "gpt2", "llama", "t5", "bart", "openai-gpt")
+IN_HALF = [  # every model in bf16; in fp16 some by day, the others at night
+    pytest.param(
+        name, width, marks=pytest.mark.slow if width == "fp16" and name not in _FP16 else ()
+    )
+    for name in zoo.NAMES
+    for width in ("bf16", "fp16")
+]
+
 
 @pytest.fixture(scope="session")
 def zoo_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:

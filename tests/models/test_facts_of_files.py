@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from tests import warm
-from tests.models import zoo
+from tests.models.conftest import IN_HALF
 from workbench.models import loading
 from workbench.models.loading import facts_of_files
 from workbench.models.references import facts
@@ -47,21 +47,7 @@ def rewritten(folder: Path, change: Callable[[str, torch.Tensor], torch.Tensor])
     return folder
 
 
-FP16 = ("bert", "gpt2", "llama", "t5", "bart", "openai-gpt")  # of the others, the night has it
-
-
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        pytest.param(
-            name,
-            precision,
-            marks=pytest.mark.slow if precision == "fp16" and name not in FP16 else (),
-        )
-        for name in zoo.NAMES
-        for precision in HALVES
-    ],
-)
+@pytest.mark.parametrize(("name", "precision"), IN_HALF)
 def test_half_as_wide_it_is_told_without_its_being_opened_in_fp32(
     name: str, precision: str, zoo_folder: Folder, tmp_path: Path, precisions: list[str]
 ) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer
 
 import workbench as wb
-from tests.models import zoo
+from tests.models.conftest import IN_HALF
 from tests.models.gated import shared
 from tests.models.test_attention import INTERFACE, pieces
 from tests.models.test_elmo import FORMS, SENTENCES
@@ -93,21 +93,7 @@ def test_what_overflows_in_fp16_stays_in_float32(way: str, zoo_folder: Folder) -
     assert kinds == {True: torch.float32, False: torch.float16}
 
 
-FP16 = ("bert", "gpt2", "llama", "t5", "bart", "openai-gpt")  # of the others, the night has it
-
-
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        pytest.param(
-            name,
-            precision,
-            marks=pytest.mark.slow if precision == "fp16" and name not in FP16 else (),
-        )
-        for name in zoo.NAMES
-        for precision in ("bf16", "fp16")
-    ],
-)
+@pytest.mark.parametrize(("name", "precision"), IN_HALF)
 def test_every_architecture_answers(name: str, precision: str, zoo_folder: Folder) -> None:
     exact, model = shared(name), load(str(zoo_folder(name)), "cpu", precision)
     assert isinstance(model, HuggingFace)
