@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -52,16 +50,6 @@ def test_every_module_has_its_floor() -> None:
     there = {path.stem for path in (ROOT / "workbench").glob("*.py")}
     there |= {path.parent.name for path in (ROOT / "workbench").glob("*/__init__.py")}
     assert there - {"__init__"} <= named
-
-
-def test_engine_and_models_run_where_spacy_and_streamlit_are_not() -> None:
-    program = """
-import sys
-sys.modules.update(dict.fromkeys(["spacy", "streamlit", "typer", "rich", "pydantic"]))
-import workbench.engine.batch, workbench.models.tiny
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_finder_of_imports_finds_them(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
 HIDDEN = (
     "spacy", "streamlit", "pytest", "hypothesis", "playwright", "accelerate", "captum", "peft",
-    "plotly", "dask", "datasets", "h5py",
+    "plotly", "dask", "datasets", "h5py", "typer", "rich",
 )  # fmt: skip
 HIDES = f"""
 from importlib.machinery import PathFinder

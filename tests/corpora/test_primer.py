@@ -139,6 +139,7 @@ def test_stories_are_two_to_five_sentences_told_of_the_same_people(
     assert linked > 0.9 * len(whole_stories)
 
 
+@pytest.mark.slow  # by day `test_what_a_seed_gives_is_a_version` knows the hash
 def test_the_same_seed_gives_the_same_bytes_in_any_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -77,7 +77,7 @@ def test_the_text_is_the_raw_text_and_the_names_are_the_files(name):
     assert differing == []
 
 
-@pytest.mark.parametrize("name", ["ewt/dev", "gum/dev"])
+@pytest.mark.parametrize("name", ["ewt/dev", pytest.param("gum/dev", marks=pytest.mark.slow)])
 def test_every_column_is_what_an_independent_parser_reads(name):
     sentences = independent.parse(file(name).read_text(encoding="utf-8"))
     for doc, sentence in zip(docs(name), sentences, strict=True):
