@@ -286,7 +286,10 @@ HEADS = Need(
 class Experiment(Generic[S]):
     """An analysis: settings, and a function from models and corpora to tables.
 
-    `run` and `fits` are functions, or "module:function", which is imported when first called.
+    `run` and `fits` are functions, or "module:function", which is imported when first called. Call
+    `experiment.run(inputs, settings, progress)` to try it. `wb.run`, the command line and the app
+    know an experiment of yours once an installed package names it in the entry point group
+    `workbench.experiments`, as `NAME = "module:EXPERIMENT"`.
 
     Args:
         name: As in `workbench run NAME`.
@@ -308,9 +311,21 @@ class Experiment(Generic[S]):
         figures: Pure functions of the tables, by name, or "module:MAPPING".
 
     Example:
-        >>> experiment = wb.experiments()["describe"]
-        >>> experiment.corpora, list(experiment.tables)[0]
-        ((1, 1), 'sizes')
+        >>> import pandas as pd
+        >>> def lengths(inputs, settings, progress):
+        ...     rows = [(n, len(doc)) for n, doc in enumerate(inputs.docs())]
+        ...     return wb.Result({"lengths": pd.DataFrame(rows, columns=["sentence", "words"])})
+        >>> experiment = wb.Experiment(
+        ...     name="lengths",
+        ...     about="Counts the words of each sentence.",
+        ...     settings=wb.Settings,
+        ...     run=lengths,
+        ...     tables={"lengths": wb.Table("Words of each sentence.", ("sentence",))},
+        ... )
+        >>> class Quiet(wb.Progress): ...
+        >>> inputs = wb.Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
+        >>> experiment.run(inputs, wb.Settings(), Quiet()).tables["lengths"]["words"].tolist()
+        [6, 11]
     """
 
     name: str
