@@ -69,8 +69,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From here on garbage is collected, and only among what the tests make."""
+    """From here on garbage is collected, only among what the tests make, and not too often."""
     gc.freeze()
+    gc.set_threshold(10_000, 20, 100)
     gc.enable()
 
 

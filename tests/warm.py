@@ -34,7 +34,7 @@ IMPORTED = [
     "transformers.models.bert.modeling_bert", "workbench.basics.experiments",
     "workbench.basics.describe", "workbench.basics.lm_profile", "workbench.transfer.finetune",
     "workbench.training.training_run", "probes.edge_probing", "workbench.figures.corpus",
-    "workbench.figures.model", "workbench.figures.head_grid",
+    "workbench.figures.model", "workbench.figures.head_grid", "tests.frozen",
 ]  # fmt: skip
 
 started: list[ForkServerProcess] = []  # the last that was begun here
