@@ -6,19 +6,22 @@ from workbench.core.errors import WorkbenchError, did_you_mean, missing_package
 
 
 def test_message_says_where_what_and_remedy() -> None:
-    error = WorkbenchError("two columns, not ten.", where="a.conllu:7", remedy="Mend line 7.")
-    assert str(error) == "a.conllu:7: two columns, not ten.\n  Mend line 7."
+    error = WorkbenchError(
+        "two columns, not ten.", code="column-missing", where="a.conllu:7", remedy="Mend line 7."
+    )
+    assert str(error) == "a.conllu:7: two columns, not ten. [column-missing]\n  Mend line 7."
 
 
 def test_message_without_place_is_what_was_wrong_and_the_remedy() -> None:
     error = WorkbenchError("limit is -1.", remedy="Say at least 1.")
-    assert str(error) == "limit is -1.\n  Say at least 1."
+    assert str(error) == "limit is -1. [invalid-input]\n  Say at least 1."
 
 
 def test_error_survives_the_way_between_processes() -> None:
-    error = WorkbenchError("what", where="where", remedy="remedy")
+    error = WorkbenchError("what", code="a-code", where="where", remedy="remedy")
     again = pickle.loads(pickle.dumps(error))
-    assert (again.what, again.where, again.remedy) == ("what", "where", "remedy")
+    assert (again.what, again.code, again.where) == ("what", "a-code", "where")
+    assert again.remedy == "remedy"
     assert str(again) == str(error)
 
 

@@ -50,7 +50,7 @@ def made(
         "version": 1,
         "corpora": (corpus(),),
         "split": "test",
-        "settings": {"limit": None, "words": 5},
+        "settings": {"max_sentences": None, "words": 5},
     }
     question = Spec(**{**defaults, **asked})
     path = folder / question.name

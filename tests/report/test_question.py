@@ -63,7 +63,7 @@ def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
             models=(model(precision="bf16", pickled=True),),
             corpora=(corpus(options={"unit": "document", "labels": ["a", "b"], "language": "en"}),),
             split="test",
-            settings={"limit": None, "layers": [0, 4], "kind": "a b", "deep": {"x": [1]}},
+            settings={"max_sentences": None, "layers": [0, 4], "kind": "a b", "deep": {"x": [1]}},
             seed=7,
             device="cuda",
         )

@@ -148,7 +148,7 @@ def test_swept_values_are_shown_as_they_were_understood() -> None:
     assert shown("loud", "yes", "no") == [True, False]
     assert shown("pattern", "1e3", "x") == ["1e3", "x"]
     assert shown("depth", "3", "all") == ["3", "all"]
-    assert shown("limit", "none", "5") == ["none", "5"]
+    assert shown("max_sentences", "none", "5") == ["none", "5"]
     assert shown("layers", "1,2", "3") == ["1,2", "3"]
 
 

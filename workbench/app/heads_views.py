@@ -156,7 +156,7 @@ def relations(seen: Looked) -> None:
     if best.empty:
         st.text(
             "By pieces, relations are not asked for: see level."
-            if seen.run.spec.settings.get("level") == "pieces"
+            if seen.run.settings.get("level") == "pieces"
             else "The corpus has no dependencies, or too few of each relation."
         )
         return

@@ -119,7 +119,7 @@ def _relations(seen: Looked) -> None:
     if table.empty:
         st.text(
             "By pieces, relations are not asked for: see level."
-            if seen.run.spec.settings.get("level") == "pieces"
+            if seen.run.settings.get("level") == "pieces"
             else "The corpus has no dependencies that this head could follow."
         )
         return

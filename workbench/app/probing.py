@@ -41,7 +41,7 @@ ALL = "all the corpus has"
 
 def ask(kind: Experiment[Any], run: "Run | None") -> None:
     """The question: in view where no run is opened, else behind a fold."""
-    given = run.spec.settings if run else {}
+    given = run.settings if run else {}
     if run is None:
         _question(kind, given)
     else:
@@ -161,7 +161,7 @@ def look(run: "Run") -> Looked:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(run_view.run_title(run)), anchor=False, width="content")
         text.state(run.status.state)
-        quick = "preview" if is_preview(run) else str(run.spec.settings.get("preset"))
+        quick = "preview" if is_preview(run) else str(run.settings.get("preset"))
         if quick in ("preview", "quick"):
             st.badge(quick, icon=":material/bolt:", color="orange")
     text.facts([("run", run.name), ("asked", text.ago(run.status.created))])

@@ -86,7 +86,7 @@ def _second(name: str) -> "Run | None":
 
 def is_preview(run: "Run") -> bool:
     """Whether its probes were not trained."""
-    return bool(run.spec.settings.get("preview"))
+    return bool(run.settings.get("preview"))
 
 
 def laid(run: "Run", name: str = "") -> Laid:

@@ -85,7 +85,7 @@ def slider(run: "Run") -> None:
     """How many heads go, in which order, and what that does to these sentences."""
     spec = run.spec
     model, corpus = spec.models[0].ref, spec.corpora[0].ref
-    if spec.settings.get("task"):
+    if run.settings.get("task"):
         st.text(
             "The run fitted a classifier first, and kept only the smaller one: choose the run as "
             "the model to look into that."

@@ -287,7 +287,7 @@ def question(kind: Experiment[Any], run: "Run | None", about: str = "") -> None:
     if about:
         st.text(about)
     models, corpora = inputs(kind, sidebar.model(), sidebar.corpus())
-    settings = settings_form.settings(kind, run.spec.settings if run else {})
+    settings = settings_form.settings(kind, run.settings if run else {})
     offer({RUN: (kind.name, models, corpora, settings, run_options(kind))})
 
 

@@ -116,7 +116,7 @@ def asked(run: "Run") -> None:
                 "What was asked": (
                     ("run", run.name),
                     ("experiment", spec.experiment),
-                    *((key, str(value)) for key, value in spec.settings.items()),
+                    *((key, str(value)) for key, value in run.settings.items()),
                     ("split", spec.split or "all of them"),
                     ("seed", str(spec.seed)),
                 ),

@@ -29,9 +29,9 @@ def settings(kind: Experiment[Any], given: Mapping[str, Any] | None = None) -> d
     """
     fields = kind.settings.model_fields
     own = kind.settings.__annotations__  # before what it shares with other questions
-    names = sorted(fields, key=lambda name: (name == "limit", name not in own))
+    names = sorted(fields, key=lambda name: (name == "max_sentences", name not in own))
     if len(names) > AT_ONCE:
-        names = [*names[: AT_ONCE - 1], "limit", *names[AT_ONCE - 1 : -1]]
+        names = [*names[: AT_ONCE - 1], "max_sentences", *names[AT_ONCE - 1 : -1]]
     found: dict[str, Any] = {}
     _grid(kind, names[:AT_ONCE], given or {}, found)
     if rest := names[AT_ONCE:]:

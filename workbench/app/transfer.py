@@ -153,7 +153,7 @@ def _adapted(run: "Run") -> dict[str, str]:
 
     if run.spec.experiment == FINETUNE:
         there = [run.name, *run_form.titles(FINETUNE)]
-        task, corpora = run.spec.settings.get("task"), _hashes(run)
+        task, corpora = run.settings.get("task"), _hashes(run)
     else:
         cells = tables_and_figures.table_of(run, "cells")
         tasks = [str(task) for task in dict.fromkeys(cells["task"])]
@@ -164,7 +164,7 @@ def _adapted(run: "Run") -> dict[str, str]:
     for name in dict.fromkeys(there):
         try:
             own = open_run(name)
-            settings = own.spec.settings
+            settings = own.settings
             if corpora and (settings.get("task") != task or _hashes(own) != corpora):
                 continue
         except WorkbenchError:
@@ -295,7 +295,7 @@ def look(run: "Run") -> "Run":
     """What stands above the views: with what was set otherwise than by default, for runs of one
     model differ in little else."""
     run_view.heading(run)
-    own = settings_form.chosen(EXPERIMENTS[run.spec.experiment], run.spec.settings)
+    own = settings_form.chosen(EXPERIMENTS[run.spec.experiment], run.settings)
     chosen = ", ".join(
         f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in own.items()

@@ -15,7 +15,7 @@ from workbench.corpora.formats import WHOLE
 
 def run(inputs: Inputs, settings: Describe, progress: Progress) -> Result:
     """Count the splits that are looked at."""
-    corpus, limit = inputs.corpus, settings.limit
+    corpus, limit = inputs.corpus, settings.max_sentences
     splits = [inputs.split] if inputs.split else list(corpus.splits)
     left = {split: corpus.docs(split) for split in splits}
     if limit is not None:

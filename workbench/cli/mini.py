@@ -187,7 +187,7 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
 
     def asked(experiment: str, corpus: str) -> Any:
         with output.progress(f"{name}: {experiment}"):
-            question = ask(experiment, [ref], [corpus], {"limit": SCORED}, seed=seed)
+            question = ask(experiment, [ref], [corpus], {"max_sentences": SCORED}, seed=seed)
             return ended_well(answered(question, progress=lambda event: None)).tables
 
     beside = asked("trigram", CORPUS)["scores"].set_index("measure")

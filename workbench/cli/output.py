@@ -197,7 +197,7 @@ def run(found: "Run", json: bool) -> None:
         ("corpora", ", ".join(f"{c.name} ({c.hash[:12]})" for c in asked.corpora)),
         ("split", asked.split or "all"),
         ("seed", str(asked.seed)),
-        ("settings", ", ".join(f"{k}={v}" for k, v in asked.settings.items())),
+        ("settings", ", ".join(f"{k}={v}" for k, v in found.settings.items())),
         ("sweep", ", ".join(f"{k}={v}" for k, v in asked.sweep.items())),
         ("device", now.device),
         ("asked", now.created),

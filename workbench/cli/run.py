@@ -138,25 +138,34 @@ def asked_settings(
     """The settings of a command: those after --set, and flags of their own."""
     from workbench.runs.request import named
 
-    settings, flags = named(given or (), "setting"), _flags(command, experiment, extra)
+    settings = named(given or (), "setting")
+    if not extra:
+        return settings
+    from workbench.core.experiment import EXPERIMENTS, Settings
+
+    kind: type[Settings] = EXPERIMENTS[experiment].settings
+    settings = kind.with_current_names(settings)
+    flags = _flags(command, experiment, extra)
     for twice in settings.keys() & flags.keys():
-        raise WorkbenchError(f"{twice} is set twice.", remedy="Set it once.")
+        raise WorkbenchError(
+            f"{twice} is set twice.", code="setting-repeated", remedy="Set it once."
+        )
     return settings | flags
 
 
 def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
-    """`--limit 100` or `--limit=100` for `--set limit=100`; a flag alone is true."""
-    if not extra:
-        return {}
+    """`--seeds 3` or `--seeds=3` for `--set seeds=3`; a flag alone is true."""
     from workbench.core.errors import did_you_mean
     from workbench.core.experiment import EXPERIMENTS
 
-    known = EXPERIMENTS[experiment].settings.model_fields
+    kind = EXPERIMENTS[experiment].settings
+    known = kind.model_fields
     found: dict[str, str] = {}
     rest = list(extra)
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
         name = flag.removeprefix("--").replace("-", "_")
+        (name,) = kind.with_current_names({name: None})
         if not flag.startswith("--") or name not in known:
             own = [f"--{field.replace('_', '-')}" for field in known]
             raise WorkbenchError(

@@ -18,6 +18,7 @@ class WorkbenchError(Exception):
 
     Args:
         what: What was wrong.
+        code: Short name of the kind of error, such as `corpus-not-found`, for programs and search.
         where: Where it was found: `file`, or `file:line`.
         remedy: What to do.
 
@@ -25,18 +26,22 @@ class WorkbenchError(Exception):
         >>> try:
         ...     wb.read("no-such-file.conllu")
         ... except wb.WorkbenchError as error:
-        ...     print(error.what)
-        there is no such file or folder.
+        ...     print(error.code, error.what, sep=": ")
+        corpus-not-found: there is no such file or folder.
     """
 
-    def __init__(self, what: str, *, where: str = "", remedy: str) -> None:
-        self.what, self.where, self.remedy = what, where, remedy
+    def __init__(
+        self, what: str, *, code: str = "invalid-input", where: str = "", remedy: str
+    ) -> None:
+        self.what, self.code, self.where, self.remedy = what, code, where, remedy
         head = f"{where}: {what}" if where else what
-        super().__init__(f"{head}\n  {remedy}" if remedy else head)
+        super().__init__(f"{head} [{code}]\n  {remedy}" if remedy else f"{head} [{code}]")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way from a job's process to the one that asked for it."""
-        return partial(WorkbenchError, where=self.where, remedy=self.remedy), (self.what,)
+        """Pickle the error, so that a job's process can send it to the process that started it."""
+        return partial(WorkbenchError, code=self.code, where=self.where, remedy=self.remedy), (
+            self.what,
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -63,5 +68,6 @@ def missing_package(package: str, needed_for: str) -> WorkbenchError:
     """The error for an optional dependency that is not installed, with the command to mend it."""
     return WorkbenchError(
         f"{needed_for} needs the package {package!r}, which is not installed.",
+        code="package-missing",
         remedy=f"Run: pip install {package}",
     )

@@ -13,9 +13,9 @@ are asked for, and their code when it is run.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.registry import Code, Placed, Registry, imported
@@ -39,6 +39,9 @@ HEAD = ("stack", "kind", "layer", "head")  # the columns that say which head a r
 FEW = 30  # sentences, below which drawing them again tells little
 
 
+T = TypeVar("T")
+
+
 class Settings(BaseModel):
     """What can be set of an experiment; each field has a help text, bounds and a default.
 
@@ -55,7 +58,42 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    limit: int | None = Field(None, ge=1, description="Sentences at most; all where none is said.")
+    # Settings renamed in this class: the name now, and the first name it had. First names are
+    # still accepted, and runs are found under them: fingerprints hash first names.
+    former_names: ClassVar[Mapping[str, str]] = {"max_sentences": "limit"}
+
+    max_sentences: int | None = Field(
+        None, ge=1, description="Maximum number of sentences (default: all)."
+    )
+
+    @classmethod
+    def renamed(cls) -> dict[str, str]:
+        """The settings that had another name: the name now, and the first name."""
+        found: dict[str, str] = {}
+        for parent in reversed(cls.__mro__):
+            found |= vars(parent).get("former_names", {})
+        return {now: first for now, first in found.items() if now in cls.model_fields}
+
+    @classmethod
+    def with_current_names(cls, values: Mapping[str, T]) -> dict[str, T]:
+        """The values under the current names of settings; a setting given twice is an error."""
+        current = {first: now for now, first in cls.renamed().items()}
+        found: dict[str, T] = {}
+        for name, value in values.items():
+            now = current.get(name, name)
+            if now in found:
+                raise WorkbenchError(
+                    f"{now} is set twice; {current.get(now, name)} is its former name.",
+                    code="setting-repeated",
+                    remedy=f"Set {now} only.",
+                )
+            found[now] = value
+        return found
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_first_names(cls, values: Any) -> Any:
+        return cls.with_current_names(values) if isinstance(values, Mapping) else values
 
     @field_validator("*")
     @classmethod

@@ -36,24 +36,26 @@ class SplitSizes:
 class SplitSettings(Settings):
     """Settings of an experiment that trains something: how much of each split it uses."""
 
-    limit: int | None = Field(
+    max_sentences: int | None = Field(
         1000, ge=1, description="Maximum number of sentences of each split (empty: all)."
     )
     max_train: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to train on (default: limit)."
+        None, ge=1, description="Maximum number of sentences to train on (default: max_sentences)."
     )
     max_dev: int | None = Field(
-        None, ge=1, description="Maximum number of sentences for early stopping (default: limit)."
+        None,
+        ge=1,
+        description="Maximum number of sentences for early stopping (default: max_sentences).",
     )
     max_test: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to score (default: limit)."
+        None, ge=1, description="Maximum number of sentences to score (default: max_sentences)."
     )
 
     @property
     def split_sizes(self) -> SplitSizes:
         """The maximum of each split."""
         each = (self.max_train, self.max_dev, self.max_test)
-        return SplitSizes(*(self.limit if size is None else size for size in each))
+        return SplitSizes(*(self.max_sentences if size is None else size for size in each))
 
 
 @dataclass(frozen=True)

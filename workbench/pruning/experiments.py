@@ -33,23 +33,23 @@ class Aimed(Settings):
 class AimedSplits(Aimed):
     """The same where heads are chosen on one split and measured on another."""
 
-    limit: int | None = Field(
+    max_sentences: int | None = Field(
         None, ge=1, description="Maximum number of sentences of each split (default: all)."
     )
     max_train: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to train on (default: limit)."
+        None, ge=1, description="Maximum number of sentences to train on (default: max_sentences)."
     )
     max_test: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to score (default: limit)."
+        None, ge=1, description="Maximum number of sentences to score (default: max_sentences)."
     )
 
     def parts(self, inputs: Inputs, needed: int, dev: int | None = None) -> Parts:
         """Train, dev and test; no more of train than the steps of learning can use."""
         train, test = (
-            self.limit if size is None else size for size in (self.max_train, self.max_test)
+            self.max_sentences if size is None else size for size in (self.max_train, self.max_test)
         )
         least = needed if train is None else min(needed, train)
-        sizes = SplitSizes(least, dev or self.limit or DEV_TEXTS, test)
+        sizes = SplitSizes(least, dev or self.max_sentences or DEV_TEXTS, test)
         return parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
 
 
@@ -263,7 +263,8 @@ class HeadPruning(AimedSplits):
     max_dev: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of sentences for early stopping (default: limit, else 200).",
+        description="Maximum number of sentences for early stopping (default: "
+        "max_sentences, else 200).",
     )
 
 

@@ -20,7 +20,7 @@ from workbench.figures.sanitize import harmless
 from workbench.report.format import Grid, grid, number
 from workbench.runs.compare import LETTERS, compared
 from workbench.runs.run import PROVENANCE, Run, damaged
-from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, is_name
+from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, is_name
 
 # --- comparison of runs ---------------------------------------------------------------------------
 #
@@ -199,7 +199,7 @@ def _asked(run: Run) -> Iterator[tuple[str, str]]:
     fields = experiment.settings.model_fields if experiment else {}
     yield "run", run.name
     yield "experiment", f"{asked.experiment}, version {asked.version}"
-    for key, value in asked.settings.items():
+    for key, value in current_settings(asked).items():
         if key in asked.sweep:
             continue
         usual = key in fields and fields[key].default == value
@@ -303,7 +303,7 @@ def _origin(ref: str | None, name: str) -> str:
 
 
 def _in_words(key: str, value: object) -> str:
-    return "no limit" if key == "limit" and value is None else _written(value)
+    return "no limit" if key == "max_sentences" and value is None else _written(value)
 
 
 def _written(value: object) -> str:
@@ -323,7 +323,7 @@ def _to_be_set(asked: Spec) -> Mapping[str, Any]:
     fields = experiment.settings.model_fields if experiment else {}
     return {
         key: value
-        for key, value in asked.settings.items()
+        for key, value in current_settings(asked).items()
         if key not in asked.sweep
         and not (value is None and (key not in fields or fields[key].default is None))
     }
@@ -350,7 +350,7 @@ def _folded(words: Sequence[str]) -> str:
 
 
 def _in_python(asked: Spec) -> str:
-    given: dict[str, Any] = {"split": asked.split, "seed": asked.seed, **asked.settings}
+    given: dict[str, Any] = {"split": asked.split, "seed": asked.seed, **current_settings(asked)}
     named: list[str] = []
     for key, items in (("model", asked.models), ("corpus", asked.corpora)):
         texts = [repr(item.ref) if item.ref is not None else key.upper() for item in items]

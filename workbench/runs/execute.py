@@ -265,7 +265,7 @@ def inputs_of(
         asked.seed,
         asked.device,
         models[0].precision if models else "",
-        asked.settings.get("limit"),
+        spec.current_settings(asked).get("max_sentences"),
         scratch,
         folder / TRAINED,
         tuple(folder_of(model.ref) if model.ref else None for model in asked.models),

@@ -94,6 +94,7 @@ def ask(
         corpora=tuple(corpus for _, corpus in opened),
         split=split,
         settings=dict(plain(chosen)),
+        former_names=kind.settings.renamed(),
         seed=seed,
         device=device,
     )
@@ -118,6 +119,7 @@ def fits(
 def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> Settings:
     """Settings from values or from text; what is wrong is said in the words of the settings."""
     known_names = list(experiment.settings.model_fields)
+    given = experiment.settings.with_current_names(given)
     for name in given:
         if name not in known_names:
             raise WorkbenchError(
@@ -183,7 +185,7 @@ def named(pairs: Iterable[str], what: str) -> dict[str, str]:
         if not equals or not key:
             raise WorkbenchError(
                 f"{pair!r:.60} is no {what}.",
-                remedy=f"Write it as key=value, as in {what} limit=100.",
+                remedy=f"Write it as key=value, as in {what} max_sentences=100.",
             )
         found[key.strip().replace("-", "_")] = value
     return found

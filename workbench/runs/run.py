@@ -422,6 +422,11 @@ class Run:
         return spec.read(self.path)
 
     @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The settings under their current names, whichever version wrote the run."""
+        return spec.current_settings(self.spec)
+
+    @cached_property
     def tables(self) -> Tables:
         return Tables(self.path, self.provenance.get("tables", ()))
 

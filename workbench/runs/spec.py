@@ -15,10 +15,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, Settings
 from workbench.core.files import parsed_json, read_regular, reason_of, written_whole
 
 FILE = "spec.json"
-FORMAT = 1
+FORMAT = 2  # 2: specs have former_names
 DIGITS = 16  # of the fingerprint, in a run's name
 
 
@@ -55,6 +56,7 @@ class Spec(_Part):
     corpora: tuple[CorpusSpec, ...] = ()
     split: str | None = None
     settings: dict[str, Any] = {}
+    former_names: dict[str, str] = {}  # of settings: the name now, and the first name
     seed: int = 0
     device: str = "cpu"
     sweep: dict[str, list[Any]] = {}
@@ -62,19 +64,23 @@ class Spec(_Part):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that the answer depends on."""
+        """A hash of everything that the result depends on; of settings under their first names."""
         question: dict[str, Any] = {
             "experiment": [self.experiment, self.version],
             "models": [[model.hash, model.precision] for model in self.models],
             "corpora": [corpus.hash for corpus in self.corpora],
             "split": self.split,
-            "settings": self.settings,
+            "settings": self._with_first_names(self.settings),
             "seed": self.seed,
         }
         if self.sweep:
-            question = {"sweep": self.sweep, "parts": [part.fingerprint for part in self.parts]}
+            sweep = self._with_first_names(self.sweep)
+            question = {"sweep": sweep, "parts": [part.fingerprint for part in self.parts]}
         text = json.dumps(question, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _with_first_names(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {self.former_names.get(name, name): value for name, value in values.items()}
 
     @property
     def name(self) -> str:
@@ -87,6 +93,17 @@ class Spec(_Part):
         """Whether another process can open what it looks at."""
         refs = [*(model.ref for model in self.models), *(corpus.ref for corpus in self.corpora)]
         return None not in refs and all(part.answerable for part in self.parts)
+
+
+def current_settings(spec: Spec) -> dict[str, Any]:
+    """The settings under their current names, whichever version wrote the spec."""
+    if spec.experiment not in EXPERIMENTS:
+        return spec.settings
+    try:
+        kind: type[Settings] = EXPERIMENTS[spec.experiment].settings
+        return kind.with_current_names(spec.settings)
+    except WorkbenchError:  # a package whose experiment cannot be imported
+        return spec.settings
 
 
 def write(folder: Path, spec: Spec) -> None:

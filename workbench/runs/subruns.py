@@ -239,6 +239,8 @@ def ask_all(
 ) -> tuple[spec.Spec, list[Question]]:
     """The sweep's own question, and those it is made of."""
     kind = EXPERIMENTS[experiment]
+    swept = kind.settings.with_current_names(swept)
+    settings = kind.settings.with_current_names(settings)
     _require_sensible(kind, swept)
     questions, seen = [], dict[Any, Any]()
     shown: dict[str, dict[str, Any]] = {name: {} for name in swept}

@@ -194,7 +194,7 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     about_scored: tuple[str, ...] = ()
     if head:
         scored, about_scored = scored_of(
-            inputs.corpus, head.task, inputs.split, inputs.seed, settings.limit
+            inputs.corpus, head.task, inputs.split, inputs.seed, settings.max_sentences
         )
         tables["rewound"] = rewound(
             before, after, head, scored, lambda done, all_: progress(done, all_, "layers put back")
@@ -273,7 +273,7 @@ def _means(table: pd.DataFrame | None, column: str, moved_by: int = 0) -> dict[A
 def _roles(inputs: Inputs, settings: Drift, progress: Progress) -> pd.DataFrame:
     """What `heads` calls each head before and after, and what has come to its scores."""
     progress(0, None, "roles of heads")
-    asked = {"limit": settings.limit}
+    asked = {"max_sentences": settings.max_sentences}
     sides = [
         inputs.ask("heads", [model], inputs.corpora, asked, inputs.split).tables["heads"]
         for model in inputs.models
@@ -288,7 +288,7 @@ def _roles(inputs: Inputs, settings: Drift, progress: Progress) -> pd.DataFrame:
 def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
     """What the same probes find in each layer before and after."""
     asked = {
-        "limit": None,
+        "max_sentences": None,
         "max_train": settings.max_train,
         "max_dev": settings.max_dev,
         "max_test": settings.max_test,

@@ -36,7 +36,7 @@ class Sizes:
 class Adapting(SplitSettings):
     """How a model is adapted, and by how much text."""
 
-    limit: int | None = Field(
+    max_sentences: int | None = Field(
         None,
         ge=1,
         description="Maximum number of texts of a split without a maximum of its own (default: "
@@ -56,7 +56,9 @@ class Adapting(SplitSettings):
         "(default 200).",
     )
     max_test: int | None = Field(
-        None, ge=1, description="Maximum number of texts to score (default: limit, else all)."
+        None,
+        ge=1,
+        description="Maximum number of texts to score (default: max_sentences, else all).",
     )
     seeds: tuple[Seed, ...] = Field(
         (0, 1, 2), min_length=1, max_length=100, description="Seeds of the head and of the order."
@@ -352,7 +354,9 @@ SIMILARITY_TABLE = Table(
 class Similarity(Settings):
     """What is compared."""
 
-    limit: int | None = Field(300, ge=1, description="Sentences at most; all where none is said.")
+    max_sentences: int | None = Field(
+        300, ge=1, description="Maximum number of sentences (default: 300)."
+    )
     words: int = Field(
         20_000, ge=10, le=10_000_000, description="Words compared at most, drawn by the seed."
     )
@@ -389,7 +393,9 @@ SIMILARITY = Experiment(
 class Drift(Settings):
     """What is compared."""
 
-    limit: int | None = Field(300, ge=1, description="Sentences at most; all where none is said.")
+    max_sentences: int | None = Field(
+        300, ge=1, description="Maximum number of sentences (default: 300)."
+    )
     words: int = Field(
         20_000,
         ge=10,
