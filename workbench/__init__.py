@@ -3,7 +3,7 @@
     import workbench as wb
     model = wb.load("mini:bert")
     heads = wb.run("heads", model=model, corpus="primer")
-    heads.tables["heads"].query("syntactic")
+    heads.tables["heads"].query("role == 'syntactic'")
     wb.report(heads, "heads.html")
 
 Open models and corpora:

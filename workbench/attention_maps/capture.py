@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import public
 from workbench.core.registry import once
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
@@ -129,6 +130,15 @@ class Look:
     cut: int  # words beyond the model's length
     unaligned: int  # words that own no piece
 
+    def __repr__(self) -> str:
+        """Model, texts and number of maps; not their numbers."""
+        read = ", ".join(
+            f"{stack}: {len(text.pieces)} pieces" for stack, text in self.texts.items()
+        )
+        heads = sum(site.heads for site in self.maps)
+        cut = f"; {self.cut:,} words beyond the model's length are left out" if self.cut else ""
+        return f"<Look {self.model}: {read}; {len(self.maps)} sites, {heads} heads{cut}>"
+
     @property
     def size(self) -> int:
         """Bytes held."""
@@ -150,6 +160,7 @@ def passes() -> int:
     return _passes
 
 
+@public
 def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None) -> Look:
     """Capture the attention maps of all heads for one text, in one forward pass.
 
@@ -187,6 +198,14 @@ def _doc_of(text: "str | Doc") -> "Doc":
     """A Doc as it is; a text cut into words by rules."""
     if not isinstance(text, str):
         return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise WorkbenchError(
+            f"the text has a character that is not Unicode text: {text!a:.40}.",
+            code="text-encoding",
+            remedy="Remove lone surrogates, such as \\ud800.",
+        ) from None
     from workbench.corpora.text import tokenizer
 
     return tokenizer(None, "en")(text)

@@ -18,6 +18,7 @@ import torch
 
 from workbench.attention_maps.capture import Floats, Look, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.public import public
 from workbench.engine.taps import Kind, Site, StackName
 from workbench.engine.words import Owned, merged
 
@@ -150,8 +151,23 @@ class Grid:
     sides: Sides
     _make: Callable[[int, int], Floats | None]  # pieces: [queries, keys]
 
+    def __repr__(self) -> str:
+        """Its attention, size and options; not its numbers."""
+        size = f"{len(self.rows)} rows x {len(self.columns)} columns"
+        items = f"{len(self.sides.rows)} x {len(self.sides.columns)} {self.options.unit}"
+        return f"<Grid {self.look.model} {' '.join(self.group)}: {size}; maps of {items}>"
+
+    @public
     def map(self, row: int, column: int) -> Floats:
         """One map as it is shown.  # [rows, columns]"""
+        for what, index, names in (("row", row, self.rows), ("column", column, self.columns)):
+            if not 0 <= index < len(names):
+                raise WorkbenchError(
+                    f"the grid has no {what} {index}.",
+                    code="head-unknown",
+                    where=self.look.model,
+                    remedy=f"Choose 0 to {len(names) - 1}.",
+                )
         found = self._make(row, column)
         if found is None:
             raise WorkbenchError(
@@ -188,6 +204,7 @@ def numbers(look: Look, group: Group) -> tuple[list[int], list[int]]:
     return [site.layer for site in own], list(range(max(site.heads for site in own)))
 
 
+@public
 def head_grid(look: Look, group: Group | None = None, **options: Any) -> Grid:
     """Arrange the maps of one kind of attention as a grid of layers by heads.
 
@@ -217,6 +234,15 @@ def head_grid(look: Look, group: Group | None = None, **options: Any) -> Grid:
         if name not in _CHOICES:
             raise WorkbenchError(
                 f"there is no option {name!r}.", remedy=did_you_mean(name, _CHOICES)
+            )
+        if not _CHOICES[name] and (
+            isinstance(value, str | bytes) or not hasattr(value, "__iter__")
+        ):
+            raise WorkbenchError(
+                f"{name} is {value!r:.60}, not a list of indices.",
+                code="wrong-type",
+                where="wb.head_grid",
+                remedy=f"Pass a list, such as {name}=[2].",
             )
         if (known := _CHOICES[name]) and value not in known:
             raise WorkbenchError(

@@ -10,14 +10,16 @@ a report can be rebuilt without model or corpus. Costs nothing: experiments are 
 are asked for, and their code when it is run.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.public import check_fields
 from workbench.core.registry import Code, Placed, Registry, imported
 
 if TYPE_CHECKING:
@@ -65,6 +67,50 @@ class Settings(BaseModel):
     max_sentences: int | None = Field(
         None, ge=1, description="Maximum number of sentences (default: all)."
     )
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise self._invalid(error) from None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """List the settings in the docstring, so that `help` shows them."""
+        fields = cls.model_fields.items()
+        lines = [f"    {name}: {field.description or ''}".rstrip() for name, field in fields]
+        about = (cls.__doc__ or "").partition("\n\nArgs:")[0].rstrip()
+        cls.__doc__ = "\n".join([about, "", "Args:", *lines, ""])
+
+    @classmethod
+    def _invalid(cls, error: ValidationError) -> WorkbenchError:
+        """The first mistake in some values."""
+        first = error.errors()[0]
+        message = first["msg"].removeprefix("Value error, ")
+        message = f"{message[0].lower()}{message[1:]}"
+        if not first["loc"]:  # of several settings together
+            return WorkbenchError(
+                f"{message}.",
+                code="setting-invalid",
+                where=cls.__name__,
+                remedy="Change one of these settings.",
+            )
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            return WorkbenchError(
+                f"there is no setting {name!r}.",
+                code="setting-unknown",
+                where=cls.__name__,
+                remedy=did_you_mean(name, cls.model_fields),
+            )
+        field = cls.model_fields.get(str(first["loc"][0]))
+        about = field.description if field and field.description else "see its description."
+        return WorkbenchError(
+            f"{name} is {first['input']!r:.60}: {message}.",
+            code="setting-invalid",
+            where=cls.__name__,
+            remedy=f"{name}: {about}",
+        )
 
     @classmethod
     def renamed(cls) -> dict[str, str]:
@@ -198,15 +244,27 @@ class Inputs:
     folders: tuple[Path | None, ...] = ()  # that the models were read from
     asking: Ask | None = None  # None: where there is no place for runs
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def model(self) -> "Model":
         """The first model; the one there is, mostly."""
-        return self.models[0]
+        return self._first("model", self.models)
 
     @property
     def corpus(self) -> "Corpus":
         """The first corpus; the one there is, mostly."""
-        return self.corpora[0]
+        return self._first("corpus", self.corpora)
+
+    def _first(self, what: str, given: "tuple[T, ...]") -> T:
+        if not given:
+            raise WorkbenchError(
+                f"the experiment has no {what}.",
+                code=f"{what}-missing",
+                remedy=f"Name one with {what}=..., or in Inputs.",
+            )
+        return given[0]
 
     def docs(self) -> Iterator["Doc"]:
         """The first corpus' Docs of the split, as many as the limit lets through."""
@@ -283,6 +341,9 @@ class Table:
     keys: tuple[str, ...]
     labels: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -302,6 +363,9 @@ class Result:
     tables: "Mapping[str, pd.DataFrame]"
     arrays: "Mapping[str, NDArray[np.generic]]" = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -384,6 +448,41 @@ class Experiment(Generic[S]):
     # otherwise: in bf16, small differences between weights, states or maps are rounding
     exact_up_to: float = 0
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)  # or where they are
+
+    def __post_init__(self) -> None:
+        check_fields(self, skip=("run", "fits", "settings", "split"))
+        wrong = [
+            f"settings is {self.settings!r:.40}, not a subclass of wb.Settings"
+            for kind in [self.settings]
+            if not (isinstance(kind, type) and issubclass(kind, Settings))
+        ]
+        wrong += [
+            f"split is {self.split!r:.40}, not all, held-out or train"
+            for split in [self.split]
+            if split not in ("all", "held-out", "train")
+        ]
+        wrong += [
+            f"table {name!r} is a {type(table).__name__}, not a wb.Table"
+            for name, table in self.tables.items()
+            if not isinstance(table, Table)
+        ]
+        run = vars(self)["run"]
+        if not callable(run) or (isinstance(run, Placed) and ":" not in run.home):
+            wrong.append("run is neither a function nor 'module:function'")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
+            wrong.append("a name is letters, digits, '-', '_' and '.'")
+        if wrong:
+            raise WorkbenchError(
+                f"{wrong[0]}.",
+                code="wrong-type",
+                where=f"wb.Experiment {self.name!r:.40}",
+                remedy="help(wb.Experiment) describes each argument.",
+            )
+
+    def __repr__(self) -> str:
+        """Its name, its question and its settings."""
+        settings = ", ".join(self.settings.model_fields)
+        return f"<Experiment {self.name}: {self.about} Settings: {settings}>"
 
     def layers_for(self, settings: S) -> tuple[str, ...]:
         """The layers a corpus must have under these settings."""

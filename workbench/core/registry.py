@@ -56,6 +56,9 @@ class Registry(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self.homes
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} {self.what}s: {', '.join(self)}>"
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.homes)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import user_path
+from workbench.core.public import public
 from workbench.corpora.corpus import Corpus, Options, Origin, Reading, Unit
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import resolve
@@ -155,6 +156,7 @@ def _not_text(what: str, given: object) -> WorkbenchError:
     return WorkbenchError(f"{what} is {given!r:.80}, but is named by text.", remedy="Write a name.")
 
 
+@public
 def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | None = None) -> int:
     """Write Docs to a file, whole or not at all.
 

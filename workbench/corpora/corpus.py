@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.public import check_fields, public
 from workbench.core.registry import once
 from workbench.corpora.layers import layers
 
@@ -79,13 +80,25 @@ class Corpus:
     notes: tuple[str, ...] = ()
     origin: Origin | None = None  # None: Docs that were handed over, or that come from the hub
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for split, read in self.splits.items():
+            if not callable(read):
+                raise WorkbenchError(
+                    f"split {split!r} is a {type(read).__name__}, not a function.",
+                    code="wrong-type",
+                    where="wb.Corpus",
+                    remedy="Pass a function that returns an iterator, such as lambda: iter(docs).",
+                )
+
     def __repr__(self) -> str:
         """Its name, its splits and where it comes from; nothing is read."""
         source = "Docs in memory"
         if self.origin is not None:
             source = self.origin.ref if self.origin.files else "built in"
-        return f"<Corpus {self.name}: {', '.join(self.splits)}; {source}>"
+        return f"<Corpus {self.name}: {', '.join(self.splits) or 'no splits'}; {source}>"
 
+    @public
     def docs(self, split: str | None = None, limit: int | None = None) -> "Iterator[Doc]":
         """Docs of one split, or of all in their order; `limit` cuts each reading short."""
         if split is not None and split not in self.splits:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import public
 from workbench.corpora.layers import Edge, edges, mentions
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.engine.batch import Batch, Edges, Targets
 
 
+@public
 def encode(
     docs: "Iterable[Doc]", layers: Sequence[str] | str = (), targets: Sequence[str] | str = ()
 ) -> "Batch":

@@ -37,6 +37,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.public import public
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -128,6 +129,7 @@ def set_spans(doc: "Doc", layer: str, mentions: Iterable[Mention]) -> None:
     doc.spans[layer] = SpanGroup(doc, name=layer, spans=spans)
 
 
+@public
 def mentions(doc: "Doc", layer: str) -> list[Mention]:
     """Read a layer of spans of a Doc; `entities` falls back on `doc.ents`.
 
@@ -247,6 +249,7 @@ def checked_text(value: Any) -> str:
     return value
 
 
+@public
 def edges(doc: "Doc", layer: str) -> list[Edge]:
     """Read a layer of a Doc as labelled edges, which is how probes see it.
 

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, read_regular, reason_of, require_regular, unwritable
+from workbench.core.public import public
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import Progress, Report, forward
 from workbench.engine.model import Model, Output
@@ -67,6 +68,12 @@ class Store:
     description: Description
     missing: NDArray[np.bool_]  # [rows], words that own no piece and read as zero
 
+    def __repr__(self) -> str:
+        """What it holds and where it lies."""
+        about = self.description
+        size = f"{about.layers + 1} layers x {about.rows} rows x {about.width}, {about.kind}"
+        return f"<Store {about.model} {about.stack}: {size}; {self.folder}>"
+
     def layer(self, layer: int) -> Tensor:
         """States of one layer, memory-mapped.  # [rows, width]"""
         about = self.description
@@ -106,11 +113,12 @@ def _unsound(folder: Path, reason: str) -> WorkbenchError:
     )
 
 
+@public
 def word_states(
     model: Model,
     batch: Batch,
-    home: Path,
-    stacks: Sequence[StackName] | None = None,
+    home: str | Path,
+    stacks: Sequence[StackName] | StackName | None = None,
     *,
     spans: NDArray[np.int64] | None = None,
     kind: str = "fp16",
@@ -150,20 +158,43 @@ def word_states(
     """
     if kind not in _KINDS:
         raise WorkbenchError(f"there is no kind {kind!r}.", remedy=f"Say {', '.join(_KINDS)}.")
+    _require_spans(batch, spans)
     layers = {stack.name: stack.layers for stack in model.stacks}
     rows = len(batch.words) if spans is None else len(spans)
     places: dict[StackName, tuple[Path, Description]] = {}
-    for name in layers if stacks is None else stacks:
+    for name in layers if stacks is None else (stacks,) if isinstance(stacks, str) else stacks:
         if name not in layers:
             raise WorkbenchError(
                 f"{model.name} has no {name} stack.", remedy=f"It has {', '.join(layers)}."
             )
         key = store_key(model, batch, name, spans, kind)
         about = Description(key, name, layers[name], rows, model.width, kind, model.name)
-        places[name] = home / f"activations-{key}", about
+        places[name] = Path(home) / f"activations-{key}", about
     new = [place for place in places.values() if not place[0].is_dir()]
     report = _write(model, batch, new, spans, pieces, progress) if new else None
     return {name: open_store(folder) for name, (folder, _) in places.items()}, report
+
+
+def _require_spans(batch: Batch, spans: NDArray[np.int64] | None) -> None:
+    """Raise unless every span lies in its document."""
+    if spans is None or not len(spans):
+        return
+    if spans.ndim != 2 or spans.shape[1] != 3:
+        raise WorkbenchError(
+            f"spans have shape {list(spans.shape)}, not [spans, 3].",
+            code="wrong-type",
+            remedy="Give a row for each span: document, first word, last word + 1.",
+        )
+    document, first, last = spans.T
+    inside = (document >= 0) & (document < len(batch)) & (first >= 0) & (first < last)
+    inside[inside] &= (last <= np.diff(batch.word_offsets)[np.where(inside, document, 0)])[inside]
+    if not inside.all():
+        wrong = int(np.argmin(inside))
+        raise WorkbenchError(
+            f"span {wrong}, {spans[wrong].tolist()}, does not lie in its document.",
+            code="wrong-type",
+            remedy="Give document, first word, last word + 1; words are counted from 0.",
+        )
 
 
 def store_key(

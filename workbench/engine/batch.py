@@ -62,6 +62,11 @@ class Batch:
     edges: Mapping[str, Edges] = field(default_factory=dict)
     targets: Mapping[str, Targets] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Its size and gold; not its numbers."""
+        gold = ", ".join([*self.edges, *self.targets])
+        return f"<Batch: {len(self)} texts, {len(self.words)} words{f'; {gold}' if gold else ''}>"
+
     def __len__(self) -> int:
         return len(self.order)
 
@@ -192,6 +197,11 @@ class Pieces:
     unaligned: tuple[tuple[int, int], ...] = ()  # (row, word) that own no piece
     cut: tuple[tuple[int, int, int], ...] = ()  # (row, first word, last word + 1) lost at an end
     unseen: Tensor | None = None  # [batch, pieces], bool: hidden from all others, without a mask
+
+    def __repr__(self) -> str:
+        """Its size; not its numbers."""
+        rows, columns = self.ids.shape
+        return f"<Pieces: {rows} texts of up to {columns} pieces, on {self.ids.device}>"
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import public
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model, Output
@@ -69,6 +70,7 @@ class Report:
     precision: str = ""
 
 
+@public
 def forward(
     model: Model,
     batch: Batch,
@@ -94,7 +96,6 @@ def forward(
             next to it keep what they see for it, and add up nothing.
         taps: What looks at attention, or changes it: `Capture`, `Reduce`, `Gate`.
         hidden: Whether `use` needs the hidden states.
-        logits: Whether `use` needs the logits.
         pieces: Maximum number of pieces in a batch, padding included (default: by device).
         progress: Called with a `Progress` after each batch.
         ahead: Called with each batch beforehand, on the host; on a GPU by another thread.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Statistic, View
 
 FARTHEST = 8  # offsets are counted one by one up to here
@@ -78,7 +79,18 @@ ALL: Sequence[Statistic] = (count, confidence, entropy, distance, special_mass, 
 
 
 def together(statistics: Sequence[Statistic] = ALL) -> Statistic:
-    """Several statistics as one, side by side.  # [heads, numbers of all]"""
+    """Several statistics as one: their columns in the given order.  # [heads, numbers of all]
+
+    Args:
+        statistics: Functions of this module, in a list (default: all, in the order of `ALL`).
+    """
+    if callable(statistics):
+        raise WorkbenchError(
+            "statistics must be a list of functions, not one function.",
+            code="wrong-type",
+            where="wb.map_statistics.together",
+            remedy="Write together([count, confidence]).",
+        )
 
     def all_of(view: View) -> Tensor:
         return torch.cat([statistic(view) for statistic in statistics], dim=1)

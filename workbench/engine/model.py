@@ -54,6 +54,16 @@ class Output:
     logits: Tensor | None = None  # [batch, pieces, vocabulary], or [chosen, vocabulary]
     texts: Mapping[StackName, Pieces] = field(default_factory=dict)  # what each stack read
 
+    def __repr__(self) -> str:
+        """The states and logits it has, with their shapes; not their numbers."""
+        parts = [
+            f"hidden[{stack!r}]: {len(states)} x {list(states[0].shape)}"
+            for stack, states in self.hidden.items()
+            if len(states)
+        ]
+        parts += [] if self.logits is None else [f"logits: {list(self.logits.shape)}"]
+        return f"<Output {'; '.join(parts) or 'without states'}>"
+
 
 @dataclass(frozen=True)
 class Symbols:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import check_fields
 from workbench.engine.batch import Pieces
 
 StackName = Literal["encoder", "decoder"]
@@ -93,8 +94,9 @@ class Capture(Tap):
     """Keep the attention maps of chosen sites.
 
     Args:
-        sites: Which sites (default: all).
-        heads: Which heads (default: all).
+        sites: Returns True for a `Site` to capture, such as `lambda site: site.layer == 1`
+            (default: all sites).
+        heads: Indices of the heads to capture (default: all).
 
     `maps[site]` has one tensor a batch, [batch, heads, queries, keys].
 
@@ -112,12 +114,21 @@ class Capture(Tap):
     maps: dict[Site, list[Tensor]] = field(default_factory=dict)
     _pending: dict[Site, Tensor] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def wants(self, site: Site) -> bool:
         return self.sites(site)
 
     def see(self, view: View) -> None:
         kept = view.probabilities
         if self.heads is not None:
+            if wrong := [head for head in self.heads if not 0 <= head < view.site.heads]:
+                raise WorkbenchError(
+                    f"site {view.site.index} ({view.site.name}) has no head {wrong[0]}.",
+                    code="head-unknown",
+                    remedy=f"Its heads are 0 to {view.site.heads - 1}.",
+                )
             kept = kept[:, list(self.heads)]
         self._pending[view.site] = kept.detach()
 
@@ -152,6 +163,9 @@ class Reduce(Tap):
     total: dict[Site, Tensor] = field(default_factory=dict)
     _pending: dict[Site, Tensor] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @torch.no_grad()
     def see(self, view: View) -> None:
         self._pending[view.site] = self.statistic(view).to(torch.float64)  # [heads, numbers]
@@ -167,8 +181,9 @@ class Gate(Tap):
     """Scale each head's output; the same as scaling its probabilities, and keeps the fast kernel.
 
     Args:
-        values: [sites, heads], or [batch, sites, heads] where every row has gates of its own. Heads
-            beyond a site's own are not looked at, so stacks of different widths share one tensor.
+        values: A tensor [sites, heads], or [batch, sites, heads] with gates for each row. Columns
+            beyond a site's number of heads are ignored, so stacks of different widths share one
+            tensor.
 
     Raises:
         WorkbenchError: The shape does not fit the model or the batch (when the model runs).
@@ -185,6 +200,9 @@ class Gate(Tap):
     values: Tensor
 
     needs_probabilities = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def of(self, site: Site, batch: int) -> Tensor:
         """The gates of one site.  # [batch or 1, heads]"""

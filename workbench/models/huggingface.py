@@ -22,6 +22,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import public
 from workbench.engine import attention
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.model import (
@@ -169,8 +170,15 @@ class HuggingFace(Model):
         """Whether blocks put the pieces before the texts."""
         return self.family == "xlnet"
 
+    @public
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
         chosen = range(len(batch)) if documents is None else documents
+        if documents is not None and any(not 0 <= one < len(batch) for one in documents):
+            raise WorkbenchError(
+                f"the batch has {len(batch)} documents; one of {list(documents)[:5]} is not there.",
+                code="document-unknown",
+                remedy=f"Choose from 0 to {len(batch) - 1}.",
+            )
         found = tokenize_batch(self.tokenizer, batch, chosen, self.max_pieces or UNLIMITED)
         largest, table = int(found.ids.max()) if found.ids.numel() else 0, self._pieces_known
         if table is not None and largest >= table:  # looked up on a GPU, it would stop it for good
@@ -182,6 +190,7 @@ class HuggingFace(Model):
         """How many pieces have an embedding; None where they are spelt otherwise (CANINE)."""
         return getattr(self.net.get_input_embeddings(), "num_embeddings", None)
 
+    @public
     def forward(
         self,
         pieces: Pieces,

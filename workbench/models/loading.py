@@ -24,6 +24,7 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.machine import require_cuda
+from workbench.core.public import public
 from workbench.engine.model import Model
 from workbench.models import budget, checkpoint, pruned_checkpoint, split
 from workbench.models.huggingface import HuggingFace
@@ -49,6 +50,7 @@ _HEADS = (
 )  # fmt: skip
 
 
+@public
 def load(
     ref: str | os.PathLike[str],
     device: str | None = None,

@@ -8,10 +8,13 @@ from collections.abc import Iterable
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
+from workbench.core.public import public
+
 LAYERS, HEADS, WIDTH = 2, 2, 32
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
+@public
 def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertForMaskedLM, BertTokenizer]:
     """Make a random BERT of two layers and two heads, and a cased WordPiece tokenizer for it.
 

@@ -6,6 +6,7 @@ The same runs give the same bytes, whenever they are written. Costs reading the 
 Markdown, LaTeX and zip also the start of a browser, and half a second a picture.
 """
 
+import inspect
 import sys
 from collections.abc import Sequence
 from os import PathLike
@@ -14,18 +15,20 @@ from types import ModuleType
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import user_path
-from workbench.runs.run import Run
+from workbench.core.public import public
+from workbench.runs.run import Run, opened_run
 
 __all__ = ["ENDINGS", "write_report"]
 
 ENDINGS = (".html", ".md", ".tex", ".zip")
 
 
-def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
+@public
+def write_report(runs: Run | str | Sequence[Run | str], out: "str | PathLike[str]") -> Path:
     """Write a report of one run, or of several next to each other.
 
     Args:
-        runs: A `Run`, or several.
+        runs: A `Run` or its name, or several in a list.
         out: The file; its ending says in what form: .html, .md, .tex, or .zip with all data.
 
     Returns:
@@ -39,7 +42,9 @@ def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
         >>> wb.report(run, "primer.html").name
         'primer.html'
     """
-    path, runs = user_path(out), [runs] if isinstance(runs, Run) else runs
+    path = user_path(out)
+    named = [runs] if isinstance(runs, Run | str) else runs
+    found = [opened_run(run, "wb.report") for run in named]
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise WorkbenchError(
@@ -47,7 +52,7 @@ def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
             where=str(path),
             remedy=did_you_mean(ending, ENDINGS),
         )
-    if not runs:
+    if not found:
         raise WorkbenchError("a report needs a run.", remedy="Name one; see workbench runs list.")
     from workbench.report import export, html, text_formats
     from workbench.report.content import content
@@ -58,7 +63,7 @@ def write_report(runs: Run | Sequence[Run], out: "str | PathLike[str]") -> Path:
         ".tex": text_formats.write_latex,
         ".zip": export.write,
     }
-    writers[ending](content(runs), path)
+    writers[ending](content(found), path)
     return path
 
 
@@ -68,4 +73,6 @@ class _Report(ModuleType):
     __call__ = staticmethod(write_report)
 
 
+__doc__ = f"{write_report.__doc__}\n{__doc__}"
+__signature__ = inspect.signature(write_report)  # of `wb.report`, as notebooks show it
 sys.modules[__name__].__class__ = _Report

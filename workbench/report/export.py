@@ -19,12 +19,13 @@ import pandas as pd
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import read_regular, user_path, written_whole
+from workbench.core.public import public
 from workbench.report.content import Content, Drawing, Part, drawings
 from workbench.report.format import attributes
 from workbench.report.html import figure_page, html
 from workbench.report.images import drawn, key, pictures, whole
 from workbench.runs import spec
-from workbench.runs.run import PROVENANCE, TABLES, Run
+from workbench.runs.run import PROVENANCE, TABLES, Run, opened_run
 from workbench.runs.spec import inside, is_name, unlinked
 
 TABLE_ENDINGS = (".csv", ".parquet", ".json")
@@ -32,11 +33,12 @@ FIGURE_ENDINGS = (".html", ".json", ".svg", ".png", ".pdf")
 _STARTS, _RUNS = ("=", "+", "-", "@", "\t", "\r"), ("(", "|", "!")
 
 
-def export(run: Run, name: str, out: "str | PathLike[str]") -> Path:
+@public
+def export(run: Run | str, name: str, out: "str | PathLike[str]") -> Path:
     """Write one table or figure of a run, every digit of it.
 
     Args:
-        run: A finished `Run`.
+        run: A finished `Run`, or its name.
         name: The name of a table or a figure of it; where a table and a figure share it, the
             table unless the ending is a figure's alone.
         out: The file; its ending says in what form: a table as .csv, .parquet or .json, a figure
@@ -54,6 +56,7 @@ def export(run: Run, name: str, out: "str | PathLike[str]") -> Path:
         >>> wb.export(run, "relations", "relations.csv").name
         'relations.csv'
     """
+    run = opened_run(run, "wb.export")
     ending = user_path(out).suffix.lower()
     as_figure = name not in run.tables or (ending in FIGURE_ENDINGS and ending not in TABLE_ENDINGS)
     if as_figure and name in drawings(run):

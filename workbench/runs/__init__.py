@@ -3,6 +3,7 @@
 `wb.runs()` lists them: the package is called as `list_runs`.
 """
 
+import inspect
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -31,4 +32,6 @@ class _Runs(ModuleType):
     __call__ = staticmethod(list_runs)
 
 
+__doc__ = f"{list_runs.__doc__}\n{__doc__}"
+__signature__ = inspect.signature(list_runs)  # of `wb.runs`, as notebooks show it
 sys.modules[__name__].__class__ = _Runs

@@ -7,7 +7,8 @@ References are computed by a process of their own, as on the command line; objec
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
@@ -15,25 +16,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
+from workbench.core.public import public
 from workbench.runs.launch import cancel, follow, start
 from workbench.runs.request import Question, ask, refs
 from workbench.runs.run import Run, open_run
 from workbench.runs.subruns import ask_all, computed_here
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
-    ModelLike = str | Path | Model
-    CorpusLike = str | Path | Corpus
+ModelLike = Union[str, Path, "Model"]
+CorpusLike = Union[str, Path, "Corpus"]
 
 __all__ = ["experiments", "open_run", "run"]
 
 Show = Callable[[Mapping[str, Any]], object]
 
 
+@public
 def run(
     experiment: str,
     *,
@@ -87,6 +88,7 @@ def run(
     return answered(question, progress)
 
 
+@public
 def train(family: str, corpus: "CorpusLike", **options: Any) -> Run:
     """Train a model from nothing, or go on with one; the run that comes of it names the model.
 

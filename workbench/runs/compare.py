@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError, listed
-from workbench.runs.run import Run, open_run
+from workbench.runs.run import Run, opened_run
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -36,7 +36,7 @@ def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
         >>> wb.compare(first, second)["relations"].columns[:4].tolist()
         ['relation', 'A count', 'B count', 'B − A count']
     """
-    opened = [open_run(run) if isinstance(run, str) else run for run in runs]
+    opened = [opened_run(run, "wb.compare") for run in runs]
     return dict(compared([run.tables for run in opened]))
 
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import ValidationError
-
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.experiment import EXPERIMENTS, Experiment, Settings, misfits, require_number
 from workbench.core.files import user_path
@@ -132,24 +130,9 @@ def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> S
     }
     try:
         found: Settings = experiment.settings.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        said = first["msg"].removeprefix("Value error, ")
-        said = f"{said[0].lower()}{said[1:]}"
-        if not first["loc"]:  # of several settings together
-            raise WorkbenchError(
-                f"{said}.",
-                where=experiment.name,
-                remedy=f"Change one of them. All settings: workbench run {experiment.name} --help",
-            ) from None
-        name = ".".join(map(str, first["loc"]))
-        about = experiment.settings.model_fields.get(str(first["loc"][0]))
+    except WorkbenchError as error:
         raise WorkbenchError(
-            f"{name} is {first['input']!r:.60}: {said}.",
-            where=experiment.name,
-            remedy=f"{name}: {about.description}"
-            if about and about.description
-            else f"All settings: workbench run {experiment.name} --help",
+            error.what, code=error.code, where=experiment.name, remedy=error.remedy
         ) from None
     return found
 

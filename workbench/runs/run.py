@@ -20,6 +20,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.experiment import Caveat, Experiment, Progress, Result, Table
 from workbench.core.files import open_regular, parsed_json, read_regular, written_whole
+from workbench.core.public import public
 from workbench.models.references import TRAINED
 from workbench.runs import spec, status
 from workbench.runs.spec import checked, inside, is_name, no_link, unlinked
@@ -407,6 +408,15 @@ class Run:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, Path):
+            raise WorkbenchError(
+                f"path must be a path, not a {type(self.path).__name__}.",
+                code="wrong-type",
+                where="wb.Run",
+                remedy="wb.open_run(NAME) opens a run by its name.",
+            )
+
     @property
     def name(self) -> str:
         return self.path.name
@@ -521,6 +531,7 @@ class Run:
         return f"<Run {self.name}: {'; '.join([state, *inputs, *left])}>"
 
 
+@public
 def open_run(name: str) -> Run:
     """Open a run on disk.
 
@@ -557,6 +568,20 @@ def open_run(name: str) -> Run:
             )
         path = folder / begun[0]
     return Run(no_link(path))
+
+
+def opened_run(run: Run | str, where: str) -> Run:
+    """A run, given as itself or by its name."""
+    if isinstance(run, Run):
+        return run
+    if isinstance(run, str):
+        return open_run(run)
+    raise WorkbenchError(
+        f"a run must be a Run or its name, not a {type(run).__name__}.",
+        code="wrong-type",
+        where=where,
+        remedy="Pass runs from wb.run(...), or their names.",
+    )
 
 
 def run_names() -> list[str]:

@@ -1,0 +1,216 @@
+"""Check the arguments of public functions, so that a wrong type is an error with a remedy.
+
+    @public
+    def attention(model: Model, text: "str | Doc") -> Look: ...
+
+`wb.attention("mini:bert", "Ben walks.")` then says that `model` is text, not a Model, and that
+`wb.load` opens one. Arguments are compared with the annotations. A class whose module is not yet
+imported has no instances, so nothing is imported to check. Costs: some 20 microseconds a call.
+"""
+
+import builtins
+import os
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from workbench.core.errors import WorkbenchError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# How to obtain an object of each class; the first that a parameter accepts is the remedy.
+REMEDIES = {
+    "Model": "Open a model with wb.load(...).",
+    "Corpus": "Open a corpus with wb.read(...).",
+    "Doc": "Take a Doc from a corpus: next(wb.read(...).docs()).",
+    "Batch": "Make a batch with wb.encode(docs).",
+    "Pieces": "Make pieces with model.encode(wb.encode(docs)).",
+    "Look": "Make maps with wb.attention(model, text).",
+    "Run": "Pass a Run, from wb.run(...) or wb.open_run(name).",
+    "Tap": "Pass taps, such as [wb.Capture()].",
+    "Tensor": "Make a tensor with torch.tensor(...).",
+}
+
+
+WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    type(None): "None",
+    os.PathLike: "a path",
+    Path: "a path",
+    Any: "anything",
+}
+PLURALS = {"Corpus": "Corpora", "anything": "anything"}
+PLAIN = (str, bytes, int, float, list, tuple, dict, set, type, type(None))
+
+
+class _Absent:
+    """Stands for a class whose module is not imported: nothing is an instance of it."""
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function raise `WorkbenchError` where an argument has the wrong type."""
+    parameters = signature(function).parameters
+    name = function.__qualname__.removesuffix(".__init__")
+    hints: dict[str, Any] = {}  # kept once every name in them is known
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        values = dict(zip(parameters, args, strict=False)) | kwargs
+        for key, value in values.items():
+            parameter = parameters.get(key)
+            if parameter is None or parameter.annotation is Parameter.empty:
+                continue
+            if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+                continue
+            hint = hints.get(key) or _hints(function, hints)[key]
+            if not _accepts(hint, value):
+                raise _wrong_type(name, key, hint, value)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError:
+    wanted = _written(hint)
+    named = re.findall(r"\w+", wanted)
+    remedies = [text for kind, text in REMEDIES.items() if kind in named and "text" not in named]
+    if type(value).__name__ == "Experiment":
+        remedies = [
+            "Pass its name, if an installed package offers it; or call "
+            "experiment.run(inputs, settings, progress)."
+        ]
+    shown = f" ({value!r:.40})" if isinstance(value, str | int | float) else ""
+    return WorkbenchError(
+        f"{key} must be {wanted}, not {_written(type(value))}{shown}.",
+        code="wrong-type",
+        where=f"wb.{name}",
+        remedy=remedies[0] if remedies else f"Pass {wanted} as {key}.",
+    )
+
+
+def _written(hint: Any) -> str:
+    """A type as a reader knows it: `text or a Doc`."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(_written, arguments)))
+    kind = origin or hint
+    if origin is typing.Literal:
+        return " or ".join(map(repr, arguments))
+    if origin is tuple and Ellipsis not in arguments:
+        return f"({', '.join(map(_written, arguments))})"
+    if hint in WORDS:
+        return WORDS[hint]
+    if kind is Callable:
+        return "a function"
+    if not isinstance(kind, type):
+        return str(hint)
+    if arguments and issubclass(kind, Iterable) and not issubclass(kind, Mapping):
+        several = _written(arguments[0]).removeprefix("a ").removeprefix("an ")
+        if " or " in several:
+            return "a list of these"
+        return f"a list of {PLURALS.get(several, f'{several}s')}"
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    return f"{article} {kind.__name__.removeprefix('_')}"
+
+
+def check_fields(instance: object, skip: tuple[str, ...] = ()) -> None:
+    """Raise `WorkbenchError` where a field of a dataclass has the wrong type."""
+    kind = type(instance)
+    for key, hint in _hints(kind, {}).items():
+        if key not in skip and not _accepts(hint, value := getattr(instance, key, None)):
+            raise _wrong_type(kind.__name__, key, hint, value)
+
+
+class _Names(Mapping[str, Any]):
+    """The names in annotations: of the function's module, or of modules that are imported."""
+
+    def __init__(self, module: str) -> None:
+        self.known = vars(sys.modules[module])
+        self.absent = False
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.known:
+            return self.known[name]
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        for module in ("workbench", "spacy.tokens", "torch", "pathlib", "os", "numpy"):
+            found = vars(sys.modules[module]).get(name) if module in sys.modules else None
+            if isinstance(found, type):
+                return found
+        home = getattr(sys.modules["workbench"], "_HOMES", {}).get(name, "").rstrip(":")
+        found = vars(sys.modules[home]).get(name) if home in sys.modules else None
+        if isinstance(found, type):
+            return found
+        if name in sys.modules:
+            return sys.modules[name]
+        self.absent = True
+        return type(name, (_Absent,), {}) if home or name in REMEDIES else Any
+
+    def __iter__(self) -> Any:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+
+def _hints(function: Callable[..., Any], kept: dict[str, Any]) -> dict[str, Any]:
+    names = _Names(function.__module__)
+    try:
+        hints = typing.get_type_hints(function, localns=names)
+    except (AttributeError, NameError, TypeError):  # a name that cannot be resolved: no check
+        hints = dict.fromkeys([*signature(function).parameters, *function.__annotations__], Any)
+    if not names.absent:
+        kept.update(hints)
+    return hints
+
+
+def _accepts(hint: Any, value: object) -> bool:
+    """Whether a value may be passed where this type is annotated; unsure is yes."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if hint is None or hint is type(None):
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(_accepts(part, value) for part in arguments)
+    if origin is typing.Literal:
+        return True  # the function names the choices
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return _is_integer(value)
+    kind = origin or hint
+    if kind is Callable or kind is getattr(typing, "Callable", None):
+        return callable(value)
+    if not isinstance(kind, type):
+        return True
+    if getattr(kind, "_is_protocol", False):  # a class of the user's need not inherit from it
+        return not isinstance(value, PLAIN)
+    if kind is Sequence and hasattr(value, "__getitem__") and hasattr(value, "__len__"):
+        pass  # an array serves
+    elif not isinstance(value, kind):
+        return False
+    if origin is not None and issubclass(kind, Iterable) and not issubclass(kind, Mapping):
+        if isinstance(value, str | bytes):  # a text is never meant as a sequence of letters
+            return False
+        if arguments and isinstance(arguments[0], type) and arguments[0] in type(value).__mro__:
+            return False  # one of what is to be several
+        if origin is tuple and Ellipsis not in arguments:
+            return True
+        if arguments and isinstance(value, list | tuple):
+            return all(_accepts(arguments[0], item) for item in value)
+    return True
+
+
+def _is_integer(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
