@@ -11,9 +11,10 @@ from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests import warm
-from workbench.runs import process, run
+from workbench.runs import launch, process, run
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -57,6 +58,16 @@ class TogetherByFile(LoadFileScheduling):  # type: ignore[misc]
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> TogetherByFile:
     return TogetherByFile(config, log)
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    """All processes of tests have others forked by one server: each of its own imports anew."""
+    node.workerinput["forks"] = warm.address()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if given := getattr(config, "workerinput", None):
+        warm.join(given["forks"])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -108,4 +119,5 @@ def warm_workers() -> Iterator[None]:
     """Fork the processes of runs from one that has imported what they need."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "spawn", warm.spawn)
+        patch.setattr(launch, "EVERY", 0.02)  # such a run takes less than the pause between looks
         yield
