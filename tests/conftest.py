@@ -3,7 +3,9 @@
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,11 @@ os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no termi
 
 gc.disable()  # until all is imported: that makes millions of objects, and hardly any garbage
 
+COLLECTED = "WORKBENCH_TESTS_COLLECTED"  # `tests/later.py` waits for the file of this name
+FIRST = (
+    ("torch", "torch._dynamo", "transformers.modeling_utils"),
+    ("scipy.stats", "sklearn.linear_model", "streamlit", "plotly.graph_objects"),
+)
 HOSTILE = "evil.example"  # a name that leads to this machine, as a hostile name server can say
 CHROMIUM = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
@@ -62,12 +69,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
 
 def pytest_configure_node(node: WorkerController) -> None:
     """All processes of tests have others forked by one server: each of its own imports anew."""
+    if COLLECTED not in os.environ:
+        os.environ[COLLECTED] = str(Path(tempfile.mkdtemp()) / "collected")
     node.workerinput["forks"] = warm.address()
 
 
+def pytest_xdist_node_collection_finished() -> None:
+    Path(os.environ[COLLECTED]).touch()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    """Two processes begin with other packages each: in a fresh environment they compile them."""
     if given := getattr(config, "workerinput", None):
         warm.join(given["forks"])
+        for name in FIRST[int(given["workerid"].removeprefix("gw")) % len(FIRST)]:
+            import_module(name)
 
 
 @pytest.hookimpl(tryfirst=True)

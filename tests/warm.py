@@ -27,7 +27,8 @@ from workbench.models.references import require_model
 from workbench.runs import isolated, process
 
 IMPORTED = [
-    "tests.warm", "pyarrow.parquet", "workbench.runs.worker", "workbench.runs.subruns",
+    "tests.later", "tests.warm", "pyarrow.parquet",
+    "workbench.runs.worker", "workbench.runs.subruns",
     "workbench.runs.execute", "workbench.cli.main", "workbench.cli.output",
     "workbench.corpora.conllu", "workbench.corpora.content_hash", "workbench.corpora.encode",
     "workbench.corpora.primer.gold", "workbench.corpora.show", "workbench.models.loading",
