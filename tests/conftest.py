@@ -3,7 +3,9 @@
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests import warm
-from workbench.runs import process, run
+from workbench.runs import launch, process, run
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,6 +27,11 @@ os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no termi
 
 gc.disable()  # until all is imported: that makes millions of objects, and hardly any garbage
 
+COLLECTED = "WORKBENCH_TESTS_COLLECTED"  # `tests/later.py` waits for the file of this name
+FIRST = (
+    ("torch", "torch._dynamo", "transformers.modeling_utils"),
+    ("scipy.stats", "sklearn.linear_model", "streamlit", "plotly.graph_objects"),
+)
 HOSTILE = "evil.example"  # a name that leads to this machine, as a hostile name server can say
 CHROMIUM = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
@@ -57,6 +65,25 @@ class TogetherByFile(LoadFileScheduling):  # type: ignore[misc]
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> TogetherByFile:
     return TogetherByFile(config, log)
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    """All processes of tests have others forked by one server: each of its own imports anew."""
+    if COLLECTED not in os.environ:
+        os.environ[COLLECTED] = str(Path(tempfile.mkdtemp()) / "collected")
+    node.workerinput["forks"] = warm.address()
+
+
+def pytest_xdist_node_collection_finished() -> None:
+    Path(os.environ[COLLECTED]).touch()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Two processes begin with other packages each: in a fresh environment they compile them."""
+    if given := getattr(config, "workerinput", None):
+        warm.join(given["forks"])
+        for name in FIRST[int(given["workerid"].removeprefix("gw")) % len(FIRST)]:
+            import_module(name)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -108,4 +135,5 @@ def warm_workers() -> Iterator[None]:
     """Fork the processes of runs from one that has imported what they need."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "spawn", warm.spawn)
+        patch.setattr(launch, "EVERY", 0.02)  # such a run takes less than the pause between looks
         yield

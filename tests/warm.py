@@ -27,7 +27,8 @@ from workbench.models.references import require_model
 from workbench.runs import isolated, process
 
 IMPORTED = [
-    "tests.warm", "pyarrow.parquet", "workbench.runs.worker", "workbench.runs.subruns",
+    "tests.later", "tests.warm", "pyarrow.parquet",
+    "workbench.runs.worker", "workbench.runs.subruns",
     "workbench.runs.execute", "workbench.cli.main", "workbench.cli.output",
     "workbench.corpora.conllu", "workbench.corpora.content_hash", "workbench.corpora.encode",
     "workbench.corpora.primer.gold", "workbench.corpora.show", "workbench.models.loading",
@@ -43,10 +44,7 @@ started: list[ForkServerProcess] = []  # the last that was begun here
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """What `process.spawn` does, by a fork."""
     around = process.worker_environment(threads)
-    with (
-        process.opened_log(folder, os.O_TRUNC) as log,
-        patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]),  # the server keeps it
-    ):
+    with process.opened_log(folder, os.O_TRUNC) as log:
         begun = _forked(_worker, folder, _File(lock), _File(log.fileno()), share, around, address())
     started[:] = [begun]
     multiprocessing.process._children.discard(begun)  # type: ignore[attr-defined]  # outlives us
@@ -86,7 +84,8 @@ def _forked(target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
 def address() -> str:
     """Where the one server listens, for processes that have others forked."""
     forkserver.set_forkserver_preload(IMPORTED)
-    forkserver.ensure_running()
+    with patch.dict(os.environ, PYTHONHASHSEED="0"):  # as every run has it
+        forkserver.ensure_running()
     found: str = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
     return found
 
@@ -95,18 +94,25 @@ def join(address: str) -> None:
     """Have that server fork for this process too: one of its own would import everything anew."""
     server: Any = forkserver._forkserver  # type: ignore[attr-defined]
     server._forkserver_address = address
+    if server._forkserver_alive_fd is None:
+        server._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)  # whoever began it ends it
     forkserver.ensure_running = server.ensure_running = lambda: None
 
 
 def start(
-    *command: str, output: int, errors: int | None = None, **environment: str
+    *command: str,
+    output: int,
+    errors: int | None = None,
+    folder: Path | None = None,
+    **environment: str,
 ) -> ForkServerProcess:
     """`python *command` (with `-c` or `-m`) by a fork; it prints into the file `output`.
 
-    And into `errors`, where that is given, what is for the standard error.
+    And into `errors`, where that is given, what is for the standard error. `folder` is where it
+    works, with what PYTHONPATH names.
     """
     files = _File(output), _File(output if errors is None else errors)
-    return _forked(_python, command, *files, environment)
+    return _forked(_python, command, *files, environment, folder)
 
 
 def python(*command: str, **environment: str) -> str:
@@ -134,10 +140,17 @@ def answer(patch: pytest.MonkeyPatch) -> None:
 
 
 def _python(
-    command: tuple[str, ...], output: int, errors: int, environment: Mapping[str, str]
+    command: tuple[str, ...],
+    output: int,
+    errors: int,
+    environment: Mapping[str, str],
+    folder: Path | None,
 ) -> None:
     os.setsid()
     os.environ.update(environment)
+    if folder is not None:
+        os.chdir(folder)
+        sys.path[:0] = environment.get("PYTHONPATH", "").split(os.pathsep)
     _put(output, 1)
     _put(errors, 2)
     encoding, _, badly = environment.get("PYTHONIOENCODING", "utf-8").partition(":")
@@ -162,10 +175,11 @@ def _put(inherited: int, number: int) -> None:
 def _worker(
     folder: Path, lock: int, log: int, share: bool, around: Mapping[str, str], address: str
 ) -> None:
-    from workbench.runs import worker
+    from workbench.runs import subruns, worker
 
     join(address)
     process.spawn = spawn  # for the runs that this one asks for
+    subruns.EVERY = 0.02  # and it hears sooner that they have ended
     os.setsid()
     os.environ.clear()
     os.environ.update(around)

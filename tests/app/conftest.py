@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
 
+from tests import warm
 from tests.runs.conftest import forget_experiments, installed
 from workbench import Run
 from workbench.runs.launch import cancel, start
@@ -23,6 +24,7 @@ from workbench.runs.request import ask
 from workbench.runs.run import all_runs
 from workbench.runs.subruns import in_process
 
+APP = ("-m", "workbench.cli.main", "app", "--headless")
 START = 60  # seconds the app may take to answer on a busy machine
 expect.set_options(timeout=1000 * START)
 
@@ -47,7 +49,7 @@ def app_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def app_url(app_folder: Path) -> Iterator[str]:
     """The address of the running app."""
-    with served(app_folder) as url:
+    with forked(app_folder) as url:
         yield url
 
 
@@ -75,20 +77,44 @@ def runs(
 @contextmanager
 def served(folder: Path, *options: str, **environment: str) -> Iterator[str]:
     """The app in a process of its own, just started."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "workbench.cli.main", "app", "--headless", "--port", str(port)]
-    command += options
+    port = _free_port()
+    command = [*APP, "--port", str(port), *options]
     env = {**os.environ, **_environment(folder), **environment}
     with (folder / "log").open("w") as log:
-        app = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=env)
+        app = subprocess.Popen(
+            [sys.executable, *command], cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=env
+        )
     try:
-        _wait(f"http://localhost:{port}/_stcore/health", app, folder / "log")
+        _wait(port, lambda: app.poll() is None, folder / "log")
         yield f"http://localhost:{port}"
     finally:
         app.terminate()
         app.wait(timeout=20)
+
+
+@contextmanager
+def forked(folder: Path) -> Iterator[str]:
+    """The app in a process that has torch imported already, which else its first pages wait for."""
+    port = _free_port()
+    command = [*APP, "--port", str(port)]
+    with (folder / "log").open("w") as log:
+        app = warm.start(
+            *command, output=log.fileno(), folder=folder, **os.environ | _environment(folder)
+        )
+    try:
+        _wait(port, app.is_alive, folder / "log")
+        yield f"http://localhost:{port}"
+    finally:
+        app.terminate()
+        app.join(20)
+        assert not app.is_alive()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -99,11 +125,11 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _wait(address: str, app: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(port: int, is_alive: Callable[[], bool], log: Path) -> None:
     end = time.monotonic() + START
-    while time.monotonic() < end and app.poll() is None:
+    while time.monotonic() < end and is_alive():
         try:
-            urlopen(address, timeout=2).close()
+            urlopen(f"http://localhost:{port}/_stcore/health", timeout=2).close()
         except OSError:  # not yet, or too busy to answer in time
             time.sleep(0.1)
         else:

@@ -1,6 +1,7 @@
 """`workbench run` and `workbench runs`, as one uses them at a shell."""
 
 import json
+import os
 import subprocess
 import sys
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.runs.conftest import forget_experiments, installed
 from workbench.cli.options import spread
 from workbench.runs.run import is_whole
 
@@ -184,14 +186,27 @@ def test_the_catalogue_of_what_can_be_fetched(workbench: Command) -> None:
     ],
 )
 def test_a_run_is_followed_to_its_end_where_standard_streams_are_closed(
-    at_home: Path, workbench: Command, closed: str
+    at_home: Path,
+    workbench: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    closed: str,
 ) -> None:
-    words = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"].index(closed) + 1
-    asked = f"run describe --corpus dog.conllu --words {words} {closed}"
-    command = f"exec {sys.executable} -m workbench.cli.main {asked}"
-    assert subprocess.run(["sh", "-c", command], cwd=at_home).returncode == 0
-    answer = workbench(*RUN, "--words", words)
-    assert "Answered from disk" in answer.err
+    """Of an experiment that needs neither torch nor spaCy: both processes begin anew."""
+    package = installed(tmp_path / "site")
+    monkeypatch.syspath_prepend(str(package))
+    paths = f"{package}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    number = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"].index(closed) + 1
+    asked = ("run", "steps", "--steps", str(number))
+    command = f"exec {sys.executable} -m workbench.cli.main {' '.join(asked)} {closed}"
+    around = {**os.environ, "PYTHONPATH": paths}
+    assert subprocess.run(["sh", "-c", command], cwd=at_home, env=around).returncode == 0
+    forget_experiments()
+    try:
+        answer = workbench(*asked)
+    finally:
+        forget_experiments()
+    assert answer.code == 0 and "Answered from disk" in answer.err
 
 
 def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:

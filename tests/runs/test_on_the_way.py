@@ -50,11 +50,11 @@ def test_one_that_fails_is_named_and_the_others_are_kept(beside: bool) -> None:
 
 
 def test_cancelling_ends_what_is_under_way_and_resuming_goes_on() -> None:
-    asked = question(steps=40, pause=0.03)
+    asked = question(steps=40, halt=20)
     run = launch.start(asked)
     wait_until(lambda: parts_of(run) and parts_of(run)[0].status.state == "running")
     (part,) = parts_of(run)
-    wait_until(lambda: any("computed" in line for line in status.log_lines(part.path)))
+    await_halt(part)
     assert launch.cancel(run).state == "cancelled"
     assert part.status.state == "cancelled"
     assert finished(launch.start(asked)).status.state == "done"
@@ -63,7 +63,7 @@ def test_cancelling_ends_what_is_under_way_and_resuming_goes_on() -> None:
 
 
 def test_one_that_is_killed_goes_on_when_asked_again() -> None:
-    asked = question(steps=40, pause=0.03)
+    asked = question(steps=10, pause=0.03)
     run = launch.start(asked)
     wait_until(lambda: parts_of(run) and parts_of(run)[0].status.state == "running")
     os.kill(run.status.pid, signal.SIGKILL)
