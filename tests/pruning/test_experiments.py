@@ -58,7 +58,9 @@ def _run(experiment: str, model: str) -> Result:
 def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) -> Result:
     kind = experiments()[experiment]
     chosen = kind.settings(**settings)
-    inputs = Inputs((wb.load(f"mini:{model}"),), (wb.read(corpus),), "test", limit=chosen.limit)
+    inputs = Inputs(
+        (wb.load(f"mini:{model}"),), (wb.read(corpus),), "test", limit=chosen.max_sentences
+    )
     return kind.run(inputs, chosen, Silent())
 
 
