@@ -279,11 +279,11 @@ def _docs(vocab: Vocab, path: Path) -> Iterator[Doc]:
     except (*_MALFORMED, zlib.error, MemoryError) as error:
         raise _damaged(path, error) from None
     starts = [0, *columns.ends[:-1]]
-    for index, extra in enumerate(extras):
+    for i, extra in enumerate(extras):
         try:
-            doc = _doc(vocab, columns, slice(starts[index], columns.ends[index]), extra)
+            doc = _doc(vocab, columns, slice(starts[i], columns.ends[i]), extra)
         except _MALFORMED as error:
-            raise _damaged(path, error, f"in Doc {index + 1}, ") from None
+            raise _damaged(path, error, f"in Doc {i + 1}, ") from None
         yield doc
 
 

@@ -117,7 +117,7 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _word_lines(doc: "Doc") -> Iterator[str]:
-    """A tree per sentence; else the words with tags; else the words, if they differ from the text."""
+    """A tree per sentence; else words with tags; else the words, if they differ from the text."""
     if doc.has_annotation("DEP"):
         sentences = list(doc.sents)
         for sentence in sentences:
