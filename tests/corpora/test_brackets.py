@@ -120,11 +120,11 @@ def test_depth_is_not_limited(tmp_path: Path) -> None:
         ("(S\n(NN))", 2, "no word"),
         ("\n()", 2, "no word"),
         ("(S\n(NN a b))", 2, "second word"),
-        ("(S (NN a)\nb)", 2, "beside a bracket"),
-        ("(S (NN a\n(NN b)))", 2, "beside a word"),
+        ("(S (NN a)\nb)", 2, "next to a bracket"),
+        ("(S (NN a\n(NN b)))", 2, "next to a word"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(
+def test_what_is_wrong_is_reported_with_its_line(
     tmp_path: Path, content: str, line: int, says: str
 ) -> None:
     with pytest.raises(WorkbenchError, match=says) as caught:

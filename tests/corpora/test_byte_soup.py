@@ -114,7 +114,7 @@ def sample(suffix: str) -> bytes:
 
 
 def read_soundly(path: Path, unit: str = "sentence") -> int:
-    """How many Docs there are; each must answer whatever it can be asked."""
+    """The number of Docs; each must give all its layers."""
     try:
         reading = import_module(FORMATS[path.suffix]).reader([path], Options(unit=unit))
         docs = list(reading.docs(path))

@@ -43,14 +43,14 @@ def test_spans_are_half_open_and_pairs_keep_their_order(tmp_path: Path) -> None:
             tmp_path,
             _line(
                 {"span1": [1, 2], "span2": [0, 1], "label": "ARG0"},
-                {"span1": [1, 2], "span2": [2, 4], "label": ["ARG1", "told"]},
+                {"span1": [1, 2], "span2": [2, 4], "label": ["ARG1", "other"]},
                 {"span1": [0, 4], "label": []},
             ),
         )
     )
     assert edges(doc, "roles") == [
         Edge((1, 2), (0, 1), ("ARG0",)),
-        Edge((1, 2), (2, 4), ("ARG1", "told")),
+        Edge((1, 2), (2, 4), ("ARG1", "other")),
         Edge((0, 4), None, ()),
     ]
 
@@ -159,7 +159,7 @@ EDGE = {"span1": [0, 1], "label": "X"}
         ("17", "not an object"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, bad: object, says: str) -> None:
+def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, bad: object, says: str) -> None:
     path = _file(tmp_path, _line(EDGE), "", bad)
     with pytest.raises(WorkbenchError, match=says) as caught:
         list(read(path).docs())
@@ -217,7 +217,7 @@ def test_every_layer_can_be_written_as_edges(tmp_path: Path) -> None:
 
 def test_the_layer_to_write_must_be_named(tmp_path: Path) -> None:
     path = tmp_path / "srl.jsonl"
-    with pytest.raises(WorkbenchError, match="none was named") as caught:
+    with pytest.raises(WorkbenchError, match="layer-missing") as caught:
         write([_doc(["a", "b"], [True, False])], path)
     assert "roles" in caught.value.remedy
     assert list(tmp_path.iterdir()) == []

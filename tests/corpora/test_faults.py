@@ -1,4 +1,4 @@
-"""Every fault of a file is told by its own line, and a good file has none."""
+"""Every fault of a file is reported with its line, and a good file has none."""
 
 import json
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_formats_without_lines_tell_the_first(tmp_path: Path) -> None:
     assert _lines(tmp_path / "a.txt", b"fine\n\xff\xfe\n") == [2]
 
 
-def test_no_more_than_asked_for(tmp_path: Path) -> None:
+def test_no_more_faults_than_the_maximum(tmp_path: Path) -> None:
     assert _lines(tmp_path / "bad.tsv", "text\tlabel\n" + "x\n" * 200, most=7) == [*range(2, 9)]
 
 
@@ -123,9 +123,9 @@ def test_any_bytes_have_faults_exactly_where_the_reader_fails(
         assert not found
 
 
-def test_columns_are_told_from_the_beginning_of_a_file() -> None:
-    told = columns("a.csv", b"\xef\xbb\xbfid,sentence1,sentence2,label\n1,a,b,x\n")
-    assert told.text == ("sentence1", "sentence2") and told.labels == ("label",)
+def test_columns_are_read_from_the_beginning_of_a_file() -> None:
+    names = columns("a.csv", b"\xef\xbb\xbfid,sentence1,sentence2,label\n1,a,b,x\n")
+    assert names.text == ("sentence1", "sentence2") and names.labels == ("label",)
     assert columns("a.tsv", b"words\tmark\n").names == ("words", "mark")
     assert columns("a.tsv", b"words\tmark\n").text == ()
     assert columns("a.jsonl", b'{"text": "a", "n": 1, "list": []}\n').labels == ("n",)

@@ -192,10 +192,10 @@ def test_what_has_no_trees_is_no_treebank(tmp_path: Path, command: Command) -> N
 @pytest.mark.parametrize(
     ("out", "options", "said"),
     [
-        ("full", {}, "there is something already"),
-        ("full/file", {}, "there is something already"),
-        ("full/link", {}, "there is something already"),
-        ("/", {}, "there is something already"),
+        ("full", {}, "file-exists"),
+        ("full/file", {}, "file-exists"),
+        ("full/link", {}, "file-exists"),
+        ("/", {}, "file-exists"),
         ("none/own", {}, "No such file or directory"),
         ("x" * 300, {}, "File name too long"),
         ("own", {"steps": 0}, "steps is 0"),
@@ -205,7 +205,7 @@ def test_what_has_no_trees_is_no_treebank(tmp_path: Path, command: Command) -> N
         ("own", {"limit": 0}, "there is no tree in train"),
     ],
 )
-def test_what_cannot_be_is_told_and_nothing_changes(
+def test_what_cannot_be_is_reported_and_nothing_changes(
     tmp_path: Path, scratch: Path, out: str, options: dict[str, int], said: str
 ) -> None:
     (tmp_path / "full").mkdir()
@@ -232,7 +232,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_parser(read("primer:size=40"), tmp_path / "own", steps=9, progress=interrupted)
+        train_parser(read("primer:size=40"), tmp_path / "own", steps=9, on_progress=interrupted)
     assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
     assert not list(scratch.iterdir())
 
@@ -246,10 +246,10 @@ def test_one_sentence_and_an_empty_folder_are_enough(tmp_path: Path, command: Co
     code, printed, err = command(
         "train-parser", "primer:size=40", "--out", out, "--steps", 1, "--limit", 1, "--json"
     )
-    told = json.loads(printed)
+    facts = json.loads(printed)
     assert (code, err) == (0, "")
-    assert (told["out"], told["steps"]) == (str(out), 1)
-    assert told["sentences"] == {"train": 1, "dev": 1, "test": 1}
+    assert (facts["out"], facts["steps"]) == (str(out), 1)
+    assert facts["sentences"] == {"train": 1, "dev": 1, "test": 1}
     assert spacy.load(out).pipe_names == ["tok2vec", "morphologizer", "parser"]
 
 

@@ -128,7 +128,7 @@ def test_the_text_round_trips_through_a_tokenizer(sentences: list[Doc]) -> None:
         assert doc.text[0].isupper() and doc.text[-1] in ".?"
 
 
-def test_stories_are_two_to_five_sentences_told_of_the_same_people(
+def test_stories_are_two_to_five_sentences_about_the_same_people(
     whole_stories: list[Doc],
 ) -> None:
     lengths = Counter(len(list(doc.sents)) for doc in whole_stories[:-1])
@@ -188,7 +188,7 @@ def test_two_seeds_share_few_sentences() -> None:
 
     one, two = texts(1), texts(2)
     share = len(one & two) / len(one)
-    print(f"\n{share:.1%} of {len(one)} sentences of one seed are told by another")
+    print(f"\n{share:.1%} of {len(one)} sentences of one seed are in another")
     assert share < 0.05
 
 
@@ -198,19 +198,21 @@ def test_two_seeds_share_few_sentences() -> None:
 def test_no_sentence_comes_twice_and_splits_share_none(size: int, held_out: int) -> None:
     corpus = read(f"primer:size={size},seed=1")
     texts = {split: [doc.text for doc in corpus.docs(split)] for split in corpus.splits}
-    sizes = {split: len(told) for split, told in texts.items()}
+    sizes = {split: len(split_texts) for split, split_texts in texts.items()}
     assert sizes == {"train": size, "dev": held_out, "test": held_out}
-    assert len({text for told in texts.values() for text in told}) == size + 2 * held_out
+    assert (
+        len({text for split_texts in texts.values() for text in split_texts}) == size + 2 * held_out
+    )
 
 
 @pytest.mark.slow
 def test_two_hundred_thousand_sentences_are_all_different() -> None:
-    told: list[int] = []
+    hashes: list[int] = []
     for story in stories(0):
-        told += [hash(sentence.text) for sentence in story]
-        if len(told) >= 200_000:
+        hashes += [hash(sentence.text) for sentence in story]
+        if len(hashes) >= 200_000:
             break
-    assert len(set(told)) == len(told)
+    assert len(set(hashes)) == len(hashes)
 
 
 def test_dev_and_test_stay_when_the_corpus_grows() -> None:
@@ -363,18 +365,18 @@ def test_sentiment_is_the_sign_of_the_judgement() -> None:
 
 def test_the_answer_to_a_question_stands_in_the_story() -> None:
     items = docs("primer/questions:size=200,seed=4")
-    asked = Counter(doc[0].lower_ for doc in items)
-    assert set(asked) == {"who", "what", "where"}
+    question_words = Counter(doc[0].lower_ for doc in items)
+    assert set(question_words) == {"who", "what", "where"}
     for doc in items:
         question, story = mentions(doc, "segments")
         ((start, end, label, _),) = mentions(doc, "answers")
         assert label == "answer" and story.start <= start < end <= story.end
         verb = doc[question.start : question.end].root.lemma_
-        told = [t for t in doc[story.start : story.end] if t.lemma_ == verb]
-        assert len(told) == 1, doc.text
+        verbs = [t for t in doc[story.start : story.end] if t.lemma_ == verb]
+        assert len(verbs) == 1, doc.text
         argument = {
-            "who": grammar.subject_of(told[0]),
-            "what": grammar.child(told[0], "obj"),
+            "who": grammar.subject_of(verbs[0]),
+            "what": grammar.child(verbs[0], "obj"),
             "where": None,
         }[doc[0].lower_]
         if argument is not None:

@@ -60,7 +60,7 @@ def test_pipeline_and_browser_are_missed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert browser.what == "Chrome or Chromium"
 
 
-def test_gpu_that_torch_cannot_use_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_that_torch_cannot_use_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
     (told,) = doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU)
     assert "GPU" in told.what

@@ -215,6 +215,6 @@ def test_progress_never_goes_back_and_ends_at_all(
     assert {now[2] for now in told} == {"a.txt", "b.txt"}
 
 
-def test_unknown_name_is_told_the_nearest() -> None:
+def test_unknown_name_is_reported_the_nearest() -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'ud-ewt'"):
         find("ud_ewt")

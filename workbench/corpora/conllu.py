@@ -491,7 +491,7 @@ def _doc(vocab: Vocab, placed: Sequence[_Placed], with_layers: frozenset[str]) -
 def _add_mentions(
     doc: Doc, base: int, mentions: list[LayeredMention], with_layers: frozenset[str]
 ) -> None:
-    mentions.sort(key=lambda each: (each.mention.start, -each.mention.end, each.index))
+    mentions.sort(key=lambda each: (each.mention.start, -each.mention.end, each.order))
     for layer in LAYERS:
         if layer in with_layers:
             inside = [m for each in mentions if (m := each.in_layer(layer)) and m.start >= base]

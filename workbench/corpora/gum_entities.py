@@ -42,9 +42,9 @@ _RESERVED = re.compile(r"[%()|\[\]\-\s\x00-\x1f]", re.ASCII)
 
 
 class LayeredMention(NamedTuple):
-    """A mention, the index of its opening bracket, and its value ("yes", …) in each layer."""
+    """A mention, the position of its opening bracket, and its value ("yes", …) in each layer."""
 
-    index: int
+    order: int
     mention: Mention
     in_layers: tuple[str, str]  # in the order of LAYERS
 
@@ -67,7 +67,7 @@ class _Opening(NamedTuple):
     label: str
     in_layers: tuple[str, str]
     line: int
-    index: int
+    order: int
 
 
 class Brackets:
@@ -116,10 +116,10 @@ class Brackets:
         return min(still_open)[::-1] if still_open else None
 
     def _close(self, name: str, end: int) -> None:
-        start, label, in_layers, _, index = self._open[name].pop()
+        start, label, in_layers, _, order = self._open[name].pop()
         if start < end:  # a mention that consists of empty nodes has no words
             mention = Mention(start, end, label, unquote(_PART.sub("", name)))
-            self._closed.append(LayeredMention(index, mention, in_layers))
+            self._closed.append(LayeredMention(order, mention, in_layers))
 
     def _name(self, text: str) -> str:
         """The chain of a closing bracket, which has only the chain or, in old files, all fields."""
