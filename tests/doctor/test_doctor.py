@@ -62,8 +62,8 @@ def test_pipeline_and_browser_are_missed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_gpu_that_torch_cannot_use_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    (told,) = doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU)
-    assert "GPU" in told.what
+    (missing,) = doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU)
+    assert "GPU" in missing.what
 
 
 def test_browser_path_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ def entry_of(name: str, file: File, statement: str = "") -> Entry:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../a", "a/b", "/a", "a\\b", ".hidden", "a\n"])
 def test_no_name_leaves_the_folder(name: str) -> None:
-    with pytest.raises(ValueError, match="no plain file name"):
+    with pytest.raises(ValueError, match="not a plain file name"):
         entry_of(name, File("a", 1, "0" * 64))
-    with pytest.raises(ValueError, match="no plain file name"):
+    with pytest.raises(ValueError, match="not a plain file name"):
         entry_of("a", File(name, 1, "0" * 64))
 
 

@@ -107,7 +107,7 @@ def test_too_many_entries(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"this is text", b"PK\x03\x04 and no more"])
 def test_what_is_no_zip_says_so(tmp_path: Path, content: bytes) -> None:
-    _refused(io.BytesIO(content), tmp_path, "no sound zip file")
+    _refused(io.BytesIO(content), tmp_path, "not a valid zip file")
 
 
 def test_names_twice_and_no_names(tmp_path: Path) -> None:
