@@ -1,10 +1,10 @@
-"""CoNLL's columns of words and entities: one word per line, its BIO tag last, and an empty line
-between sentences; as in CoNLL-2003, WNUT and MultiCoNER.
+"""CoNLL's columns of words and BIO tags of entities, as in CoNLL-2003, WNUT and MultiCoNER.
 
-Columns are separated by tabs, or by spaces in a line without tabs. The first is the word, the last
-its tag (BIO, BIOES or BILOU). With four columns or more, the second is a part of speech, unless it
-is `_` or `-X-`. `-DOCSTART-` begins a document. A line that starts with `# ` before a sentence's
-first word, and does not end in a tag, is a comment. The format does not store white space: a space
+There is one word per line, with its tag last, and an empty line between sentences. Columns are
+separated by tabs, or by spaces in a line without tabs. The first is the word, the last its tag
+(BIO, BIOES or BILOU). With four columns or more, the second is a part of speech, unless it is `_`
+or `-X-`. `-DOCSTART-` begins a document. A line that starts with `# ` before a sentence's first
+word, and does not end in a tag, is a comment. The format does not store white space: a space
 follows every word. Trees are another format (`.conllu`).
 
 Costs: about 0.5 s for 10,000 sentences, and the memory of one Doc.
