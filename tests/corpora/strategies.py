@@ -1,4 +1,4 @@
-"""Docs drawn at random, with every layer a Doc can carry, and what equal Docs have in common."""
+"""Random Docs with every layer a Doc can carry, and a comparison of two Docs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whatever bytes a file holds, a reader gives sound Docs or one error of ours naming the file."""
+"""For any bytes in a file, a reader returns valid Docs or a WorkbenchError with the file name."""
 
 import zlib
 from functools import cache

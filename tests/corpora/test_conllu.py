@@ -402,7 +402,7 @@ def test_a_fault_is_named_with_its_line(file, text, line, what):
     assert what in str(caught.value) and caught.value.remedy
 
 
-def test_sentences_before_a_fault_are_still_handed_out(file):
+def test_sentences_before_a_fault_are_read(file):
     path = file(words("fine") + "broken\n")
     docs = reader([path], Options()).docs(path)
     assert next(docs).text == "fine"
@@ -425,7 +425,7 @@ def test_a_language_needs_no_tokenizer(file, language):
 # Writing.
 
 
-def test_what_was_read_is_written_again(file, tmp_path):
+def test_a_file_that_was_read_is_written_back_unchanged(file, tmp_path):
     text = (
         "# newdoc id = one\n# global.Entity = GRP-etype\n"
         + SENTENCE.replace("\t4\tnsubj\t_\t_", "\t4\tnsubj\t_\tEntity=(1-animal)") + "\n"
@@ -463,7 +463,7 @@ def test_entities_found_by_spacy_are_written_too(tmp_path):
     assert "coreference" not in layers(doc)
 
 
-def test_named_entities_among_mentions_are_reported_apart_from_them(tmp_path):
+def test_named_entities_among_mentions_are_distinguished(tmp_path):
     doc = doc_of("Ann", "and", "her", "dog", spaces=[True, True, True, False])
     set_spans(doc, "entities", [Mention(0, 1, "PERSON"), Mention(3, 4, "PET")])
     chained = [
@@ -486,7 +486,7 @@ def test_named_entities_among_mentions_are_reported_apart_from_them(tmp_path):
     ]
 
 
-def test_layers_can_be_distinguished_from_the_second_sentence_on(tmp_path):
+def test_layers_can_differ_from_the_second_sentence_on(tmp_path):
     docs = [doc_of("a"), doc_of("b"), doc_of("c")]
     for number, doc in enumerate(docs):
         doc._.document = "one"

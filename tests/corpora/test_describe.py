@@ -228,6 +228,6 @@ def test_docs_without_a_corpus_are_one_split() -> None:
 
 
 @pytest.mark.parametrize("given", [5, [5], "primer", {"all": 5}])
-def test_what_is_no_docs_cannot_be_described(given: object) -> None:
+def test_other_objects_cannot_be_described(given: object) -> None:
     with pytest.raises(WorkbenchError, match="cannot be described"):
         describe(given)  # type: ignore[arg-type]

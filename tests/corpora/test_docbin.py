@@ -1,4 +1,4 @@
-"""`.spacy` files: what they keep beyond other formats, and that a bad one harms nobody."""
+"""`.spacy` files: they keep every layer, and a damaged one is an error."""
 
 import zlib
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_empty_docs_and_unknown_spaces_stay_what_they_are(tmp_path):
     assert again[1].has_unknown_spaces
 
 
-def test_what_workbench_does_not_know_is_kept(tmp_path):
+def test_unknown_user_data_is_kept(tmp_path):
     doc = gold()
     doc.user_data["note"] = {"any": [1, 2]}
     doc.user_data[("._.", "foreign", 3, None)] = "x"
@@ -149,7 +149,7 @@ def test_a_doc_that_cannot_be_stored_is_refused_and_nothing_is_written(tmp_path)
         ("multiword", ((0, 9),), "no words 0 to 9"),
     ],
 )
-def test_what_could_not_be_read_back_is_not_written(tmp_path, name, value, what):
+def test_invalid_values_are_not_written(tmp_path, name, value, what):
     doc = gold()
     doc._.set(name, value)
     with pytest.raises(WorkbenchError, match=f"Doc 2 cannot be stored: .*{what}"):
@@ -250,7 +250,7 @@ def with_user_data(value: object, name: str = "edges", start: int | None = None)
         (with_user_data(5, "form", 0), "5 is not text"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(tmp_path, changed, what):
+def test_invalid_numbers_are_refused(tmp_path, changed, what):
     path = tmp_path / "x.spacy"
     path.write_bytes(zlib.compress(srsly.msgpack_dumps(changed)))
     with pytest.raises(WorkbenchError, match=what) as caught:
@@ -258,7 +258,7 @@ def test_numbers_that_cannot_be_are_refused(tmp_path, changed, what):
     assert caught.value.where == str(path)
 
 
-def test_numbers_left_alone_are_accepted(tmp_path):
+def test_unchanged_numbers_are_accepted(tmp_path):
     """The helpers of the test above change only what they say."""
     path = tmp_path / "x.spacy"
     unchanged = (message(), with_cell(HEAD, 0, 2), with_spans((0, 0, 0, 0, 3, 0, 0)))
@@ -268,7 +268,7 @@ def test_numbers_left_alone_are_accepted(tmp_path):
         assert doc.text == "In New York"
 
 
-def test_a_column_that_would_move_the_text_is_passed_over(tmp_path):
+def test_an_unknown_column_is_skipped(tmp_path):
     """SPACY is no attribute of a sound file; spaCy would set it after the offsets are counted."""
     changed = message()
     changed["attrs"] = [SPACY if a == LEMMA else a for a in changed["attrs"]]
@@ -282,13 +282,13 @@ def test_a_column_that_would_move_the_text_is_passed_over(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"\x00", b"no zlib", zlib.compress(b""), zlib.compress(b"\xc1")]
 )
-def test_bytes_that_are_no_spacy_file_are_refused(tmp_path, content):
+def test_bytes_of_another_format_are_refused(tmp_path, content):
     path = tmp_path / "x.spacy"
     path.write_bytes(content)
     with pytest.raises(WorkbenchError, match="file-format"):
         read(path)
 
 
-def test_a_missing_file_is_an_error_of_ours(tmp_path):
+def test_a_missing_file_is_a_workbench_error(tmp_path):
     with pytest.raises(WorkbenchError, match="cannot be read: No such file"):
         read(tmp_path / "none.spacy")

@@ -1,4 +1,4 @@
-"""Edge files in the form jiant introduced: what is read, what is refused, what is written."""
+"""Edge files in jiant's format: what is read, what is refused, what is written."""
 
 import json
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_names_come_from_info_or_the_file(tmp_path: Path) -> None:
     ]
 
 
-def test_blank_lines_are_passed_over_and_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+def test_blank_lines_are_skipped_and_an_empty_file_holds_nothing(tmp_path: Path) -> None:
     assert len(list(read(_file(tmp_path, "", _line(), "  ", _line())).docs())) == 2
     assert list(read(_file(tmp_path, "", name="empty.jsonl")).docs()) == []
 
@@ -159,7 +159,7 @@ EDGE = {"span1": [0, 1], "label": "X"}
         ("17", "not an object"),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, bad: object, says: str) -> None:
+def test_faults_are_reported_with_their_line(tmp_path: Path, bad: object, says: str) -> None:
     path = _file(tmp_path, _line(EDGE), "", bad)
     with pytest.raises(WorkbenchError, match=says) as caught:
         list(read(path).docs())
@@ -195,7 +195,7 @@ def test_an_ordinary_doc_is_written_as_jiant_would(tmp_path: Path) -> None:
     }
 
 
-def test_what_joined_words_cannot_hold_is_kept_beside_them(tmp_path: Path) -> None:
+def test_info_stores_what_joined_words_cannot(tmp_path: Path) -> None:
     path = tmp_path / "srl.jsonl"
     doc = _doc(["New York", "'s", "\n"], [False, True, True])
     write([doc], path, layer="roles")
@@ -236,7 +236,7 @@ def test_a_failed_writing_leaves_the_old_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "edge", [Edge((0, 9), None, ("X",)), Edge((0, 1), (-1, 1), ("X",)), Edge((1, 1), None, ("X",))]
 )
-def test_an_edge_that_could_not_be_read_back_is_not_written(tmp_path: Path, edge: Edge) -> None:
+def test_an_invalid_edge_is_not_written(tmp_path: Path, edge: Edge) -> None:
     doc = _doc(["a", "b"], [True, False])
     doc._.edges = {"roles": [edge]}
     with pytest.raises(WorkbenchError, match="words"):

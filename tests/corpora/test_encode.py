@@ -1,4 +1,4 @@
-"""Docs as one encoded batch: nothing is lost on the way, nor on the way through a file."""
+"""Docs as one encoded batch: encoding loses nothing, and neither does saving to a file."""
 
 import dataclasses
 from pathlib import Path

@@ -266,7 +266,7 @@ def twins() -> list[tuple[Doc, Doc]]:
     return list(zip(items[::2], items[1::2], strict=True))
 
 
-def test_acceptability_twins_differ_in_one_fault_which_the_grammar_sees() -> None:
+def test_minimal_pairs_differ_in_one_error_that_the_grammar_detects() -> None:
     faults: Counter[str] = Counter()
     for good, bad in twins():
         assert good._.labels["pair"] == bad._.labels["pair"]
@@ -281,7 +281,7 @@ def test_acceptability_twins_differ_in_one_fault_which_the_grammar_sees() -> Non
     assert min(faults.values()) > 100
 
 
-def test_twins_are_never_parted() -> None:
+def test_minimal_pairs_stay_in_one_split() -> None:
     corpus = read("primer/acceptability:size=1001,seed=3")
     for split in corpus.splits:
         items = list(corpus.docs(split))
@@ -292,7 +292,7 @@ def test_twins_are_never_parted() -> None:
         assert truth == ["acceptable", "unacceptable"] * (len(items) // 2)
 
 
-def test_half_the_agreement_twins_have_a_noun_of_the_other_number_in_between() -> None:
+def test_half_the_agreement_pairs_have_an_intervening_noun_of_the_other_number() -> None:
     agreement = [good for good, _ in twins() if good._.labels["phenomenon"] == "agreement"]
     attracted = 0
     for doc in agreement:
@@ -363,7 +363,7 @@ def test_sentiment_is_the_sign_of_the_judgement() -> None:
         assert signs == {doc._.labels["sentiment"] == "positive"}, doc.text
 
 
-def test_the_answer_to_a_question_stands_in_the_story() -> None:
+def test_the_answer_to_a_question_is_in_the_story() -> None:
     items = docs("primer/questions:size=200,seed=4")
     question_words = Counter(doc[0].lower_ for doc in items)
     assert set(question_words) == {"who", "what", "where"}

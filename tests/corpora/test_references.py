@@ -1,4 +1,4 @@
-"""What a user may name as a corpus, and what is said where it cannot be one."""
+"""The references that name a corpus, and the errors for those that do not."""
 
 import bz2
 import gzip
@@ -53,7 +53,7 @@ def test_a_folders_splits_are_read_off_its_files(
     assert list(resolve(tmp_path).splits) == splits
 
 
-def test_a_trio_goes_by_its_common_start(tmp_path: Path) -> None:
+def test_split_files_are_named_by_their_prefix(tmp_path: Path) -> None:
     _touch(tmp_path, "srl-x.train.tsv", "srl-x.test.tsv", "spr-x.train.tsv")
     name, splits = _found(tmp_path / "srl-x")
     assert (name, list(splits)) == ("srl-x", ["train", "test"])
@@ -83,7 +83,7 @@ def test_a_near_name_is_suggested(tmp_path: Path) -> None:
             resolve(tmp_path / wrong)
 
 
-def test_what_is_not_there_is_reported(tmp_path: Path) -> None:
+def test_a_missing_corpus_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="no such file or folder"):
         read(tmp_path / "no" / "such")
     with pytest.raises(WorkbenchError, match="holds no corpus file"):
@@ -178,7 +178,7 @@ def test_latin_1_is_reported_with_its_line(tmp_path: Path) -> None:
     assert "iconv" in caught.value.remedy
 
 
-def test_what_is_there_but_no_regular_file_is_reported(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.conllu")
     (tmp_path / "loop.conllu").symlink_to("loop.conllu")
     for path in (tmp_path / "pipe.conllu", "/dev/null"):
@@ -188,7 +188,7 @@ def test_what_is_there_but_no_regular_file_is_reported(tmp_path: Path) -> None:
         read(tmp_path / "loop.conllu")
 
 
-def test_files_without_a_split_beside_some_with_one_are_reported(tmp_path: Path) -> None:
+def test_files_without_a_split_next_to_split_files_are_reported(tmp_path: Path) -> None:
     _touch(tmp_path, "train.tsv", "a.tsv", "b.txt")
     assert "Skipped files (no split in the file name): a.tsv, b.txt." in read(tmp_path).notes
 

@@ -1,4 +1,4 @@
-"""Docs drawn at random come back from a file as they were, as far as its format holds them."""
+"""Random Docs come back from a file unchanged, as far as its format can hold them."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

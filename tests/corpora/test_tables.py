@@ -103,14 +103,14 @@ def test_text_and_labels_can_be_named(docs: Any) -> None:
         (["", "x"], [None, "x"]),
     ],
 )
-def test_scores_are_numbers_of_which_one_is_no_whole_number(
+def test_scores_are_numbers_with_at_least_one_fraction(
     docs: Any, values: list[str], labels: list[object]
 ) -> None:
     rows = "".join(f"a\t{value}\n" for value in values)
     assert [d._.labels.get("y") for d in docs("a.tsv", f"text\ty\n{rows}")] == labels
 
 
-def test_scores_and_classes_are_settled_over_all_files(tmp_path: Path) -> None:
+def test_scores_and_classes_are_decided_over_all_files(tmp_path: Path) -> None:
     (tmp_path / "x.train.tsv").write_text("text\ty\tz\na\t1\t1\n")
     (tmp_path / "x.test.tsv").write_text("text\tz\ty\nb\tgood\t2.5\n")
     corpus = read(tmp_path)
@@ -162,7 +162,7 @@ def _answer_row(context: str, *answers: str) -> str:
     )
 
 
-def test_answers_become_the_words_they_touch(docs: Any) -> None:
+def test_answers_become_the_words_they_overlap(docs: Any) -> None:
     context = "  It  was\n\nPeter Smith's dog,  not   Bo."
     rows = [_answer_row(context, "Peter Smith", "Bo", "Peter Smith", "ith's d"), _answer_row("No")]
     first, second = docs("a.jsonl", "\n".join(rows))
@@ -230,9 +230,7 @@ def test_an_empty_table_holds_nothing(docs: Any) -> None:
         ("a.jsonl", '{"text": "\\udc00"}\n', r"a\.jsonl:1: .*surrogate"),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_line(
-    docs: Any, name: str, content: str, says: str
-) -> None:
+def test_faults_are_reported_with_their_line(docs: Any, name: str, content: str, says: str) -> None:
     with pytest.raises(WorkbenchError, match=says):
         docs(name, content)
 
@@ -246,12 +244,12 @@ def test_what_is_wrong_is_reported_with_its_line(
         ({"text": ["body", "y", "z"]}, "text columns"),
     ],
 )
-def test_columns_that_are_not_there_are_refused(docs: Any, options: Any, says: str) -> None:
+def test_missing_columns_are_refused(docs: Any, options: Any, says: str) -> None:
     with pytest.raises(WorkbenchError, match=says):
         docs("a.tsv", "body\ty\tz\na\tb\tc\n", **options)
 
 
-def test_a_named_pipeline_reads_each_text_by_itself(docs: Any, tmp_path: Path) -> None:
+def test_a_named_pipeline_reads_each_text_separately(docs: Any, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "PER", "pattern": "Ann Bo"}])  # type: ignore[attr-defined]
@@ -323,7 +321,7 @@ def test_a_dataset_that_declares_nothing_is_surveyed(hub: dict[str, Any]) -> Non
     assert hub["request"][0] == ("x", None)
 
 
-def test_a_hub_out_of_reach_is_reported(
+def test_an_unreachable_hub_is_reported(
     hub: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -334,7 +332,7 @@ def test_a_hub_out_of_reach_is_reported(
         read("hub:x")
 
 
-def test_a_hub_lost_on_the_way_is_reported(hub: dict[str, Any]) -> None:
+def test_a_lost_connection_to_the_hub_is_reported(hub: dict[str, Any]) -> None:
     class Broken(_Stream):
         def __iter__(self) -> Iterator[dict[str, Any]]:
             yield _ROWS[0]

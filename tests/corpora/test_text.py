@@ -96,7 +96,7 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
     assert _docs(tmp_path, " \n\u2003\n", unit="document") == []
 
 
-def test_rules_tell_what_they_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_says_what_rules_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.corpora.text.get_installed_models", lambda: ["de_x"])
     (doc,) = _docs(tmp_path, "Hello there.")
     assert layers(doc) == {"words", "sentences"}
@@ -188,7 +188,7 @@ def test_an_installed_pipeline_of_the_language_is_taken(
 
 
 @pytest.mark.parametrize("name", ["en_no_such", "numpy", "", "a\x00b"])
-def test_a_pipeline_that_is_none_is_reported(tmp_path: Path, name: str) -> None:
+def test_an_unknown_pipeline_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(WorkbenchError, match="cannot be loaded") as caught:
         load_pipeline(name, "en")
     assert "python -m spacy download" in caught.value.remedy
@@ -197,7 +197,7 @@ def test_a_pipeline_that_is_none_is_reported(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["zz", "", "../en", "en.punctuation"])
-def test_a_language_that_is_none_is_reported(language: str) -> None:
+def test_an_unknown_language_is_reported(language: str) -> None:
     with pytest.raises(WorkbenchError, match="language"):
         load_pipeline(None, language)
 

@@ -1,4 +1,4 @@
-"""Every entry can be got, verified, and used under a licence that is named."""
+"""Every entry can be downloaded, verified, and used under a named licence."""
 
 import re
 
@@ -33,7 +33,7 @@ def test_entry_is_well_formed(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
-def test_model_has_all_that_loading_it_needs(entry: Entry) -> None:
+def test_model_has_all_files_needed_to_load_it(entry: Entry) -> None:
     names = {file.name for file in entry.files}
     if entry.kind == "model":
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= names

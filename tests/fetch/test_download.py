@@ -1,4 +1,4 @@
-"""A file comes whole and right, or not at all; what was cut goes on."""
+"""A download is complete and correct, or there is no file; interrupted downloads are resumed."""
 
 import errno
 import socket
@@ -31,18 +31,14 @@ def test_empty_file_comes(making: Making) -> None:
     assert (fetch("things") / "a.txt").read_bytes() == b""
 
 
-def test_download_cut_in_the_middle_goes_on_where_it_was(
-    making: Making, server: Server, body: bytes
-) -> None:
+def test_interrupted_download_is_resumed(making: Making, server: Server, body: bytes) -> None:
     making({"a.txt": body})
     server.cut_after = [600_000, 100_000]
     assert (fetch("things") / "a.txt").read_bytes() == body
     assert ranges(server) == [None, "bytes=600000-", "bytes=700000-"]
 
 
-def test_what_an_earlier_command_left_is_gone_on_with(
-    making: Making, server: Server, body: bytes
-) -> None:
+def test_part_of_an_earlier_command_is_resumed(making: Making, server: Server, body: bytes) -> None:
     entry = making({"a.txt": body})
     server.cut_after = [300_000, 0, 0, 0]
     with pytest.raises(WorkbenchError, match="bytes are kept"):
@@ -54,9 +50,7 @@ def test_what_an_earlier_command_left_is_gone_on_with(
     assert ranges(server) == ["bytes=300000-"]
 
 
-def test_part_that_is_complete_only_gets_its_name(
-    making: Making, server: Server, body: bytes
-) -> None:
+def test_complete_part_is_only_renamed(making: Making, server: Server, body: bytes) -> None:
     entry = making({"a.txt": body})
     entry.folder.mkdir(parents=True)
     (entry.folder / "a.txt.part").write_bytes(body)
@@ -64,7 +58,7 @@ def test_part_that_is_complete_only_gets_its_name(
     assert server.requests == []
 
 
-def test_server_that_knows_no_ranges_sends_it_all_again(
+def test_server_without_ranges_sends_the_whole_file_again(
     making: Making, server: Server, body: bytes
 ) -> None:
     making({"a.txt": body})
@@ -84,9 +78,7 @@ def test_part_of_another_file_costs_a_second_download_but_never_a_wrong_file(
 
 
 @pytest.mark.parametrize("wrong", [b"short", b"y" * 1_000_003, b"y" * 5_000_000])
-def test_wrong_bytes_are_thrown_away(
-    making: Making, server: Server, body: bytes, wrong: bytes
-) -> None:
+def test_wrong_bytes_are_deleted(making: Making, server: Server, body: bytes, wrong: bytes) -> None:
     entry = making({"a.txt": body})
     server.bodies["/files/a.txt"] = wrong
     with pytest.raises(WorkbenchError, match="checksum-mismatch") as caught:
@@ -97,7 +89,7 @@ def test_wrong_bytes_are_thrown_away(
     assert (fetch("things") / "a.txt").read_bytes() == body
 
 
-def test_endless_answer_does_not_fill_the_disk(
+def test_endless_response_does_not_fill_the_disk(
     making: Making, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = 0
@@ -114,7 +106,7 @@ def test_endless_answer_does_not_fill_the_disk(
     assert written < 1_000_000
 
 
-def test_passing_answers_are_got_over_and_redirects_followed(
+def test_temporary_errors_are_retried_and_redirects_followed(
     making: Making, server: Server, body: bytes
 ) -> None:
     making({"a.txt": body})
@@ -124,7 +116,7 @@ def test_passing_answers_are_got_over_and_redirects_followed(
     assert (fetch("things") / "a.txt").read_bytes() == body
 
 
-def test_server_that_is_silent_is_left(
+def test_silent_server_times_out(
     making: Making, server: Server, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     monkeypatch.setattr(module, "TIMEOUT", 0.05)
@@ -135,7 +127,7 @@ def test_server_that_is_silent_is_left(
         fetch("things")
 
 
-def test_file_that_is_gone_is_said_so(making: Making, server: Server) -> None:
+def test_missing_file_is_reported(making: Making, server: Server) -> None:
     entry = making({"a.txt": b"a"})
     server.bodies.clear()
     with pytest.raises(WorkbenchError, match=r"not exist any more \(404\)") as caught:
@@ -144,14 +136,14 @@ def test_file_that_is_gone_is_said_so(making: Making, server: Server) -> None:
     assert len(server.requests) == 1
 
 
-def test_refusal_is_said(making: Making, server: Server) -> None:
+def test_refusal_is_reported(making: Making, server: Server) -> None:
     making({"a.txt": b"a"})
     server.answers = [403]
     with pytest.raises(WorkbenchError, match=r"refuses the request \(403\)"):
         fetch("things")
 
 
-def test_encrypted_address_that_leads_to_a_plain_one_is_refused(
+def test_redirect_to_an_unencrypted_address_is_refused(
     making: Making, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = making({"a.txt": b"a"})
@@ -164,7 +156,7 @@ def test_encrypted_address_that_leads_to_a_plain_one_is_refused(
         fetch("things")
 
 
-def test_full_disk_is_said_and_what_came_is_kept(
+def test_full_disk_is_reported_and_received_bytes_are_kept(
     making: Making, server: Server, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = making({"a.txt": body})
@@ -192,7 +184,7 @@ def test_full_disk_is_said_and_what_came_is_kept(
     assert ranges(server)[-1] == "bytes=500000-"
 
 
-def test_home_that_cannot_be_written_is_said(
+def test_unwritable_home_is_reported(
     making: Making, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     making({"a.txt": b"a"})
@@ -202,7 +194,7 @@ def test_home_that_cannot_be_written_is_said(
         fetch("things")
 
 
-def test_progress_never_goes_back_and_ends_at_all(
+def test_progress_never_decreases_and_ends_at_the_total(
     making: Making, server: Server, body: bytes
 ) -> None:
     making({"a.txt": body, "b.txt": body[:10]})

@@ -1,4 +1,4 @@
-"""What was verified is not fetched again; what was put there by hand is verified like the rest."""
+"""Verified files are not downloaded again; files that a user put there are verified too."""
 
 import hashlib
 import json
@@ -48,7 +48,7 @@ def git_tree(files: dict[str, bytes]) -> bytes:
     return json.dumps({"sha": "0" * 40, "tree": tree}).encode()
 
 
-def test_what_is_there_is_returned_at_once(making: Making, server: Server, body: bytes) -> None:
+def test_verified_files_are_returned_at_once(making: Making, server: Server, body: bytes) -> None:
     entry = making({"a.txt": body})
     assert not is_there(entry)
     fetch("things")
@@ -58,7 +58,7 @@ def test_what_is_there_is_returned_at_once(making: Making, server: Server, body:
     assert server.requests == []
 
 
-def test_what_is_there_is_used_where_nothing_can_be_written(making: Making) -> None:
+def test_verified_files_are_used_on_a_read_only_disk(making: Making) -> None:
     folder = (entry := making({"a.txt": b"a"})).folder
     fetch("things")
     (folder / ".lock").unlink()
@@ -70,7 +70,7 @@ def test_what_is_there_is_used_where_nothing_can_be_written(making: Making) -> N
         folder.chmod(0o755)
 
 
-def test_changed_file_is_found_out_by_size_or_time(making: Making, body: bytes) -> None:
+def test_changed_file_is_detected_by_size_or_time(making: Making, body: bytes) -> None:
     target = making({"a.txt": body}).folder / "a.txt"
     fetch("things")
     target.write_bytes(b"z" * len(body))
@@ -106,7 +106,7 @@ def test_verify_reads_every_byte(making: Making, body: bytes) -> None:
         fetch("things", verify=True)
 
 
-def test_another_checksum_in_the_catalogue_is_not_taken_for_verified(making: Making) -> None:
+def test_another_checksum_in_the_catalogue_is_not_verified(making: Making) -> None:
     making({"a.txt": b"old"})
     fetch("things")
     making({"a.txt": b"new"})
@@ -176,7 +176,7 @@ def test_checksums_of_the_host_are_requested_once_and_kept(
     assert server.requests == []
 
 
-def test_bytes_other_than_the_host_states_are_thrown_away(
+def test_bytes_that_differ_from_the_hosts_checksum_are_deleted(
     making: Making, server: Server, body: bytes
 ) -> None:
     entry = making({"a.bin": body, "a.txt": b"a"}, stated=True)
@@ -197,12 +197,12 @@ def test_bytes_other_than_the_host_states_are_thrown_away(
         b'{"sha": "c0ffee", "siblings": [{"rfilename": "a.txt"}]}',
     ],
 )
-def test_statement_that_states_nothing_of_it_is_refused(
+def test_a_list_without_the_checksum_is_refused(
     making: Making, server: Server, statement: bytes
 ) -> None:
     entry = making({"a.txt": b"a"}, stated=True)
     server.bodies["/statement"] = statement
-    with pytest.raises(WorkbenchError, match="statement|file-format"):
+    with pytest.raises(WorkbenchError, match=r"statement|file-format"):
         fetch("things")
     assert not (entry.folder / "a.txt").exists()
 

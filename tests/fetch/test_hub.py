@@ -1,4 +1,4 @@
-"""Files of the hub come through huggingface_hub: verified before they get their names, or not."""
+"""Files of the hub come through huggingface_hub and are verified before they are renamed."""
 
 import hashlib
 import json
@@ -73,20 +73,20 @@ def test_wrong_bytes_never_get_a_name(entry: Entry, server: Server, wrong: bytes
     assert names(entry.folder) == [".fetched.json", ".lock", "config.json"]
 
 
-def test_a_cut_is_got_over_within_a_call(entry: Entry, server: Server) -> None:
+def test_an_interrupted_download_is_retried_within_a_call(entry: Entry, server: Server) -> None:
     server.cut_after = [2, 300_000]
     assert (fetch("something") / "model.safetensors").read_bytes() == FILES["model.safetensors"]
     assert len([path for path, _ in server.requests if path.endswith("model.safetensors")]) == 2
 
 
-def test_an_endless_answer_does_not_fill_the_disk(entry: Entry, server: Server) -> None:
+def test_an_endless_response_does_not_fill_the_disk(entry: Entry, server: Server) -> None:
     server.bodies[f"/somebody/something/resolve/{COMMIT}/config.json"] = bytes(200_000_000)
     with pytest.raises(WorkbenchError, match="does not end"):
         fetch("something")
     assert names(entry.folder) == [".lock"]
 
 
-def test_a_file_that_is_gone_says_what_to_do(entry: Entry, server: Server) -> None:
+def test_a_missing_file_says_what_to_do(entry: Entry, server: Server) -> None:
     server.bodies.clear()
     with pytest.raises(WorkbenchError, match="download-failed") as caught:
         fetch("something")
