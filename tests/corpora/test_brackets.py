@@ -111,7 +111,7 @@ def test_depth_is_not_limited(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "says"),
+    ("content", "line", "message"),
     [
         ("(S (NN a))\n(S (NN b)\n(S (NN c))\n", 2, "never closed"),
         ("(S (NN a))\n(S\n(NP (NN b)\n", 2, "never closed"),
@@ -125,8 +125,8 @@ def test_depth_is_not_limited(tmp_path: Path) -> None:
     ],
 )
 def test_faults_are_reported_with_their_line(
-    tmp_path: Path, content: str, line: int, says: str
+    tmp_path: Path, content: str, line: int, message: str
 ) -> None:
-    with pytest.raises(WorkbenchError, match=says) as caught:
+    with pytest.raises(WorkbenchError, match=message) as caught:
         _docs(tmp_path, content)
     assert caught.value.where == f"{tmp_path / 'wsj.mrg'}:{line}"

@@ -345,7 +345,7 @@ def test_mentions_are_placed_in_their_sentence_and_in_their_document(file):
     assert by_sentence == [[(1, 2, "person", "1")], [(1, 2, "person", "1")], [(0, 1, "place", "1")]]
 
 
-# What is refused, and where it says it is.
+# What is refused, with its line.
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ EDGE = {"span1": [0, 1], "label": "X"}
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("bad", "message"),
     [
         (_line({"span1": [0, 5], "label": "X"}), "edge 1: .* there are 4 words"),
         (_line(EDGE, {"span1": [2, 1], "label": "X"}), "edge 2"),
@@ -159,9 +159,9 @@ EDGE = {"span1": [0, 1], "label": "X"}
         ("17", "not an object"),
     ],
 )
-def test_faults_are_reported_with_their_line(tmp_path: Path, bad: object, says: str) -> None:
+def test_faults_are_reported_with_their_line(tmp_path: Path, bad: object, message: str) -> None:
     path = _file(tmp_path, _line(EDGE), "", bad)
-    with pytest.raises(WorkbenchError, match=says) as caught:
+    with pytest.raises(WorkbenchError, match=message) as caught:
         list(read(path).docs())
     assert caught.value.where == f"{path}:3"
 

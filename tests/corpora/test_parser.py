@@ -190,7 +190,7 @@ def test_a_corpus_without_trees_is_refused(tmp_path: Path, command: Command) -> 
 
 
 @pytest.mark.parametrize(
-    ("out", "options", "said"),
+    ("out", "options", "message"),
     [
         ("full", {}, "file-exists"),
         ("full/file", {}, "file-exists"),
@@ -206,12 +206,12 @@ def test_a_corpus_without_trees_is_refused(tmp_path: Path, command: Command) -> 
     ],
 )
 def test_invalid_arguments_are_reported_and_nothing_changes(
-    tmp_path: Path, scratch: Path, out: str, options: dict[str, int], said: str
+    tmp_path: Path, scratch: Path, out: str, options: dict[str, int], message: str
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("kept")
     (tmp_path / "full" / "link").symlink_to(scratch)
-    with pytest.raises(WorkbenchError, match=said):
+    with pytest.raises(WorkbenchError, match=message):
         train_parser(read("primer:size=40"), tmp_path / out, **options)  # type: ignore[arg-type]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "scratch"]
     assert (tmp_path / "full" / "file").read_text() == "kept"

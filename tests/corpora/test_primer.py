@@ -88,7 +88,7 @@ def test_pronouns_have_the_gender_and_number_of_their_chain(whole_stories: list[
 
 
 def test_no_name_is_bound_by_a_subject_above_it(whole_stories: list[Doc]) -> None:
-    """Not "he knew that the uncle was tall", said of one man."""
+    """Not "he knew that the uncle was tall", about one man."""
     assert all_of(grammar.binding_faults, whole_stories) == []
     thoughts = [t for doc in whole_stories for t in doc if t.dep_ in ("ccomp", "advcl")]
     assert len(thoughts) > 100
@@ -320,12 +320,12 @@ def test_entailment_labels_are_what_the_trees_say() -> None:
 
 
 def test_paraphrases_say_the_same_and_the_others_do_not() -> None:
-    def canonical(said: grammar.Facts) -> set[tuple[str, object]]:
+    def canonical(facts: grammar.Facts) -> set[tuple[str, object]]:
         def word(text: str) -> str:
             head, _, tail = text.rpartition(" ")
             return f"{head} {min(tail, lex.SYNONYMS.get(tail, tail))}"
 
-        return {(word(k), word(str(v)) if k == "verb" else v) for k, v in said.items()}
+        return {(word(k), word(str(v)) if k == "verb" else v) for k, v in facts.items()}
 
     items = docs("primer/paraphrase:size=600,seed=4")
     labels = Counter(doc._.labels["paraphrase"] for doc in items)
@@ -399,7 +399,7 @@ def test_tasks_have_splits_without_repeats(task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "said"),
+    ("ref", "message"),
     [
         ("primer/entailmnt", "Did you mean 'entailment'?"),
         ("primer/", "Known: "),
@@ -412,8 +412,8 @@ def test_tasks_have_splits_without_repeats(task: str) -> None:
         ("primer/sentiment/extra", "Known: "),
     ],
 )
-def test_a_wrong_reference_is_an_error_with_a_remedy(ref: str, said: str) -> None:
-    with pytest.raises(WorkbenchError, match=said.replace("?", r"\?")):
+def test_a_wrong_reference_is_an_error_with_a_remedy(ref: str, message: str) -> None:
+    with pytest.raises(WorkbenchError, match=message.replace("?", r"\?")):
         read(ref)
 
 

@@ -209,7 +209,7 @@ def test_an_empty_table_holds_nothing(docs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "message"),
     [
         ("a.tsv", "text\ty\na\tb\nc\n", r"a\.tsv:3: this row has 1 fields, the first row 2"),
         ("a.tsv", "text\ty\n\na\tb\tc\n", r"a\.tsv:3: this row has 3 fields"),
@@ -230,13 +230,15 @@ def test_an_empty_table_holds_nothing(docs: Any) -> None:
         ("a.jsonl", '{"text": "\\udc00"}\n', r"a\.jsonl:1: .*surrogate"),
     ],
 )
-def test_faults_are_reported_with_their_line(docs: Any, name: str, content: str, says: str) -> None:
-    with pytest.raises(WorkbenchError, match=says):
+def test_faults_are_reported_with_their_line(
+    docs: Any, name: str, content: str, message: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=message):
         docs(name, content)
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"text": "boddy"}, "Did you mean 'body'"),
         ({"text": "body", "labels": ["yy"]}, "no column 'yy'"),
@@ -244,8 +246,8 @@ def test_faults_are_reported_with_their_line(docs: Any, name: str, content: str,
         ({"text": ["body", "y", "z"]}, "text columns"),
     ],
 )
-def test_missing_columns_are_refused(docs: Any, options: Any, says: str) -> None:
-    with pytest.raises(WorkbenchError, match=says):
+def test_missing_columns_are_refused(docs: Any, options: Any, message: str) -> None:
+    with pytest.raises(WorkbenchError, match=message):
         docs("a.tsv", "body\ty\tz\na\tb\tc\n", **options)
 
 

@@ -14,7 +14,7 @@ from workbench.fetch import fetch, find
 
 
 def ranges(server: Server) -> list[str | None]:
-    return [wanted for path, wanted in server.requests if path.startswith("/files/")]
+    return [byte_range for path, byte_range in server.requests if path.startswith("/files/")]
 
 
 def test_files_come_whole_and_are_returned_as_a_folder(making: Making, body: bytes) -> None:

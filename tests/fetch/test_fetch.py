@@ -256,8 +256,8 @@ def test_two_processes_fetch_one_file_once(
         subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=60)[0].strip() for process in running]
-    assert said == [str(entry.folder)] * 2
+    outputs = [process.communicate(timeout=60)[0].strip() for process in running]
+    assert outputs == [str(entry.folder)] * 2
     assert (entry.folder / "a.txt").read_bytes() == body
     assert len(server.requests) == 1
 

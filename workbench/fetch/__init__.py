@@ -409,14 +409,14 @@ def is_there(entry: Entry) -> bool:
     return all(_is_as_stamped(entry, file, stamped) for file in entry.files)
 
 
-def fetch(name: str, progress: Progress | None = None, *, verify: bool = False) -> Path:
+def fetch(name: str, on_progress: Progress | None = None, *, verify: bool = False) -> Path:
     """Download the missing files of an entry and return its folder; `verify` hashes all again."""
     entry = find(name)
     if not verify and is_there(entry):
         return entry.folder
-    on_progress = progress or (lambda done, total, activity: None)
-    with _locked(entry, on_progress):
-        _complete(entry, on_progress, verify)
+    callback = on_progress or (lambda done, total, activity: None)
+    with _locked(entry, callback):
+        _complete(entry, callback, verify)
     return entry.folder
 
 
