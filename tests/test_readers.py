@@ -41,7 +41,7 @@ ALLOWED = {
     "workbench/corpora/train_parser.py train_parser": SCRATCH,
     "workbench/corpora/text.py _load": CHECKED,
     "workbench/engine/activation_store.py Store.layer": "require_regular a line above",
-    "workbench/fetch/__init__.py _alone": "opened to read and write, which waits for no pipe",
+    "workbench/fetch/__init__.py _locked": "opened to read and write, which waits for no pipe",
     "workbench/fetch/catalogue.py": "File is an entry of the catalogue",
     "workbench/core/files.py _flush_to_disk": "a draft",
     "workbench/core/files.py _regular": PIPES,

@@ -1,7 +1,7 @@
-"""What this machine offers: versions, device, caches, pipelines, and what is missing with its cure.
+"""Facts about this machine: versions, device, caches, pipelines, and what is missing.
 
-Reads package metadata rather than importing, except for torch, which alone knows what it can use:
-about a second.
+It reads package metadata and does not import packages, except torch, because only torch knows which
+devices it can use. Costs: about one second.
 """
 
 import os
@@ -18,7 +18,7 @@ from workbench import __version__
 from workbench.core.machine import home, runs
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-EXTRAS = {  # those a user may want, and what for
+EXTRAS = {  # optional extras and their purpose
     "hub": "reading corpora from the Hugging Face hub",
     "images": "saving figures as images",
 }
@@ -26,7 +26,7 @@ EXTRAS = {  # those a user may want, and what for
 
 @dataclass(frozen=True)
 class Package:
-    """A dependency: the versions that will do, the one installed, and the extra it belongs to."""
+    """A dependency: the required versions, the installed one, and the extra it belongs to."""
 
     name: str
     wanted: str
@@ -35,7 +35,7 @@ class Package:
 
     @property
     def fits(self) -> bool:
-        """Whether it is installed in a version that will do."""
+        """Whether it is installed in a required version."""
         return self.installed is not None and Requirement(
             f"{self.name}{self.wanted}"
         ).specifier.contains(self.installed, prereleases=True)
@@ -43,7 +43,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Device:
-    """What models run on."""
+    """The device that models run on."""
 
     kind: str  # cuda, mps or cpu
     names: tuple[str, ...]  # of the GPUs, with their memory
@@ -53,7 +53,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that is not there, what it would be good for, and the command that mends it."""
+    """Something that is missing, its purpose, and the command that installs it."""
 
     what: str
     why: str
@@ -62,7 +62,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Facts:
-    """All of it, as plain data."""
+    """All facts about this machine, as plain data."""
 
     workbench: str
     python: str
@@ -72,7 +72,7 @@ class Facts:
     pipelines: tuple[str, ...]  # spaCy's, installed
     browser: str | None  # for saving figures as images
     folders: dict[str, str]
-    free_bytes: dict[str, int]  # on the disks of those folders
+    free_bytes: dict[str, int]  # free space on the disks of these folders
     missing: tuple[Missing, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,43 +81,44 @@ class Facts:
 
 
 def facts() -> Facts:
-    """Look around."""
-    found = packages()
+    """Collect all facts about this machine."""
+    dependencies = packages()
     pipelines = tuple(sorted(entry.name for entry in entry_points(group="spacy_models")))
     browser = find_browser()
-    where = folders()
+    paths = folders()
     machine = device()
     return Facts(
         workbench=__version__,
         python=platform.python_version(),
         platform=platform.platform(),
         device=machine,
-        packages=found,
+        packages=dependencies,
         pipelines=pipelines,
         browser=browser,
-        folders={name: str(folder) for name, folder in where.items()},
-        free_bytes={name: _free(folder) for name, folder in where.items()},
+        folders={name: str(folder) for name, folder in paths.items()},
+        free_bytes={name: _free(folder) for name, folder in paths.items()},
         missing=(
-            *_missing_packages(found),
+            *_missing_packages(dependencies),
             *_missing_elsewhere(pipelines, browser, machine),
         ),
     )
 
 
 def packages() -> tuple[Package, ...]:
-    """Every dependency that a user may want, in the order of `pyproject.toml`."""
+    """Every dependency and every package of `EXTRAS`, in the order of `pyproject.toml`."""
     try:
         lines = requires("workbench") or []
-    except PackageNotFoundError:  # a bare checkout on the path
+    except PackageNotFoundError:  # a checkout that is not installed
         return ()
-    found = []
+    dependencies = []
     for line in lines:
         requirement = Requirement(line)
         extra = next((e for e in EXTRAS if f'"{e}"' in str(requirement.marker)), "")
         if requirement.marker is None or extra:
-            wanted = str(requirement.specifier)
-            found.append(Package(requirement.name, wanted, _version(requirement.name), extra))
-    return tuple(found)
+            installed = _version(requirement.name)
+            specifier = str(requirement.specifier)
+            dependencies.append(Package(requirement.name, specifier, installed, extra))
+    return tuple(dependencies)
 
 
 def _version(package: str) -> str | None:
@@ -128,7 +129,7 @@ def _version(package: str) -> str | None:
 
 
 def device() -> Device:
-    """The GPUs that torch can use, else the processor."""
+    """The GPUs that torch can use, otherwise the CPU."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -146,7 +147,7 @@ def device() -> Device:
 
 
 def find_browser() -> str | None:
-    """A Chrome or Chromium, which the export of figures as images drives."""
+    """The path of Chrome or Chromium, which saves figures as images; None if there is none."""
     named = os.environ.get("BROWSER_PATH")
     if named and Path(named).is_file():
         return named
@@ -154,7 +155,7 @@ def find_browser() -> str | None:
 
 
 def folders() -> dict[str, Path]:
-    """Where models, fetched data and runs are kept."""
+    """The folders of models, downloaded data and runs."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return {
@@ -165,21 +166,21 @@ def folders() -> dict[str, Path]:
 
 
 def _free(folder: Path) -> int:
-    """Bytes free on the disk of a folder, which need not be there yet."""
+    """The free bytes on the disk of a folder, which may not exist yet."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free
 
 
-def _missing_packages(found: tuple[Package, ...]) -> list[Missing]:
+def _missing_packages(dependencies: tuple[Package, ...]) -> list[Missing]:
     missing = []
-    for package in found:
+    for package in dependencies:
         if package.fits:
             continue
         what = f"{package.name} {package.wanted}"
         if package.installed:
             what += f" (installed: {package.installed})"
-        why = EXTRAS[package.extra] if package.extra else "Workbench needs it"
+        why = EXTRAS[package.extra] if package.extra else "required by Workbench"
         command = f'pip install "{package.name}{package.wanted}"'
         missing.append(Missing(what, why, command))
     return missing
@@ -193,7 +194,8 @@ def _missing_elsewhere(
         missing.append(
             Missing(
                 "a spaCy pipeline",
-                "tags, trees and entities for raw text; without one it is only cut into words",
+                "tags, trees and entities for raw text; without it, text is only split into words "
+                "and sentences",
                 "python -m spacy download en_core_web_sm",
             )
         )
@@ -204,7 +206,7 @@ def _missing_elsewhere(
     if machine.kind == "cpu" and shutil.which("nvidia-smi"):
         missing.append(
             Missing(
-                "a torch that sees the NVIDIA GPU",
+                "a torch that can use the NVIDIA GPU",
                 "the machine has a GPU, but torch cannot use it",
                 "pip install --force-reinstall torch   (or update the driver; see nvidia-smi)",
             )

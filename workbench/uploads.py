@@ -1,4 +1,7 @@
-"""What users hand over through the app: received whole into folders of its own, or not at all."""
+"""Stores what users upload through the app, each upload complete and in a folder of its own.
+
+Costs: one reading of an upload, for its hash; a zip is also unpacked.
+"""
 
 import hashlib
 import re
@@ -22,18 +25,18 @@ from workbench.core.files import open_regular, unwritable
 
 # --- the store of uploads -------------------------------------------------------------------------
 #
-# Folders of what was uploaded: filled as a draft, checked, and then given their name at once.
+# Folders of uploads: each is filled as a draft, checked, and then renamed in one step.
 #
-#     HOME/uploads/models/3f9c…-bert      one folder for each content, whatever it was called before
+#     HOME/uploads/models/3f9c…-bert      one folder per content, whatever its earlier names
 #     HOME/uploads/corpora/a01b…-dev.conllu
 #
-# A draft that fails leaves nothing, and one that was killed is swept away a day later. Costs one
-# reading of what was received, for its hash.
+# A failed draft leaves nothing; a draft whose process was killed is deleted a day later. Costs: one
+# reading of the received files, for their hash.
 
 Kind = Literal["models", "corpora"]
 DRAFT = ".draft-"
-OLD = 24 * 3600  # seconds after which a draft is nobody's
-LONGEST = 80  # bytes of a name
+OLD = 24 * 3600  # seconds after which a draft is deleted
+LONGEST = 80  # maximum bytes of a name
 _HASH = 16
 _NAMED = re.compile(rf"(?P<hash>[0-9a-f]{{{_HASH}}})-(?P<name>.+)", re.DOTALL)
 _UNSAFE = re.compile(r"[^\w.-]+")
@@ -41,7 +44,7 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 @dataclass(frozen=True)
 class Upload:
-    """One folder of what was uploaded."""
+    """One uploaded folder."""
 
     path: Path
     hash: str
@@ -51,32 +54,32 @@ class Upload:
 
 
 def folder(kind: Kind) -> Path:
-    """Where uploads of a kind lie."""
+    """The folder of all uploads of a kind."""
     return machine.home().absolute() / "uploads" / kind
 
 
 def uploads(kind: Kind) -> list[Upload]:
-    """All that is there, in the order of their names."""
-    found = []
+    """All uploads of a kind, sorted by name."""
+    present = []
     with suppress(OSError):
         for path in folder(kind).iterdir():
             match = _NAMED.fullmatch(path.name)
             if match and path.is_dir() and not path.is_symlink():
-                with suppress(OSError):  # removed by somebody else meanwhile
+                with suppress(OSError):  # removed by another process meanwhile
                     size = sum(file.stat().st_size for file in _files(path))
-                    when = path.stat().st_mtime
-                    found.append(Upload(path, match["hash"], match["name"], size, when))
-    return sorted(found, key=lambda upload: (upload.name.lower(), upload.hash))
+                    received = path.stat().st_mtime
+                    present.append(Upload(path, match["hash"], match["name"], size, received))
+    return sorted(present, key=lambda upload: (upload.name.lower(), upload.hash))
 
 
 def receive(kind: Kind, name: str, fill: Callable[[Path], object]) -> Upload:
-    """Have a draft filled and checked, then keep it; the same content twice is one folder.
+    """Store an upload: `fill` fills and checks a draft; the same content twice is one folder.
 
-    Whatever `fill` raises is handed on, and nothing is left. A `WorkbenchError` that names the
-    draft names the upload instead.
+    Errors of `fill` are raised again, and the draft is deleted. In a `WorkbenchError`, the path of
+    the draft is replaced by the name of the upload.
     """
     root = folder(kind)
-    shown = safe_name(name)
+    display_name = safe_name(name)
     try:
         root.mkdir(parents=True, exist_ok=True)
         _sweep(root)
@@ -85,59 +88,59 @@ def receive(kind: Kind, name: str, fill: Callable[[Path], object]) -> Upload:
         raise _unwritable(root, error) from None
     try:
         fill(draft)
-        kept = _named(draft, root, shown)
+        stored = _named(draft, root, display_name)
     except WorkbenchError as error:
-        raise _renamed(error, draft, shown) from None
+        raise _renamed(error, draft, display_name) from None
     except OSError as error:
         raise _unwritable(root, error) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return next(upload for upload in uploads(kind) if upload.path == kept)
+    return next(upload for upload in uploads(kind) if upload.path == stored)
 
 
 def remove(kind: Kind, name: str) -> None:
-    """Remove one upload by its folder's name; one that is gone already is no error."""
+    """Remove one upload by its folder name; a missing upload is not an error."""
     for upload in uploads(kind):
         if upload.path.name == name:
-            grave = upload.path.with_name(f"{DRAFT}{upload.path.name}")
+            trash = upload.path.with_name(f"{DRAFT}{upload.path.name}")
             try:
-                upload.path.replace(grave)
+                upload.path.replace(trash)
             except FileNotFoundError:
                 return
             except OSError as error:
                 raise _unwritable(upload.path, error) from None
-            shutil.rmtree(grave, ignore_errors=True)
+            shutil.rmtree(trash, ignore_errors=True)
 
 
 def safe_name(name: str) -> str:
-    """A file name that leads nowhere: its last part, without what a shell or a path would read."""
+    """A safe file name: the last part of a path, without characters special in shells or paths."""
     last = name.replace("\\", "/").rstrip("/").split("/")[-1]
     whole = _UNSAFE.sub("-", last).strip("-.")
-    stem, dot, ending = whole.rpartition(".")
-    if not dot or len(ending) > 12:
-        stem, ending = whole, ""
-    room = LONGEST - len(ending.encode()) - 1
-    cut = stem.encode()[:room].decode(errors="ignore").rstrip("-.")
-    return (f"{cut}.{ending}" if ending else cut) or "unnamed"
+    stem, dot, extension = whole.rpartition(".")
+    if not dot or len(extension) > 12:
+        stem, extension = whole, ""
+    room = LONGEST - len(extension.encode()) - 1
+    shortened = stem.encode()[:room].decode(errors="ignore").rstrip("-.")
+    return (f"{shortened}.{extension}" if extension else shortened) or "unnamed"
 
 
-def _named(draft: Path, root: Path, shown: str) -> Path:
-    """Give a filled draft its name, if there is no folder of this content yet."""
+def _named(draft: Path, root: Path, display_name: str) -> Path:
+    """Rename a filled draft to its final name, unless a folder with this content exists."""
     digest = content_hash(draft)
     draft.chmod(0o755)
-    target = root / f"{digest}-{shown}"
+    target = root / f"{digest}-{display_name}"
     if same := [path for path in root.glob(f"{digest}-*") if path.is_dir()]:
         return same[0]
     try:
         draft.rename(target)
     except OSError:
-        if not target.is_dir():  # else somebody else's draft of the same was quicker
+        if not target.is_dir():  # otherwise another upload of the same content was faster
             raise
     return target
 
 
 def content_hash(path: Path) -> str:
-    """Of the names and the bytes of a folder's files."""
+    """A hash of the names and the bytes of a folder's files."""
     whole = hashlib.sha256()
     for file in _files(path):
         with open_regular(file) as opened:
@@ -158,40 +161,40 @@ def _sweep(root: Path) -> None:
 
 
 def _renamed(error: WorkbenchError, draft: Path, name: str) -> WorkbenchError:
-    """The same error as the user knows the file; an error of a kind of its own stays as it is."""
+    """The same error with the user's file name; errors of a subclass stay unchanged."""
     if type(error) is not WorkbenchError:
         return error
-    told = [
+    what, where, remedy = (
         part.replace(f"{draft}/", "").replace(str(draft), name)
         for part in (error.what, error.where, error.remedy)
-    ]
-    return WorkbenchError(told[0], where=told[1], remedy=told[2])
+    )
+    return WorkbenchError(what, code=error.code, where=where, remedy=remedy)
 
 
 def _unwritable(path: Path, error: OSError) -> WorkbenchError:
     return unwritable(
         path,
         error,
-        "Name a folder you may write to, on a disk with space left, in WORKBENCH_HOME.",
+        "Set WORKBENCH_HOME to a folder you may write to, on a disk with free space.",
     )
 
 
 # --- archives -------------------------------------------------------------------------------------
 #
-# A model in a zip, unpacked with bounds: no path leads out, no bomb goes off, no pickle gets in.
+# A model in a zip, unpacked with limits: no path outside the folder, no zip bomb, no pickle.
 #
-# What a zip's own headers say of sizes is believed by nobody: bytes are counted as they come out.
-# Costs the unpacking; a megabyte is held at a time.
+# Sizes in a zip's headers are not trusted: bytes are counted as they are unpacked. Costs: the
+# unpacking; one megabyte is in memory at a time.
 
-ENTRIES = 1_000
-LARGEST = 2 << 30  # bytes, unpacked
-RATIO = 100  # unpacked to packed; weights come nowhere near
-ALWAYS = 64 << 20  # bytes that any zip may unpack to
+ENTRIES = 1_000  # maximum number of entries
+LARGEST = 2 << 30  # maximum bytes, unpacked
+RATIO = 100  # maximum ratio of unpacked to packed bytes; weights are far below it
+ALWAYS = 64 << 20  # bytes that any zip may unpack to, whatever its ratio
 KINDS = frozenset(
     ".json .jsonl .txt .safetensors .model .hdf5 .vocab .jinja .tiktoken .npy".split()
 )
 PICKLED = frozenset(".bin .pt .pth .ckpt .pkl .pickle .joblib .msgpack .h5".split())
-_PASSED_OVER = frozenset(["", ".md", ".rst", ".gitattributes", ".gitignore"])  # words about it
+_SKIPPED = frozenset(["", ".md", ".rst", ".gitattributes", ".gitignore"])  # documentation
 _CHUNK = 1 << 20
 _BROKEN = (
     zipfile.BadZipFile,
@@ -199,8 +202,8 @@ _BROKEN = (
     LZMAError,
     struct.error,
     EOFError,
-    NotImplementedError,  # a compression that Python does not know
-    RuntimeError,  # a password
+    NotImplementedError,  # a compression method unknown to Python
+    RuntimeError,  # a zip with a password
     ValueError,
     OverflowError,
     LookupError,
@@ -208,29 +211,30 @@ _BROKEN = (
 
 
 def unpack(archive: IO[bytes], folder: Path) -> None:
-    """The files of a model's folder, out of a zip that holds them, or one folder of them."""
-    packed = archive.seek(0, 2)
+    """Unpack a model from a zip that holds its files, or one folder of them, into `folder`."""
+    n_packed = archive.seek(0, 2)
     archive.seek(0)
     try:
         with zipfile.ZipFile(archive) as opened:
             members = _checked(opened.infolist())
-            left = min(LARGEST, max(ALWAYS, RATIO * packed))
+            n_allowed = min(LARGEST, max(ALWAYS, RATIO * n_packed))
             for name, member in members:
-                for chunk in _chunks(opened, member, folder / name):
-                    left -= chunk
-                    if left < 0:
-                        raise _too_large(packed)
+                for n_bytes in _chunks(opened, member, folder / name):
+                    n_allowed -= n_bytes
+                    if n_allowed < 0:
+                        raise _too_large(n_packed)
     except _BROKEN as error:
         reason = str(error).rstrip(".") or type(error).__name__
         raise WorkbenchError(
-            f"this is no sound zip file: {reason}.",
-            remedy="Zip the model's folder anew, without a password, for example: "
+            f"this is not a valid zip file: {reason}.",
+            code="file-format",
+            remedy="Zip the model's folder again, without a password, for example: "
             "zip -r model.zip FOLDER",
         ) from None
 
 
 def _chunks(opened: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> Iterator[int]:
-    """Write one file, telling how many bytes came out each time, before they are written."""
+    """Write one file in chunks; yield the number of bytes of each chunk before it is written."""
     with opened.open(member) as source, target.open("xb") as out:
         while chunk := source.read(_CHUNK):
             yield len(chunk)
@@ -238,14 +242,15 @@ def _chunks(opened: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> I
 
 
 def _checked(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]]:
-    """The files to unpack, each under its bare name."""
+    """The files to unpack, each with its name without folders."""
     if len(members) > ENTRIES:
         raise WorkbenchError(
-            f"this zip has {len(members):,} entries; a model's folder has a few.",
-            remedy=f"Zip the model's own files alone; {ENTRIES:,} are taken.",
+            f"this zip has {len(members):,} entries; the maximum is {ENTRIES:,}.",
+            code="upload-too-large",
+            remedy="Zip only the model's own files.",
         )
     files: dict[str, zipfile.ZipInfo] = {}
-    tops = set()
+    folders = set()
     for member in members:
         parts = _parts(member)
         if member.is_dir() or parts[0] == "__MACOSX" or parts[-1].startswith("."):
@@ -253,37 +258,42 @@ def _checked(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]
         if len(parts) > 2:
             raise WorkbenchError(
                 "this zip has folders within folders.",
+                code="file-format",
                 where=_shown(member),
-                remedy="Zip the one folder that holds config.json, without those inside it.",
+                remedy="Zip only the folder that holds config.json, without its subfolders.",
             )
         name = parts[-1]
-        if not _is_wanted(name, member):
+        if not _is_model_file(name, member):
             continue
-        tops.add(parts[:-1])
-        if len(tops) > 1:
+        folders.add(parts[:-1])
+        if len(folders) > 1:
             raise WorkbenchError(
                 "this zip has more than one folder.",
+                code="file-format",
                 where=_shown(member),
-                remedy="One zip holds one model: zip the folder that holds config.json.",
+                remedy="Zip one model: the folder that holds config.json.",
             )
         if name.lower() in {known.lower() for known in files}:
             raise WorkbenchError(
                 "this file is in the zip twice.",
+                code="file-format",
                 where=_shown(member),
-                remedy="Zip the folder anew, with each file once; AB.json and ab.json are the same "
-                "name on some disks.",
+                remedy="Zip the folder again, with each file once. AB.json and ab.json are the "
+                "same name on some disks.",
             )
         files[name] = member
     if not files:
         raise WorkbenchError(
             "this zip holds no model.",
-            remedy="A model's folder has config.json, model.safetensors and the tokenizer's files.",
+            code="model-not-found",
+            remedy="Zip a model's folder with config.json, model.safetensors and the tokenizer "
+            "files.",
         )
     return list(files.items())
 
 
 def _parts(member: zipfile.ZipInfo) -> tuple[str, ...]:
-    """Where an entry wants to lie; refused where that is anywhere but within one folder."""
+    """The parts of an entry's path; an error if the path leaves the folder."""
     name = member.filename
     parts = PurePosixPath(name).parts
     if (
@@ -297,37 +307,41 @@ def _parts(member: zipfile.ZipInfo) -> tuple[str, ...]:
     ):
         raise WorkbenchError(
             "this entry would leave the folder it is unpacked to.",
+            code="unsafe-path",
             where=_shown(member),
-            remedy="Nothing was unpacked. A model's zip holds plain file names.",
+            remedy="Use only plain file names in the zip. Nothing was unpacked.",
         )
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise WorkbenchError(
-            "this entry is a link, or no regular file.",
+            "this entry is a link or another special file, not a regular file.",
+            code="unsafe-path",
             where=_shown(member),
             remedy="Zip the files themselves, for example: zip -r model.zip FOLDER",
         )
     return parts
 
 
-def _is_wanted(name: str, member: zipfile.ZipInfo) -> bool:
-    ending = PurePosixPath(name).suffix.lower()
-    if ending in PICKLED:
+def _is_model_file(name: str, member: zipfile.ZipInfo) -> bool:
+    extension = PurePosixPath(name).suffix.lower()
+    if extension in PICKLED:
         raise WorkbenchError(
-            "this file may be pickled, and a pickle can run any code when it is opened.",
+            "this file may be a pickle, which can run any code when it is opened.",
+            code="pickle-refused",
             where=_shown(member),
             remedy="Upload safetensors. To convert: "
             "AutoModelForMaskedLM.from_pretrained(FOLDER).save_pretrained(NEW), with the class "
-            "that fits the model, then save the tokenizer beside it.",
+            "that fits the model; then save the tokenizer in the same folder.",
         )
-    if ending in KINDS:
+    if extension in KINDS:
         return True
-    if ending in _PASSED_OVER:
+    if extension in _SKIPPED:
         return False
     raise WorkbenchError(
-        "this is no kind of file that a model's folder has.",
+        "a model's folder does not have files of this type.",
+        code="file-format",
         where=_shown(member),
-        remedy=f"These are taken: {listed(sorted(KINDS))}.",
+        remedy=f"Accepted file extensions: {listed(sorted(KINDS))}.",
     )
 
 
@@ -335,9 +349,10 @@ def _shown(member: zipfile.ZipInfo) -> str:
     return "".join(c if c.isprintable() else "?" for c in member.filename[:120])
 
 
-def _too_large(packed: int) -> WorkbenchError:
+def _too_large(n_packed: int) -> WorkbenchError:
     return WorkbenchError(
         f"this zip unpacks to more than {LARGEST >> 30} GB, or to more than {RATIO} times its own "
-        f"{packed:,} bytes: no model does.",
-        remedy="For a larger model, name the folder that it lies in; nothing is copied then.",
+        f"{n_packed:,} bytes.",
+        code="upload-too-large",
+        remedy="For a larger model, name its folder instead; then nothing is copied.",
     )

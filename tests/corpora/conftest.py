@@ -1,4 +1,4 @@
-"""What readers of text share between the examples of a test."""
+"""Fixtures that the tests of text readers share."""
 
 from collections.abc import Iterator
 from functools import cache

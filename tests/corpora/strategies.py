@@ -1,4 +1,4 @@
-"""Docs drawn at random, with every layer a Doc can carry, and what equal Docs have in common."""
+"""Random Docs with every layer a Doc can carry, and a comparison of two Docs."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def ranges_within(length: int) -> st.SearchStrategy[tuple[int, int]]:
 
 
 def contents(doc: Doc) -> dict[str, object]:
-    """Everything a Doc says, so that two can be compared and a difference be seen."""
+    """All content of a Doc, so that two Docs can be compared."""
     return {
         "text": doc.text,
         "words": [(token.text, token.whitespace_) for token in doc],

@@ -66,7 +66,7 @@ def test_trees_follow_each_other_anyhow(tmp_path: Path) -> None:
         ("=", "="),
     ],
 )
-def test_function_tags_and_indices_are_taken_off(tmp_path: Path, label: str, plain: str) -> None:
+def test_function_tags_and_indices_are_removed(tmp_path: Path, label: str, plain: str) -> None:
     (doc,) = _docs(tmp_path, f"(S ({label} (NN a)) (NN b))")
     assert _constituents(doc)[1:] == [(plain, "a")]
 
@@ -76,7 +76,7 @@ def test_tags_stay_as_they_are(tmp_path: Path) -> None:
     assert [t.tag_ for t in doc] == ["PRP$", "-LRB-", "NN-X=1"]
 
 
-def test_traces_go_with_what_they_leave_empty(tmp_path: Path) -> None:
+def test_traces_are_removed_with_the_constituents_they_leave_empty(tmp_path: Path) -> None:
     tree = "(S (NP-SBJ (-NONE- *)) (VP (VB go) (SBAR (WHNP (-NONE- 0)) (S (NP (-NONE- *T*-1))))))"
     (doc,) = _docs(tmp_path, tree)
     assert doc.text == "go"
@@ -99,7 +99,7 @@ def test_words_are_freed_of_their_escapes_but_quotes_stay(tmp_path: Path) -> Non
     assert [t.text for t in doc] == [*"()[]{}", "1/2", "*", "``", "''", "a-LRB-"]
 
 
-def test_only_ascii_space_parts_words(tmp_path: Path) -> None:
+def test_only_ascii_space_separates_words(tmp_path: Path) -> None:
     (doc,) = _docs(tmp_path, "(S (CD 10\u00a0000)\t(NN \u2028))")
     assert [t.text for t in doc] == ["10\u00a0000", "\u2028"]
 
@@ -111,7 +111,7 @@ def test_depth_is_not_limited(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "says"),
+    ("content", "line", "message"),
     [
         ("(S (NN a))\n(S (NN b)\n(S (NN c))\n", 2, "never closed"),
         ("(S (NN a))\n(S\n(NP (NN b)\n", 2, "never closed"),
@@ -120,13 +120,13 @@ def test_depth_is_not_limited(tmp_path: Path) -> None:
         ("(S\n(NN))", 2, "no word"),
         ("\n()", 2, "no word"),
         ("(S\n(NN a b))", 2, "second word"),
-        ("(S (NN a)\nb)", 2, "beside a bracket"),
-        ("(S (NN a\n(NN b)))", 2, "beside a word"),
+        ("(S (NN a)\nb)", 2, "next to a bracket"),
+        ("(S (NN a\n(NN b)))", 2, "next to a word"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(
-    tmp_path: Path, content: str, line: int, says: str
+def test_faults_are_reported_with_their_line(
+    tmp_path: Path, content: str, line: int, message: str
 ) -> None:
-    with pytest.raises(WorkbenchError, match=says) as caught:
+    with pytest.raises(WorkbenchError, match=message) as caught:
         _docs(tmp_path, content)
     assert caught.value.where == f"{tmp_path / 'wsj.mrg'}:{line}"

@@ -1,4 +1,4 @@
-"""A long corpus is looked at in parts, and says where it was not read to its end."""
+"""A long corpus is read in parts, and the result says if it was not read to its end."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whatever bytes a file holds, a reader gives sound Docs or one error of ours naming the file."""
+"""For any bytes in a file, a reader returns valid Docs or a WorkbenchError with the file name."""
 
 import zlib
 from functools import cache
@@ -114,7 +114,7 @@ def sample(suffix: str) -> bytes:
 
 
 def read_soundly(path: Path, unit: str = "sentence") -> int:
-    """How many Docs there are; each must answer whatever it can be asked."""
+    """The number of Docs; each must give all its layers."""
     try:
         reading = import_module(FORMATS[path.suffix]).reader([path], Options(unit=unit))
         docs = list(reading.docs(path))

@@ -62,13 +62,13 @@ def test_comments_stand_before_a_sentence_and_a_hash_is_a_word(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "what", "remedy"),
     [
-        ("word", "one column", "a word first and its tag last"),
-        ("\tO", "no word", "a word first and its tag last"),
-        ("dog NN", "'NN' is not a BIO tag", "The last column holds a tag"),
-        ("1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_", "'_' is not a BIO tag", "call the file .conllu"),
+        ("word", "one column", "word first"),
+        ("\tO", "no word", "word first"),
+        ("dog NN", "'NN' is not a BIO tag", "last column"),
+        ("1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_", "'_' is not a BIO tag", "rename it"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_line(
+def test_faults_are_reported_with_their_line(
     tmp_path: Path, line: str, what: str, remedy: str
 ) -> None:
     path = written(tmp_path, f"The O\ndog O\n\n{line}\n\nfine O\n")
@@ -78,14 +78,16 @@ def test_what_is_wrong_is_told_by_its_line(
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
-def test_other_encodings_are_told_with_what_mends_them(tmp_path: Path, encoding: str) -> None:
+def test_other_encodings_are_reported_with_the_command_that_converts_them(
+    tmp_path: Path, encoding: str
+) -> None:
     path = tmp_path / "ner.conll"
     path.write_bytes("Zoé B-PER\n".encode(encoding))
     with pytest.raises(WorkbenchError, match=f"not UTF-8[\\s\\S]*iconv -f {encoding}"):
         list(read(path).docs())
 
 
-def test_it_is_learnt_from_as_any_corpus_with_entities(tmp_path: Path) -> None:
+def test_it_can_be_probed_like_any_corpus_with_entities(tmp_path: Path) -> None:
     from workbench.core.splits import SplitSizes
     from workbench.transfer.tasks import split_of, task_of
 

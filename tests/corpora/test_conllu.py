@@ -345,40 +345,40 @@ def test_mentions_are_placed_in_their_sentence_and_in_their_document(file):
     assert by_sentence == [[(1, 2, "person", "1")], [(1, 2, "person", "1")], [(0, 1, "place", "1")]]
 
 
-# What is refused, and where it says it is.
+# What is refused, with its line.
 
 
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        ("1 a b", 1, "it has 1 of 10 columns"),
+        ("1 a b", 1, "has 1 of 10 columns"),
         (words("a").replace("\n\n", "\t_\n"), 1, "11 of 10 columns"),
-        ("\n" + words("a", "b").replace("2\tb", "3\tb"), 3, "'3' where word 2 is due"),
+        ("\n" + words("a", "b").replace("2\tb", "3\tb"), 3, "word 2 is expected"),
         (words("a", "b").replace("2\tb", "1\tb"), 2, "the number is '1'"),
         (words("a").replace("1\ta", "_\ta"), 1, "the number is '_'"),
         (words("a").replace("1\ta", "9" * 5000 + "\ta"), 1, "the number is '999"),
         (words("a").replace("1\ta", "١\ta"), 1, "the number is '١'"),
-        (rows("1-0 x\n1 a"), 1, "1-0 is no range"),
-        (rows("1-2 x\n1 a\n2-3 y\n2 b\n3 c"), 3, "2-3 is no range"),
-        (rows("2-3 x\n1 a\n2 b\n3 c"), 1, "2-3 is no range"),
-        (rows("1 a\n2-9 x\n2 b"), 2, "past the last word, 2"),
-        (rows("1-2 x"), 1, "past the last word, 0"),
+        (rows("1-0 x\n1 a"), 1, "range of words 1-0 cannot"),
+        (rows("1-2 x\n1 a\n2-3 y\n2 b\n3 c"), 3, "range of words 2-3 cannot"),
+        (rows("2-3 x\n1 a\n2 b\n3 c"), 1, "range of words 2-3 cannot"),
+        (rows("1 a\n2-9 x\n2 b"), 2, "after the last word, 2"),
+        (rows("1-2 x"), 1, "after the last word, 0"),
         (rows("1.1 x\n1 a"), 1, "the number is '1.1'"),
         (rows("0.1 x"), 1, "no words"),
         (words("a", "", "c"), 2, "the word is empty"),
         (rows("1 a _ NOWN"), 1, "Did you mean 'NOUN'"),
         (rows("1 a\n2 b _ _ _ Number"), 2, "'Number' are not Name=Value"),
-        (rows("1 a _ _ _ A=b|A=c"), 1, "each name once"),
+        (rows("1 a _ _ _ A=b|A=c"), 1, "unique names"),
         (rows("1 a _ _ _ _ one root"), 1, "the head 'one'"),
         (rows("1 a _ _ _ _ +0 root"), 1, "the head '+0'"),
         (rows("1 a _ _ _ _ 1_0 root"), 1, "the head '1_0'"),
         (rows("1 a _ _ _ _ -1 root"), 1, "the head '-1'"),
-        (rows("1 a _ _ _ _ 0 root\n2 b _ _ _ _ 3 dep"), 2, "the head 3 is past the last word, 2"),
-        (rows("1 a _ _ _ _ 0 root\n2 b _ _ _ _ 2 dep"), 2, "round in a circle"),
-        (rows("1 a _ _ _ _ 0 r\n2 b _ _ _ _ 3 d\n3 c _ _ _ _ 4 d\n4 d _ _ _ _ 2 d"), 2, "circle"),
-        (rows("1 a _ _ _ _ 0 _"), 1, "a head or a relation, but not both"),
-        (rows("1 a _ _ _ _ 0 root\n2 b _ _ _ _ _ dep"), 2, "but not both"),
-        (rows("1 a\n# sent_id = 2\n1 b"), 2, "a comment inside a sentence"),
+        (rows("1 a _ _ _ _ 0 root\n2 b _ _ _ _ 3 dep"), 2, "the head 3 is after the last word, 2"),
+        (rows("1 a _ _ _ _ 0 root\n2 b _ _ _ _ 2 dep"), 2, "cycle"),
+        (rows("1 a _ _ _ _ 0 r\n2 b _ _ _ _ 3 d\n3 c _ _ _ _ 4 d\n4 d _ _ _ _ 2 d"), 2, "cycle"),
+        (rows("1 a _ _ _ _ 0 _"), 1, "only one of head and relation"),
+        (rows("1 a _ _ _ _ 0 root\n2 b _ _ _ _ _ dep"), 2, "only one of head"),
+        (rows("1 a\n# sent_id = 2\n1 b"), 2, "comment is inside a sentence"),
         (words("a", misc={1: "Entity=(1-person"}), 1, "the bracket (1 is not closed"),
         (words("a", misc={1: "Entity=1)"}), 1, "1) closes a mention that was never opened"),
         (words("a", "b", misc={2: "Entity=(1-person)1)"}), 2, "never opened"),
@@ -389,7 +389,7 @@ def test_mentions_are_placed_in_their_sentence_and_in_their_document(file):
         (
             words("a", misc={1: "Entity=(1-x"}) + "# newdoc\n" + words("b", misc={1: "Entity=1)"}),
             1,
-            "not closed before its document ends",
+            "not closed before the document ends",
         ),
         (SENTENCE.encode() + b"\xff", 9, "not UTF-8"),
     ],
@@ -402,17 +402,17 @@ def test_a_fault_is_named_with_its_line(file, text, line, what):
     assert what in str(caught.value) and caught.value.remedy
 
 
-def test_sentences_before_a_fault_are_still_handed_out(file):
+def test_sentences_before_a_fault_are_read(file):
     path = file(words("fine") + "broken\n")
     docs = reader([path], Options()).docs(path)
     assert next(docs).text == "fine"
-    with pytest.raises(WorkbenchError, match=":3: it has 1 of 10"):
+    with pytest.raises(WorkbenchError, match=r":3: .*has 1 of 10"):
         next(docs)
 
 
 @pytest.mark.parametrize("language", ["qq", "", "english", "en.examples", "..", "lex_attrs"])
 def test_a_language_spacy_does_not_know_is_refused(file, language):
-    with pytest.raises(WorkbenchError, match="knows no language"):
+    with pytest.raises(WorkbenchError, match="language-unknown"):
         read(file(SENTENCE), language=language)
 
 
@@ -425,7 +425,7 @@ def test_a_language_needs_no_tokenizer(file, language):
 # Writing.
 
 
-def test_what_was_read_is_written_again(file, tmp_path):
+def test_a_file_that_was_read_is_written_back_unchanged(file, tmp_path):
     text = (
         "# newdoc id = one\n# global.Entity = GRP-etype\n"
         + SENTENCE.replace("\t4\tnsubj\t_\t_", "\t4\tnsubj\t_\tEntity=(1-animal)") + "\n"
@@ -463,7 +463,7 @@ def test_entities_found_by_spacy_are_written_too(tmp_path):
     assert "coreference" not in layers(doc)
 
 
-def test_named_entities_among_mentions_are_told_apart_from_them(tmp_path):
+def test_named_entities_among_mentions_are_distinguished(tmp_path):
     doc = doc_of("Ann", "and", "her", "dog", spaces=[True, True, True, False])
     set_spans(doc, "entities", [Mention(0, 1, "PERSON"), Mention(3, 4, "PET")])
     chained = [
@@ -486,7 +486,7 @@ def test_named_entities_among_mentions_are_told_apart_from_them(tmp_path):
     ]
 
 
-def test_layers_can_be_told_apart_from_the_second_sentence_on(tmp_path):
+def test_layers_can_differ_from_the_second_sentence_on(tmp_path):
     docs = [doc_of("a"), doc_of("b"), doc_of("c")]
     for number, doc in enumerate(docs):
         doc._.document = "one"

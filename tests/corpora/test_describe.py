@@ -175,16 +175,16 @@ def test_nothing_at_all_is_described_too() -> None:
     assert found.zipf is None
 
 
-def test_docs_are_streamed_and_progress_is_told() -> None:
+def test_docs_are_streamed_and_progress_is_reported() -> None:
     alive: list[str] = []
 
     def stream() -> Iterator[Doc]:
         for number in range(3):
-            alive.append(f"asked for {number}")
+            alive.append(f"requested {number}")
             yield doc("a b")
 
-    found = describe({"all": stream()}, progress=lambda done: alive.append(f"{done} done"))
-    assert alive == ["asked for 0", "1 done", "asked for 1", "2 done", "asked for 2", "3 done"]
+    found = describe({"all": stream()}, on_progress=lambda done: alive.append(f"{done} done"))
+    assert alive == ["requested 0", "1 done", "requested 1", "2 done", "requested 2", "3 done"]
     assert found.splits[0].docs == 3
 
 
@@ -228,6 +228,6 @@ def test_docs_without_a_corpus_are_one_split() -> None:
 
 
 @pytest.mark.parametrize("given", [5, [5], "primer", {"all": 5}])
-def test_what_is_no_docs_cannot_be_described(given: object) -> None:
+def test_other_objects_cannot_be_described(given: object) -> None:
     with pytest.raises(WorkbenchError, match="cannot be described"):
         describe(given)  # type: ignore[arg-type]

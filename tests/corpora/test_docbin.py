@@ -1,4 +1,4 @@
-"""`.spacy` files: what they keep beyond other formats, and that a bad one harms nobody."""
+"""`.spacy` files: they keep every layer, and a damaged one is an error."""
 
 import zlib
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_empty_docs_and_unknown_spaces_stay_what_they_are(tmp_path):
     assert again[1].has_unknown_spaces
 
 
-def test_what_workbench_does_not_know_is_kept(tmp_path):
+def test_unknown_user_data_is_kept(tmp_path):
     doc = gold()
     doc.user_data["note"] = {"any": [1, 2]}
     doc.user_data[("._.", "foreign", 3, None)] = "x"
@@ -144,12 +144,12 @@ def test_a_doc_that_cannot_be_stored_is_refused_and_nothing_is_written(tmp_path)
         ("edges", {"srl": [Edge((0, 9), None, ("A",))]}, "no words 0 to 9"),
         ("edges", [1], "'list'"),
         ("labels", {"x": [1]}, "neither text nor a number"),
-        ("document", 5, "5 is no text"),
+        ("document", 5, "5 is not text"),
         ("sent_ids", 5, "not iterable"),
         ("multiword", ((0, 9),), "no words 0 to 9"),
     ],
 )
-def test_what_could_not_be_read_back_is_not_written(tmp_path, name, value, what):
+def test_invalid_values_are_not_written(tmp_path, name, value, what):
     doc = gold()
     doc._.set(name, value)
     with pytest.raises(WorkbenchError, match=f"Doc 2 cannot be stored: .*{what}"):
@@ -159,7 +159,7 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, name, value, what)
 
 def test_a_damaged_block_is_one_error_not_two(tmp_path):
     (tmp_path / "x.spacy").write_bytes(b"no zlib")
-    with pytest.raises(WorkbenchError, match=r"sound \.spacy file: Error -3"):
+    with pytest.raises(WorkbenchError, match=r"valid \.spacy file: Error -3"):
         read(tmp_path / "x.spacy")
 
 
@@ -197,20 +197,20 @@ def with_user_data(value: object, name: str = "edges", start: int | None = None)
     ("changed", "what"),
     [
         (with_cell(ORTH, 0, 0), "a word without letters"),
-        (with_cell(ORTH, 0, NO_STRING), f"{NO_STRING} is no ORTH"),
-        (with_cell(TAG, 1, NO_STRING), f"{NO_STRING} is no TAG"),
-        (with_cell(LEMMA, 1, NO_STRING), f"{NO_STRING} is no LEMMA"),
+        (with_cell(ORTH, 0, NO_STRING), f"{NO_STRING} is not a valid ORTH"),
+        (with_cell(TAG, 1, NO_STRING), f"{NO_STRING} is not a valid TAG"),
+        (with_cell(LEMMA, 1, NO_STRING), f"{NO_STRING} is not a valid LEMMA"),
         (with_cell(MORPH, 1, vocabulary("en").strings["In"]), "Name=Value"),
-        (with_cell(POS, 1, 7), "7 is no POS"),
-        (with_cell(ENT_IOB, 1, 4), "4 is no ENT_IOB"),
-        (with_cell(ENT_IOB, 1, 0), "an entity goes on that never began"),
-        (with_cell(ENT_IOB, 0, 1), "an entity goes on that never began"),
-        (with_cell(SENT_START, 1, 5), "5 is no SENT_START"),
+        (with_cell(POS, 1, 7), "7 is not a valid POS"),
+        (with_cell(ENT_IOB, 1, 4), "4 is not a valid ENT_IOB"),
+        (with_cell(ENT_IOB, 1, 0), "never began"),
+        (with_cell(ENT_IOB, 0, 1), "never began"),
+        (with_cell(SENT_START, 1, 5), "5 is not a valid SENT_START"),
         (with_cell(HEAD, 0, 3), "outside its Doc"),
         (with_cell(HEAD, 0, 2**64 - 1), "outside its Doc"),
         (with_cell(HEAD, 0, 2**63), "outside its Doc"),
         (with_cell(HEAD, 0, 2**32), "outside its Doc"),
-        (with_cell(HEAD, 2, 2**64 - 2), "round in a circle"),
+        (with_cell(HEAD, 2, 2**64 - 2), "cycle"),
         ({**message(), "attrs": [int(TAG)] * 13}, "it has no words"),
         ({**message(), "attrs": []}, "cannot reshape|modulo"),
         ({**message(), "attrs": ["ORTH"]}, "'str'"),
@@ -223,7 +223,7 @@ def with_user_data(value: object, name: str = "edges", start: int | None = None)
         ({**message(), "lengths": b"abc"}, "buffer size"),
         ({**message(), "spaces": b""}, "different lengths"),
         ({**message(), "tokens": 5}, "bytes-like"),
-        ({**message(), "strings": [b"\xff"]}, "is no text"),
+        ({**message(), "strings": [b"\xff"]}, "is not text"),
         ({**message(), "strings": []}, "is no"),
         ({**message(), "cats": []}, "different lengths"),
         ({**message(), "cats": [7]}, "in Doc 1"),
@@ -240,17 +240,17 @@ def with_user_data(value: object, name: str = "edges", start: int | None = None)
         (with_user_data([1]), "in Doc 1"),
         (with_user_data({"srl": [((0, 1), (1, 9), ("A",))]}), "there are no words 1 to 9"),
         (with_user_data({"srl": [((-1, 1), None, ("A",))]}), "there are no words -1 to 1"),
-        (with_user_data({"srl": [((0, 1), None, (5,))]}), "5 is no text"),
+        (with_user_data({"srl": [((0, 1), None, (5,))]}), "5 is not text"),
         (with_user_data({"srl": [((0, 1), None)]}), "in Doc 1"),
-        (with_user_data({7: []}), "7 is no text"),
+        (with_user_data({7: []}), "7 is not text"),
         (with_user_data({"sentiment": [1]}, "labels"), "neither text nor a number"),
         (with_user_data(((0, 9),), "multiword"), "there are no words 0 to 9"),
-        (with_user_data((5,), "sent_ids"), "5 is no text"),
-        (with_user_data(5, "document"), "5 is no text"),
-        (with_user_data(5, "form", 0), "5 is no text"),
+        (with_user_data((5,), "sent_ids"), "5 is not text"),
+        (with_user_data(5, "document"), "5 is not text"),
+        (with_user_data(5, "form", 0), "5 is not text"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(tmp_path, changed, what):
+def test_invalid_numbers_are_refused(tmp_path, changed, what):
     path = tmp_path / "x.spacy"
     path.write_bytes(zlib.compress(srsly.msgpack_dumps(changed)))
     with pytest.raises(WorkbenchError, match=what) as caught:
@@ -258,7 +258,7 @@ def test_numbers_that_cannot_be_are_refused(tmp_path, changed, what):
     assert caught.value.where == str(path)
 
 
-def test_numbers_left_alone_are_accepted(tmp_path):
+def test_unchanged_numbers_are_accepted(tmp_path):
     """The helpers of the test above change only what they say."""
     path = tmp_path / "x.spacy"
     unchanged = (message(), with_cell(HEAD, 0, 2), with_spans((0, 0, 0, 0, 3, 0, 0)))
@@ -268,7 +268,7 @@ def test_numbers_left_alone_are_accepted(tmp_path):
         assert doc.text == "In New York"
 
 
-def test_a_column_that_would_move_the_text_is_passed_over(tmp_path):
+def test_an_unknown_column_is_skipped(tmp_path):
     """SPACY is no attribute of a sound file; spaCy would set it after the offsets are counted."""
     changed = message()
     changed["attrs"] = [SPACY if a == LEMMA else a for a in changed["attrs"]]
@@ -282,13 +282,13 @@ def test_a_column_that_would_move_the_text_is_passed_over(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"\x00", b"no zlib", zlib.compress(b""), zlib.compress(b"\xc1")]
 )
-def test_bytes_that_are_no_spacy_file_are_refused(tmp_path, content):
+def test_bytes_of_another_format_are_refused(tmp_path, content):
     path = tmp_path / "x.spacy"
     path.write_bytes(content)
-    with pytest.raises(WorkbenchError, match="not a sound"):
+    with pytest.raises(WorkbenchError, match="file-format"):
         read(path)
 
 
-def test_a_missing_file_is_an_error_of_ours(tmp_path):
+def test_a_missing_file_is_a_workbench_error(tmp_path):
     with pytest.raises(WorkbenchError, match="cannot be read: No such file"):
         read(tmp_path / "none.spacy")

@@ -1,4 +1,4 @@
-"""Edge files in the form jiant introduced: what is read, what is refused, what is written."""
+"""Edge files in jiant's format: what is read, what is refused, what is written."""
 
 import json
 from pathlib import Path
@@ -43,14 +43,14 @@ def test_spans_are_half_open_and_pairs_keep_their_order(tmp_path: Path) -> None:
             tmp_path,
             _line(
                 {"span1": [1, 2], "span2": [0, 1], "label": "ARG0"},
-                {"span1": [1, 2], "span2": [2, 4], "label": ["ARG1", "told"]},
+                {"span1": [1, 2], "span2": [2, 4], "label": ["ARG1", "other"]},
                 {"span1": [0, 4], "label": []},
             ),
         )
     )
     assert edges(doc, "roles") == [
         Edge((1, 2), (0, 1), ("ARG0",)),
-        Edge((1, 2), (2, 4), ("ARG1", "told")),
+        Edge((1, 2), (2, 4), ("ARG1", "other")),
         Edge((0, 4), None, ()),
     ]
 
@@ -114,7 +114,7 @@ def test_names_come_from_info_or_the_file(tmp_path: Path) -> None:
     ]
 
 
-def test_blank_lines_are_passed_over_and_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+def test_blank_lines_are_skipped_and_an_empty_file_holds_nothing(tmp_path: Path) -> None:
     assert len(list(read(_file(tmp_path, "", _line(), "  ", _line())).docs())) == 2
     assert list(read(_file(tmp_path, "", name="empty.jsonl")).docs()) == []
 
@@ -123,7 +123,7 @@ EDGE = {"span1": [0, 1], "label": "X"}
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("bad", "message"),
     [
         (_line({"span1": [0, 5], "label": "X"}), "edge 1: .* there are 4 words"),
         (_line(EDGE, {"span1": [2, 1], "label": "X"}), "edge 2"),
@@ -159,9 +159,9 @@ EDGE = {"span1": [0, 1], "label": "X"}
         ("17", "not an object"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, bad: object, says: str) -> None:
+def test_faults_are_reported_with_their_line(tmp_path: Path, bad: object, message: str) -> None:
     path = _file(tmp_path, _line(EDGE), "", bad)
-    with pytest.raises(WorkbenchError, match=says) as caught:
+    with pytest.raises(WorkbenchError, match=message) as caught:
         list(read(path).docs())
     assert caught.value.where == f"{path}:3"
 
@@ -195,7 +195,7 @@ def test_an_ordinary_doc_is_written_as_jiant_would(tmp_path: Path) -> None:
     }
 
 
-def test_what_joined_words_cannot_hold_is_kept_beside_them(tmp_path: Path) -> None:
+def test_info_stores_what_joined_words_cannot(tmp_path: Path) -> None:
     path = tmp_path / "srl.jsonl"
     doc = _doc(["New York", "'s", "\n"], [False, True, True])
     write([doc], path, layer="roles")
@@ -217,7 +217,7 @@ def test_every_layer_can_be_written_as_edges(tmp_path: Path) -> None:
 
 def test_the_layer_to_write_must_be_named(tmp_path: Path) -> None:
     path = tmp_path / "srl.jsonl"
-    with pytest.raises(WorkbenchError, match="none was named") as caught:
+    with pytest.raises(WorkbenchError, match="layer-missing") as caught:
         write([_doc(["a", "b"], [True, False])], path)
     assert "roles" in caught.value.remedy
     assert list(tmp_path.iterdir()) == []
@@ -236,7 +236,7 @@ def test_a_failed_writing_leaves_the_old_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "edge", [Edge((0, 9), None, ("X",)), Edge((0, 1), (-1, 1), ("X",)), Edge((1, 1), None, ("X",))]
 )
-def test_an_edge_that_could_not_be_read_back_is_not_written(tmp_path: Path, edge: Edge) -> None:
+def test_an_invalid_edge_is_not_written(tmp_path: Path, edge: Edge) -> None:
     doc = _doc(["a", "b"], [True, False])
     doc._.edges = {"roles": [edge]}
     with pytest.raises(WorkbenchError, match="words"):

@@ -1,4 +1,4 @@
-"""Whatever a Doc's words and spacing, its edges come back from an edge file as they were."""
+"""For any words and spacing of a Doc, an edge file gives back the same edges."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Docs as one encoded batch: nothing is lost on the way, nor on the way through a file."""
+"""Docs as one encoded batch: encoding loses nothing, and neither does saving to a file."""
 
 import dataclasses
 from pathlib import Path
@@ -150,7 +150,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> No
         load(path)
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="not an encoded batch"):
         load(tmp_path / "no.safetensors")
 

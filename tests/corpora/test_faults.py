@@ -1,4 +1,4 @@
-"""Every fault of a file is told by its own line, and a good file has none."""
+"""Every fault of a file is reported with its line, and a good file has none."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_good_file_has_none(tmp_path: Path, ending: str) -> None:
     assert faults(path) == []
 
 
-def test_conllu_tells_each_sentences_faults(tmp_path: Path) -> None:
+def test_conllu_reports_the_faults_of_each_sentence(tmp_path: Path) -> None:
     good = "# sent_id = a\n" + _word(1) + _word(2, 1, relation="dep") + "\n"
     bad = [
         _word(1, upos="NOON") + "\n",  # line 5 of what follows `good`
@@ -42,7 +42,7 @@ def test_conllu_tells_each_sentences_faults(tmp_path: Path) -> None:
     assert lines == [5, 11, 18]
 
 
-def test_conllu_tells_several_faults_of_one_sentence(tmp_path: Path) -> None:
+def test_conllu_reports_several_faults_of_one_sentence(tmp_path: Path) -> None:
     rows = [_word(1), _word(2, 1, "NOON", "dep"), _word(3, 99, relation="dep"), "4\tword\n"]
     assert _lines(tmp_path / "bad.conllu", "".join(rows) + "\n") == [2, 3, 4]
 
@@ -71,7 +71,7 @@ def test_conllu_lines_are_right_far_into_the_file(tmp_path: Path) -> None:
     assert _lines(tmp_path / "far.conllu", text) == [first, first + 2 + 2 * CHUNK]
 
 
-def test_tables_tell_each_row(tmp_path: Path) -> None:
+def test_tables_report_each_faulty_row(tmp_path: Path) -> None:
     tsv = "sentence\tlabel\na good one\t1\nshort\n\nanother\t0\n\t1\nthree\tof\tthem\n"
     assert _lines(tmp_path / "bad.tsv", tsv) == [3, 6, 7]
     csv = 'text,label\nfine,1\n"two\nlines",0\nonly one\n"",1\n"a"b,1\nfine,0\nx,y,z\n'
@@ -83,7 +83,7 @@ def test_an_unclosed_quotation_mark_hides_no_fault_behind_it(tmp_path: Path) -> 
     assert _lines(tmp_path / "bad.csv", csv) == [2, 4]
 
 
-def test_json_lines_tell_each_line(tmp_path: Path) -> None:
+def test_json_lines_report_each_faulty_line(tmp_path: Path) -> None:
     table = '{"text": "a", "label": "x"}\n{"text": \n{"label": "y"}\n[1]\n{"text": "b"}\n'
     assert _lines(tmp_path / "bad.jsonl", table) == [2, 3, 4]
     edge = {"text": "Ann sees Bo", "targets": [{"span1": [0, 1], "label": "A"}]}
@@ -98,13 +98,13 @@ def test_a_table_whose_text_is_not_known_has_one_fault_without_a_line(tmp_path: 
     assert _lines(path, "words,mark\na b,1\nc\n", text=["words"]) == [3]
 
 
-def test_formats_without_lines_tell_the_first(tmp_path: Path) -> None:
+def test_formats_without_lines_report_the_first_fault(tmp_path: Path) -> None:
     assert _lines(tmp_path / "a.spacy", b"nothing") == [0]
     assert _lines(tmp_path / "a.mrg", "(S (NN a))\n(S (NN b)\n") == [2]
     assert _lines(tmp_path / "a.txt", b"fine\n\xff\xfe\n") == [2]
 
 
-def test_no_more_than_asked_for(tmp_path: Path) -> None:
+def test_no_more_faults_than_the_maximum(tmp_path: Path) -> None:
     assert _lines(tmp_path / "bad.tsv", "text\tlabel\n" + "x\n" * 200, most=7) == [*range(2, 9)]
 
 
@@ -123,9 +123,9 @@ def test_any_bytes_have_faults_exactly_where_the_reader_fails(
         assert not found
 
 
-def test_columns_are_told_from_the_beginning_of_a_file() -> None:
-    told = columns("a.csv", b"\xef\xbb\xbfid,sentence1,sentence2,label\n1,a,b,x\n")
-    assert told.text == ("sentence1", "sentence2") and told.labels == ("label",)
+def test_columns_are_read_from_the_beginning_of_a_file() -> None:
+    names = columns("a.csv", b"\xef\xbb\xbfid,sentence1,sentence2,label\n1,a,b,x\n")
+    assert names.text == ("sentence1", "sentence2") and names.labels == ("label",)
     assert columns("a.tsv", b"words\tmark\n").names == ("words", "mark")
     assert columns("a.tsv", b"words\tmark\n").text == ()
     assert columns("a.jsonl", b'{"text": "a", "n": 1, "list": []}\n').labels == ("n",)

@@ -1,4 +1,4 @@
-"""A parser of one's own: it learns, it is whole or not there, and raw text goes through it."""
+"""A trained parser: it learns, its folder is complete or absent, and it parses raw text."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_it_is_far_better_than_after_its_first_step(found: dict[str, Any]) -> No
     assert best["las"] == pytest.approx(found["scores"]["dev"]["las"], abs=0.001)
 
 
-def test_the_folder_is_a_pipeline_of_spacy_that_tells_its_making(
+def test_the_folder_is_a_spacy_pipeline_with_its_training_facts(
     found: dict[str, Any], folder: Path
 ) -> None:
     assert [path.name for path in folder.iterdir()] == ["own"]
@@ -97,7 +97,7 @@ def test_the_folder_is_a_pipeline_of_spacy_that_tells_its_making(
     assert nlp.pipe_names == ["tok2vec", "morphologizer", "parser"]
 
 
-def test_its_trees_are_as_good_as_it_says(found: dict[str, Any], folder: Path) -> None:
+def test_its_scores_are_those_of_an_evaluation(found: dict[str, Any], folder: Path) -> None:
     nlp = spacy.load(folder / "own")
     pairs = [
         (word, gold)
@@ -136,7 +136,7 @@ def test_the_same_seed_makes_the_same_pipeline(tmp_path: Path) -> None:
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def test_without_splits_documents_are_divided(tmp_path: Path) -> None:
+def test_without_splits_documents_are_split(tmp_path: Path) -> None:
     parts, (note,) = _parts(flat("primer", tmp_path), 0, None)
     documents = [{doc._.document for doc in docs} for docs in parts.values()]
     assert list(parts) == ["train", "dev", "test"]
@@ -148,7 +148,7 @@ def test_without_splits_documents_are_divided(tmp_path: Path) -> None:
     assert [doc.text for doc in again["test"]] == [doc.text for doc in parts["test"]]
 
 
-def test_without_a_dev_split_some_of_train_is_kept(tmp_path: Path) -> None:
+def test_without_a_dev_split_a_part_of_train_is_dev(tmp_path: Path) -> None:
     primer = read("primer:size=100")
     for split in ("train", "test"):
         write(primer.docs(split), tmp_path / f"{split}.conllu")
@@ -158,7 +158,7 @@ def test_without_a_dev_split_some_of_train_is_kept(tmp_path: Path) -> None:
     assert "no dev split" in note
 
 
-def test_without_a_test_split_none_is_made(tmp_path: Path) -> None:
+def test_without_a_test_split_there_is_no_test_score(tmp_path: Path) -> None:
     primer = read("primer:size=100")
     for split in ("train", "dev"):
         write(primer.docs(split), tmp_path / f"{split}.spacy")
@@ -169,7 +169,7 @@ def test_without_a_test_split_none_is_made(tmp_path: Path) -> None:
     )
 
 
-def test_whole_documents_are_taken_apart(tmp_path: Path) -> None:
+def test_whole_documents_are_split_into_sentences(tmp_path: Path) -> None:
     parts, _ = _parts(read("primer:size=100", unit="document"), 0, None)
     apart, _ = _parts(read("primer:size=100"), 0, None)
     assert [doc.text.strip() for doc in parts["train"]] == [doc.text for doc in apart["train"]]
@@ -181,7 +181,7 @@ def test_whole_documents_are_taken_apart(tmp_path: Path) -> None:
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_what_has_no_trees_is_no_treebank(tmp_path: Path, command: Command) -> None:
+def test_a_corpus_without_trees_is_refused(tmp_path: Path, command: Command) -> None:
     (tmp_path / "reviews.tsv").write_text("sentence\tlabel\nWhat a film .\tgood\n")
     code, out, err = command("train-parser", tmp_path / "reviews.tsv", "--out", tmp_path / "own")
     assert (code, out) == (2, "")
@@ -190,12 +190,12 @@ def test_what_has_no_trees_is_no_treebank(tmp_path: Path, command: Command) -> N
 
 
 @pytest.mark.parametrize(
-    ("out", "options", "said"),
+    ("out", "options", "message"),
     [
-        ("full", {}, "there is something already"),
-        ("full/file", {}, "there is something already"),
-        ("full/link", {}, "there is something already"),
-        ("/", {}, "there is something already"),
+        ("full", {}, "file-exists"),
+        ("full/file", {}, "file-exists"),
+        ("full/link", {}, "file-exists"),
+        ("/", {}, "file-exists"),
         ("none/own", {}, "No such file or directory"),
         ("x" * 300, {}, "File name too long"),
         ("own", {"steps": 0}, "steps is 0"),
@@ -205,20 +205,20 @@ def test_what_has_no_trees_is_no_treebank(tmp_path: Path, command: Command) -> N
         ("own", {"limit": 0}, "there is no tree in train"),
     ],
 )
-def test_what_cannot_be_is_told_and_nothing_changes(
-    tmp_path: Path, scratch: Path, out: str, options: dict[str, int], said: str
+def test_invalid_arguments_are_reported_and_nothing_changes(
+    tmp_path: Path, scratch: Path, out: str, options: dict[str, int], message: str
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("kept")
     (tmp_path / "full" / "link").symlink_to(scratch)
-    with pytest.raises(WorkbenchError, match=said):
+    with pytest.raises(WorkbenchError, match=message):
         train_parser(read("primer:size=40"), tmp_path / out, **options)  # type: ignore[arg-type]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "scratch"]
     assert (tmp_path / "full" / "file").read_text() == "kept"
     assert not list(scratch.iterdir())
 
 
-def test_two_sentences_are_too_few_to_divide(tmp_path: Path, scratch: Path) -> None:
+def test_two_sentences_are_too_few_to_split(tmp_path: Path, scratch: Path) -> None:
     write(read("primer").docs("train", 2), tmp_path / "two.conllu")
     with pytest.raises(WorkbenchError, match="cannot be divided"):
         train_parser(read(tmp_path / "two.conllu"), tmp_path / "own")
@@ -232,7 +232,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_parser(read("primer:size=40"), tmp_path / "own", steps=9, progress=interrupted)
+        train_parser(read("primer:size=40"), tmp_path / "own", steps=9, on_progress=interrupted)
     assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
     assert not list(scratch.iterdir())
 
@@ -246,14 +246,16 @@ def test_one_sentence_and_an_empty_folder_are_enough(tmp_path: Path, command: Co
     code, printed, err = command(
         "train-parser", "primer:size=40", "--out", out, "--steps", 1, "--limit", 1, "--json"
     )
-    told = json.loads(printed)
+    facts = json.loads(printed)
     assert (code, err) == (0, "")
-    assert (told["out"], told["steps"]) == (str(out), 1)
-    assert told["sentences"] == {"train": 1, "dev": 1, "test": 1}
+    assert (facts["out"], facts["steps"]) == (str(out), 1)
+    assert facts["sentences"] == {"train": 1, "dev": 1, "test": 1}
     assert spacy.load(out).pipe_names == ["tok2vec", "morphologizer", "parser"]
 
 
-def test_the_command_tells_scores_and_what_to_do_with_it(tmp_path: Path, command: Command) -> None:
+def test_the_command_prints_scores_and_how_to_use_the_pipeline(
+    tmp_path: Path, command: Command
+) -> None:
     source = flat("primer", tmp_path).origin
     assert source is not None
     code, out, err = command("train-parser", source.ref, "--out", tmp_path / "own", "--steps", 2)
@@ -269,13 +271,13 @@ def test_the_command_tells_scores_and_what_to_do_with_it(tmp_path: Path, command
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.skipif(not DATA, reason="set WORKBENCH_DATA to the folder with ewt/")
-def test_english_ewt_is_learnt_in_some_minutes(tmp_path: Path) -> None:
+def test_english_ewt_is_trained_in_minutes(tmp_path: Path) -> None:
     found = train_parser(read(Path(DATA) / "ewt"), tmp_path / "own")
     assert found["scores"]["test"]["upos"] > 0.9
     assert found["scores"]["test"]["las"] > 0.75
 
 
-def test_a_pipeline_is_known_by_what_it_holds(
+def test_the_hash_of_a_pipeline_is_that_of_its_content(
     found: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
     """Another one under the same name makes another corpus; the same in another place does not."""
@@ -297,7 +299,7 @@ def test_a_pipeline_is_known_by_what_it_holds(
     assert known(there) != before
 
 
-def test_a_folder_that_is_no_pipeline_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_folder_without_a_pipeline_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """`pipeline=/` would hash every file of the machine."""
     from workbench.corpora.content_hash import _pipeline
 

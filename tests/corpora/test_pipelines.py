@@ -1,4 +1,4 @@
-"""Tokenizing takes time by the length of a text, and only what is very long is cut differently."""
+"""The time of tokenizing is linear, and only very long pieces are tokenized differently."""
 
 import time
 
@@ -46,7 +46,7 @@ def test_marks_stay_with_their_letters(english: Language) -> None:
         "word " * 500,
     ],
 )
-def test_what_is_not_that_long_is_as_spacy_has_it(english: Language, text: str) -> None:
+def test_shorter_texts_are_tokenized_as_by_spacy(english: Language, text: str) -> None:
     own, plain = english(text), spacy.blank("en")(text)
     assert [(t.text, t.norm_, t.whitespace_) for t in own] == [
         (t.text, t.norm_, t.whitespace_) for t in plain

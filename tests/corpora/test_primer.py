@@ -88,7 +88,7 @@ def test_pronouns_have_the_gender_and_number_of_their_chain(whole_stories: list[
 
 
 def test_no_name_is_bound_by_a_subject_above_it(whole_stories: list[Doc]) -> None:
-    """Not "he knew that the uncle was tall", said of one man."""
+    """Not "he knew that the uncle was tall", about one man."""
     assert all_of(grammar.binding_faults, whole_stories) == []
     thoughts = [t for doc in whole_stories for t in doc if t.dep_ in ("ccomp", "advcl")]
     assert len(thoughts) > 100
@@ -128,7 +128,7 @@ def test_the_text_round_trips_through_a_tokenizer(sentences: list[Doc]) -> None:
         assert doc.text[0].isupper() and doc.text[-1] in ".?"
 
 
-def test_stories_are_two_to_five_sentences_told_of_the_same_people(
+def test_stories_are_two_to_five_sentences_about_the_same_people(
     whole_stories: list[Doc],
 ) -> None:
     lengths = Counter(len(list(doc.sents)) for doc in whole_stories[:-1])
@@ -188,7 +188,7 @@ def test_two_seeds_share_few_sentences() -> None:
 
     one, two = texts(1), texts(2)
     share = len(one & two) / len(one)
-    print(f"\n{share:.1%} of {len(one)} sentences of one seed are told by another")
+    print(f"\n{share:.1%} of {len(one)} sentences of one seed are in another")
     assert share < 0.05
 
 
@@ -198,19 +198,21 @@ def test_two_seeds_share_few_sentences() -> None:
 def test_no_sentence_comes_twice_and_splits_share_none(size: int, held_out: int) -> None:
     corpus = read(f"primer:size={size},seed=1")
     texts = {split: [doc.text for doc in corpus.docs(split)] for split in corpus.splits}
-    sizes = {split: len(told) for split, told in texts.items()}
+    sizes = {split: len(split_texts) for split, split_texts in texts.items()}
     assert sizes == {"train": size, "dev": held_out, "test": held_out}
-    assert len({text for told in texts.values() for text in told}) == size + 2 * held_out
+    assert (
+        len({text for split_texts in texts.values() for text in split_texts}) == size + 2 * held_out
+    )
 
 
 @pytest.mark.slow
 def test_two_hundred_thousand_sentences_are_all_different() -> None:
-    told: list[int] = []
+    hashes: list[int] = []
     for story in stories(0):
-        told += [hash(sentence.text) for sentence in story]
-        if len(told) >= 200_000:
+        hashes += [hash(sentence.text) for sentence in story]
+        if len(hashes) >= 200_000:
             break
-    assert len(set(told)) == len(told)
+    assert len(set(hashes)) == len(hashes)
 
 
 def test_dev_and_test_stay_when_the_corpus_grows() -> None:
@@ -264,7 +266,7 @@ def twins() -> list[tuple[Doc, Doc]]:
     return list(zip(items[::2], items[1::2], strict=True))
 
 
-def test_acceptability_twins_differ_in_one_fault_which_the_grammar_sees() -> None:
+def test_minimal_pairs_differ_in_one_error_that_the_grammar_detects() -> None:
     faults: Counter[str] = Counter()
     for good, bad in twins():
         assert good._.labels["pair"] == bad._.labels["pair"]
@@ -279,7 +281,7 @@ def test_acceptability_twins_differ_in_one_fault_which_the_grammar_sees() -> Non
     assert min(faults.values()) > 100
 
 
-def test_twins_are_never_parted() -> None:
+def test_minimal_pairs_stay_in_one_split() -> None:
     corpus = read("primer/acceptability:size=1001,seed=3")
     for split in corpus.splits:
         items = list(corpus.docs(split))
@@ -290,7 +292,7 @@ def test_twins_are_never_parted() -> None:
         assert truth == ["acceptable", "unacceptable"] * (len(items) // 2)
 
 
-def test_half_the_agreement_twins_have_a_noun_of_the_other_number_in_between() -> None:
+def test_half_the_agreement_pairs_have_an_intervening_noun_of_the_other_number() -> None:
     agreement = [good for good, _ in twins() if good._.labels["phenomenon"] == "agreement"]
     attracted = 0
     for doc in agreement:
@@ -318,12 +320,12 @@ def test_entailment_labels_are_what_the_trees_say() -> None:
 
 
 def test_paraphrases_say_the_same_and_the_others_do_not() -> None:
-    def canonical(said: grammar.Facts) -> set[tuple[str, object]]:
+    def canonical(facts: grammar.Facts) -> set[tuple[str, object]]:
         def word(text: str) -> str:
             head, _, tail = text.rpartition(" ")
             return f"{head} {min(tail, lex.SYNONYMS.get(tail, tail))}"
 
-        return {(word(k), word(str(v)) if k == "verb" else v) for k, v in said.items()}
+        return {(word(k), word(str(v)) if k == "verb" else v) for k, v in facts.items()}
 
     items = docs("primer/paraphrase:size=600,seed=4")
     labels = Counter(doc._.labels["paraphrase"] for doc in items)
@@ -361,20 +363,20 @@ def test_sentiment_is_the_sign_of_the_judgement() -> None:
         assert signs == {doc._.labels["sentiment"] == "positive"}, doc.text
 
 
-def test_the_answer_to_a_question_stands_in_the_story() -> None:
+def test_the_answer_to_a_question_is_in_the_story() -> None:
     items = docs("primer/questions:size=200,seed=4")
-    asked = Counter(doc[0].lower_ for doc in items)
-    assert set(asked) == {"who", "what", "where"}
+    question_words = Counter(doc[0].lower_ for doc in items)
+    assert set(question_words) == {"who", "what", "where"}
     for doc in items:
         question, story = mentions(doc, "segments")
         ((start, end, label, _),) = mentions(doc, "answers")
         assert label == "answer" and story.start <= start < end <= story.end
         verb = doc[question.start : question.end].root.lemma_
-        told = [t for t in doc[story.start : story.end] if t.lemma_ == verb]
-        assert len(told) == 1, doc.text
+        verbs = [t for t in doc[story.start : story.end] if t.lemma_ == verb]
+        assert len(verbs) == 1, doc.text
         argument = {
-            "who": grammar.subject_of(told[0]),
-            "what": grammar.child(told[0], "obj"),
+            "who": grammar.subject_of(verbs[0]),
+            "what": grammar.child(verbs[0], "obj"),
             "where": None,
         }[doc[0].lower_]
         if argument is not None:
@@ -397,7 +399,7 @@ def test_tasks_have_splits_without_repeats(task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "said"),
+    ("ref", "message"),
     [
         ("primer/entailmnt", "Did you mean 'entailment'?"),
         ("primer/", "Known: "),
@@ -410,8 +412,8 @@ def test_tasks_have_splits_without_repeats(task: str) -> None:
         ("primer/sentiment/extra", "Known: "),
     ],
 )
-def test_a_wrong_reference_is_an_error_with_a_remedy(ref: str, said: str) -> None:
-    with pytest.raises(WorkbenchError, match=said.replace("?", r"\?")):
+def test_a_wrong_reference_is_an_error_with_a_remedy(ref: str, message: str) -> None:
+    with pytest.raises(WorkbenchError, match=message.replace("?", r"\?")):
         read(ref)
 
 

@@ -1,4 +1,4 @@
-"""What a user may name as a corpus, and what is said where it cannot be one."""
+"""The references that name a corpus, and the errors for those that do not."""
 
 import bz2
 import gzip
@@ -53,7 +53,7 @@ def test_a_folders_splits_are_read_off_its_files(
     assert list(resolve(tmp_path).splits) == splits
 
 
-def test_a_trio_goes_by_its_common_start(tmp_path: Path) -> None:
+def test_split_files_are_named_by_their_prefix(tmp_path: Path) -> None:
     _touch(tmp_path, "srl-x.train.tsv", "srl-x.test.tsv", "spr-x.train.tsv")
     name, splits = _found(tmp_path / "srl-x")
     assert (name, list(splits)) == ("srl-x", ["train", "test"])
@@ -70,7 +70,9 @@ def test_a_folder_of_several_corpora_names_them(tmp_path: Path) -> None:
 
 def test_two_files_for_one_split_are_ambiguous(tmp_path: Path) -> None:
     _touch(tmp_path, "x.val.tsv", "x.dev.tsv")
-    with pytest.raises(WorkbenchError, match=r"'dev' .*more than once: x\.dev\.tsv, x\.val\.tsv"):
+    with pytest.raises(
+        WorkbenchError, match=r"'dev' .*more than one file: x\.dev\.tsv, x\.val\.tsv"
+    ):
         resolve(tmp_path)
 
 
@@ -81,7 +83,7 @@ def test_a_near_name_is_suggested(tmp_path: Path) -> None:
             resolve(tmp_path / wrong)
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_corpus_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="no such file or folder"):
         read(tmp_path / "no" / "such")
     with pytest.raises(WorkbenchError, match="holds no corpus file"):
@@ -98,7 +100,7 @@ def test_an_unknown_ending_lists_the_known(tmp_path: Path, name: str) -> None:
     assert all(ending in caught.value.remedy for ending in (*FORMATS, ".gz", ".bz2", ".xz"))
 
 
-def test_an_unknown_split_or_limit_is_told(tmp_path: Path) -> None:
+def test_an_unknown_split_or_limit_is_reported(tmp_path: Path) -> None:
     _touch(tmp_path, "train.tsv", "dev.tsv")
     corpus = read(tmp_path)
     with pytest.raises(WorkbenchError, match="Did you mean 'train'"):
@@ -146,7 +148,7 @@ def test_text_formats_are_read_compressed(
 
 @pytest.mark.parametrize("ending", COMPRESSORS)
 @pytest.mark.parametrize("broken", [lambda raw: raw[:-9], lambda raw: b"text\ty\na\tb\n"])
-def test_a_broken_archive_is_told(
+def test_a_broken_archive_is_reported(
     tmp_path: Path, ending: str, broken: Callable[[bytes], bytes]
 ) -> None:
     path = tmp_path / f"x.tsv{ending}"
@@ -166,7 +168,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
         assert [doc.text for doc in read(tmp_path / name).docs()] == ["Words"]
 
 
-def test_latin_1_is_told_with_its_line(tmp_path: Path) -> None:
+def test_latin_1_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes("text\ty\nWords\t1\nCafé\t1\n".encode("latin-1"))
     with pytest.raises(
@@ -176,7 +178,7 @@ def test_latin_1_is_told_with_its_line(tmp_path: Path) -> None:
     assert "iconv" in caught.value.remedy
 
 
-def test_what_is_there_but_no_regular_file_is_told(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.conllu")
     (tmp_path / "loop.conllu").symlink_to("loop.conllu")
     for path in (tmp_path / "pipe.conllu", "/dev/null"):
@@ -186,14 +188,14 @@ def test_what_is_there_but_no_regular_file_is_told(tmp_path: Path) -> None:
         read(tmp_path / "loop.conllu")
 
 
-def test_files_without_a_split_beside_some_with_one_are_told(tmp_path: Path) -> None:
+def test_files_without_a_split_next_to_split_files_are_reported(tmp_path: Path) -> None:
     _touch(tmp_path, "train.tsv", "a.tsv", "b.txt")
-    assert "Passed over, for their names tell no split: a.tsv, b.txt." in read(tmp_path).notes
+    assert "Skipped files (no split in the file name): a.tsv, b.txt." in read(tmp_path).notes
 
 
 @pytest.mark.parametrize("ref", [b"x", 5, None])
 def test_a_corpus_is_named_by_text(ref: object) -> None:
-    with pytest.raises(WorkbenchError, match="named by text"):
+    with pytest.raises(WorkbenchError, match="setting-invalid"):
         read(ref)  # type: ignore[arg-type]
 
 

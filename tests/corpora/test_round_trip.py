@@ -1,4 +1,4 @@
-"""Docs drawn at random come back from a file as they were, as far as its format holds them."""
+"""Random Docs come back from a file unchanged, as far as its format can hold them."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -32,21 +32,21 @@ NOT_IN_CONLLU = ("edges", "labels", "entities of spaCy")
 
 
 def held_by_conllu(doc: Doc) -> dict[str, object]:
-    """What CoNLL-U says of a Doc: no edges, no labels, but entities and coreference apart."""
-    said = contents(doc)
+    """The content that CoNLL-U can hold: no edges, no labels, but entities and coreference apart."""
+    data = contents(doc)
     for layer in NOT_IN_CONLLU:
-        del said[layer]
-    said["lemmas"] = [t.lemma_ or ("_" if (t._.form or t.text) == "_" else "") for t in doc]
-    said["document"] = said["document"] or "x"
-    return said
+        del data[layer]
+    data["lemmas"] = [t.lemma_ or ("_" if (t._.form or t.text) == "_" else "") for t in doc]
+    data["document"] = data["document"] or "x"
+    return data
 
 
 @DRAWN
 @given(doc=docs())
 def test_conllu_keeps_words_trees_and_mentions(tmp_path, doc):
     (again,) = back(conllu, [doc], tmp_path / "x.conllu")
-    said = contents(again)
-    assert {key: said[key] for key in said if key not in NOT_IN_CONLLU} == held_by_conllu(doc)
+    data = contents(again)
+    assert {key: data[key] for key in data if key not in NOT_IN_CONLLU} == held_by_conllu(doc)
 
 
 @DRAWN

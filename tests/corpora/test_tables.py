@@ -103,14 +103,14 @@ def test_text_and_labels_can_be_named(docs: Any) -> None:
         (["", "x"], [None, "x"]),
     ],
 )
-def test_scores_are_numbers_of_which_one_is_no_whole_number(
+def test_scores_are_numbers_with_at_least_one_fraction(
     docs: Any, values: list[str], labels: list[object]
 ) -> None:
     rows = "".join(f"a\t{value}\n" for value in values)
     assert [d._.labels.get("y") for d in docs("a.tsv", f"text\ty\n{rows}")] == labels
 
 
-def test_scores_and_classes_are_settled_over_all_files(tmp_path: Path) -> None:
+def test_scores_and_classes_are_decided_over_all_files(tmp_path: Path) -> None:
     (tmp_path / "x.train.tsv").write_text("text\ty\tz\na\t1\t1\n")
     (tmp_path / "x.test.tsv").write_text("text\tz\ty\nb\tgood\t2.5\n")
     corpus = read(tmp_path)
@@ -162,7 +162,7 @@ def _answer_row(context: str, *answers: str) -> str:
     )
 
 
-def test_answers_become_the_words_they_touch(docs: Any) -> None:
+def test_answers_become_the_words_they_overlap(docs: Any) -> None:
     context = "  It  was\n\nPeter Smith's dog,  not   Bo."
     rows = [_answer_row(context, "Peter Smith", "Bo", "Peter Smith", "ith's d"), _answer_row("No")]
     first, second = docs("a.jsonl", "\n".join(rows))
@@ -209,20 +209,20 @@ def test_an_empty_table_holds_nothing(docs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "message"),
     [
         ("a.tsv", "text\ty\na\tb\nc\n", r"a\.tsv:3: this row has 1 fields, the first row 2"),
         ("a.tsv", "text\ty\n\na\tb\tc\n", r"a\.tsv:3: this row has 3 fields"),
         ("a.tsv", "text\ty\n \tb\n", r"a\.tsv:2: there is no text in column 'text'"),
         ("a.tsv", "text\ty\n\t\n", r"a\.tsv:2: there is no text"),
         ("a.tsv", "s1\ts2\na\t\n", r"a\.tsv:2: there is no text in column 's2'"),
-        ("a.tsv", "text\ty\ty\na\tb\tc\n", r"a\.tsv:1: the first row names 'y' twice"),
+        ("a.tsv", "text\ty\ty\na\tb\tc\n", r"a\.tsv:1: the first row repeats 'y'"),
         ("a.tsv", "gj04\t1\tA sentence.\nx\t1\tB\n", r"'gj04', '1', 'A sentence\.'(.|\n)*text="),
         ("a.csv", 'text,y\n"a\nb",c\nd\n', r"a\.csv:4: this row has 1 fields"),
-        ("a.csv", 'text,y\n"a\nb",c\n\n"d\n,e\n', r"a\.csv:5: not CSV"),
-        ("a.csv", 'text,y\na,"b"c\n', r"a\.csv:2: not CSV"),
+        ("a.csv", 'text,y\n"a\nb",c\n\n"d\n,e\n', r"a\.csv:5: this is not valid CSV"),
+        ("a.csv", 'text,y\na,"b"c\n', r"a\.csv:2: this is not valid CSV"),
         ("a.csv", "text,y\n,\n", r"a\.csv:2: there is no text"),
-        ("a.csv", 'text,y\n"' + "a" * (1 << 25), r"a\.csv:2: not CSV.*limit"),
+        ("a.csv", 'text,y\n"' + "a" * (1 << 25), r"a\.csv:2: this is not valid CSV.*limit"),
         ("a.jsonl", '{"text": "a"}\n{"y": 1}\n', r"a\.jsonl:2: there is no text"),
         ("a.jsonl", '{"text": 5}\n', r"a\.jsonl:1: there is no text"),
         ("a.jsonl", '{"deep": ["a"]}\n', "none of the columns"),
@@ -230,13 +230,15 @@ def test_an_empty_table_holds_nothing(docs: Any) -> None:
         ("a.jsonl", '{"text": "\\udc00"}\n', r"a\.jsonl:1: .*surrogate"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(docs: Any, name: str, content: str, says: str) -> None:
-    with pytest.raises(WorkbenchError, match=says):
+def test_faults_are_reported_with_their_line(
+    docs: Any, name: str, content: str, message: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=message):
         docs(name, content)
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"text": "boddy"}, "Did you mean 'body'"),
         ({"text": "body", "labels": ["yy"]}, "no column 'yy'"),
@@ -244,12 +246,12 @@ def test_what_is_wrong_is_told_with_its_line(docs: Any, name: str, content: str,
         ({"text": ["body", "y", "z"]}, "text columns"),
     ],
 )
-def test_columns_that_are_not_there_are_refused(docs: Any, options: Any, says: str) -> None:
-    with pytest.raises(WorkbenchError, match=says):
+def test_missing_columns_are_refused(docs: Any, options: Any, message: str) -> None:
+    with pytest.raises(WorkbenchError, match=message):
         docs("a.tsv", "body\ty\tz\na\tb\tc\n", **options)
 
 
-def test_a_named_pipeline_reads_each_text_by_itself(docs: Any, tmp_path: Path) -> None:
+def test_a_named_pipeline_reads_each_text_separately(docs: Any, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "PER", "pattern": "Ann Bo"}])  # type: ignore[attr-defined]
@@ -261,7 +263,7 @@ def test_a_named_pipeline_reads_each_text_by_itself(docs: Any, tmp_path: Path) -
     assert [s.text for s in doc.spans["segments"]] == ["I. Ann", "Bo Ann Bo"]
 
 
-def test_a_text_too_long_for_the_pipeline_is_told(docs: Any, tmp_path: Path) -> None:
+def test_a_text_too_long_for_the_pipeline_is_reported(docs: Any, tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "nlp")
     long = "text\ty\n" + "a " * 600_000 + "\tb\n"
     with pytest.raises(WorkbenchError, match=r"a\.tsv:2"):
@@ -292,12 +294,12 @@ _ROWS = [
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A hub with nothing in it yet, which notes what it is asked."""
+    """A hub with nothing in it yet, which notes its requests."""
     splits: dict[str, Any] = {}
 
     def load_dataset(*args: object, **options: object) -> dict[str, Any]:
-        splits["asked"] = (args, options)
-        return {name: rows for name, rows in splits.items() if name != "asked"}
+        splits["request"] = (args, options)
+        return {name: rows for name, rows in splits.items() if name != "request"}
 
     module = ModuleType("datasets")
     module.load_dataset = load_dataset  # type: ignore[attr-defined]
@@ -308,7 +310,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_a_dataset_of_the_hub_is_a_table(hub: dict[str, Any]) -> None:
     hub["train"] = hub["validation"] = _Stream(_ROWS, _FEATURES)
     corpus = read("hub:nyu-mll/glue@sst2")
-    assert hub["asked"] == (("nyu-mll/glue", "sst2"), {"streaming": True})
+    assert hub["request"] == (("nyu-mll/glue", "sst2"), {"streaming": True})
     assert (corpus.name, list(corpus.splits)) == ("nyu-mll/glue@sst2", ["train", "dev"])
     first, second = corpus.docs("dev")
     assert (first.text, first._.sent_ids) == ("Good one.", ("5",))
@@ -318,19 +320,21 @@ def test_a_dataset_of_the_hub_is_a_table(hub: dict[str, Any]) -> None:
 def test_a_dataset_that_declares_nothing_is_surveyed(hub: dict[str, Any]) -> None:
     hub["train"] = _Stream([{"text": "a", "y": 1}, {"text": "b", "y": 0.5}], None)
     assert _labels(list(read("hub:x").docs())) == [{"y": 1.0}, {"y": 0.5}]
-    assert hub["asked"][0] == ("x", None)
+    assert hub["request"][0] == ("x", None)
 
 
-def test_a_hub_out_of_reach_is_told(hub: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_reported(
+    hub: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: object, **__: object) -> None:
         raise ConnectionError("Couldn't reach the Hub\nand more")
 
     monkeypatch.setattr(sys.modules["datasets"], "load_dataset", fails)
-    with pytest.raises(WorkbenchError, match=r"hub:x: .*reach the Hub\.?\n.*(.|\n)*offline"):
+    with pytest.raises(WorkbenchError, match=r"hub:x: .*reach the Hub(.|\n)*offline"):
         read("hub:x")
 
 
-def test_a_hub_lost_on_the_way_is_told(hub: dict[str, Any]) -> None:
+def test_a_lost_connection_to_the_hub_is_reported(hub: dict[str, Any]) -> None:
     class Broken(_Stream):
         def __iter__(self) -> Iterator[dict[str, Any]]:
             yield _ROWS[0]

@@ -96,7 +96,7 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
     assert _docs(tmp_path, " \n\u2003\n", unit="document") == []
 
 
-def test_rules_tell_what_they_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_says_what_rules_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.corpora.text.get_installed_models", lambda: ["de_x"])
     (doc,) = _docs(tmp_path, "Hello there.")
     assert layers(doc) == {"words", "sentences"}
@@ -152,7 +152,7 @@ def test_entities_within_a_sentence_stay(tmp_path: Path, planted: str) -> None:
     corpus = read(path, pipeline=str(tmp_path / "flat"))
     assert [[e.text for e in d.ents] for d in corpus.docs()] == [["Ann Bo"], ["Ann Bo"]]
     assert [d.ents[0].id_ for d in corpus.docs()] == ["a", "a"]
-    assert "finds no sentences" in " ".join(corpus.notes)
+    assert "does not split sentences" in " ".join(corpus.notes)
 
 
 def test_a_pipelines_documents_keep_its_annotation(tmp_path: Path, planted: str) -> None:
@@ -163,7 +163,7 @@ def test_a_pipelines_documents_keep_its_annotation(tmp_path: Path, planted: str)
     assert [e.text for e in doc.ents] == ["Ann Bo"]
 
 
-def test_a_paragraph_too_long_for_the_pipeline_is_told(tmp_path: Path, planted: str) -> None:
+def test_a_paragraph_too_long_for_the_pipeline_is_reported(tmp_path: Path, planted: str) -> None:
     with pytest.raises(WorkbenchError, match=r"book\.txt:2: .*1,000,009") as caught:
         _docs(tmp_path, "Short.\n" + LONG, pipeline=planted)
     assert "shorter lines" in caught.value.remedy
@@ -188,7 +188,7 @@ def test_an_installed_pipeline_of_the_language_is_taken(
 
 
 @pytest.mark.parametrize("name", ["en_no_such", "numpy", "", "a\x00b"])
-def test_a_pipeline_that_is_none_is_told(tmp_path: Path, name: str) -> None:
+def test_an_unknown_pipeline_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(WorkbenchError, match="cannot be loaded") as caught:
         load_pipeline(name, "en")
     assert "python -m spacy download" in caught.value.remedy
@@ -197,7 +197,7 @@ def test_a_pipeline_that_is_none_is_told(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["zz", "", "../en", "en.punctuation"])
-def test_a_language_that_is_none_is_told(language: str) -> None:
+def test_an_unknown_language_is_reported(language: str) -> None:
     with pytest.raises(WorkbenchError, match="language"):
         load_pipeline(None, language)
 

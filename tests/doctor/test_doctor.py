@@ -1,4 +1,4 @@
-"""The doctor tells what is there, what is missing, and how to mend it."""
+"""The doctor reports what is installed, what is missing, and how to install it."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ def test_version_out_of_bounds_does_not_fit() -> None:
     assert Package("numpy", "", "2.0").fits
 
 
-def test_missing_packages_come_with_the_command_that_mends_them() -> None:
+def test_missing_packages_come_with_the_command_that_installs_them() -> None:
     packages = (
         Package("torch", ">=2.11,<2.14", "2.15.0"),
         Package("kaleido", ">=1.0", None, extra="images"),
@@ -48,22 +48,22 @@ def test_missing_packages_come_with_the_command_that_mends_them() -> None:
     assert kaleido.command == 'pip install "kaleido>=1.0"'
 
 
-def test_nothing_is_missing_where_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_missing_if_everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     assert doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU) == []
 
 
-def test_pipeline_and_browser_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pipeline_and_browser_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     pipeline, browser = doctor._missing_elsewhere((), None, CPU)
     assert pipeline.command == "python -m spacy download en_core_web_sm"
     assert browser.what == "Chrome or Chromium"
 
 
-def test_gpu_that_torch_cannot_use_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_that_torch_cannot_use_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    (told,) = doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU)
-    assert "GPU" in told.what
+    (missing,) = doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU)
+    assert "GPU" in missing.what
 
 
 def test_browser_path_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_browser_path_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert doctor.find_browser() == str(browser)
 
 
-def test_bare_checkout_has_no_packages_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_that_is_not_installed_has_no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> list[str]:
         raise PackageNotFoundError(name)
 
@@ -81,7 +81,7 @@ def test_bare_checkout_has_no_packages_to_tell(monkeypatch: pytest.MonkeyPatch) 
     assert doctor.packages() == ()
 
 
-def test_workbench_home_is_where_the_user_says(
+def test_workbench_home_is_the_users_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "here"))

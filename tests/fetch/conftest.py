@@ -1,4 +1,4 @@
-"""A home of its own, a server on this machine, and entries whose files it serves."""
+"""A temporary home, a server on this machine, and entries whose files it serves."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""A file server on this machine that can be told to misbehave."""
+"""A file server on this machine that can be set to misbehave."""
 
 import hashlib
 import threading
@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `bodies` by path; what was asked for stands in `asked`."""
+    """Serves `bodies` by path; requests are recorded in `requests`."""
 
     daemon_threads = True
 
@@ -15,7 +15,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.bodies: dict[str, bytes] = {}
         self.redirects: dict[str, str] = {}
-        self.asked: list[tuple[str, str | None]] = []  # path, Range
+        self.requests: list[tuple[str, str | None]] = []  # path, Range
         self.ranges = True
         self.commit = ""  # of the repositories on a hub; "" for a plain server
         self.cut_after: list[int] = []  # bytes of each coming answer, before the line drops
@@ -50,8 +50,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self.end_headers()
 
     def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.server.asked.append((self.path, wanted))
+        byte_range = self.headers.get("Range")
+        self.server.requests.append((self.path, byte_range))
         if self.server.answers:
             return self._only(self.server.answers.pop(0))
         if self.path in self.server.redirects:
@@ -59,8 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
         if (body := self.server.bodies.get(self.path)) is None:
             return self._only(404)
         start = 0
-        if wanted and self.server.ranges:
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+        if byte_range and self.server.ranges:
+            start = int(byte_range.removeprefix("bytes=").removesuffix("-"))
             if start >= len(body):
                 return self._only(416)
             self.send_response(206)

@@ -1,4 +1,4 @@
-"""Every entry can be got, verified, and used under a licence that is named."""
+"""Every entry can be downloaded, verified, and used under a named licence."""
 
 import re
 
@@ -33,7 +33,7 @@ def test_entry_is_well_formed(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
-def test_model_has_all_that_loading_it_needs(entry: Entry) -> None:
+def test_model_has_all_files_needed_to_load_it(entry: Entry) -> None:
     names = {file.name for file in entry.files}
     if entry.kind == "model":
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= names
@@ -51,9 +51,9 @@ def entry_of(name: str, file: File, statement: str = "") -> Entry:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../a", "a/b", "/a", "a\\b", ".hidden", "a\n"])
 def test_no_name_leaves_the_folder(name: str) -> None:
-    with pytest.raises(ValueError, match="no plain file name"):
+    with pytest.raises(ValueError, match="not a plain file name"):
         entry_of(name, File("a", 1, "0" * 64))
-    with pytest.raises(ValueError, match="no plain file name"):
+    with pytest.raises(ValueError, match="not a plain file name"):
         entry_of("a", File(name, 1, "0" * 64))
 
 

@@ -1,4 +1,4 @@
-"""A file comes whole and right, or not at all; what was cut goes on."""
+"""A download is complete and correct, or there is no file; interrupted downloads are resumed."""
 
 import errno
 import socket
@@ -14,7 +14,7 @@ from workbench.fetch import fetch, find
 
 
 def ranges(server: Server) -> list[str | None]:
-    return [wanted for path, wanted in server.asked if path.startswith("/files/")]
+    return [byte_range for path, byte_range in server.requests if path.startswith("/files/")]
 
 
 def test_files_come_whole_and_are_returned_as_a_folder(making: Making, body: bytes) -> None:
@@ -31,40 +31,34 @@ def test_empty_file_comes(making: Making) -> None:
     assert (fetch("things") / "a.txt").read_bytes() == b""
 
 
-def test_download_cut_in_the_middle_goes_on_where_it_was(
-    making: Making, server: Server, body: bytes
-) -> None:
+def test_interrupted_download_is_resumed(making: Making, server: Server, body: bytes) -> None:
     making({"a.txt": body})
     server.cut_after = [600_000, 100_000]
     assert (fetch("things") / "a.txt").read_bytes() == body
     assert ranges(server) == [None, "bytes=600000-", "bytes=700000-"]
 
 
-def test_what_an_earlier_command_left_is_gone_on_with(
-    making: Making, server: Server, body: bytes
-) -> None:
+def test_part_of_an_earlier_command_is_resumed(making: Making, server: Server, body: bytes) -> None:
     entry = making({"a.txt": body})
     server.cut_after = [300_000, 0, 0, 0]
-    with pytest.raises(WorkbenchError, match="What has come is kept"):
+    with pytest.raises(WorkbenchError, match="bytes are kept"):
         fetch("things")
     assert not (entry.folder / "a.txt").exists()
     assert (entry.folder / "a.txt.part").stat().st_size == 300_000
-    server.asked.clear()
+    server.requests.clear()
     assert (fetch("things") / "a.txt").read_bytes() == body
     assert ranges(server) == ["bytes=300000-"]
 
 
-def test_part_that_is_complete_only_gets_its_name(
-    making: Making, server: Server, body: bytes
-) -> None:
+def test_complete_part_is_only_renamed(making: Making, server: Server, body: bytes) -> None:
     entry = making({"a.txt": body})
     entry.folder.mkdir(parents=True)
     (entry.folder / "a.txt.part").write_bytes(body)
     assert (fetch("things") / "a.txt").read_bytes() == body
-    assert server.asked == []
+    assert server.requests == []
 
 
-def test_server_that_knows_no_ranges_sends_it_all_again(
+def test_server_without_ranges_sends_the_whole_file_again(
     making: Making, server: Server, body: bytes
 ) -> None:
     making({"a.txt": body})
@@ -84,12 +78,10 @@ def test_part_of_another_file_costs_a_second_download_but_never_a_wrong_file(
 
 
 @pytest.mark.parametrize("wrong", [b"short", b"y" * 1_000_003, b"y" * 5_000_000])
-def test_wrong_bytes_are_thrown_away(
-    making: Making, server: Server, body: bytes, wrong: bytes
-) -> None:
+def test_wrong_bytes_are_deleted(making: Making, server: Server, body: bytes, wrong: bytes) -> None:
     entry = making({"a.txt": body})
     server.bodies["/files/a.txt"] = wrong
-    with pytest.raises(WorkbenchError, match="not what was wanted") as caught:
+    with pytest.raises(WorkbenchError, match="checksum-mismatch") as caught:
         fetch("things")
     assert entry.files[0].sha256 in str(caught.value)
     assert sorted(path.name for path in entry.folder.iterdir()) == [".lock"]
@@ -97,7 +89,7 @@ def test_wrong_bytes_are_thrown_away(
     assert (fetch("things") / "a.txt").read_bytes() == body
 
 
-def test_endless_answer_does_not_fill_the_disk(
+def test_endless_response_does_not_fill_the_disk(
     making: Making, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = 0
@@ -109,12 +101,12 @@ def test_endless_answer_does_not_fill_the_disk(
     making({"a.txt": b"small"})
     server.bodies["/files/a.txt"] = bytes(30_000_000)
     monkeypatch.setattr(module, "_write", counted)
-    with pytest.raises(WorkbenchError, match="not what was wanted"):
+    with pytest.raises(WorkbenchError, match="checksum-mismatch"):
         fetch("things")
     assert written < 1_000_000
 
 
-def test_passing_answers_are_got_over_and_redirects_followed(
+def test_temporary_errors_are_retried_and_redirects_followed(
     making: Making, server: Server, body: bytes
 ) -> None:
     making({"a.txt": body})
@@ -124,34 +116,34 @@ def test_passing_answers_are_got_over_and_redirects_followed(
     assert (fetch("things") / "a.txt").read_bytes() == body
 
 
-def test_server_that_is_silent_is_left(
+def test_silent_server_times_out(
     making: Making, server: Server, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     monkeypatch.setattr(module, "TIMEOUT", 0.05)
     listener = socket.create_server(("127.0.0.1", 0))
     entry = making({"a.txt": body})
     object.__setattr__(entry, "base", f"http://127.0.0.1:{listener.getsockname()[1]}/")
-    with listener, pytest.raises(WorkbenchError, match=r"again and again: .*timed out"):
+    with listener, pytest.raises(WorkbenchError, match=r"times: .*timed out"):
         fetch("things")
 
 
-def test_file_that_is_gone_is_said_so(making: Making, server: Server) -> None:
+def test_missing_file_is_reported(making: Making, server: Server) -> None:
     entry = making({"a.txt": b"a"})
     server.bodies.clear()
-    with pytest.raises(WorkbenchError, match=r"no such file any more \(404\)") as caught:
+    with pytest.raises(WorkbenchError, match=r"not exist any more \(404\)") as caught:
         fetch("things")
     assert entry.page in str(caught.value)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
-def test_refusal_is_said(making: Making, server: Server) -> None:
+def test_refusal_is_reported(making: Making, server: Server) -> None:
     making({"a.txt": b"a"})
     server.answers = [403]
-    with pytest.raises(WorkbenchError, match=r"refuses \(403\)"):
+    with pytest.raises(WorkbenchError, match=r"refuses the request \(403\)"):
         fetch("things")
 
 
-def test_encrypted_address_that_leads_to_a_plain_one_is_refused(
+def test_redirect_to_an_unencrypted_address_is_refused(
     making: Making, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = making({"a.txt": b"a"})
@@ -164,7 +156,7 @@ def test_encrypted_address_that_leads_to_a_plain_one_is_refused(
         fetch("things")
 
 
-def test_full_disk_is_said_and_what_came_is_kept(
+def test_full_disk_is_reported_and_received_bytes_are_kept(
     making: Making, server: Server, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = making({"a.txt": body})
@@ -192,7 +184,7 @@ def test_full_disk_is_said_and_what_came_is_kept(
     assert ranges(server)[-1] == "bytes=500000-"
 
 
-def test_home_that_cannot_be_written_is_said(
+def test_unwritable_home_is_reported(
     making: Making, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     making({"a.txt": b"a"})
@@ -202,19 +194,19 @@ def test_home_that_cannot_be_written_is_said(
         fetch("things")
 
 
-def test_progress_never_goes_back_and_ends_at_all(
+def test_progress_never_decreases_and_ends_at_the_total(
     making: Making, server: Server, body: bytes
 ) -> None:
     making({"a.txt": body, "b.txt": body[:10]})
     server.ranges, server.cut_after = False, [900_000, 100_000]
-    told: list[tuple[int, int, str]] = []
-    fetch("things", lambda *now: told.append(now))
-    done = [now[0] for now in told]
+    events: list[tuple[int, int, str]] = []
+    fetch("things", lambda *now: events.append(now))
+    done = [now[0] for now in events]
     assert done == sorted(done)
-    assert told[-1] == (len(body) + 10, len(body) + 10, "b.txt")
-    assert {now[2] for now in told} == {"a.txt", "b.txt"}
+    assert events[-1] == (len(body) + 10, len(body) + 10, "b.txt")
+    assert {now[2] for now in events} == {"a.txt", "b.txt"}
 
 
-def test_unknown_name_is_told_the_nearest() -> None:
+def test_unknown_name_gets_the_nearest_known_one() -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'ud-ewt'"):
         find("ud_ewt")

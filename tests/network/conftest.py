@@ -1,4 +1,4 @@
-"""A folder for processes that note what they would ask of other machines."""
+"""A folder for processes that record the requests they would send to other machines."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def made(folder: Path) -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What such a process finds around it; the hub is not told to be offline."""
+    """The environment of such a process; the hub is not set to offline mode."""
     return {
         **{name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")},
         "HF_HUB_OFFLINE": "0",

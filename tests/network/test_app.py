@@ -1,9 +1,9 @@
-"""A page of another site cannot drive the app, and the app asks no other machine for anything.
+"""A page of another site cannot control the app, and the app sends no request to other machines.
 
 Under a name that leads here the browser believes that the app is a part of the hostile site (DNS
-rebinding); Chromium's host map stands for the hostile name server. Else the hostile page asks the
-app at its own address. All the while the app's processes note the foreign addresses they would
-reach (`sitecustomize`), and the hub is not told to be offline.
+rebinding); Chromium's host map replaces the hostile name server. In the other tests the hostile
+page sends requests to the app's own address. The app's processes record the foreign addresses they
+would reach (`sitecustomize`), and the hub is not in offline mode.
 """
 
 from collections.abc import Iterator
@@ -47,8 +47,8 @@ ROUTES = {  # a method and a path of every kind: pages, facts, uploads, media, c
 ASK = """async ([base, routes, mode]) => {
     const found = {}
     for (const [name, [method, path]] of Object.entries(routes)) {
-        const asked = {method, mode, credentials: "include"}
-        found[name] = await fetch(base + path, asked).then(r => r.status, () => "blocked")
+        const options = {method, mode, credentials: "include"}
+        found[name] = await fetch(base + path, options).then(r => r.status, () => "blocked")
     }
     return found
 }"""
@@ -126,15 +126,17 @@ def test_the_same_browser_uses_the_app_under_its_own_name(page: Page, app_url: s
 def look_at(
     names: tuple[str, ...], url: str, page: Page, place: Path, model: str = "mini:bert"
 ) -> None:
-    """Open pages; nobody asks another machine, nor does the browser."""
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda socket: asked.append(socket.url))
+    """Open pages; neither the app nor the browser sends a request to another machine."""
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("websocket", lambda socket: requested.append(socket.url))
     for name in names:
         page.goto(f"{url}/{name}?model={model}")
         expect(page.get_by_test_id("stApp")).to_be_visible()
         still(page)
-    hosts = {urlsplit(each).hostname for each in asked if not each.startswith(("data:", "blob:"))}
+    hosts = {
+        urlsplit(each).hostname for each in requested if not each.startswith(("data:", "blob:"))
+    }
     assert hosts == {"localhost"}
     assert noted(place) == ""
 

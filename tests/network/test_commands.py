@@ -1,7 +1,7 @@
-"""No command asks another machine for anything.
+"""No command sends a request to another machine.
 
-Each Python process notes the foreign addresses it would reach (`sitecustomize`), and the hub is not
-told to be offline: what is not fetched here is not fetched because nobody asked for it.
+Each Python process records the foreign addresses it would reach (`sitecustomize`). The hub is not
+in offline mode: nothing is downloaded because no command requests it.
 """
 
 import json
@@ -69,15 +69,15 @@ def test_what_would_leave_is_noted(program: str, folder: Path) -> None:
         (None, True), ("localhost", True), (("10.0.0.1", 80), False), ("localhost.example", False),
     ],
 )  # fmt: skip
-def test_the_own_machine_is_told_from_others(address: object, here: bool) -> None:
+def test_the_own_machine_is_distinguished_from_others(address: object, here: bool) -> None:
     assert is_here(address) == here
 
 
 def ask(commands: tuple[str, ...], folder: Path) -> None:
     """One process for all of them: importing is what takes time."""
     out = folder / "report.html"
-    asked = [each.replace("{model}", str(folder / "model")) for each in commands]
-    python(DRIVER, folder, json.dumps([each.replace("{out}", str(out)) for each in asked]))
+    expanded = [each.replace("{model}", str(folder / "model")) for each in commands]
+    python(DRIVER, folder, json.dumps([each.replace("{out}", str(out)) for each in expanded]))
     assert noted(folder) == ""
 
 

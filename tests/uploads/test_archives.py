@@ -1,4 +1,4 @@
-"""A zip gives a model's files, or nothing: no path leads out, no bomb, no link, no pickle."""
+"""A zip gives a model's files, or nothing: no unsafe path, no zip bomb, no link, no pickle."""
 
 import io
 import stat
@@ -37,7 +37,7 @@ def test_a_folder_of_files_with_or_without_its_name(tmp_path: Path, top: str) ->
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == CONFIG
 
 
-def test_what_is_no_part_of_a_model_is_passed_over(tmp_path: Path) -> None:
+def test_files_that_are_not_part_of_a_model_are_skipped(tmp_path: Path) -> None:
     more = {"bert/README.md": b"", "bert/.gitattributes": b"", "__MACOSX/bert/._config.json": b""}
     unpack(_zip({f"bert/{name}": content for name, content in CONFIG.items()} | more), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(CONFIG)
@@ -78,7 +78,7 @@ def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_bomb_does_not_go_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "ALWAYS", 1 << 20)
     made = _zip({"config.json": bytes(64 << 20)})
     with pytest.raises(WorkbenchError, match="times its own"):
@@ -88,9 +88,7 @@ def test_a_bomb_does_not_go_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
 
 
-def test_what_the_header_says_of_the_size_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sizes_in_headers_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "ALWAYS", 1 << 20)
     made = bytearray(_zip({"config.json": bytes(256 << 20)}).getvalue())
     honest = (256 << 20).to_bytes(4, "little")
@@ -106,8 +104,8 @@ def test_too_many_entries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"this is text", b"PK\x03\x04 and no more"])
-def test_what_is_no_zip_says_so(tmp_path: Path, content: bytes) -> None:
-    _refused(io.BytesIO(content), tmp_path, "no sound zip file")
+def test_a_file_that_is_not_a_zip_is_refused(tmp_path: Path, content: bytes) -> None:
+    _refused(io.BytesIO(content), tmp_path, "not a valid zip file")
 
 
 def test_names_twice_and_no_names(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Uploads are there whole or not at all, each content once, and their names lead nowhere."""
+"""Uploads are complete or absent, each content is stored once, and their names are safe."""
 
 import os
 import time
@@ -65,7 +65,7 @@ def test_links_and_drafts_are_no_uploads(home: Path) -> None:
     assert uploads("models") == []
 
 
-def test_drafts_of_the_dead_are_swept_away() -> None:
+def test_old_drafts_are_deleted() -> None:
     root = folder("models")
     for name, age in (("old", OLD + 60), ("new", 60)):
         (root / f".draft-{name}").mkdir(parents=True)
@@ -74,9 +74,7 @@ def test_drafts_of_the_dead_are_swept_away() -> None:
     assert [path.name for path in root.glob(".draft-*")] == [".draft-new"]
 
 
-def test_where_nothing_can_be_written_the_error_says_so(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_folder_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "file").write_text("")
     monkeypatch.setenv("WORKBENCH_HOME", str(home / "file"))
     with pytest.raises(WorkbenchError, match="cannot be written"):
@@ -91,7 +89,7 @@ def test_any_name_is_one_safe_file_name(name: str) -> None:
     assert len(safe.encode()) <= LONGEST and "\0" not in safe
 
 
-def test_names_keep_what_tells_the_split_and_the_format() -> None:
+def test_names_keep_the_split_and_the_extension() -> None:
     assert safe_name("C:\\data\\en ewt-ud-train.conllu") == "en-ewt-ud-train.conllu"
     assert safe_name("../../etc/passwd") == "passwd"
     assert safe_name("x" * 200 + ".jsonl").endswith("x.jsonl")

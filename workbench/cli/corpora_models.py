@@ -141,7 +141,7 @@ def train_parser(
     from workbench.corpora.train_parser import train_parser as trained
 
     with output.progress("training steps") as progress:
-        found = trained(corpus, out, steps=steps, seed=seed, limit=limit, progress=progress)
+        found = trained(corpus, out, steps=steps, seed=seed, limit=limit, on_progress=progress)
     if json:
         output.print_json({**found, "out": str(out)})
         return

@@ -1,11 +1,11 @@
-"""Text in: every corpus as spaCy `Doc`s, whatever its format, and a built-in one with exact gold.
+"""Read every corpus as spaCy `Doc`s, whatever its format; one corpus with exact gold is built in.
 
-    corpus = read("en_ewt-ud-dev.conllu")      a file, a folder, a trio's common name, or primer
+    corpus = read("en_ewt-ud-dev.conllu")      a file, a folder, a prefix of split files, or primer
     for doc in corpus.docs("dev"): ...
     write(corpus.docs("dev"), "dev.spacy")     .spacy, .conllu or .jsonl
     batch = encode(corpus.docs("dev"), ["dependencies"])
 
-Reading is a stream: one Doc at a time, nothing fetched, nothing kept.
+Costs: reading is a stream of one Doc at a time; nothing is downloaded and nothing is cached.
 """
 
 import os
@@ -60,19 +60,19 @@ def read(
     labels: Iterable[str] = (),
     layer: str | None = None,
 ) -> Corpus:
-    """Open a corpus by file, folder, common name of a trio, built-in name or hub name.
+    """Open a corpus by file, folder, prefix of split files, built-in name or hub name.
 
-    Nothing is read until Docs are asked for, and no more than one Doc is held.
+    Nothing is read until Docs are requested, and at most one Doc is in memory.
 
     Args:
         ref: A file (.conllu, .spacy, .jsonl, .csv, .tsv, .txt, PTB brackets …), a folder of split
             files, `primer` (built in), `primer/sentiment`, or `hub:NAME`.
-        unit: What one Doc is where the format knows documents: `sentence` or `document`.
+        unit: Unit of one Doc, `sentence` or `document`, if the format has documents.
         pipeline: spaCy pipeline for raw text (default: an installed one, else a blank one).
-        language: Language of the blank pipeline.
-        text: Columns of a table that hold the one or two texts.
-        labels: Columns of a table that hold what is to be predicted.
-        layer: Name of an edge file's layer (default: from the file's name).
+        language: Language code of the blank pipeline (default en).
+        text: The one or two text columns of a table.
+        labels: Label columns of a table.
+        layer: Layer name of an edge file (default: from the file name).
 
     Returns:
         A `Corpus`.
@@ -87,7 +87,9 @@ def read(
     """
     if unit not in ("sentence", "document"):
         raise WorkbenchError(
-            f"unit is {unit!r}.", remedy="A Doc is a 'sentence' or a whole 'document'."
+            f"unit is {unit!r}.",
+            code="setting-invalid",
+            remedy="Use 'sentence' or 'document': the unit of one Doc.",
         )
     if not isinstance(language, str):
         raise _not_text("language", language)
@@ -101,7 +103,11 @@ def read(
     )
     name = _reference(ref)
     if not name:
-        raise WorkbenchError("the corpus has no name.", remedy="Name a file, a folder, or primer.")
+        raise WorkbenchError(
+            "the corpus name is empty.",
+            code="corpus-not-found",
+            remedy="Name a file, a folder, or primer.",
+        )
     head = name.replace(":", "/").split("/")[0]
     if head in BUILT_IN and not os.path.exists(name):  # noqa: PTH110 (never raises)
         return import_module(BUILT_IN[head]).corpus(name, options)  # type: ignore[no-any-return]
@@ -136,42 +142,46 @@ def _reference(ref: str | os.PathLike[str]) -> str:
     return name
 
 
-def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:
-    """Names given as one or as several."""
-    if not isinstance(given, str | Iterable):
-        raise _not_text(what, given)
-    names = (given,) if isinstance(given, str) else tuple(given)
+def _names(option: str, value: Iterable[str]) -> tuple[str, ...]:
+    """The names as a tuple, from one string or from several."""
+    if not isinstance(value, str | Iterable):
+        raise _not_text(option, value)
+    names = (value,) if isinstance(value, str) else tuple(value)
     if wrong := [name for name in names if not isinstance(name, str)]:
-        raise _not_text(what, wrong[0])
+        raise _not_text(option, wrong[0])
     return names
 
 
-def _name(what: str, given: str | None) -> str | None:
-    if not isinstance(given, str | None):
-        raise _not_text(what, given)
-    return given
+def _name(option: str, value: str | None) -> str | None:
+    if not isinstance(value, str | None):
+        raise _not_text(option, value)
+    return value
 
 
-def _not_text(what: str, given: object) -> WorkbenchError:
-    return WorkbenchError(f"{what} is {given!r:.80}, but is named by text.", remedy="Write a name.")
+def _not_text(option: str, value: object) -> WorkbenchError:
+    return WorkbenchError(
+        f"{option} is {value!r:.80}, which is not text.",
+        code="setting-invalid",
+        remedy="Write a name as text.",
+    )
 
 
 @public
 def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | None = None) -> int:
-    """Write Docs to a file, whole or not at all.
+    """Write Docs to a file; after an error, no partial file is left.
 
     Args:
         docs: A corpus, or Docs.
         path: A .spacy file keeps every layer; .conllu the words, trees, entities and coreference;
-            .jsonl one layer of edges. What a format has no place for is left out (`left_out` in
-            `workbench.corpora` tells which layers those are).
-        layer: The layer that a .jsonl file holds.
+            .jsonl one layer of edges. Layers that the format cannot hold are left out
+            (`workbench.corpora.left_out` lists them).
+        layer: Layer of a .jsonl file.
 
     Returns:
         The number of Docs written.
 
     Raises:
-        WorkbenchError: The ending is not known, or the file cannot be written.
+        WorkbenchError: The file extension is unknown, or the file cannot be written.
 
     Example:
         >>> wb.write(wb.read("primer").docs("dev", limit=3), "three.conllu")
@@ -180,7 +190,8 @@ def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | N
     target = user_path(path)
     if target.suffix not in _WRITERS:
         raise WorkbenchError(
-            f"cannot write {target.suffix or 'a file without an ending'}.",
+            f"cannot write {target.suffix or 'a file without an extension'}.",
+            code="file-format",
             where=str(target),
             remedy=did_you_mean(target.suffix, _WRITERS),
         )
@@ -191,7 +202,7 @@ def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | N
 def left_out(
     present: Iterable[str], path: str | os.PathLike[str], layer: str | None = None
 ) -> set[str]:
-    """Which of the layers that Docs have (see `layers`) a file of this ending has no place for."""
+    """The layers of Docs (see `layers`) that a file with this extension cannot hold."""
     match user_path(path).suffix:
         case ".conllu":
             return set(present) - _IN_CONLLU

@@ -1,15 +1,15 @@
-"""Bracketed trees of the Penn Treebank, one Doc a tree.
+"""Bracketed trees of the Penn Treebank, one Doc per tree.
 
     ( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBZ sleeps)) (. .)) )
 
-Trees may run over many lines. An outer bracket without a label, TOP and ROOT are no constituents;
-function tags and indices are taken off (NP-SBJ-1 is NP); traces (-NONE-) go, with the constituents
-they leave empty and the trees that hold nothing else. Constituents stand outermost first, unary
-chains whole, words' own tags apart. In words -LRB- and its like become the brackets they stand
-for and the escapes of slash and star are undone; the quotes `` and '' stay. The original spacing is
-not in such a file: words are joined by single spaces.
+A tree may span many lines. An outer bracket without a label, TOP and ROOT are not constituents.
+Function tags and indices are removed (NP-SBJ-1 is NP). Traces (-NONE-) are removed, with the
+constituents that they leave empty and the trees that hold nothing else. Constituents are ordered
+outermost first, with complete unary chains; tags of words are not constituents. In words, -LRB- and
+similar codes become brackets, and escaped slashes and stars are unescaped; the quotes `` and ''
+stay. The file does not store the original spacing: words are joined by single spaces.
 
-One tree is held at a time, its depth limited by nothing; about 1.5 s for 10,000 trees.
+Costs: about 1.5 s for 10,000 trees; one tree of any depth is in memory at a time.
 """
 
 import re
@@ -36,16 +36,16 @@ _BRACKETS = {
     "-RCB-": "}",
 }
 _OUTER = ("", "TOP", "ROOT")
-_FORM = "Trees look like (S (NP (DT The) (NN cat)) (VP (VBZ sleeps)))."
+_FORM = "Write trees as (S (NP (DT The) (NN cat)) (VP (VBZ sleeps)))."
 
 
 @dataclass
 class _Node:
-    """A bracket not yet closed."""
+    """A bracket that is still open."""
 
     line: int
-    start: int  # words before it
-    place: int  # among the tree's constituents, before those inside it
+    start: int  # number of words before it
+    index: int  # in the tree's list of constituents, before those inside it
     label: str | None = None
     word: str | None = None
     parent: bool = False
@@ -55,11 +55,11 @@ class _Node:
 class _Tree:
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    constituents: list[Mention | None] = field(default_factory=list)  # None: a place left empty
+    constituents: list[Mention | None] = field(default_factory=list)  # None: not a constituent
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
-    """Read every tree as one Doc with tags and constituents; brackets know no documents."""
+    """A reader of trees: one Doc per tree, with tags and constituents; there are no documents."""
     return Reading(partial(_docs, vocab=vocabulary(options.language)))
 
 
@@ -87,7 +87,8 @@ def _trees(path: Path) -> Iterator[_Tree]:
         if symbol == "(":
             _open(tree, nodes, line, path)
         elif not nodes:
-            what = "this bracket was never opened" if symbol == ")" else "text outside any bracket"
+            closing = symbol == ")"
+            what = "this bracket was never opened" if closing else "there is text outside brackets"
             raise _malformed(what, path, line)
         elif symbol == ")":
             _close(tree, nodes.pop(), path)
@@ -109,7 +110,7 @@ def _symbols(path: Path) -> Iterator[tuple[int, str]]:
 def _open(tree: _Tree, nodes: list[_Node], line: int, path: Path) -> None:
     if nodes:
         if nodes[-1].word is not None:
-            raise _malformed("a bracket opens beside a word", path, line)
+            raise _malformed("a bracket opens next to a word", path, line)
         nodes[-1].parent = True
     nodes.append(_Node(line, len(tree.words), len(tree.constituents)))
     tree.constituents.append(None)
@@ -118,7 +119,7 @@ def _open(tree: _Tree, nodes: list[_Node], line: int, path: Path) -> None:
 def _fill(node: _Node, symbol: str, path: Path, line: int) -> None:
     """The first symbol in a bracket is its label, the second its word."""
     if node.parent:
-        raise _malformed(f"the word {symbol!r:.40} stands beside a bracket", path, line)
+        raise _malformed(f"the word {symbol!r:.40} is next to a bracket", path, line)
     if node.label is None:
         node.label = symbol
     elif node.word is None:
@@ -136,7 +137,7 @@ def _close(tree: _Tree, node: _Node, path: Path) -> None:
     elif not node.parent:
         raise _malformed("this bracket holds no word", path, node.line)
     elif len(tree.words) > node.start and label not in _OUTER:
-        tree.constituents[node.place] = Mention(node.start, len(tree.words), _category(label))
+        tree.constituents[node.index] = Mention(node.start, len(tree.words), _category(label))
 
 
 def _category(label: str) -> str:
@@ -149,4 +150,4 @@ def _unescaped(word: str) -> str:
 
 
 def _malformed(what: str, path: Path, line: int) -> WorkbenchError:
-    return WorkbenchError(f"{what}.", where=f"{path}:{line}", remedy=_FORM)
+    return WorkbenchError(f"{what}.", code="file-format", where=f"{path}:{line}", remedy=_FORM)

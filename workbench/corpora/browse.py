@@ -1,7 +1,7 @@
-"""A corpus looked at in parts, with bounds, however long it is: counts, passages, and finding.
+"""Bounded views of a corpus of any length: counts, passages, and word search.
 
-A corpus is a stream, so the sentence with a number is reached by reading those before it: about a
-second for 10,000. Whoever shows them keeps the passages that were reached.
+A corpus is a stream, so a sentence is reached by reading all sentences before it. Costs: about one
+second per 10,000 sentences; callers cache the passages they have read.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from workbench.corpora.formats import resolve
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-COUNTED = 20_000  # sentences of a split that are counted unasked
-PASSAGE = 200  # sentences that are read together
-REACH = 20_000  # sentences searched at a time
-HITS = 200  # sentences found in that reach, at most
+COUNTED = 20_000  # sentences of a split that are counted by default
+PASSAGE = 200  # sentences per passage
+REACH = 20_000  # sentences per step of a search
+HITS = 200  # maximum number of sentences found per step
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is of a split; at least that much where it was not read to its end."""
+    """The size of a split; a lower bound if the split was not read to its end (`whole` false)."""
 
     split: str
     docs: int
@@ -34,27 +34,27 @@ class Size:
 
 @dataclass(frozen=True)
 class Found:
-    """Where a word was found, and up to which sentence was looked."""
+    """The sentences with a word, and the number of sentences searched."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  # indices of the sentences
     texts: tuple[str, ...]
-    looked: int
-    whole: bool
+    looked: int  # number of sentences searched
+    whole: bool  # whether the whole split was searched
 
 
 def stamp(ref: str) -> str:
-    """What changes when the files of a corpus do; "" of one that has none."""
+    """A key that changes when the files of a corpus change; "" for a corpus without files."""
     try:
         files = [path for paths in resolve(Path(ref)).splits.values() for path in paths]
-        known = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     except (WorkbenchError, OSError, ValueError):
         return ""
-    return repr(known)
+    return repr(states)
 
 
 def sizes(corpus: Corpus, most: int | None = COUNTED) -> tuple[Size, ...]:
-    """Sentences and words of each split, of which so many sentences are read."""
-    found = []
+    """Sentences and words of each split; at most `most` sentences per split are read."""
+    counts = []
     for split in corpus.splits:
         docs = words = 0
         whole = True
@@ -64,32 +64,32 @@ def sizes(corpus: Corpus, most: int | None = COUNTED) -> tuple[Size, ...]:
                 break
             docs += 1
             words += sum(not token.is_space for token in doc)
-        found.append(Size(split, docs, words, whole))
-    return tuple(found)
+        counts.append(Size(split, docs, words, whole))
+    return tuple(counts)
 
 
-def passage(corpus: Corpus, split: str, number: int) -> "list[Doc]":
-    """The sentences of the `number`-th passage; fewer, or none, at the end of the split."""
-    start = number * PASSAGE
+def passage(corpus: Corpus, split: str, index: int) -> "list[Doc]":
+    """The sentences of the passage with this index; fewer, or none, at the end of the split."""
+    start = index * PASSAGE
     return list(islice(corpus.docs(split), start, start + PASSAGE))
 
 
-def find(corpus: Corpus, split: str, wanted: str, reach: int = REACH) -> Found:
-    """Sentences with these words in them, whatever their case, among the first so many."""
+def find(corpus: Corpus, split: str, words: str, reach: int = REACH) -> Found:
+    """The sentences with these words, in any case, among the first `reach` sentences of a split."""
     most = HITS * max(1, reach // REACH)
-    sought = " ".join(wanted.casefold().split())
-    single = " " not in sought
-    numbers: list[int] = []
+    query = " ".join(words.casefold().split())
+    single = " " not in query
+    indices: list[int] = []
     texts: list[str] = []
-    looked = 0
-    for number, doc in enumerate(corpus.docs(split)):
-        if number >= reach or len(numbers) >= most:
-            return Found(tuple(numbers), tuple(texts), looked, whole=False)
-        looked = number + 1
+    n_searched = 0
+    for index, doc in enumerate(corpus.docs(split)):
+        if index >= reach or len(indices) >= most:
+            return Found(tuple(indices), tuple(texts), n_searched, whole=False)
+        n_searched = index + 1
         text = doc.text.casefold()
-        if sought not in text:
+        if query not in text:
             continue
-        if not single or any(token.text.casefold() == sought for token in doc):
-            numbers.append(number)
+        if not single or any(token.text.casefold() == query for token in doc):
+            indices.append(index)
             texts.append(doc.text[:300])
-    return Found(tuple(numbers), tuple(texts), looked, whole=True)
+    return Found(tuple(indices), tuple(texts), n_searched, whole=True)

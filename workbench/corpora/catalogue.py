@@ -1,7 +1,7 @@
-"""What corpora there are without any file, and what files can be read.
+"""The built-in corpora, and the file formats that can be read.
 
-The formats' summaries are the first lines of their readers' modules, which are not imported for
-it: most need spaCy. Costs a look at their files.
+The summary of a format is the first line of its reader's docstring. The modules are not imported
+for it, because most of them need spaCy. Costs: the reading of the modules' source files.
 """
 
 import ast
@@ -17,16 +17,16 @@ from workbench.corpora.formats import FORMATS
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A corpus that comes with Workbench, and the tasks that are read as `NAME/TASK`."""
+    """A corpus that comes with Workbench, and its tasks, which are read as `NAME/TASK`."""
 
     name: str
     about: str
-    tasks: Mapping[str, str]  # with what each asks
+    tasks: Mapping[str, str]  # task -> description
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file that can be read, known by its endings."""
+    """A file format that can be read, recognised by its file extensions."""
 
     endings: tuple[str, ...]
     about: str
@@ -34,7 +34,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All of it, as plain data."""
+    """Built-in corpora and file formats, as plain data."""
 
     built_in: tuple[BuiltIn, ...]
     formats: tuple[Format, ...]
@@ -45,7 +45,7 @@ class Catalogue:
 
 
 def catalogue() -> Catalogue:
-    """Look up what there is."""
+    """Collect the built-in corpora and the file formats."""
     return Catalogue(tuple(_built_in()), tuple(_formats()))
 
 

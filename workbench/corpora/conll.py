@@ -1,13 +1,13 @@
-"""CoNLL's columns of words and entities: a word a line, its BIO tag last, an empty line between
-sentences; as in CoNLL-2003, WNUT and MultiCoNER.
+"""CoNLL's columns of words and BIO tags of entities, as in CoNLL-2003, WNUT and MultiCoNER.
 
-Columns stand between tabs, or between spaces where a line has none. The first is the word, the last
-its tag (BIO, BIOES or BILOU); of four columns or more the second is a part of speech, unless it is
-`_` or `-X-`. `-DOCSTART-` begins a document. A line that starts with `# ` before a sentence's first
-word, and ends in no tag, is a comment. Where white space was is not known: one stands after every
-word. Trees are another format (`.conllu`).
+There is one word per line, with its tag last, and an empty line between sentences. Columns are
+separated by tabs, or by spaces in a line without tabs. The first is the word, the last its tag
+(BIO, BIOES or BILOU). With four columns or more, the second is a part of speech, unless it is `_`
+or `-X-`. `-DOCSTART-` begins a document. A line that starts with `# ` before a sentence's first
+word, and does not end in a tag, is a comment. The format does not store white space: a space
+follows every word. Trees are another format (`.conllu`).
 
-Costs some 0.5 s for 10,000 sentences, and the memory of one Doc.
+Costs: about 0.5 s for 10,000 sentences, and the memory of one Doc.
 """
 
 import re
@@ -27,13 +27,13 @@ from workbench.corpora.layers import Mention, set_spans, vocabulary
 
 DOCUMENT = "-DOCSTART-"
 NO_TAG = ("", "_", "-X-")
-TAGGED = 4  # columns, from which on the second is a part of speech
+TAGGED = 4  # minimum number of columns for the second to be a part of speech
 _GAP = re.compile(r"[ \t]+")
 
 
 @dataclass
 class _Sentence:
-    """Words with what is said of each; `document` counts from 1."""
+    """Words with their parts of speech and tags; `document` counts from 1."""
 
     document: int
     words: list[str] = field(default_factory=list)
@@ -47,31 +47,31 @@ def reader(paths: Sequence[Path], options: Options) -> Reading:
 
 
 def _docs(path: Path, unit: Unit, vocab: Vocab) -> Iterator[Doc]:
-    held: list[_Sentence] = []
+    document: list[_Sentence] = []
     for sentence in _sentences(path):
-        if held and (unit == "sentence" or sentence.document != held[0].document):
-            yield _doc(held, stem(path), vocab)
-            held = []
-        held.append(sentence)
-    if held:
-        yield _doc(held, stem(path), vocab)
+        if document and (unit == "sentence" or sentence.document != document[0].document):
+            yield _doc(document, stem(path), vocab)
+            document = []
+        document.append(sentence)
+    if document:
+        yield _doc(document, stem(path), vocab)
 
 
 def _sentences(path: Path) -> Iterator[_Sentence]:
-    found, filled = _Sentence(1), False  # whether its document has words yet
-    for number, line in numbered_lines(path):
+    sentence, has_words = _Sentence(1), False  # whether its document has words yet
+    for line_number, line in numbered_lines(path):
         columns = _columns(line)
         if columns[0] == DOCUMENT or not any(columns):
-            if found.words:
-                yield found
-                filled = True
-            begins = filled and columns[0] == DOCUMENT
-            found = _Sentence(found.document + begins)
-            filled = filled and not begins
-        elif found.words or not line.startswith("# ") or is_tag(columns[-1]):
-            _put(found, columns, f"{path}:{number}")
-    if found.words:
-        yield found
+            if sentence.words:
+                yield sentence
+                has_words = True
+            begins = has_words and columns[0] == DOCUMENT
+            sentence = _Sentence(sentence.document + begins)
+            has_words = has_words and not begins
+        elif sentence.words or not line.startswith("# ") or is_tag(columns[-1]):
+            _add_word(sentence, columns, f"{path}:{line_number}")
+    if sentence.words:
+        yield sentence
 
 
 def _columns(line: str) -> list[str]:
@@ -80,46 +80,46 @@ def _columns(line: str) -> list[str]:
     return _GAP.split(line.strip(" "))
 
 
-def _put(found: _Sentence, columns: list[str], where: str) -> None:
+def _add_word(sentence: _Sentence, columns: list[str], where: str) -> None:
     word, tag = columns[0], columns[-1]
     if len(columns) < 2 or not word:
         raise WorkbenchError(
-            f"a line with {'no word' if len(columns) > 1 else 'one column'}.",
+            f"the line has {'no word' if len(columns) > 1 else 'one column'}.",
+            code="file-format",
             where=where,
-            remedy="Every line has a word first and its tag last, between tabs or spaces.",
+            remedy="Write the word first and its tag last, separated by tabs or spaces.",
         )
     if not is_tag(tag):
         trees = len(columns) == 10 and columns[0].isdecimal()
         raise WorkbenchError(
             f"{tag!r:.60} is not a BIO tag.",
+            code="file-format",
             where=where,
-            remedy="These look like trees: call the file .conllu."
+            remedy="The file seems to contain trees: rename it to .conllu."
             if trees
-            else f"The last column holds a tag of each word. {KNOWN}",
+            else f"The last column must be the tag of the word. {KNOWN}",
         )
-    found.words.append(word)
-    found.parts.append(columns[1] if len(columns) >= TAGGED else "")
-    found.tags.append(tag)
+    sentence.words.append(word)
+    sentence.parts.append(columns[1] if len(columns) >= TAGGED else "")
+    sentence.tags.append(tag)
 
 
 def _doc(sentences: Sequence[_Sentence], name: str, vocab: Vocab) -> Doc:
     words = [word for each in sentences for word in each.words]
-    starts: list[bool | int | None] = [
-        not place for each in sentences for place in range(len(each.words))
-    ]
+    starts: list[bool | int | None] = [i == 0 for each in sentences for i in range(len(each.words))]
     parts = [part for each in sentences for part in each.parts]
-    spaces = [place + 1 < len(words) for place in range(len(words))]
+    spaces = [i + 1 < len(words) for i in range(len(words))]
     tags = ["" if part in NO_TAG else part for part in parts]
-    own = tags if any(tags) else None
-    doc = Doc(vocab, words=words, spaces=spaces, sent_starts=starts, tags=own)
+    doc_tags = tags if any(tags) else None
+    doc = Doc(vocab, words=words, spaces=spaces, sent_starts=starts, tags=doc_tags)
     spans: list[Mention] = []
     before = 0
     for each in sentences:
-        moved = (Mention(s + before, e + before, label) for s, e, label in spans_of(each.tags))
-        spans += sorted(moved)
+        shifted = (Mention(s + before, e + before, label) for s, e, label in spans_of(each.tags))
+        spans += sorted(shifted)
         before += len(each.words)
     set_spans(doc, "entities", spans)
-    number = sentences[0].document
-    doc._.document = name if number == 1 else f"{name}-{number}"
+    document = sentences[0].document
+    doc._.document = name if document == 1 else f"{name}-{document}"
     doc._.sent_ids = ("",) * len(sentences)
     return doc

@@ -1,14 +1,14 @@
 """Docs as CoNLL-U: words, lemmas, tags, features, trees, sentence and document names, brackets.
 
-Each Doc opens a `# newdoc`, unless it bears the name of the Doc before it. The mentions of
-`coreference` become brackets, and so do those of `entities` (or spaCy's own) that are not among
-them; where the two differ, fields of our own tell them apart (see
-`workbench.corpora.gum_entities`). A mention without a chain gets one of its own: e1, e2, and so on;
-or name1, where the chain is dropped on reading. What CoNLL-U cannot hold is refused, and what it
-has no place for (edges, labels, the space after a Doc's end) is left out. `_` means nothing: a tag
-of that name is read back as none, and the word `_` as having the lemma `_`.
+Each Doc opens a `# newdoc`, unless it has the document name of the Doc before it. The mentions of
+`coreference` become brackets, and so do mentions that only `entities` (or spaCy's `doc.ents`) has;
+where the two layers differ, extra fields distinguish them (see `workbench.corpora.gum_entities`). A
+mention without a chain gets a new one: e1, e2, and so on; or name1, if the chain is dropped on
+reading. Values that CoNLL-U cannot hold are errors; layers it cannot hold (edges, labels, the space
+after a Doc's end) are left out. `_` means no value: a tag `_` is read back as none, and the word
+`_` gets the lemma `_`.
 
-Costs 2 s for 10,000 sentences; one Doc is held at a time.
+Costs: 2 s for 10,000 sentences; one Doc is in memory at a time.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from workbench.core.files import written_whole
 from workbench.corpora.gum_entities import LAYERS, WRITTEN_FIELDS, brackets
 from workbench.corpora.layers import Mention, mentions
 
-_NOTHING = "_"
-_FRESH = {"yes": "e", "no": "name"}  # chains, by whether coreference has the mention
-_ALIKE = ("same", "yes")  # said of a mention that is the same in both layers
+_MISSING = "_"
+_NEW_CHAIN = {"yes": "e", "no": "name"}  # prefix, by whether coreference has the mention
+_IDENTICAL = ("same", "yes")  # the values of a mention that is the same in both layers
 
 
 def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
-    """Write Docs to one file, whole or not at all; say how many. CoNLL-U takes no `layer`."""
+    """Write Docs to one file, completely or not at all; return their number. `layer` is unused."""
     document = _Document("")
     written = 0
     with written_whole(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
@@ -42,17 +42,18 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
             except ValueError as error:
                 raise WorkbenchError(
                     f"CoNLL-U cannot hold Doc {written}, {doc.text[:40]!r}: {error}.",
+                    code="file-format",
                     where=str(path),
-                    remedy="Write a .spacy file, which holds everything.",
+                    remedy="Write a .spacy file, which holds every layer.",
                 ) from None
     return written
 
 
-_Told = tuple[Mention, tuple[str, str]]  # and what is said of it in each of LAYERS
+_WithLayers = tuple[Mention, tuple[str, str]]  # a mention, and its value in each of LAYERS
 
 
 class _Document:
-    """What must be known from Doc to Doc of one document: its chains, and the brackets' fields."""
+    """The state shared by the Docs of one document: its chains, and the fields of the brackets."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -62,7 +63,7 @@ class _Document:
         self._numbers = count(1)
 
     def chain(self, name: str, prefix: str = "e") -> str:
-        """What to write for a chain: its name, or a fresh one if it has none or that is taken."""
+        """The name to write for a chain: its own, or a new one if it has none or it is taken."""
         written = self._chains.get(name, name)
         while not written or (name not in self._chains and written in self._taken):
             written = f"{prefix}{next(self._numbers)}"
@@ -102,7 +103,7 @@ def _comment(key: str, value: str) -> str:
 
 
 def _ranges(doc: Doc, sentences: list[Span]) -> dict[int, tuple[int, int]]:
-    """The words written as one, by each of their words."""
+    """The multiword ranges, by each of their words."""
     ranges: dict[int, tuple[int, int]] = {}
     for start, end in doc._.multiword:
         inside = any(s.start <= start < end <= s.end for s in sentences)
@@ -122,74 +123,75 @@ def _marks(doc: Doc, document: _Document) -> tuple[tuple[str, ...], dict[int, st
         present.insert(0, "entities")
     if not present:
         return document.fields, {}
-    found = _told_apart(doc)
-    for mention, _ in found:
+    with_layers = _with_layers(doc)
+    for mention, _ in with_layers:
         if mention.start >= mention.end:
             raise ValueError(f"a mention at word {mention.start} has no words")
-    alike = len(present) == len(LAYERS) and all(said == _ALIKE for _, said in found)
+    identical = len(present) == len(LAYERS) and all(v == _IDENTICAL for _, v in with_layers)
     full = (*WRITTEN_FIELDS, *present)
-    fields = WRITTEN_FIELDS if alike and document.fields != full else full
-    named = _with_chains(found, document)
+    fields = WRITTEN_FIELDS if identical and document.fields != full else full
+    named = _with_chains(with_layers, document)
     more = [
-        "".join(f"-{word}" for layer, word in zip(LAYERS, said, strict=True) if layer in fields)
-        for _, said in found
+        "".join(f"-{value}" for layer, value in zip(LAYERS, values, strict=True) if layer in fields)
+        for _, values in with_layers
     ]
     return fields, brackets(named, more)
 
 
-def _told_apart(doc: Doc) -> list[_Told]:
-    """Every mention, with what each layer says of it; one that both have is there once."""
+def _with_layers(doc: Doc) -> list[_WithLayers]:
+    """Every mention with its value in each layer; a mention of both layers comes once."""
     entities = Counter(mentions(doc, "entities"))
-    found = []
+    coreferent = []
     for mention in mentions(doc, "coreference"):
-        nameless = mention._replace(id="")
-        entity = mention if entities[mention] else nameless
-        said = "no" if not entities[entity] else "same" if entity.id else "yes"
-        entities[entity] -= said != "no"
-        found.append((mention, (said, "yes")))
-    rest = [(m, ("same" if m.id else "yes", "no")) for m in entities.elements()]
-    return sorted(found + rest, key=lambda told: (told[0].start, -told[0].end))
+        without_id = mention._replace(id="")
+        entity = mention if entities[mention] else without_id
+        value = "no" if not entities[entity] else "same" if entity.id else "yes"
+        entities[entity] -= value != "no"
+        coreferent.append((mention, (value, "yes")))
+    entities_only = [(m, ("same" if m.id else "yes", "no")) for m in entities.elements()]
+    return sorted(coreferent + entities_only, key=lambda pair: (pair[0].start, -pair[0].end))
 
 
-def _with_chains(found: list[_Told], document: _Document) -> list[Mention]:
-    """The mentions with the chains to write: first those that have one, lest theirs be taken."""
-    chains = {m.id: document.chain(m.id) for m, _ in found if m.id}
+def _with_chains(with_layers: list[_WithLayers], document: _Document) -> list[Mention]:
+    """The mentions with the chains to write; chains that have names come first and keep them."""
+    chains = {m.id: document.chain(m.id) for m, _ in with_layers if m.id}
     return [
-        m._replace(id=chains[m.id] if m.id else document.chain("", _FRESH[said]))
-        for m, (_, said) in found
+        m._replace(id=chains[m.id] if m.id else document.chain("", _NEW_CHAIN[coreferent]))
+        for m, (_, coreferent) in with_layers
     ]
 
 
 def _rows(
     token: Token, sentence: Span, ranges: dict[int, tuple[int, int]], marks: dict[int, str]
 ) -> Iterator[str]:
-    """The line of a word, after that of the range it begins."""
-    doc, number = token.doc, token.i - sentence.start + 1
+    """The line of a word, after the line of the range that it begins."""
+    doc, word_id = token.doc, token.i - sentence.start + 1
     start, end = ranges.get(token.i, (token.i, token.i + 1))
     glued = not doc[end - 1].whitespace_ and end < len(doc)
-    space = "SpaceAfter=No" if glued else _NOTHING
+    space = "SpaceAfter=No" if glued else _MISSING
     if start == token.i and token.i in ranges:
-        yield _row(f"{number}-{number + end - start - 1}", doc[start:end].text, *"_______", space)
+        last = word_id + end - start - 1
+        yield _row(f"{word_id}-{last}", doc[start:end].text, *"_______", space)
     form = token._.form if token.i in ranges and token._.form else token.text
     entity = [f"Entity={marks[token.i]}"] if token.i in marks else []
     notes = [*entity, *([space] if glued and token.i not in ranges else [])]
     yield _row(
-        str(number),
+        str(word_id),
         form,
-        token.lemma_ or _NOTHING,
-        token.pos_ or _NOTHING,
-        token.tag_ or _NOTHING,
-        str(token.morph) or _NOTHING,
+        token.lemma_ or _MISSING,
+        token.pos_ or _MISSING,
+        token.tag_ or _MISSING,
+        str(token.morph) or _MISSING,
         *_head_and_relation(token, sentence),
-        _NOTHING,
-        "|".join(notes) or _NOTHING,
+        _MISSING,
+        "|".join(notes) or _MISSING,
     )
 
 
 def _head_and_relation(token: Token, sentence: Span) -> tuple[str, str]:
     relation, head = token.dep_, token.head.i
-    if relation in ("", _NOTHING):
-        return _NOTHING, _NOTHING
+    if relation in ("", _MISSING):
+        return _MISSING, _MISSING
     if not sentence.start <= head < sentence.end:
         raise ValueError(f"the head of {token.text!r} is in another sentence")
     return str(0 if head == token.i else head - sentence.start + 1), relation

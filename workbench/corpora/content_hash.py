@@ -1,7 +1,8 @@
-"""The content hash of a corpus: the same for the same Docs under any name.
+"""The content hash of a corpus: equal for equal Docs under any name.
 
-Of a corpus read from files it is the hash of their bytes and of how they are read, at the speed of
-the disk; of a made one, of its recipe; of any other, of every Doc, which costs one reading.
+For a corpus read from files, it hashes their bytes and the reading options; for a generated corpus,
+its recipe; for any other, every Doc. Costs: reading the files at the speed of the disk, nothing for
+a recipe, or one reading of the corpus.
 """
 
 import hashlib
@@ -15,12 +16,12 @@ from workbench.core.files import COMPRESSED, open_regular, stem, unreadable
 from workbench.corpora.corpus import Corpus, Origin
 from workbench.corpora.show import as_data
 
-READERS = 1  # goes up when a reader makes other Docs of the same bytes
-WITH_PIPELINE = (".txt",)  # formats of raw text, whose Docs also depend on the pipeline
+READERS = 1  # raise it when a reader makes different Docs from the same bytes
+WITH_PIPELINE = (".txt",)  # raw text formats, whose Docs also depend on the pipeline
 
 
 def content_hash(corpus: Corpus) -> str:
-    """A hash of what the Docs of a corpus depend on."""
+    """A hash of everything the Docs of a corpus depend on."""
     digest = hashlib.blake2b(digest_size=16)
     origin = corpus.origin
     if origin is None:
@@ -29,7 +30,7 @@ def content_hash(corpus: Corpus) -> str:
             for doc in corpus.docs(split):
                 digest.update(json.dumps(as_data(doc), sort_keys=True).encode())
         return digest.hexdigest()
-    options = asdict(origin.options) | _told_by_name(origin)
+    options = asdict(origin.options) | _from_file_names(origin)
     options["pipeline"] = _pipeline(origin.options.pipeline)
     for fact in (READERS, list(corpus.splits), options, origin.recipe):
         digest.update(json.dumps(fact, sort_keys=True).encode())
@@ -40,10 +41,10 @@ def content_hash(corpus: Corpus) -> str:
     return digest.hexdigest()
 
 
-def _told_by_name(origin: Origin) -> dict[str, object]:
-    """What readers take from the files' names: the format, a layer, and which are one document.
+def _from_file_names(origin: Origin) -> dict[str, object]:
+    """What readers take from file names: the format, a layer, and which files are one document.
 
-    What a document is called is no part of what it holds.
+    The name of a document is not part of its content.
     """
     paths = [path for _, path in origin.files]
     stems = list(dict.fromkeys(stem(path) for path in paths))
@@ -61,7 +62,7 @@ def _told_by_name(origin: Origin) -> dict[str, object]:
 
 
 def _ending(path: Path) -> str:
-    """The ending that tells the format; compression is undone before anything is read."""
+    """The extension that decides the format, without the extension of a compression."""
     return (path.with_suffix("") if path.suffix in COMPRESSED else path).suffix.lower()
 
 
@@ -79,16 +80,17 @@ def _needs_pipeline(origin: Origin) -> bool:
 
 
 def _pipeline(name: str | None) -> str | None:
-    """A pipeline by its name, or what a folder that holds one has in it, wherever it lies."""
+    """The name of a pipeline, or the content hash of a pipeline's folder."""
     folder = None if name is None else Path(name)
     if folder is None or not folder.is_dir():
         return name
-    if not (folder / "meta.json").is_file():  # else any folder, such as /, would be read whole
+    if not (folder / "meta.json").is_file():  # otherwise any folder, such as /, would be hashed
         raise WorkbenchError(
             "this folder holds no spaCy pipeline.",
+            code="pipeline-not-found",
             where=str(folder),
-            remedy="Name a folder with a meta.json, as spaCy's to_disk or workbench corpora "
-            "train-parser leaves it.",
+            remedy="Name a folder with a meta.json, as written by spaCy's to_disk or by workbench "
+            "corpora train-parser.",
         )
     digest = hashlib.blake2b(digest_size=16)
     try:

@@ -1,7 +1,7 @@
 """A corpus: named splits, each a stream of `Doc`s that can be read again from the start.
 
-Nothing is read until a split is iterated, and no more than one Doc is held. What a look at the
-first Docs told is remembered (`once`), for as long as the corpus object is there.
+Costs: nothing is read until a split is iterated, and at most one Doc is in memory. The layers of
+the first Docs are cached (`once`) for the lifetime of the corpus object.
 """
 
 import sys
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 Unit = Literal["sentence", "document"]
-PEEK = 200  # Docs looked at to say which layers a corpus has
+PEEK = 200  # Docs read per split to find the layers of a corpus
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to read: the same for every format, each using what concerns it."""
+    """Options of reading; every format uses those that apply to it."""
 
-    unit: Unit = "sentence"  # what one Doc is, where the format knows documents
+    unit: Unit = "sentence"  # unit of one Doc, for formats with documents
     pipeline: str | None = None  # spaCy pipeline for raw text; None: an installed one, else blank
     language: str = "en"  # of the blank pipeline and of the vocabulary
-    text: tuple[str, ...] = ()  # columns with the one or two texts of a table
-    labels: tuple[str, ...] = ()  # columns with what is to be predicted
-    layer: str | None = None  # the name of an edge file's layer; None: from the file's name
+    text: tuple[str, ...] = ()  # the one or two text columns of a table
+    labels: tuple[str, ...] = ()  # label columns of a table
+    layer: str | None = None  # layer name of an edge file; None: from the file name
 
 
 class Reading(NamedTuple):
-    """A format made ready for some files: how to read one, and what the user should know."""
+    """A reader prepared for some files: a function that reads one file, and notes for the user."""
 
     docs: "Callable[[Path], Iterator[Doc]]"
     notes: tuple[str, ...] = ()
@@ -45,10 +45,10 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a corpus can be read from again, and what its Docs depend on.
+    """The source of a corpus, from which it can be read again, and what its Docs depend on.
 
-    That is the bytes of `files`; or, of a corpus that is made, the `recipe`, which is then the same
-    exactly where the Docs are.
+    Docs read from files depend on the bytes of `files`. Docs of a generated corpus depend on the
+    `recipe`: two recipes are equal exactly if their Docs are equal.
     """
 
     ref: str
@@ -62,10 +62,10 @@ class Corpus:
     """Docs by split, with a name and notes on what is missing and why; `wb.read` opens one.
 
     Args:
-        name: What it is called in tables and reports.
-        splits: For each split a function that reads its Docs from the start.
-        notes: What the user should know of how it was read.
-        origin: Where it can be read from again (default: nowhere, for Docs that were handed over).
+        name: Name in tables and reports.
+        splits: For each split, a function that reads its Docs from the start.
+        notes: Notes for the user on how the corpus was read.
+        origin: Source to read it from again (default: none, for Docs in memory).
 
     Example:
         >>> wb.read("primer:size=40")
@@ -78,7 +78,7 @@ class Corpus:
     name: str
     splits: "Mapping[str, Callable[[], Iterator[Doc]]]"
     notes: tuple[str, ...] = ()
-    origin: Origin | None = None  # None: Docs that were handed over, or that come from the hub
+    origin: Origin | None = None  # None: Docs in memory, or Docs from the hub
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -92,7 +92,7 @@ class Corpus:
                 )
 
     def __repr__(self) -> str:
-        """Its name, its splits and where it comes from; nothing is read."""
+        """The name, the splits and the source; nothing is read."""
         source = "Docs in memory"
         if self.origin is not None:
             source = self.origin.ref if self.origin.files else "built in"
@@ -100,39 +100,42 @@ class Corpus:
 
     @public
     def docs(self, split: str | None = None, limit: int | None = None) -> "Iterator[Doc]":
-        """Docs of one split, or of all in their order; `limit` cuts each reading short."""
+        """Docs of one split, or of all splits in order; `limit` is the maximum number of Docs."""
         if split is not None and split not in self.splits:
             raise WorkbenchError(
                 f"there is no split {split!r}.",
+                code="split-not-found",
                 where=self.name,
                 remedy=did_you_mean(split, self.splits),
             )
         limit = _checked(limit)
-        chosen = [split] if split is not None else list(self.splits)
-        return islice((doc for name in chosen for doc in self.splits[name]()), limit)
+        names = [split] if split is not None else list(self.splits)
+        return islice((doc for name in names for doc in self.splits[name]()), limit)
 
     def __iter__(self) -> "Iterator[Doc]":
         return self.docs()
 
-    def first_docs(self, number: int) -> "Iterator[Doc]":
-        """So many Docs of every split; of a made corpus, whose splits are alike, so many in all.
+    def first_docs(self, n_docs: int) -> "Iterator[Doc]":
+        """The first `n_docs` Docs of every split; of a generated corpus, `n_docs` in total.
 
-        Those that are held out come first, for a made corpus is drawn in that order.
+        The splits of a generated corpus are alike. Held-out splits come first, because a generated
+        corpus is drawn in that order.
         """
-        each = (self.docs(split, number) for split in reversed([*self.splits]))
-        made = self.origin is not None and bool(self.origin.recipe)
-        return islice(chain.from_iterable(each), number if made else None)
+        each = (self.docs(split, n_docs) for split in reversed([*self.splits]))
+        generated = self.origin is not None and bool(self.origin.recipe)
+        return islice(chain.from_iterable(each), n_docs if generated else None)
 
     def layers(self) -> set[str]:
         """The layers found in the first Docs of every split."""
         return set(_layers(self))
 
-    def require(self, wanted: Iterable[str], purpose: str) -> None:
-        """Raise, naming what is missing, unless every layer wanted is there."""
+    def require(self, required: Iterable[str], purpose: str) -> None:
+        """Raise an error that names the missing layers unless every required layer is present."""
         present = self.layers()
-        if missing := sorted(set(wanted) - present):
+        if missing := sorted(set(required) - present):
             raise WorkbenchError(
                 f"{purpose} needs {', '.join(missing)}, which this corpus does not have.",
+                code="layer-missing",
                 where=self.name,
                 remedy=f"It has {listed(sorted(present)) or 'no Docs'}. "
                 "Read a corpus that has it, or raw text through a spaCy pipeline that predicts it.",
@@ -145,7 +148,7 @@ def _layers(corpus: Corpus) -> frozenset[str]:
 
 
 def _checked(limit: int | None) -> int | None:
-    """A number of Docs; one that nothing could count up to is no limit."""
+    """The maximum number of Docs; None (no maximum) if it is larger than any count can be."""
     try:
         if limit is None or index(limit) > sys.maxsize:
             return None
@@ -153,6 +156,8 @@ def _checked(limit: int | None) -> int | None:
             raise ValueError
     except (TypeError, ValueError):
         raise WorkbenchError(
-            f"limit is {limit!r:.80}, but counts Docs.", remedy="Use a whole number from 0."
+            f"limit is {limit!r:.80}, which is not a number of Docs.",
+            code="setting-invalid",
+            remedy="Use a whole number of 0 or more.",
         ) from None
     return index(limit)

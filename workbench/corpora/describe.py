@@ -1,9 +1,9 @@
-"""What a corpus holds, counted: sizes, sentence lengths, tags, relations, labels, word frequencies.
+"""Counts of a corpus: sizes, sentence lengths, tags, relations, labels and word frequencies.
 
-One streaming pass; memory is bounded by the vocabulary and the label sets, not by the number of
-Docs. The counts are plain data, drawn elsewhere. A word is any token that is not white space, a
-type is a word as written, and without sentence marks a whole Doc counts as one sentence. Costs
-about as much as iterating the Docs.
+The counts are plain data; figures are drawn elsewhere. A word is any token that is not white space,
+a type is a word as written, and a Doc without sentence starts counts as one sentence. Costs: one
+streaming pass over the Docs; memory is bounded by the vocabulary and the label sets, not by the
+number of Docs.
 """
 
 from collections import Counter, defaultdict
@@ -21,12 +21,12 @@ from workbench.corpora.layers import chains, edges, mentions
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-# --- what is counted of a corpus, as plain data that `workbench.corpora.describe` fills -----------
+# --- the counts of a corpus, as plain data --------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much there is of one split; `documents` is 0 where the corpus names none."""
+    """The size of one split; `documents` is 0 if the corpus has no document names."""
 
     split: str
     docs: int
@@ -38,7 +38,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Bin:
-    """How many sentences have `first` to `last` words."""
+    """The number of sentences with `first` to `last` words."""
 
     first: int
     last: int
@@ -47,7 +47,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Words a sentence."""
+    """Sentence lengths in words."""
 
     min: int
     median: float
@@ -58,10 +58,10 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Relation:
-    """A dependency relation and where its heads mostly are.
+    """A dependency relation and the most frequent position of its heads.
 
-    `offset` is the most frequent place of the head, counted from the dependent (-1 is the word just
-    before it), and `share` the part of the relation's edges that have it.
+    `offset` is the most frequent position of the head relative to the dependent (-1 is the word
+    just before it), and `share` the fraction of the relation's edges with this offset.
     """
 
     label: str
@@ -72,7 +72,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Coreference:
-    """Chains within Docs, and the mentions in them."""
+    """The number of chains within Docs, and of the mentions in them."""
 
     chains: int
     mentions: int
@@ -80,7 +80,7 @@ class Coreference:
 
 @dataclass(frozen=True)
 class Scores:
-    """A label that is a number."""
+    """The distribution of a label that is a number."""
 
     count: int
     min: float
@@ -90,7 +90,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Zipf:
-    """Least squares of log count on log rank, over the ranks from `first` to `last`."""
+    """The least-squares line of log count on log rank, over the ranks `first` to `last`."""
 
     slope: float
     first: int
@@ -99,20 +99,20 @@ class Zipf:
 
 @dataclass(frozen=True)
 class Description:
-    """Everything counted; mappings are sorted, the most frequent first."""
+    """All counts of a corpus; mappings are sorted, most frequent first."""
 
     name: str
     splits: tuple[Sizes, ...]
-    lengths: Lengths | None  # None without any sentence
+    lengths: Lengths | None  # None if there is no sentence
     upos: Mapping[str, int]
     xpos: Mapping[str, int]
     relations: tuple[Relation, ...]  # without roots, which have no head
     labels: Mapping[str, Mapping[str, int]]  # of entities, constituents and every edge layer
     coreference: Coreference | None
-    classes: Mapping[str, Mapping[str, int]]  # what is said of whole texts, in words
-    scores: Mapping[str, Scores]  # or in numbers
+    classes: Mapping[str, Mapping[str, int]]  # labels of whole texts that are words
+    scores: Mapping[str, Scores]  # labels of whole texts that are numbers
     words: Mapping[str, int]  # the most frequent
-    zipf: Zipf | None  # None where too few words are frequent enough for a fit
+    zipf: Zipf | None  # None if too few words are frequent enough for a fit
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -121,15 +121,15 @@ class Description:
 
 # --- counting -------------------------------------------------------------------------------------
 
-BINS = 20  # of the sentence-length histogram, at most
-MOST_FREQUENT = 100  # words listed
-ZIPF_COUNT = 5  # a word must occur this often to enter the Zipf fit: the tail of rare ones is steps
-ZIPF_RANKS = 10  # and there must be this many such words
+BINS = 20  # maximum number of bins of the sentence-length histogram
+MOST_FREQUENT = 100  # number of words listed (default)
+ZIPF_COUNT = 5  # minimum count of a word in the Zipf fit: counts of rare words form steps
+ZIPF_RANKS = 10  # minimum number of such words
 
 
 @dataclass
 class _Counts:
-    """What one pass gathers."""
+    """The counts during one pass."""
 
     splits: list[Sizes] = field(default_factory=list)
     lengths: Counter[int] = field(default_factory=Counter)
@@ -147,15 +147,15 @@ class _Counts:
 
 def describe(
     corpus: "Corpus | Mapping[str, Iterable[Doc]] | Iterable[Doc]",
-    progress: Callable[[int], object] | None = None,
+    on_progress: Callable[[int], object] | None = None,
     most: int = MOST_FREQUENT,
 ) -> Description:
-    """Count what a corpus holds: sizes, layers, labels, relations, lengths, frequent words.
+    """Count the content of a corpus: sizes, layers, labels, relations, lengths, frequent words.
 
     Args:
         corpus: A corpus, Docs by split, or Docs.
-        progress: Called with the number of Docs read so far.
-        most: Number of frequent words to list.
+        on_progress: Progress callback; its argument is the number of Docs read so far.
+        most: Number of frequent words to list (default 100).
 
     Returns:
         A `Description`, whose fields are plain tuples.
@@ -164,8 +164,8 @@ def describe(
         WorkbenchError: The argument is neither a corpus nor Docs.
 
     Example:
-        >>> found = wb.describe(wb.read("primer").docs("test", limit=50))
-        >>> found.relations[0].label
+        >>> description = wb.describe(wb.read("primer").docs("test", limit=50))
+        >>> description.relations[0].label
         'punct'
     """
     from spacy.tokens import Doc
@@ -187,8 +187,8 @@ def describe(
             document = doc._.document
             docs_here += 1
             done += 1
-            if progress:
-                progress(done)
+            if on_progress:
+                on_progress(done)
         counts.splits.append(
             Sizes(split, docs_here, documents, sentences, words.total(), len(words))
         )
@@ -208,22 +208,23 @@ def _by_split(
     return splits
 
 
-def _no_docs(given: object) -> WorkbenchError:
+def _no_docs(value: object) -> WorkbenchError:
     return WorkbenchError(
-        f"a {type(given).__name__} cannot be described.",
-        remedy="Give a corpus from read(), Docs by split, or a list of Docs.",
+        f"a {type(value).__name__} cannot be described.",
+        code="setting-invalid",
+        remedy="Pass a corpus from read(), Docs by split, or a list of Docs.",
     )
 
 
 def _words(doc: "Doc") -> list[str]:
-    """The words as written; parts of one written word ("im") by their own forms ("in", "dem")."""
+    """The words as written; the parts of a multiword token ("im") by their forms ("in", "dem")."""
     if doc._.multiword:
         return [token._.form or token.text for token in doc if not token.is_space]
     return [token.text for token in doc if not token.is_space]
 
 
 def _count_lengths(doc: "Doc", counts: _Counts) -> int:
-    """Add the lengths of a Doc's sentences and say how many it has."""
+    """Add the lengths of a Doc's sentences; return their number."""
     parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
     lengths = [sum(not token.is_space for token in part) for part in parts]
     lengths = [length for length in lengths if length]
@@ -241,15 +242,15 @@ def _count_layers(doc: "Doc", counts: _Counts) -> None:
             counts.offsets[token.dep_][token.head.i - token.i] += 1
     spans = {str(layer) for layer in doc.spans} - {"coreference", "segments"}
     for layer in spans | {"entities"}:
-        if found := mentions(doc, layer):
-            counts.labels[layer].update(mention.label for mention in found)
+        if present := mentions(doc, layer):
+            counts.labels[layer].update(mention.label for mention in present)
     for layer in doc._.edges:
         counts.labels[layer].update(label for edge in edges(doc, layer) for label in edge.labels)
     if "coreference" in doc.spans:
-        found_chains = chains(doc)
+        all_chains = chains(doc)
         counts.has_coreference = True
-        counts.chains += len(found_chains)
-        counts.mentions += sum(map(len, found_chains.values()))
+        counts.chains += len(all_chains)
+        counts.mentions += sum(map(len, all_chains.values()))
     for name, value in doc._.labels.items():
         _count_label(name, value, counts)
 
@@ -283,19 +284,19 @@ def _description(name: str, counts: _Counts, most: int) -> Description:
 
 
 def _ranked(counter: Counter[str]) -> dict[str, int]:
-    """The most frequent first, and in the alphabet's order where counts are equal."""
+    """The counts, most frequent first; equal counts in alphabetical order."""
     return dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _relations(offsets: Mapping[str, Counter[int]]) -> tuple[Relation, ...]:
-    found = []
+    relations = []
     for label, by_offset in offsets.items():
         offset, at_offset = min(
             by_offset.items(), key=lambda item: (-item[1], abs(item[0]), item[0])
         )
         count = by_offset.total()
-        found.append(Relation(label, count, offset, at_offset / count))
-    return tuple(sorted(found, key=lambda relation: (-relation.count, relation.label)))
+        relations.append(Relation(label, count, offset, at_offset / count))
+    return tuple(sorted(relations, key=lambda relation: (-relation.count, relation.label)))
 
 
 def _lengths(counter: Counter[int]) -> Lengths | None:
@@ -306,7 +307,7 @@ def _lengths(counter: Counter[int]) -> Lengths | None:
     total, longest = int(counts.sum()), int(lengths[-1])
     up_to = np.cumsum(counts)
     low, high = (
-        lengths[np.searchsorted(up_to, place)] for place in ((total + 1) // 2, total // 2 + 1)
+        lengths[np.searchsorted(up_to, rank)] for rank in ((total + 1) // 2, total // 2 + 1)
     )
     width = -(-longest // BINS)
     histogram = tuple(
@@ -318,7 +319,7 @@ def _lengths(counter: Counter[int]) -> Lengths | None:
 
 
 def _zipf(counts: list[int]) -> Zipf | None:
-    """Counts come largest first."""
+    """The Zipf fit of counts that are sorted, largest first; None if too few are frequent."""
     frequent = [count for count in counts if count >= ZIPF_COUNT]
     if len(frequent) < ZIPF_RANKS:
         return None

@@ -1,11 +1,11 @@
-"""spaCy's own `.spacy` files: every layer of every Doc, in the form that is quickest to read.
+"""spaCy's own `.spacy` files: every layer of every Doc, in the format that is fastest to read.
 
-A file may come from anywhere, and spaCy's own reader trusts it: a span past the end or a number
-without a string would surface later, or crash. So all is checked before a Doc is handed out. User
-data and extension values that Workbench does not know are kept as they are.
+A file may come from anywhere, but spaCy's own reader trusts it: a span past the end or a code
+without a string would cause an error later, or a crash. So everything is checked before a Doc is
+returned. User data and extension values that Workbench does not know are kept unchanged.
 
-The format is one compressed block, so reading takes as much memory as the block, and then makes one
-Doc at a time. Costs about 0.5 s for 10,000 sentences.
+Costs: about 0.5 s for 10,000 sentences. The format is one compressed block, so reading needs the
+memory of the whole block; then one Doc is made at a time.
 """
 
 import struct
@@ -46,11 +46,10 @@ from workbench.core.files import read_regular, unreadable, written_whole
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import checked_edge, checked_range, checked_text, vocabulary
 
-# --- the words of a `.spacy` file as columns of numbers, checked before spaCy may see them --------
+# --- the words of a `.spacy` file as columns of numbers, checked before spaCy reads them ----------
 #
-# Every number that stands for a string must have one, every head must lie in its Doc and lead to
-# a root, entities must begin before they go on. Whole columns at a time; costs 50 ms a million
-# numbers.
+# Every string code must have a string, every head must be in its Doc and lead to a root, and an
+# entity must begin before it continues. Costs: 50 ms per million numbers; whole columns at a time.
 
 Column = NDArray[np.uint64]
 
@@ -67,7 +66,7 @@ _INSIDE, _BEGIN = 1, 3  # of ENT_IOB
 
 
 class Columns(NamedTuple):
-    """The words of all Docs, one after another, and where each Doc ends."""
+    """The words of all Docs, one after another, and the end of each Doc."""
 
     ends: list[int]
     words: Column
@@ -78,43 +77,44 @@ class Columns(NamedTuple):
 
 
 def read_columns(packed: Mapping[str, Any], vocab: Vocab) -> Columns:
-    """The columns of an unpacked file; whatever is wrong with them is a ValueError or TypeError."""
+    """The columns of an unpacked file; ValueError or TypeError if they are invalid."""
     attributes = [index(attribute) for attribute in packed["attrs"]]
     lengths = np.frombuffer(packed["lengths"], dtype=np.int32).astype(np.int64)
     spaces = np.frombuffer(packed["spaces"], dtype=np.uint8) != 0
     table = np.frombuffer(packed["tokens"], dtype=np.uint64).reshape(-1, len(attributes))
     if lengths.min(initial=0) < 0 or not lengths.sum() == len(table) == len(spaces):
-        raise ValueError("its parts are of different lengths")
-    given = {attribute: table[:, i] for i, attribute in enumerate(attributes)}
-    if ORTH not in given:
+        raise ValueError("its parts have different lengths")
+    by_attribute = {attribute: table[:, i] for i, attribute in enumerate(attributes)}
+    if ORTH not in by_attribute:
         raise ValueError("it has no words")
     for string in packed["strings"]:
         if not isinstance(string, str):
-            raise ValueError(f"{string!r:.80} is no text")
+            raise ValueError(f"{string!r:.80} is not text")
         vocab.strings.add(string)
-    _check_values(given, vocab)
+    _check_values(by_attribute, vocab)
     ends = lengths.cumsum()
-    if HEAD in given:
-        _check_trees(given[HEAD].astype(np.int64), lengths, ends)
-    if ENT_IOB in given:
-        types = given.get(ENT_TYPE, np.zeros(len(table), dtype=np.uint64))
-        _check_entities(given[ENT_IOB], types, lengths, ends)
-    if MORPH in given:
-        given[MORPH] = _analyses(given[MORPH], vocab)
-    kept = [attribute for attribute in _ATTRIBUTES if attribute in given]
-    values = np.stack([given[a] for a in kept], axis=1) if kept else table[:, :0]
-    return Columns(ends.tolist(), given[ORTH], spaces, kept, values, given.get(SENT_START))
+    if HEAD in by_attribute:
+        _check_trees(by_attribute[HEAD].astype(np.int64), lengths, ends)
+    if ENT_IOB in by_attribute:
+        types = by_attribute.get(ENT_TYPE, np.zeros(len(table), dtype=np.uint64))
+        _check_entities(by_attribute[ENT_IOB], types, lengths, ends)
+    if MORPH in by_attribute:
+        by_attribute[MORPH] = _analyses(by_attribute[MORPH], vocab)
+    known = [attribute for attribute in _ATTRIBUTES if attribute in by_attribute]
+    values = np.stack([by_attribute[a] for a in known], axis=1) if known else table[:, :0]
+    starts = by_attribute.get(SENT_START)
+    return Columns(ends.tolist(), by_attribute[ORTH], spaces, known, values, starts)
 
 
-def _check_values(given: Mapping[int, Column], vocab: Vocab) -> None:
-    if not given[ORTH].all():
+def _check_values(by_attribute: Mapping[int, Column], vocab: Vocab) -> None:
+    if not by_attribute[ORTH].all():
         raise ValueError("it has a word without letters")
-    for attribute, column in given.items():
-        found = set(column.tolist()) if attribute in (*STRINGS, *_CHOICES) else set()
+    for attribute, column in by_attribute.items():
+        values = set(column.tolist()) if attribute in (*STRINGS, *_CHOICES) else set()
         allowed = _CHOICES.get(attribute, vocab.strings)
-        for value in found:
+        for value in values:
             if value not in allowed:
-                raise ValueError(f"{value} is no {_NAMES[attribute]} it could have")
+                raise ValueError(f"{value} is not a valid {_NAMES[attribute]}")
 
 
 def _check_trees(offsets: NDArray[np.int64], lengths: NDArray[Any], ends: NDArray[Any]) -> None:
@@ -122,11 +122,11 @@ def _check_trees(offsets: NDArray[np.int64], lengths: NDArray[Any], ends: NDArra
     start = end - np.repeat(lengths, lengths)
     head = np.arange(len(offsets)) + offsets
     if ((head < start) | (head >= end)).any():
-        raise ValueError("a word's head lies outside its Doc")
+        raise ValueError("a word's head is outside its Doc")
     for _ in range(int(lengths.max(initial=1)).bit_length()):
         head = head[head]  # the head of the head: twice as far towards the root each time
     if offsets[head].any():
-        raise ValueError("the heads of a Doc lead round in a circle")
+        raise ValueError("the heads of a Doc form a cycle")
 
 
 def _check_entities(iob: Column, types: Column, lengths: NDArray[Any], ends: NDArray[Any]) -> None:
@@ -134,11 +134,11 @@ def _check_entities(iob: Column, types: Column, lengths: NDArray[Any], ends: NDA
     open_before = np.roll(open_after, 1)
     open_before[(ends - lengths)[lengths > 0]] = False
     if ((iob == _INSIDE) & ~open_before).any():
-        raise ValueError("an entity goes on that never began")
+        raise ValueError("an entity continues that never began")
 
 
 def _analyses(column: Column, vocab: Vocab) -> Column:
-    """Feature sets as the vocabulary numbers them, which parses each once."""
+    """The vocabulary's codes of feature sets; each distinct set is parsed once."""
     known, where = np.unique(column, return_inverse=True)
     texts = [vocab.strings[key] for key in known.tolist()]
     try:
@@ -148,27 +148,28 @@ def _analyses(column: Column, vocab: Vocab) -> Column:
     return np.array(keys, dtype=np.uint64)[where]
 
 
-# --- docs as a `.spacy` file, with every layer: spaCy's own reader takes it too -------------------
+# --- Docs as a `.spacy` file, with every layer; spaCy's own reader reads it too -------------------
 #
-# The parts are packed here rather than by `DocBin.add`, which looks up msgpack's plug-ins for
-# each of them and takes several milliseconds a Doc. Costs 1 s for 10,000 sentences; every Doc's
-# numbers are held until the end, since the format is one compressed block.
+# The parts are packed here and not by `DocBin.add`, which looks up msgpack's plug-ins for each part
+# and takes several milliseconds per Doc. Costs: 1 s for 10,000 sentences; the numbers of all Docs
+# stay in memory until the end, because the format is one compressed block.
 
 
 def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
-    """Write Docs to one file, whole or not at all; say how many. It takes no `layer`: all go in."""
+    """Write Docs with all layers to one file, completely or not at all; return their number."""
     packed = DocBin(store_user_data=True)
     pack = msgpack.Packer(use_bin_type=True).pack
     for number, doc in enumerate(docs, start=1):
         try:
             _check(doc)
             _add(packed, doc, pack)
-        except (*WRONG, OverflowError) as error:
+        except (*INVALID, OverflowError) as error:
             raise WorkbenchError(
                 f"Doc {number} cannot be stored: {str(error).rstrip('.')}.",
+                code="doc-invalid",
                 where=str(path),
-                remedy="Keep only text, numbers, lists and dictionaries in its extension values, "
-                "and edges between words that it has.",
+                remedy="Use only text, numbers, lists and dictionaries in its extension values, "
+                "and edges between existing words.",
             ) from None
     with written_whole(path) as draft:
         draft.write_bytes(packed.to_bytes())
@@ -176,7 +177,7 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
 
 
 def _check(doc: Doc) -> None:
-    """Refuse what the reader would not take back."""
+    """Raise an error for a Doc that the reader would reject."""
     for key, value in doc.user_data.items():
         restored(doc, key, value)
     if not doc.to_array(ORTH).all():
@@ -213,21 +214,19 @@ def _group(packed: DocBin, group: SpanGroup) -> dict[str, object]:
 
 # --- values of layers -----------------------------------------------------------------------------
 #
-# What Workbench keeps in a Doc's extension attributes, checked: it may come from any file or
-# hand.
-#
-# Whatever is wrong with a value is one of the errors in `WRONG`. Costs a microsecond an edge.
+# The values of Workbench's extension attributes, checked, because they may come from any source.
+# An invalid value raises one of the errors in `INVALID`. Costs: a microsecond per edge.
 
-WRONG = (ValueError, TypeError, AttributeError)
+INVALID = (ValueError, TypeError, AttributeError)
 
 
 def restored(doc: Doc, key: Any, value: Any) -> Any:
-    """An extension value in the types that Workbench gives it, since msgpack knows only its own."""
+    """An extension value in Workbench's types, because msgpack restores only its own types."""
     match key:
         case ("._.", "edges", None, None):
             return {
-                checked_text(name): [checked_edge(doc, edge) for edge in found]
-                for name, found in value.items()
+                checked_text(name): [checked_edge(doc, edge) for edge in edges]
+                for name, edges in value.items()
             }
         case ("._.", "labels", None, None):
             return {checked_text(name): _label(label) for name, label in value.items()}
@@ -251,11 +250,11 @@ def _label(value: Any) -> str | Real | None:
 __all__ = ["reader", "write"]
 
 _DECODE_NUMPY = msgpack_decoders.get("numpy")
-_MALFORMED = (*WRONG, KeyError, IndexError, struct.error)
+_MALFORMED = (*INVALID, KeyError, IndexError, struct.error)
 
 
-class _Rest(NamedTuple):
-    """What a Doc has besides its words."""
+class _Extras(NamedTuple):
+    """The parts of a Doc besides its words."""
 
     cats: Mapping[str, float]
     flags: Mapping[str, bool]
@@ -264,7 +263,7 @@ class _Rest(NamedTuple):
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
-    """Make ready to read .spacy files, with one vocabulary; a Doc is whatever it was written as."""
+    """A reader of .spacy files, with one vocabulary; Docs come back as they were written."""
     return Reading(partial(_docs, vocabulary(options.language)))
 
 
@@ -276,43 +275,44 @@ def _docs(vocab: Vocab, path: Path) -> Iterator[Doc]:
     try:
         packed = _unpacked(zlib.decompress(content))
         columns = read_columns(packed, vocab)
-        rests = _rests(packed, len(columns.ends))
+        extras = _extras(packed, len(columns.ends))
     except (*_MALFORMED, zlib.error, MemoryError) as error:
         raise _damaged(path, error) from None
     starts = [0, *columns.ends[:-1]]
-    for number, rest in enumerate(rests):
+    for i, extra in enumerate(extras):
         try:
-            doc = _doc(vocab, columns, slice(starts[number], columns.ends[number]), rest)
+            doc = _doc(vocab, columns, slice(starts[i], columns.ends[i]), extra)
         except _MALFORMED as error:
-            raise _damaged(path, error, f"in Doc {number + 1}, ") from None
+            raise _damaged(path, error, f"in Doc {i + 1}, ") from None
         yield doc
 
 
 def _damaged(path: Path, error: Exception, which: str = "") -> WorkbenchError:
     kind = "" if isinstance(error, ValueError | zlib.error) else f"{type(error).__name__}: "
     return WorkbenchError(
-        f"not a sound .spacy file: {which}{kind}{str(error).rstrip('.')}.",
+        f"this is not a valid .spacy file: {which}{kind}{str(error).rstrip('.')}.",
+        code="file-format",
         where=str(path),
-        remedy="Check that it was copied whole, or write it anew.",
+        remedy="Check that the file was copied completely, or write it again.",
     )
 
 
 def _unpacked(content: bytes, use_list: bool = True) -> Any:
-    """A msgpack message; whatever is wrong with it is a ValueError."""
+    """A msgpack message; ValueError if it cannot be unpacked."""
     try:
         return msgpack.loads(
             content,
             raw=False,
             use_list=use_list,
             object_hook=_DECODE_NUMPY,
-            object_pairs_hook=None,  # else its plug-ins are looked up again, which takes 1 ms
+            object_pairs_hook=None,  # otherwise plug-ins are looked up again, which takes 1 ms
         )
-    except Exception as error:  # msgpack's documentation says that it may be any
+    except Exception as error:  # msgpack's documentation allows any exception
         raise ValueError(f"cannot be unpacked: {str(error) or type(error).__name__}") from None
 
 
-def _rests(packed: Mapping[str, Any], count: int) -> list[_Rest]:
-    """Each Doc's other parts, of which older files lack some."""
+def _extras(packed: Mapping[str, Any], count: int) -> list[_Extras]:
+    """The other parts of each Doc; older files lack some of them."""
     parts = (
         packed["cats"],
         packed.get("flags", [{}] * count),
@@ -320,29 +320,29 @@ def _rests(packed: Mapping[str, Any], count: int) -> list[_Rest]:
         packed.get("user_data", [None] * count),
     )
     if any(len(part) != count for part in parts):
-        raise ValueError("its parts are of different lengths")
-    return [_Rest(*rest) for rest in zip(*parts, strict=True)]
+        raise ValueError("its parts have different lengths")
+    return [_Extras(*values) for values in zip(*parts, strict=True)]
 
 
-def _doc(vocab: Vocab, columns: Columns, part: slice, rest: _Rest) -> Doc:
-    """One Doc; spaces that were unknown stay unknown."""
-    known = not rest.flags.get("has_unknown_spaces")
+def _doc(vocab: Vocab, columns: Columns, part: slice, extra: _Extras) -> Doc:
+    """One Doc; unknown spaces stay unknown."""
+    known = not extra.flags.get("has_unknown_spaces")
     spaces = columns.spaces[part].tolist() if known else None
     doc = Doc(vocab, words=columns.words[part].tolist(), spaces=spaces)
     if columns.attributes:
         doc.from_array(columns.attributes, columns.values[part])  # type: ignore[arg-type]
-    if columns.sentence_starts is not None:  # set last: heads make spaCy set its own
+    if columns.sentence_starts is not None:  # set last: spaCy sets its own when it reads heads
         doc.from_array([SENT_START], columns.sentence_starts[part])  # type: ignore[arg-type]
-    doc.cats = dict(rest.cats)
-    _add_spans(doc, rest.spans)
-    if rest.user_data is not None:
-        for key, value in _unpacked(rest.user_data, use_list=False).items():
+    doc.cats = dict(extra.cats)
+    _add_spans(doc, extra.spans)
+    if extra.user_data is not None:
+        for key, value in _unpacked(extra.user_data, use_list=False).items():
             doc.user_data[key] = restored(doc, key, value)
     return doc
 
 
 def _add_spans(doc: Doc, packed: bytes) -> None:
-    """Span groups: a mapping from each to its names or, in older files, a list of them."""
+    """Add the span groups: a mapping from groups to names or, in older files, a list of groups."""
     groups = _unpacked(packed) if packed else []
     if isinstance(groups, dict):
         named = [(name, _unpacked(group)) for group, names in groups.items() for name in names]
@@ -356,7 +356,7 @@ def _add_spans(doc: Doc, packed: bytes) -> None:
 
 
 def _span(doc: Doc, name: int, entry: int, label: int, start: int, end: int, *_: int) -> Span:
-    """A span whose id or knowledge base entry may be a bare number, which then is its name."""
+    """A span; an id or knowledge base entry without a string keeps its number as its name."""
     strings = doc.vocab.strings
     span_id, kb_id = (strings[i] if i in strings else str(i) for i in (name, entry))  # type: ignore[operator]
     return Span(doc, start, end, label=strings[label], kb_id=kb_id, span_id=span_id)

@@ -1,15 +1,15 @@
-"""Edge files: one JSON object a line with a text and labelled spans, or labelled pairs of spans.
+"""Edge files: one JSON object per line with a text and labelled spans, or labelled pairs of spans.
 
     {"text": "Ann sees Bo", "info": {"id": "s1"},
      "targets": [{"span1": [1, 2], "span2": [0, 1], "label": "ARG0"}]}
 
-This is the form introduced by jiant. Words are what stands between single spaces; spans are
-half-open over them; a label is a string or a list of strings. Entities and constituents that are
-single labelled spans become `doc.spans`, everything else `doc._.edges`. A file written here keeps
-in `info` what joined words cannot hold: `words` where a word has a space in it, `spaces` where the
-raw text has other spaces than one after every word. Sentence starts are not kept.
+This format was introduced by jiant. Words are separated by single spaces; spans are half-open
+ranges of words; a label is a string or a list of strings. Entities and constituents that are single
+labelled spans become `doc.spans`, all other edges `doc._.edges`. A file written here stores in
+`info` what joined words cannot: `words` if a word contains a space, `spaces` if the raw text has
+other spaces than one after every word. Sentence starts are not stored.
 
-One line is held at a time; 10,000 sentences of fifteen edges each take about 1 s.
+Costs: about 1 s for 10,000 sentences of fifteen edges each; one line is in memory at a time.
 """
 
 import json
@@ -52,25 +52,27 @@ _NAMES = {
     "relations": "relations",
     "semeval": "relations",
     "tacred": "relations",
-}  # the first word of a file's name, as the field writes it, and our name for the layer
-_SPANS = ("entities", "constituents")  # layers kept in doc.spans
-_FORM = 'An edge looks like {"span1": [0, 1], "span2": [2, 4], "label": "X"}, half-open over words.'
+}  # the first word of a file name, as common in the field, and Workbench's name of the layer
+_SPANS = ("entities", "constituents")  # layers stored in doc.spans
+_FORM = (
+    'Write edges as {"span1": [0, 1], "span2": [2, 4], "label": "X"}, half-open ranges of words.'
+)
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
-    """Read every line as one Doc with the layer that `options.layer` or the file's name tells."""
+    """A reader of edge files: one Doc per line; layer from `options.layer` or the file name."""
     layer = options.layer or layer_of(paths[0])
     return Reading(partial(_docs, layer=layer, vocab=vocabulary(options.language)))
 
 
 def layer_of(path: Path) -> str:
-    """The layer an edge file's name tells: `srl-ewt.train.jsonl` holds roles."""
+    """The layer of an edge file, from its name: `srl-ewt.train.jsonl` holds roles."""
     name = resolve(path).name
     return _NAMES.get(re.split(r"[-_.]", name)[0].lower(), name)
 
 
 def write(docs: Iterable[Doc], path: Path, layer: str | None) -> int:
-    """Write one layer of the Docs as an edge file, whole or not at all; say how many."""
+    """Write one layer of Docs as an edge file, completely or not at all; return their number."""
     count = 0
     with written_whole(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for doc in docs:
@@ -82,6 +84,7 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None) -> int:
             except ValueError as error:
                 raise WorkbenchError(
                     f"Doc {count}: {error}.",
+                    code="edge-invalid",
                     where=str(path),
                     remedy="Correct this edge in the Doc, or write another layer.",
                 ) from None
@@ -105,33 +108,37 @@ def _docs(path: Path, layer: str, vocab: Vocab) -> Iterator[Doc]:
         yield doc
 
 
-def _store(doc: Doc, layer: str, found: list[Edge]) -> None:
-    if layer in _SPANS and all(e.span2 is None and len(e.labels) == 1 for e in found):
-        set_spans(doc, layer, (Mention(*e.span1, e.labels[0]) for e in found))
+def _store(doc: Doc, layer: str, edges: list[Edge]) -> None:
+    if layer in _SPANS and all(e.span2 is None and len(e.labels) == 1 for e in edges):
+        set_spans(doc, layer, (Mention(*e.span1, e.labels[0]) for e in edges))
     else:
-        doc._.edges = {layer: tuple(found)}
+        doc._.edges = {layer: tuple(edges)}
 
 
 def _words(text: object, info: Mapping[str, Any], where: str) -> list[str]:
-    """The words between single spaces, or those `info` keeps beside a text they do not fit."""
+    """The words between single spaces, or the list of words in `info`."""
     if not isinstance(text, str):
-        raise WorkbenchError('"text" is missing, or not a string.', where=where, remedy=_FORM)
+        raise WorkbenchError(
+            '"text" is missing, or not a string.', code="file-format", where=where, remedy=_FORM
+        )
     if "words" not in info:
         words = text.split(" ")
     elif _strings(info["words"]) and " ".join(info["words"]) == text:
         words = info["words"]
     else:
         raise WorkbenchError(
-            '"words" in "info" are not those of "text".',
+            '"words" in "info" are not the words of "text".',
+            code="file-format",
             where=where,
-            remedy='"words" is a list of strings which, joined by single spaces, are "text". '
-            'Without it, "text" is split at its spaces.',
+            remedy='Write "words" as a list of strings that, joined by single spaces, equal '
+            '"text". Without "words", "text" is split at its spaces.',
         )
     if "" in words:
         raise WorkbenchError(
             f"word {words.index('')} is empty.",
+            code="file-format",
             where=where,
-            remedy="Words are what stands between single spaces: none twice, first or last.",
+            remedy="Separate words by single spaces, without a space at the start or the end.",
         )
     return words
 
@@ -143,8 +150,9 @@ def _spaces(info: Mapping[str, Any], words: int, where: str) -> list[bool]:
     if not isinstance(spaces, str) or len(spaces) != words or set(spaces) - set("01"):
         raise WorkbenchError(
             f'"spaces" in "info" is {spaces!r:.60}.',
+            code="file-format",
             where=where,
-            remedy=f"It has a 1 or a 0 for each of the {words} words: whether a space follows.",
+            remedy=f"Write a 1 or a 0 for each of the {words} words: whether a space follows it.",
         )
     return [space == "1" for space in spaces]
 
@@ -152,14 +160,18 @@ def _spaces(info: Mapping[str, Any], words: int, where: str) -> list[bool]:
 def _targets(entry: Mapping[str, Any], words: int, where: str) -> list[Edge]:
     targets = entry.get("targets")
     if not isinstance(targets, list):
-        raise WorkbenchError('"targets" is missing, or not a list.', where=where, remedy=_FORM)
-    found = []
+        raise WorkbenchError(
+            '"targets" is missing, or not a list.', code="file-format", where=where, remedy=_FORM
+        )
+    edges = []
     for number, target in enumerate(targets, start=1):
         try:
-            found.append(_edge(target, words))
+            edges.append(_edge(target, words))
         except ValueError as error:
-            raise WorkbenchError(f"edge {number}: {error}.", where=where, remedy=_FORM) from None
-    return found
+            raise WorkbenchError(
+                f"edge {number}: {error}.", code="edge-invalid", where=where, remedy=_FORM
+            ) from None
+    return edges
 
 
 def _edge(target: object, words: int) -> Edge:
@@ -176,7 +188,7 @@ def _edge(target: object, words: int) -> Edge:
 
 def _range(target: Mapping[str, Any], key: str, words: int) -> Range:
     span = target.get(key)
-    if not isinstance(span, list) or [type(place) for place in span] != [int, int]:
+    if not isinstance(span, list) or [type(bound) for bound in span] != [int, int]:
         raise ValueError(f'"{key}" is missing, or not a pair of whole numbers')
     start, end = span
     if not 0 <= start < end <= words:
@@ -189,7 +201,7 @@ def _strings(value: object) -> TypeGuard[list[str]]:
 
 
 def _name(value: object) -> str:
-    """A text's or sentence's name, which some files give as a number."""
+    """The name of a text or a sentence; some files write a number."""
     return str(value) if type(value) in (str, int) else ""
 
 
@@ -222,19 +234,20 @@ def _target(edge: Edge) -> dict[str, object]:
 
 def _readable(doc: Doc) -> list[str]:
     """The layers of a Doc that can be read as edges."""
-    found = []
+    readable = []
     for layer in sorted(layers(doc)):
         try:
             edges(doc, layer)
         except WorkbenchError:
             continue
-        found.append(layer)
-    return found
+        readable.append(layer)
+    return readable
 
 
 def _no_layer(path: Path, known: list[str]) -> WorkbenchError:
     return WorkbenchError(
-        "an edge file holds one layer, and none was named.",
+        "an edge file holds one layer, but no layer was named.",
+        code="layer-missing",
         where=str(path),
         remedy=f"Name it with layer= (--layer), one of: {listed(known)}."
         if known

@@ -1,6 +1,6 @@
-"""From `Doc`s to one encoded batch: raw text, words as character ranges, gold as flat arrays.
+"""Encodes `Doc`s as one batch: raw text, words as character ranges, gold as flat arrays.
 
-One pass over the Docs; see `workbench.engine.batch` for the form and its size.
+Costs: one pass over the Docs; see `workbench.engine.batch` for the format and its size.
 """
 
 import math
@@ -25,15 +25,15 @@ def encode(
 ) -> "Batch":
     """Encode Docs as one batch of flat arrays: texts, words and gold.
 
-    A batch needs neither spaCy nor the corpus, so it can be carried to another machine.
+    A batch needs neither spaCy nor the corpus, so it can be moved to another machine.
 
     Args:
         docs: A corpus, or Docs.
-        layers: Layers to carry as labelled edges, such as `dependencies`.
-        targets: Labels of whole texts to carry, such as `sentiment`.
+        layers: Layers to include as labelled edges, such as `dependencies`.
+        targets: Labels of whole texts to include, such as `sentiment`.
 
     Returns:
-        A `Batch`; `model.encode(batch)` cuts it into pieces.
+        A `Batch`; `model.encode(batch)` splits it into pieces.
 
     Raises:
         WorkbenchError: A layer is missing, or a label is a word in some texts and a number in
@@ -53,7 +53,7 @@ def encode(
     word_counts: list[int] = []
     segments: list[int] = []
     gold: dict[str, list[list[Edge]]] = {layer: [] for layer in layers}
-    said: dict[str, list[str | float | None]] = {target: [] for target in targets}
+    labels: dict[str, list[str | float | None]] = {target: [] for target in targets}
     for doc in docs:
         texts.append(doc.text.encode("utf-8"))
         words.extend((token.idx, token.idx + len(token)) for token in doc)
@@ -65,7 +65,7 @@ def encode(
         for layer in layers:
             gold[layer].append(edges(doc, layer))
         for target in targets:
-            said[target].append(doc._.labels.get(target))
+            labels[target].append(doc._.labels.get(target))
     return Batch(
         text=np.frombuffer(b"".join(texts), dtype=np.uint8),
         text_offsets=_offsets([len(text) for text in texts]),
@@ -74,7 +74,7 @@ def encode(
         segments=np.array(segments, dtype=np.int8),
         order=np.arange(len(texts), dtype=np.int64),
         edges={layer: _edges(by_document) for layer, by_document in gold.items()},
-        targets={target: _targets(target, values) for target, values in said.items()},
+        targets={target: _targets(target, values) for target, values in labels.items()},
     )
 
 
@@ -85,12 +85,12 @@ def _offsets(counts: Sequence[int]) -> np.ndarray:
 def _edges(by_document: list[list[Edge]]) -> "Edges":
     from workbench.engine.batch import Edges
 
-    flat = [edge for found in by_document for edge in found]
+    flat = [edge for edges in by_document for edge in edges]
     names = tuple(sorted({label for edge in flat for label in edge.labels}))
     index = {name: i for i, name in enumerate(names)}
     return Edges(
         names=names,
-        offsets=_offsets([len(found) for found in by_document]),
+        offsets=_offsets([len(edges) for edges in by_document]),
         span1=np.array([edge.span1 for edge in flat], dtype=np.int32).reshape(-1, 2),
         span2=np.array([edge.span2 or (-1, -1) for edge in flat], dtype=np.int32).reshape(-1, 2),
         label_offsets=_offsets([len(edge.labels) for edge in flat]),
@@ -99,7 +99,7 @@ def _edges(by_document: list[list[Edge]]) -> "Edges":
 
 
 def _targets(name: str, values: list[str | float | None]) -> "Targets":
-    """Classes where the values are names, scores where they are numbers; both is an error."""
+    """Classes if the values are names, scores if they are numbers; a mix is an error."""
     from workbench.engine.batch import Targets
 
     known = [value for value in values if value is not None]
@@ -111,7 +111,8 @@ def _targets(name: str, values: list[str | float | None]) -> "Targets":
     if any(isinstance(value, str) for value in known):
         raise WorkbenchError(
             f"label {name!r} is a word in some texts and a number in others.",
-            remedy="Make it one or the other throughout.",
+            code="label-mixed",
+            remedy="Use only words or only numbers for this label.",
         )
     numbers = [math.nan if value is None else float(value) for value in values]
     return Targets((), np.array(numbers, dtype=np.float64))

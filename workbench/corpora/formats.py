@@ -1,8 +1,9 @@
-"""From what a user names to files: a file, a folder, or the common start of a trio's names.
+"""The files of a corpus from the path a user names: a file, a folder, or a prefix of split files.
 
-`ewt/dev.conllu` is one file; `ewt` the folder with its train, dev and test; `edges/srl-ewt` the
-three files `srl-ewt.{train,dev,test}.jsonl` beside other corpora. A file's split is read off its
-name; a folder without any such name is one corpus with the single split `all`. Costs one listing.
+`ewt/dev.conllu` is one file; `ewt` is the folder with its train, dev and test; `edges/srl-ewt` is
+the three files `srl-ewt.{train,dev,test}.jsonl` in a folder with other corpora. The split comes
+from the file name; a folder without split names is one corpus with the single split `all`. Costs:
+one folder listing.
 """
 
 import os
@@ -29,8 +30,8 @@ FORMATS: Mapping[str, str] = {
     ".csv": "workbench.corpora.tables",
     ".txt": "workbench.corpora.text",
 }
-WHOLE = "all"  # the only split of a corpus that has none
-SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}  # ours
+WHOLE = "all"  # the single split of a corpus without split names
+SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}
 
 _SPLIT = re.compile(
     r"(?:(?P<name>.+?)[-_.])?(?P<split>(?:train|training|dev|valid|validation|val|test)(?:[-_.].*)?)",
@@ -50,20 +51,20 @@ class Source:
 
     @property
     def format(self) -> str:
-        """The module that reads it."""
+        """The module that reads this format."""
         return FORMATS[self.suffix]
 
 
 @dataclass(frozen=True)
 class _File:
     path: Path
-    name: str  # what the trio's names have in common; "" for a bare train.conllu
-    split: str  # "" where the name tells none
+    name: str  # the common prefix of the split files; "" for a bare train.conllu
+    split: str  # "" if the name contains no split
     suffix: str
 
 
 def resolve(path: Path) -> Source:
-    """Find the files a path stands for."""
+    """Find the files of a corpus path."""
     try:
         path = require_allowed(path.expanduser())
         if path.is_dir():
@@ -71,20 +72,20 @@ def resolve(path: Path) -> Source:
         if path.is_file():
             return _single(path)
         if os.path.lexists(path):
-            return _odd(path)
-        return _common_start(path)
+            return _not_regular(path)
+        return _with_prefix(path)
     except (OSError, ValueError, RuntimeError) as error:
         raise unreadable(path, error) from None
 
 
 def _describe(path: Path) -> _File | None:
-    """Split a file's name into its parts; None for a format that is not known."""
+    """Split a file name into its parts; None for an unknown format."""
     plain = path.with_suffix("") if path.suffix in COMPRESSED else path
     suffix = plain.suffix.lower()
     if suffix not in FORMATS or plain.name.startswith("."):
         return None
     if suffix == ".spacy" and plain is not path:
-        return None  # compressed in itself; its reader takes no second layer
+        return None  # .spacy is compressed already; its reader takes no second compression
     match = _SPLIT.fullmatch(plain.stem)
     if match is None:
         return _File(path, plain.stem, "", suffix)
@@ -96,25 +97,27 @@ def _single(path: Path) -> Source:
     file = _describe(path)
     if file is None:
         raise WorkbenchError(
-            "its ending tells no known format.",
+            "the file extension is unknown.",
+            code="file-format",
             where=str(path),
-            remedy=f"Known endings: {', '.join(FORMATS)}; text formats also with "
+            remedy=f"Known extensions: {', '.join(FORMATS)}; text formats also with "
             f"{', '.join(COMPRESSED)} after them.",
         )
     name = file.name or path.resolve().parent.name
     return Source(name, file.suffix, {file.split or WHOLE: [path]})
 
 
-def _odd(path: Path) -> Source:
-    """What is there, but no file and no folder; or a link to what is not there."""
+def _not_regular(path: Path) -> Source:
+    """A path that is neither file nor folder: an error, or a prefix if it is a broken link."""
     try:
         path.stat()
     except FileNotFoundError:
-        return _common_start(path)
+        return _with_prefix(path)
     raise WorkbenchError(
         "this is not a regular file.",
+        code="file-unreadable",
         where=str(path),
-        remedy="Write what it hands out to a file, and name that.",
+        remedy="Write its content to a file, and name that file.",
     )
 
 
@@ -123,26 +126,28 @@ def _folder(path: Path) -> Source:
     if not files:
         raise WorkbenchError(
             "this folder holds no corpus file.",
+            code="corpus-not-found",
             where=str(path),
-            remedy=f"Known endings: {', '.join(FORMATS)}.",
+            remedy=f"Known extensions: {', '.join(FORMATS)}.",
         )
     return _gather(files, path)
 
 
-def _common_start(path: Path) -> Source:
-    """`edges/srl-ewt` for `edges/srl-ewt.train.jsonl` and its fellows."""
+def _with_prefix(path: Path) -> Source:
+    """The split files of a prefix: `edges/srl-ewt` for `edges/srl-ewt.train.jsonl` and others."""
     files = _listing(path.parent) if path.parent.is_dir() else []
-    chosen = [file for file in files if file.name == path.name]
-    if not chosen:
+    matches = [file for file in files if file.name == path.name]
+    if not matches:
         known = {f.name for f in files if f.name} | {f.path.name for f in files}
         raise WorkbenchError(
             "there is no such file or folder.",
+            code="corpus-not-found",
             where=str(path),
             remedy=did_you_mean(path.name, known)
             if known
             else "Name a file, a folder, or a built-in corpus such as primer.",
         )
-    return _gather(chosen, path)
+    return _gather(matches, path)
 
 
 def _listing(folder: Path) -> list[_File]:
@@ -151,7 +156,7 @@ def _listing(folder: Path) -> list[_File]:
 
 
 def _gather(files: Iterable[_File], path: Path) -> Source:
-    """One corpus out of a folder's files, or an error that names the several there are."""
+    """One corpus from the files of a folder, or an error that lists the several corpora in it."""
     files = list(files)
     with_split = [file for file in files if file.split]
     groups: dict[tuple[str, str], list[_File]] = {}
@@ -163,6 +168,7 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
         )
         raise WorkbenchError(
             f"this folder holds {len(groups)} corpora.",
+            code="corpus-ambiguous",
             where=str(path),
             remedy=f"Name one of: {listed(choices)}.",
         )
@@ -173,7 +179,8 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
     for split, paths in splits.items():
         if split != WHOLE and len(paths) > 1:
             raise WorkbenchError(
-                f"split {split!r} is there more than once: {listed(p.name for p in paths)}.",
+                f"split {split!r} has more than one file: {listed(p.name for p in paths)}.",
+                code="corpus-ambiguous",
                 where=str(path),
                 remedy="Name the file to read.",
             )
@@ -183,10 +190,10 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
     return Source(name or path.resolve().name, suffix, ordered, _notes(without))
 
 
-def _notes(passed_over: list[str]) -> tuple[str, ...]:
-    if not passed_over:
+def _notes(skipped: list[str]) -> tuple[str, ...]:
+    if not skipped:
         return ()
-    return (f"Passed over, for their names tell no split: {listed(passed_over)}.",)
+    return (f"Skipped files (no split in the file name): {listed(skipped)}.",)
 
 
 def _rank(split: str) -> int:

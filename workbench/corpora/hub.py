@@ -1,8 +1,9 @@
 """Datasets of the Hugging Face hub, by `hub:NAME` or `hub:NAME@CONFIG` (`hub:nyu-mll/glue@sst2`).
 
-The only reader that may use the network. Rows are streamed, and become Docs as those of a table
-do; what the dataset declares of its columns tells classes from scores, or else the first 1,000
-rows of every split. Needs the package `datasets`; code that comes with a dataset is never run.
+This is the only reader that uses the network. Rows become Docs like those of a table. Whether a
+column holds classes or scores comes from the dataset's declared types, or else from the first 1,000
+rows of every split. It needs the package `datasets`; code in a dataset is never run. Costs: rows
+are streamed, so one row is in memory at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from workbench.corpora.formats import SPLIT_NAMES
 from workbench.corpora.tables import Row, columns_of, survey, task_docs
 from workbench.corpora.text import tokenizer
 
-_SURVEYED = 1000  # rows of a split looked at where the dataset declares nothing
+_SURVEYED = 1000  # rows read per split if the dataset declares no types
 
 
 def corpus(ref: str, options: Options) -> Corpus:
@@ -29,27 +30,27 @@ def corpus(ref: str, options: Options) -> Corpus:
     nlp = tokenizer(options.pipeline, options.language)
     features = next((split.features for split in splits.values()), None)
     scores = _declared(features) if features else survey(_first_rows(ref, splits))
-    chosen = columns_of(scores, options.text, options.labels, ref)
+    columns = columns_of(scores, options.text, options.labels, ref)
     document = f"{name}@{config}" if config else name
 
     def docs(split: str) -> Iterator[Doc]:
-        return task_docs(_rows(ref, split, splits[split]), chosen, document, nlp)
+        return task_docs(_rows(ref, split, splits[split]), columns, document, nlp)
 
     readings: dict[str, Callable[[], Iterator[Doc]]] = {
         SPLIT_NAMES.get(split, split): partial(docs, split) for split in splits
     }
-    return Corpus(document, readings, (chosen.describe(),))
+    return Corpus(document, readings, (columns.describe(),))
 
 
 def _loaded(ref: str, name: str, config: str) -> Mapping[str, Any]:
-    """Streams of rows by split."""
+    """The streams of rows by split."""
     try:
         datasets = import_module("datasets")
     except ImportError:
         raise missing_package("datasets", "Reading from the hub") from None
     try:
         return datasets.load_dataset(name, config or None, streaming=True)  # type: ignore[no-any-return]
-    except Exception as error:  # whatever the network, the hub or the dataset's files lead to
+    except Exception as error:  # the network, the hub and the dataset's files can raise anything
         raise _unreachable(ref, error) from None
 
 
@@ -80,7 +81,7 @@ def _rows(ref: str, split: str, source: Any) -> Iterator[Row]:
 
 
 def _class_name(names: list[str], value: object) -> object:
-    """The class a number stands for; hidden test labels are -1, and become unknown."""
+    """The class name of a number; hidden test labels are -1 and become None (unknown)."""
     if not isinstance(value, int):
         return value
     return names[value] if 0 <= value < len(names) else None
@@ -89,8 +90,9 @@ def _class_name(names: list[str], value: object) -> object:
 def _unreachable(ref: str, error: Exception) -> WorkbenchError:
     reason = str(error).strip().split("\n")[0] or type(error).__name__
     return WorkbenchError(
-        f"cannot be read from the hub: {reason}",
+        f"the dataset cannot be read from the hub: {reason}",
+        code="download-failed",
         where=ref,
-        remedy="Check the name, and hub:NAME@CONFIG where it has several parts. This machine may "
-        "be offline: a file or folder on disk can be named instead.",
+        remedy="Check the name; write hub:NAME@CONFIG for a dataset with several configurations. "
+        "If this machine is offline, name a file or folder on disk instead.",
     )

@@ -1,7 +1,7 @@
-"""JSON lines: one object a line, each with the number of its line.
+"""JSON lines: one object per line, with its line number.
 
-What Python's parser lets through and nothing after it can hold (`NaN`, half a surrogate pair) is
-refused here. One line is held at a time; costs the parse.
+Values that Python's parser accepts but later steps cannot store (`NaN`, half a surrogate pair) are
+errors here. Costs: the parse; one line is in memory at a time.
 """
 
 import json
@@ -14,7 +14,7 @@ from workbench.core.files import numbered_lines
 
 
 def numbered_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object), passing over blank lines."""
+    """Yield (line number from 1, object); blank lines are skipped."""
     for number, line in numbered_lines(path):
         if line.strip():
             yield number, _object(line, f"{path}:{number}")
@@ -24,15 +24,16 @@ def _object(line: str, where: str) -> dict[str, Any]:
     if line.lstrip().startswith("["):
         raise WorkbenchError(
             "this is a JSON array, not JSON lines.",
+            code="file-format",
             where=where,
-            remedy="Write one object a line, for example: jq -c '.[]' IN.json > OUT.jsonl",
+            remedy="Write one object per line, for example: jq -c '.[]' IN.json > OUT.jsonl",
         )
     try:
         value = json.loads(line, parse_constant=_refuse)
         if "\\u" in line:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        raise _not_json("half a surrogate pair, which is no character", where) from None
+        raise _not_json("half a surrogate pair, which is not a character", where) from None
     except RecursionError:
         raise _not_json("nested too deeply", where) from None
     except ValueError as error:
@@ -40,8 +41,9 @@ def _object(line: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise WorkbenchError(
             f"this is a JSON {type(value).__name__}, not an object.",
+            code="file-format",
             where=where,
-            remedy='Every line is an object, for example {"text": "...", "label": "..."}.',
+            remedy='Write one object per line, for example {"text": "...", "label": "..."}.',
         )
     return value
 
@@ -53,6 +55,7 @@ def _refuse(constant: str) -> None:
 def _not_json(reason: str, where: str) -> WorkbenchError:
     return WorkbenchError(
         f"not a line of JSON: {reason}.",
+        code="file-format",
         where=where,
-        remedy="Every line is one whole object; to rewrite a file: jq -c . IN.json > OUT.jsonl",
+        remedy="Write one whole object per line. To rewrite a file: jq -c . IN.json > OUT.jsonl",
     )

@@ -1,7 +1,7 @@
-"""JSON lines hold either labelled edges or a table of tasks; the first object tells which.
+"""JSON lines: labelled edges, or a table of texts and labels; the first object decides which.
 
-An object with "targets" is an edge file in the form jiant introduced; any other is a table. Costs
-the reading of one line, and what `edges_jsonl` or `tables` cost.
+A file whose first object has "targets" is an edge file in jiant's form; any other is a table.
+Costs: the reading of one line, then the cost of `edges_jsonl` or `tables`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ __all__ = ["reader", "write"]
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
-    """Hand over to the reader of edges or of tables."""
+    """The reader of edges or of tables, by the first object of the files."""
     first = next((entry for path in paths for _, entry in numbered_objects(path)), {})
     if "targets" in first:
         return edges_jsonl.reader(paths, options)

@@ -1,10 +1,10 @@
-"""What a `Doc` can carry, under one name each, and one way to read every layer as labelled edges.
+"""The layers of a `Doc`, each with one name, and one way to read every layer as labelled edges.
 
-spaCy's own places are used where it has them; only what it lacks lives in extension attributes:
+A layer is stored in spaCy's own attribute if there is one, otherwise in an extension attribute:
 
-| layer          | where it lives                                                               |
+| layer          | where it is stored                                                           |
 |----------------|------------------------------------------------------------------------------|
-| words          | the Doc itself; `doc.text` is the raw text a model is given                  |
+| words          | the Doc itself; `doc.text` is the raw text, the input of a model             |
 | sentences      | sentence starts                                                              |
 | pos, tags      | UPOS and the treebank's own tags                                             |
 | lemmas, morphs | lemma and features                                                           |
@@ -16,14 +16,14 @@ spaCy's own places are used where it has them; only what it lacks lives in exten
 | answers        | `doc.spans["answers"]`: the spans that answer a question                     |
 | anything else  | `doc._.edges[layer]`: labelled edges (roles, proto-roles, relations, …)      |
 
-`doc._.labels` holds what is said of the whole text (`{"sentiment": "positive"}`, `{"relatedness":
-3.6}`), `doc._.document` the name of the text a Doc was cut from, `doc._.sent_ids` one name a
-sentence, `doc._.multiword` the ranges of words written as one, and `token._.form` a word's own form
-where the text shows only a part of it ("im" = "in" + "dem").
+`doc._.labels` holds the labels of the whole text (`{"sentiment": "positive"}`, `{"relatedness":
+3.6}`), `doc._.document` the name of the document that a Doc comes from, `doc._.sent_ids` one name
+per sentence, `doc._.multiword` the ranges of words written as one, and `token._.form` a word's own
+form if the text shows only a part of it ("im" = "in" + "dem").
 
-The extension attributes are there as soon as both spaCy and this module are imported, in whichever
-order; this module does not import spaCy itself. Reading a layer costs one pass over the Doc;
-coreference is quadratic in its mentions.
+The extension attributes exist once both spaCy and this module are imported, in any order; this
+module does not import spaCy itself. Costs: one pass over the Doc per layer; coreference is
+quadratic in the number of mentions.
 """
 
 import sys
@@ -73,7 +73,7 @@ class Mention(NamedTuple):
     id: str = ""
 
 
-TOKENS = "spacy.tokens"  # where Docs are
+TOKENS = "spacy.tokens"  # the module of Doc
 _EXTENSIONS: dict[str, object] = {
     "edges": {},
     "labels": {},
@@ -99,20 +99,20 @@ class _WhenImported(MetaPathFinder):
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         if name != TOKENS:
             return None
-        sys.meta_path.remove(self)  # else it would find itself
+        sys.meta_path.remove(self)  # otherwise find_spec would call this method again
         try:
-            found = find_spec(name)
+            spec = find_spec(name)
         finally:
             sys.meta_path.insert(0, self)
-        if found is not None and found.loader is not None:
-            load = found.loader.exec_module
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
 
             def load_and_extend(module: ModuleType) -> None:
                 load(module)
                 _extend()
 
-            found.loader.exec_module = load_and_extend  # type: ignore[method-assign]
-        return found
+            spec.loader.exec_module = load_and_extend  # type: ignore[method-assign]
+        return spec
 
 
 if TOKENS in sys.modules:
@@ -122,7 +122,7 @@ else:
 
 
 def set_spans(doc: "Doc", layer: str, mentions: Iterable[Mention]) -> None:
-    """Write a span layer into `doc.spans`, in the order given."""
+    """Write a span layer into `doc.spans`, in the order of `mentions`."""
     from spacy.tokens import Span, SpanGroup
 
     spans = [Span(doc, m.start, m.end, label=m.label, span_id=m.id) for m in mentions]
@@ -131,14 +131,14 @@ def set_spans(doc: "Doc", layer: str, mentions: Iterable[Mention]) -> None:
 
 @public
 def mentions(doc: "Doc", layer: str) -> list[Mention]:
-    """Read a layer of spans of a Doc; `entities` falls back on `doc.ents`.
+    """Read a layer of spans of a Doc; without an `entities` layer, `doc.ents` is used.
 
     Args:
         doc: A Doc of a corpus.
-        layer: The layer's name, such as `entities` or `coreference`.
+        layer: Name of the layer, such as `entities` or `coreference`.
 
     Returns:
-        The spans; none where the Doc has no such layer.
+        The spans; an empty list if the Doc has no such layer.
 
     Example:
         >>> wb.mentions(next(wb.read("primer").docs("test")), "entities")[0].label
@@ -154,10 +154,10 @@ def mentions(doc: "Doc", layer: str) -> list[Mention]:
 
 def chains(doc: "Doc") -> dict[str, list[Mention]]:
     """Coreference chains by name, mentions in text order."""
-    found: dict[str, list[Mention]] = {}
+    by_name: dict[str, list[Mention]] = {}
     for mention in sorted(mentions(doc, "coreference")):
-        found.setdefault(mention.id, []).append(mention)
-    return found
+        by_name.setdefault(mention.id, []).append(mention)
+    return by_name
 
 
 def _word_edges(attribute: str) -> "Callable[[Doc], Iterator[Edge]]":
@@ -170,7 +170,7 @@ def _word_edges(attribute: str) -> "Callable[[Doc], Iterator[Edge]]":
 
 
 def _dependencies(doc: "Doc") -> Iterator[Edge]:
-    """The dependent, then its head; roots have no head and so no edge."""
+    """An edge from each dependent to its head; a root has no head, so no edge."""
     for token in doc:
         if token.head.i != token.i and token.dep_:
             yield Edge((token.i, token.i + 1), (token.head.i, token.head.i + 1), (token.dep_,))
@@ -185,7 +185,7 @@ def _spans(layer: str) -> "Callable[[Doc], Iterator[Edge]]":
 
 
 def _coreference(doc: "Doc") -> Iterator[Edge]:
-    """Every pair of mentions, earlier first, labelled "1" where they share a chain and else "0"."""
+    """Every pair of mentions, earlier first; label "1" if they share a chain, otherwise "0"."""
     for first, second in combinations(sorted(mentions(doc, "coreference")), 2):
         same = "1" if first.id == second.id else "0"
         yield Edge((first.start, first.end), (second.start, second.end), (same,))
@@ -212,30 +212,30 @@ _ATTRIBUTES = {
 
 
 def layers(doc: "Doc") -> set[str]:
-    """The names of the layers this Doc carries; labels appear as `label:NAME`."""
-    found = {"words"}
-    found |= {layer for layer, attribute in _ATTRIBUTES.items() if doc.has_annotation(attribute)}
+    """The names of the layers of this Doc; labels appear as `label:NAME`."""
+    names = {"words"}
+    names |= {layer for layer, attribute in _ATTRIBUTES.items() if doc.has_annotation(attribute)}
     if len(doc) < 2:
-        found.discard("sentences")  # spaCy says a lone word starts a sentence, told or not
+        names.discard("sentences")  # spaCy marks a single word as a sentence start in any case
     if not len(doc):
-        found -= set(_ATTRIBUTES)  # and that no words have every attribute
-    found |= {str(name) for name in doc.spans}
+        names -= set(_ATTRIBUTES)  # spaCy reports every attribute for a Doc without words
+    names |= {str(name) for name in doc.spans}
     if doc.has_annotation("ENT_IOB"):
-        found.add("entities")
-    found |= set(doc._.edges)
-    found |= {f"label:{name}" for name in doc._.labels}
-    return found
+        names.add("entities")
+    names |= set(doc._.edges)
+    names |= {f"label:{name}" for name in doc._.labels}
+    return names
 
 
 def checked_edge(doc: "Doc", edge: Any) -> Edge:
-    """An edge in our types; ValueError or TypeError where it cannot be one of this Doc."""
+    """The edge as an `Edge`; ValueError or TypeError if it is not a valid edge of this Doc."""
     span1, span2, labels = edge
     second = None if span2 is None else checked_range(doc, span2)
     return Edge(checked_range(doc, span1), second, tuple(map(checked_text, labels)))
 
 
 def checked_range(doc: "Doc", words: Any) -> Range:
-    """Words that this Doc has."""
+    """The range of words; ValueError if the Doc does not have these words."""
     start, end = map(index, words)
     if not 0 <= start <= end <= len(doc):
         raise ValueError(f"there are no words {start} to {end}")
@@ -243,19 +243,19 @@ def checked_range(doc: "Doc", words: Any) -> Range:
 
 
 def checked_text(value: Any) -> str:
-    """What must be text."""
+    """The value; ValueError if it is not text."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r:.80} is no text")
+        raise ValueError(f"{value!r:.80} is not text")
     return value
 
 
 @public
 def edges(doc: "Doc", layer: str) -> list[Edge]:
-    """Read a layer of a Doc as labelled edges, which is how probes see it.
+    """Read a layer of a Doc as labelled edges, the input of probes.
 
     Args:
         doc: A Doc of a corpus.
-        layer: The layer's name, such as `dependencies`.
+        layer: Name of the layer, such as `dependencies`.
 
     Returns:
         The edges, in the order of the text.
@@ -273,16 +273,20 @@ def edges(doc: "Doc", layer: str) -> list[Edge]:
             return [checked_edge(doc, edge) for edge in doc._.edges[layer]]
         except (TypeError, ValueError) as error:
             raise WorkbenchError(
-                f"an edge of {layer!r}: {error}.",
+                f"an edge of {layer!r} is invalid: {error}.",
+                code="edge-invalid",
                 where=_where(doc),
-                remedy="An edge is (first words, second words or None, labels): ranges "
-                "(start, end) of this Doc's words, and labels that are text.",
+                remedy="Write an edge as (first words, second words or None, labels): ranges "
+                "(start, end) of this Doc's words, and labels as text.",
             ) from None
     present = layers(doc)
     if layer not in _READ or layer not in present:
         known = (present & set(_READ)) | set(doc._.edges)
         raise WorkbenchError(
-            f"there is no layer {layer!r}.", where=_where(doc), remedy=did_you_mean(layer, known)
+            f"there is no layer {layer!r}.",
+            code="layer-missing",
+            where=_where(doc),
+            remedy=did_you_mean(layer, known),
         )
     return list(_READ[layer](doc))
 
@@ -293,12 +297,12 @@ def _where(doc: "Doc") -> str:
 
 # --- the vocabulary that the Docs of one reader share: a language's, without its tokenizer --------
 #
-# Gold words need no tokenizer, so languages whose tokenizer is a package of its own can be read
-# too. Costs 10 ms, or the import of a language's rules where they are large.
+# Gold words need no tokenizer, so languages whose tokenizer is a separate package can be read too.
+# Costs: 10 ms, or the import of a language's rules if these are large.
 
 
 def vocabulary(language: str) -> "Vocab":
-    """A fresh vocabulary for a language code such as `en`; `xx` is no language in particular."""
+    """A new vocabulary for a language code such as `en`; `xx` stands for any language."""
     from spacy.util import get_lang_class
     from spacy.vocab import create_vocab
 
@@ -306,7 +310,8 @@ def vocabulary(language: str) -> "Vocab":
         kind = get_lang_class(language)
     except (ImportError, AttributeError, TypeError, ValueError):
         raise WorkbenchError(
-            f"spaCy knows no language {language!r}.",
-            remedy="Use a code such as en, de or zh; xx is for any language.",
+            f"spaCy does not know the language {language!r}.",
+            code="language-unknown",
+            remedy="Use a code such as en, de or zh; xx stands for any language.",
         ) from None
     return create_vocab(kind.lang, kind.Defaults)

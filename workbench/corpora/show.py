@@ -1,11 +1,11 @@
-"""A Doc as text to read: its trees in the order of the words, and every other layer on a line.
+"""A Doc as text for people: its trees in the order of the words, then one line per other layer.
 
        ┌─ 1 The  DET   det
     ┌─ 2 dog     NOUN  nsubj
     3 barks      VERB  root
 
-Each head has its dependents above and below it, so the words read downwards (where the tree has no
-crossing arcs). Pure functions of one Doc; each costs a pass over it.
+Each head has its left dependents above it and its right ones below, so the words read downwards (if
+the tree has no crossing arcs). Costs: one pass over the Doc per function.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _KNOWN_SPANS = {"constituents", "coreference", "entities", "segments"}
 
 
 def shown(doc: "Doc") -> str:
-    """Everything a Doc carries, for a reader."""
+    """All layers of a Doc as text."""
     lines = [doc.text.strip() or "(no text)"]
     lines += [f"  {line}".rstrip() for line in _word_lines(doc)]
     lines += [f"  {name}: {text}" for name, text in _layer_lines(doc)]
@@ -28,12 +28,12 @@ def shown(doc: "Doc") -> str:
 
 
 def name_of(doc: "Doc") -> str:
-    """The sentence's name where the Doc is one that has a name, else its document's, if any."""
+    """The sentence's name if the Doc is one sentence with a name, else the document's name."""
     return str(doc._.sent_ids[0] if len(doc._.sent_ids) == 1 else doc._.document)
 
 
 def as_data(doc: "Doc") -> dict[str, Any]:
-    """Everything a Doc carries, for a program; ranges are half-open over the words."""
+    """All layers of a Doc as plain data; ranges are half-open over the words."""
     words: dict[str, Any] = {"text": [token.text for token in doc]}
     if doc.has_annotation("POS"):
         words["upos"] = [token.pos_ for token in doc]
@@ -61,7 +61,7 @@ def as_data(doc: "Doc") -> dict[str, Any]:
 
 
 def tree_lines(tokens: "list[Token]") -> list[str]:
-    """The tree over these words, each with its tag and relation; its heads lie among them."""
+    """The tree over these words as lines; each word with its tag and relation."""
     inside = {token.i for token in tokens}
     dependents: dict[int, list[Token]] = {}
     for token in tokens:
@@ -85,8 +85,8 @@ def _in_order(
 ) -> "Iterator[tuple[str, Token]]":
     """Each word with the branches before it: left dependents above their head, right ones below.
 
-    Of a branch there are three forms: on its word's own line, above it and below it. An explicit
-    stack, since a chain of heads may be longer than Python's.
+    A branch has three forms: on its word's line, above it and below it. The stack is explicit,
+    because a chain of heads may be longer than Python's recursion limit.
     """
     stack: list[tuple[Token, str, str, str, bool]] = [(root, "", "", "", False)]
     while stack:
@@ -117,7 +117,7 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _word_lines(doc: "Doc") -> Iterator[str]:
-    """A tree for each sentence; else the words with their tags; else alone, where cut apart."""
+    """A tree per sentence; else words with tags; else the words, if they differ from the text."""
     if doc.has_annotation("DEP"):
         sentences = list(doc.sents)
         for sentence in sentences:
@@ -137,15 +137,15 @@ def _layer_lines(doc: "Doc") -> Iterator[tuple[str, str]]:
         yield "constituents", bracketed(doc, constituents) or _listed(doc, constituents)
     if entities := mentions(doc, "entities"):
         yield "entities", _listed(doc, entities)
-    found_chains = chains(doc)
-    several = {name: chain for name, chain in found_chains.items() if len(chain) > 1}
+    all_chains = chains(doc)
+    several = {name: chain for name, chain in all_chains.items() if len(chain) > 1}
     for name, chain in several.items():
         yield f"chain {name}", " = ".join(f"[{_text(doc, m.start, m.end)}]" for m in chain)
-    if single := len(found_chains) - len(several):
+    if single := len(all_chains) - len(several):
         yield "chains of one mention", str(single)
     for layer in sorted({str(name) for name in doc.spans} - _KNOWN_SPANS):
-        if found := mentions(doc, layer):
-            yield layer, _listed(doc, found)
+        if spans := mentions(doc, layer):
+            yield layer, _listed(doc, spans)
     for layer in doc._.edges:
         for edge in edges(doc, layer):
             yield layer, _edge(doc, edge)
@@ -154,7 +154,7 @@ def _layer_lines(doc: "Doc") -> Iterator[tuple[str, str]]:
 
 
 def bracketed(doc: "Doc", constituents: list[Mention]) -> str:
-    """Constituents as one bracketed string; empty where two of them cross."""
+    """Constituents as one bracketed string; empty if two of them cross."""
     opening: dict[int, list[Mention]] = {}
     closing = [0] * (len(doc) + 1)
     for mention in sorted(constituents, key=lambda m: (m.start, -m.end)):
@@ -175,8 +175,8 @@ def bracketed(doc: "Doc", constituents: list[Mention]) -> str:
     return text.strip()
 
 
-def _listed(doc: "Doc", found: list[Mention]) -> str:
-    return "; ".join(f"[{_text(doc, m.start, m.end)}] {m.label}".strip() for m in found)
+def _listed(doc: "Doc", spans: list[Mention]) -> str:
+    return "; ".join(f"[{_text(doc, m.start, m.end)}] {m.label}".strip() for m in spans)
 
 
 def _edge(doc: "Doc", edge: Edge) -> str:

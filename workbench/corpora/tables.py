@@ -1,12 +1,11 @@
-"""Tables of sentence and sentence-pair tasks: TSV, CSV, and JSON objects, one example a row.
+"""Tables of sentence and sentence-pair tasks: TSV, CSV, and JSON objects, one example per row.
 
-The first row of a TSV or CSV names the columns; `workbench.corpora.tables` says what is made of
-them. A TSV knows no quoting: a quotation mark is itself, as in MRPC, and neither tabs nor line ends
-can stand within a text. A CSV is quoted as in RFC 4180, line ends within quotes included. Blank
-lines are passed over.
+The first row of a TSV or CSV names the columns. A TSV has no quoting: a quotation mark is an
+ordinary character, as in MRPC, and a text cannot contain tabs or line ends. A CSV is quoted as in
+RFC 4180, including line ends within quotes. Blank lines are skipped.
 
-Whether a column holds classes or scores is settled over all files together, so opening a table
-reads it once through; then one row is held at a time.
+Whether a column holds classes or scores is decided over all files together. Costs: opening a table
+reads it once completely; then one row is in memory at a time.
 """
 
 import csv
@@ -32,24 +31,24 @@ from workbench.corpora.text import tokenizer
 
 # --- columns of a table ---------------------------------------------------------------------------
 #
-# What the columns of a table are called, before it is read, and which of them are known as texts.
+# The column names of a table before it is read, and which of them are known text columns.
 #
-# Looks at the beginning of the file only; costs nothing to speak of.
+# Costs: reading the beginning of the file.
 
-ENOUGH = 1 << 18  # bytes of a table's beginning that tell its columns
-_LINES = 50  # objects looked at
+ENOUGH = 1 << 18  # bytes at the beginning of a table that are searched for column names
+_LINES = 50  # maximum number of JSON objects read
 
 
-class Named(NamedTuple):
-    """A table's columns; `text` and `labels` are empty where the names do not tell."""
+class ColumnNames(NamedTuple):
+    """A table's columns; `text` and `labels` are empty if the text columns are unknown."""
 
     names: tuple[str, ...]
     text: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
 
-def columns(name: str, beginning: bytes) -> Named:
-    """The columns of a file of this name that begins so; none where it is no table."""
+def columns(name: str, beginning: bytes) -> ColumnNames:
+    """The columns of a file with this name and beginning; none if it is not a table."""
     ending = name.lower().rpartition(".")[2]
     lines = beginning[:ENOUGH].decode("utf-8-sig", "replace").split("\n")
     if ending == "tsv":
@@ -63,12 +62,12 @@ def columns(name: str, beginning: bytes) -> Named:
         names = []
     unique = tuple(dict.fromkeys(names))
     if not unique:
-        return Named(())
+        return ColumnNames(())
     try:
-        found = columns_of(dict.fromkeys(unique, False), (), (), "")
+        known = columns_of(dict.fromkeys(unique, False), (), (), "")
     except WorkbenchError:
-        return Named(unique)
-    return Named(unique, found.text, tuple(found.scores))
+        return ColumnNames(unique)
+    return ColumnNames(unique, known.text, tuple(known.scores))
 
 
 def _of_csv(lines: list[str]) -> list[str]:
@@ -95,16 +94,16 @@ def _of_objects(lines: list[str]) -> list[str]:
 
 # --- sentence and sentence-pair tasks: from a row of named values to a Doc ------------------------
 #
-# Which columns are texts is known by their names, or told; columns that number the rows are
-# passed over; what is left is what is said of the text. A column is a score where every value in
-# it is a number and at least one is no whole number, not counting nan, n/a and the like, which
-# then say nothing; otherwise its values are the names of classes. A pair becomes one Doc, its
-# texts joined by a space and marked by `doc.spans["segments"]`. White space within a text becomes
-# single spaces. Each text is one sentence, except where a pipeline's parser divides it. SQuAD-
-# like `answers` become `doc.spans["answers"]`, over the words they touch.
+# Text columns are known by their names, or named by the user. Columns of row ids are skipped; the
+# remaining columns are labels. A column is a score if every value is a number and at least one is
+# not whole; nan, n/a and similar values are ignored and mean no value. Otherwise its values are
+# class names. A pair becomes one Doc: its texts are joined by a space and marked in
+# `doc.spans["segments"]`. White space within a text becomes single spaces. Each text is one
+# sentence, unless a pipeline's parser splits it. SQuAD-like `answers` become `doc.spans["answers"]`
+# over the words they overlap.
 #
-# Costs the tokenizer, or the pipeline: with rules alone 10,000 pairs take 1.5 to 3.5 s, by
-# length.
+# Costs: the tokenizer or the pipeline. With rules only, 10,000 pairs take 1.5 to 3.5 s, depending
+# on their length.
 
 _PAIRS = (
     ("sentence1", "sentence2"),
@@ -123,13 +122,13 @@ _PAIRS = (
 )
 _TEXTS = {name for pair in _PAIRS for name in pair} | {"sentence", "text"}
 _IDS = {"", "id", "idx", "index", "pair_id", "pairid", "guid", "#1 id", "#2 id"}
-_NOTHING = {"nan", "n/a", "na", "none", "null", "inf", "+inf", "-inf", "-", "?", "."}  # no number
+_MISSING = {"nan", "n/a", "na", "none", "null", "inf", "+inf", "-inf", "-", "?", "."}  # no number
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 
 
 class Row(NamedTuple):
-    """One example as it was found."""
+    """One example of a table, with its line."""
 
     where: str  # file:line
     values: Mapping[str, object]
@@ -137,57 +136,61 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table are."""
+    """The columns of a table by their use: texts, labels and row ids."""
 
-    text: tuple[str, ...]  # one, or two
-    scores: Mapping[str, bool]  # the labels, and whether each is a score or a class
+    text: tuple[str, ...]  # one or two
+    scores: Mapping[str, bool]  # label -> whether it is a score (else a class)
     id: str | None
 
     def describe(self) -> str:
-        """What was made of the columns, for the user to check."""
+        """The use of each column, for the user to check."""
         labels = (f"{name} ({'score' if s else 'class'})" for name, s in self.scores.items())
         return f"Text: {', '.join(self.text)}. Labels: {', '.join(labels) or 'none'}."
 
 
 def survey(rows: Iterable[Row]) -> dict[str, bool]:
-    """Every column with plain values, and whether it is a score; costs one pass over the rows."""
-    numbers: dict[str, bool] = {}
+    """Every column with plain values, and whether it is a score; one pass over the rows."""
+    numeric: dict[str, bool] = {}
     fractions: set[str] = set()
     for row in rows:
         for name, value in row.values.items():
             text = _plain(value)
             if text is None:
                 continue
-            if numbers.setdefault(name, True) and text and text.lower() not in _NOTHING:
-                numbers[name] = _is_number(text)
-                if numbers[name] and not float(text).is_integer():
+            if numeric.setdefault(name, True) and text and text.lower() not in _MISSING:
+                numeric[name] = _is_number(text)
+                if numeric[name] and not float(text).is_integer():
                     fractions.add(name)
-    return {name: numeric and name in fractions for name, numeric in numbers.items()}
+    return {name: is_numeric and name in fractions for name, is_numeric in numeric.items()}
 
 
 def columns_of(
     scores: Mapping[str, bool], text: Sequence[str], labels: Sequence[str], where: str
 ) -> Columns:
-    """Tell texts, labels and rows' names apart, by what the user said or by the columns' names."""
+    """Texts, labels and row ids, from the user's options or from the column names."""
     for name in (*text, *labels):
         if name not in scores:
             raise WorkbenchError(
-                f"there is no column {name!r}.", where=where, remedy=did_you_mean(name, scores)
+                f"there is no column {name!r}.",
+                code="column-not-found",
+                where=where,
+                remedy=did_you_mean(name, scores),
             )
     if len(text) > 2 or len(set(text)) < len(text):
         raise WorkbenchError(
             f"the text columns are {', '.join(text)}.",
+            code="setting-invalid",
             where=where,
-            remedy="Name one column, or the two of a pair.",
+            remedy="Name one column, or the two columns of a pair.",
         )
-    chosen = tuple(text) or _texts(scores, where)
-    named = labels or [
+    texts = tuple(text) or _texts(scores, where)
+    label_names = labels or [
         name
         for name in scores
-        if name not in chosen and name.lower() not in _TEXTS | _IDS | {"split"}
+        if name not in texts and name.lower() not in _TEXTS | _IDS | {"split"}
     ]
-    number = next((name for name in scores if name.lower() in _IDS and name not in chosen), None)
-    return Columns(chosen, {name: scores[name] for name in named}, number)
+    id_column = next((name for name in scores if name.lower() in _IDS and name not in texts), None)
+    return Columns(texts, {name: scores[name] for name in label_names}, id_column)
 
 
 def _texts(names: Iterable[str], where: str) -> tuple[str, ...]:
@@ -200,14 +203,15 @@ def _texts(names: Iterable[str], where: str) -> tuple[str, ...]:
     listed = [repr(f"{name:.40}") for name in by_lower.values()]
     shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
     raise WorkbenchError(
-        f"none of the columns is known to be a text: {shown}.",
+        f"none of the columns has the name of a known text column: {shown}.",
+        code="column-not-found",
         where=where,
-        remedy="The first row names the columns. Name those of the text with text= (--text).",
+        remedy="The first row must name the columns. Name the text columns with text= (--text).",
     )
 
 
 def task_docs(rows: Iterable[Row], columns: Columns, document: str, nlp: Language) -> Iterator[Doc]:
-    """One Doc a row."""
+    """One Doc per row."""
     texts = ((_text(row, name), row) for row in rows for name in columns.text)
     parsed = nlp.pipe(_within_limit(texts, nlp.max_length), as_tuples=True)
     for parts in zip(*[parsed] * len(columns.text), strict=True):
@@ -228,8 +232,9 @@ def _text(row: Row, column: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise WorkbenchError(
             f"there is no text in column {column!r}.",
+            code="file-format",
             where=row.where,
-            remedy="Every row needs its text; in a pair, both.",
+            remedy="Write a text in every row; in a pair, both texts.",
         )
     return " ".join(value.split())
 
@@ -238,15 +243,16 @@ def _within_limit(texts: Iterable[tuple[str, Row]], longest: int) -> Iterator[tu
     for text, row in texts:
         if len(text) > longest:
             raise WorkbenchError(
-                f"a text of {len(text):,} characters is more than a pipeline takes: {longest:,}.",
+                f"the text has {len(text):,} characters; the pipeline's maximum is {longest:,}.",
+                code="text-too-long",
                 where=row.where,
-                remedy="Read it without a pipeline.",
+                remedy="Read the table without a pipeline.",
             )
         yield text, row
 
 
 def _joined(parts: list[Doc]) -> Doc:
-    """One Doc, with its two segments marked where there are two."""
+    """One Doc of one text, or of two texts that are marked as segments."""
     if len(parts) == 1:
         return parts[0]
     doc: Doc = Doc.from_docs(parts, exclude=["user_data"])  # type: ignore[call-arg]
@@ -264,12 +270,12 @@ def _mark_sentences(doc: Doc, lengths: Sequence[int]) -> None:
 def _labels(row: Row, columns: Columns) -> Iterator[tuple[str, str | float]]:
     for name, score in columns.scores.items():
         text = _plain(row.values.get(name))
-        if text and not (score and text.lower() in _NOTHING):
+        if text and not (score and text.lower() in _MISSING):
             yield name, float(text) if score else text
 
 
 def _plain(value: object) -> str | None:
-    """A value as text, empty where there is none; None for a list or an object."""
+    """A value as text, empty for a missing value; None for a list or an object."""
     if value is None:
         return ""
     return str(value).strip() if isinstance(value, str | int | float) else None
@@ -280,33 +286,34 @@ def _is_number(text: str) -> bool:
 
 
 def _answers(row: Row, columns: Columns, doc: Doc) -> list[Mention] | None:
-    """The words that a SQuAD-like value's ranges of characters touch; None without such a value."""
+    """The words that SQuAD-like character ranges overlap; None without such a value."""
     value = row.values.get("answers")
     if not isinstance(value, Mapping) or not {"text", "answer_start"} <= value.keys():
         return None
-    place = next((i for i, n in enumerate(columns.text) if n.lower() == "context"), -1)
-    context = str(row.values[columns.text[place]])
+    segment = next((i for i, n in enumerate(columns.text) if n.lower() == "context"), -1)
+    context = str(row.values[columns.text[segment]])
     segments = doc.spans["segments"] if len(columns.text) == 2 else [doc[:]]
-    words = segments[place]
-    found = []
+    words = segments[segment]
+    answers = []
     for start, end in _ranges(value, len(context), row.where):
         first, last = (words.start_char + _cleaned_length(context, at) for at in (start, end))
-        touched = [
+        overlapping = [
             token.i for token in words if token.idx < last and first < token.idx + len(token)
         ]
-        if not touched:
+        if not overlapping:
             raise WorkbenchError(
-                "an answer holds no word.",
+                "an answer contains no word.",
+                code="file-format",
                 where=row.where,
-                remedy="Correct its answer_start and text, or remove the answer: it must reach "
-                "into a word of the context.",
+                remedy="Correct its answer_start and text so that it overlaps a word of the "
+                "context, or remove the answer.",
             )
-        found.append(Mention(touched[0], touched[-1] + 1, "answer"))
-    return list(dict.fromkeys(found))
+        answers.append(Mention(overlapping[0], overlapping[-1] + 1, "answer"))
+    return list(dict.fromkeys(answers))
 
 
 def _ranges(value: Mapping[str, object], longest: int, where: str) -> list[tuple[int, int]]:
-    """Ranges of characters within a context of this length."""
+    """The character ranges of the answers, within a context of `longest` characters."""
     texts, starts = value["text"], value["answer_start"]
     if (
         isinstance(texts, list)
@@ -320,35 +327,36 @@ def _ranges(value: Mapping[str, object], longest: int, where: str) -> list[tuple
             return ranges
     raise WorkbenchError(
         '"answers" do not lie within the context.',
+        code="file-format",
         where=where,
-        remedy='They look like {"text": ["..."], "answer_start": [0]}, counted in characters.',
+        remedy='Write {"text": ["..."], "answer_start": [0]}, counted in characters.',
     )
 
 
 def _cleaned_length(text: str, end: int) -> int:
-    """How much of `text[:end]` is left once white space has become single spaces."""
+    """The length of `text[:end]` after white space has become single spaces."""
     return len(_SPACE.sub(" ", text[:end].lstrip()))
 
 
 # --- reading --------------------------------------------------------------------------------------
 
-_LONGEST = 1 << 24  # characters in one field of a CSV; an unclosed quotation mark ends there
+_LONGEST = 1 << 24  # maximum characters in one CSV field; an unclosed quotation mark ends there
 
-_Fields = Iterator[tuple[int, list[str]]]  # line number and fields of every row
+_Fields = Iterator[tuple[int, list[str]]]  # line number and fields of each row
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
-    """Read every row as one Doc with its labels."""
+    """A reader of tables: every row is one Doc with its labels."""
     nlp = tokenizer(options.pipeline, options.language)
     if not any(True for path in paths for _ in _rows(path)):
         return Reading(lambda path: iter(()))
     scores = survey(row for path in paths for row in _rows(path))
-    chosen = columns_of(scores, options.text, options.labels, str(paths[0]))
-    return Reading(partial(_docs, chosen=chosen, nlp=nlp), (chosen.describe(),))
+    columns = columns_of(scores, options.text, options.labels, str(paths[0]))
+    return Reading(partial(_docs, columns=columns, nlp=nlp), (columns.describe(),))
 
 
-def _docs(path: Path, chosen: Columns, nlp: Language) -> Iterator[Doc]:
-    return task_docs(_rows(path), chosen, stem(path), nlp)
+def _docs(path: Path, columns: Columns, nlp: Language) -> Iterator[Doc]:
+    return task_docs(_rows(path), columns, stem(path), nlp)
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -377,10 +385,11 @@ def _comma_separated(path: Path) -> _Fields:
             return
         except csv.Error as error:
             raise WorkbenchError(
-                f"not CSV from here on: {error}.",
+                f"this is not valid CSV: {error}.",
+                code="file-format",
                 where=f"{path}:{number}",
-                remedy='A field with a comma, a quotation mark or a line end in it stands in "…", '
-                'and a quotation mark within it is doubled: "".',
+                remedy='Put a field that contains a comma, a quotation mark or a line end in "…", '
+                'and double each quotation mark within it: "".',
             ) from None
         if len(fields) > 1 or any(field.strip() for field in fields):
             yield number, fields
@@ -389,86 +398,88 @@ def _comma_separated(path: Path) -> _Fields:
 def _named(path: Path, rows: _Fields) -> Iterator[Row]:
     first, header = next(rows, (0, []))
     names = [name.strip() for name in header]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise WorkbenchError(
-            f"the first row names {', '.join(repr(f'{name:.40}') for name in twice)} twice.",
+            f"the first row repeats {', '.join(repr(f'{name:.40}') for name in repeated)}.",
+            code="file-format",
             where=f"{path}:{first}",
-            remedy="The first row names the columns, each once.",
+            remedy="Name each column once in the first row.",
         )
     for number, fields in rows:
         if len(fields) != len(names):
             raise WorkbenchError(
                 f"this row has {len(fields)} fields, the first row {len(names)}.",
+                code="file-format",
                 where=f"{path}:{number}",
-                remedy="Every row has a field for each column, even where it is empty.",
+                remedy="Write a field for each column in every row, even if it is empty.",
             )
         yield Row(f"{path}:{number}", dict(zip(names, fields, strict=True)))
 
 
-# --- minimal pairs: two sentences that differ in one thing, of which the first is right -----------
+# --- minimal pairs: two sentences that differ in one thing, of which the first is acceptable ------
 #
-# They come as rows with both sentences (BLiMP's JSONL, whose columns `sentence_good` and
-# `sentence_bad` are known; a folder of its files is one corpus), or as Docs one after the other
-# that share a label `pair` (`primer/acceptability`). A stream; costs nothing beside the reading.
+# They are rows with both sentences (BLiMP's JSONL with its columns `sentence_good` and
+# `sentence_bad`; a folder of its files is one corpus), or consecutive Docs that share a label
+# `pair` (`primer/acceptability`). Costs: only the reading of the stream.
 
-RIGHT = "acceptable"
+ACCEPTABLE = "acceptable"
 
 
 class Pair(NamedTuple):
-    """A sentence, the same with a fault, and what the fault is about, from fine to coarse."""
+    """An acceptable sentence, its unacceptable variant, and the phenomenon that differs."""
 
     good: Doc
     bad: Doc
-    phenomenon: str  # BLiMP's `linguistics_term`; where there is none, what is next to it
+    phenomenon: str  # BLiMP's `linguistics_term`; if missing, the paradigm or the field
     paradigm: str = ""  # BLiMP's `UID`
     field: str = ""  # BLiMP's: morphology, syntax, semantics, syntax_semantics
 
     @property
     def identical(self) -> bool:
-        """Whether the two are the same text: some of BLiMP's are."""
+        """Whether the two texts are equal, as some of BLiMP's are."""
         return self.good.text == self.bad.text
 
 
 def minimal_pairs(docs: Iterable[Doc]) -> Iterator[Pair]:
-    """The pairs there are in these Docs, in their order."""
+    """The minimal pairs of these Docs, in order."""
     before: Doc | None = None
-    found = False
+    any_pair = False
     for doc in docs:
         segments = sorted(mentions(doc, "segments")) if "segments" in doc.spans else []
         if len(segments) == 2:
             good, bad = (_alone(doc[part.start : part.end]) for part in segments)
-            found = True
+            any_pair = True
             yield Pair(good, bad, *_about(doc))
-        elif before is not None and _are_twins(before, doc):
-            found = True
-            first = before._.labels.get("acceptability") == RIGHT
+        elif before is not None and _are_pair(before, doc):
+            any_pair = True
+            first = before._.labels.get("acceptability") == ACCEPTABLE
             yield Pair(*((before, doc) if first else (doc, before)), *_about(doc))
             before = None
             continue
         before = doc
-    if not found:
+    if not any_pair:
         raise WorkbenchError(
             "there are no minimal pairs in this corpus.",
-            remedy="Read primer/acceptability, or BLiMP's JSONL: a file or the folder of all.",
+            code="no-minimal-pairs",
+            remedy="Read primer/acceptability, or BLiMP's JSONL: one file or the folder of all.",
         )
 
 
 def _alone(part: Span) -> Doc:
-    """A sentence without the space that follows it where another does."""
+    """A sentence as its own Doc, without the space after it."""
     spaces = [bool(token.whitespace_) for token in part]
     return Doc(part.doc.vocab, [token.text for token in part], [*spaces[:-1], False])
 
 
-def _are_twins(first: Doc, second: Doc) -> bool:
+def _are_pair(first: Doc, second: Doc) -> bool:
     one, other = first._.labels, second._.labels
-    judged = {one.get("acceptability"), other.get("acceptability")}
-    return (
-        "pair" in one and one["pair"] == other.get("pair") and RIGHT in judged and len(judged) == 2
-    )
+    labels = {one.get("acceptability"), other.get("acceptability")}
+    same_pair = "pair" in one and one["pair"] == other.get("pair")
+    return same_pair and ACCEPTABLE in labels and len(labels) == 2
 
 
 def _about(doc: Doc) -> tuple[str, str, str]:
-    """Phenomenon, paradigm and field, as the labels of the text say."""
+    """Phenomenon, paradigm and field, from the labels of the text."""
     known = {name: str(value) for name, value in doc._.labels.items()}
     paradigm, field = known.get("UID", ""), known.get("field", "")
     phenomenon = known.get("phenomenon") or known.get("linguistics_term")

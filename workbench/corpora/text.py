@@ -1,13 +1,12 @@
 """Plain text through a spaCy pipeline: a line is a paragraph, a blank line ends a document.
 
-Runs of white space become one space before anything else looks at the text, so that no word is
-made of space. Every paragraph goes through the pipeline by itself, whatever a Doc then is: a
-sentence (without the space after it), or all paragraphs of a document joined by single spaces. A
-sentence is named after its line and its place in it, `12.3`; a document after its file and its
-place in that.
+Runs of white space become one space first, so that no word consists of white space. Each paragraph
+goes through the pipeline separately, whatever the unit of a Doc: a sentence (without the space
+after it), or all paragraphs of a document joined by single spaces. A sentence is named by its line
+and its position in it, `12.3`; a document by its file and its position in it.
 
-Held at a time: 32 paragraphs, or one document. With rules alone 10,000 sentences take about 1 s;
-otherwise it is the pipeline that costs.
+Costs: about 1 s for 10,000 sentences with rules only, otherwise the time of the pipeline. 32
+paragraphs, or one document, are in memory at a time.
 """
 
 import re
@@ -36,30 +35,30 @@ _ATTRIBUTES = [
     IDS[name]
     for name in "SPACY LEMMA NORM POS TAG MORPH HEAD DEP SENT_START "
     "ENT_IOB ENT_TYPE ENT_ID ENT_KB_ID".split()
-]  # what a sentence takes over from its paragraph
+]  # the attributes that a sentence copies from its paragraph
 
 
-class _Place(NamedTuple):
-    """Where a paragraph stands."""
+class _Position(NamedTuple):
+    """The position of a paragraph in its file."""
 
     document: int  # counted from 1
     line: int
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
-    """Read sentences, or whole documents, by the pipeline that `options` name or that there is."""
+    """A reader of sentences or documents, with the pipeline of `options` or an installed one."""
     nlp, notes = load_pipeline(options.pipeline, options.language)
     docs = _sentences if options.unit == "sentence" else _documents
     return Reading(partial(docs, nlp=nlp), notes)
 
 
 def _sentences(path: Path, nlp: Language) -> Iterator[Doc]:
-    ruled = nlp.pipe_names == ["sentencizer"]
-    cut: Callable[[Doc], Iterator[Doc]] = _cut_words if ruled else _cut_annotated
-    for paragraph, place in _read(path, nlp):
-        for number, doc in enumerate(cut(paragraph), start=1):
-            doc._.document = f"{stem(path)}-{place.document}"
-            doc._.sent_ids = (f"{place.line}.{number}",)
+    rules_only = nlp.pipe_names == ["sentencizer"]
+    split: Callable[[Doc], Iterator[Doc]] = _split_words if rules_only else _split_annotated
+    for paragraph, position in _read(path, nlp):
+        for index, doc in enumerate(split(paragraph), start=1):
+            doc._.document = f"{stem(path)}-{position.document}"
+            doc._.sent_ids = (f"{position.line}.{index}",)
             yield doc
 
 
@@ -70,9 +69,9 @@ def _documents(path: Path, nlp: Language) -> Iterator[Doc]:
         whole = docs[0] if len(docs) == 1 else _joined(docs)
         whole._.document = f"{stem(path)}-{document}"
         whole._.sent_ids = tuple(
-            f"{place.line}.{number}"
-            for doc, place in paragraphs
-            for number, _ in enumerate(doc.sents, start=1)
+            f"{position.line}.{index}"
+            for doc, position in paragraphs
+            for index, _ in enumerate(doc.sents, start=1)
         )
         yield whole
 
@@ -81,11 +80,11 @@ def _joined(docs: list[Doc]) -> Doc:
     return Doc.from_docs(docs, exclude=["user_data"])  # type: ignore[call-arg]
 
 
-def _read(path: Path, nlp: Language) -> Iterator[tuple[Doc, _Place]]:
+def _read(path: Path, nlp: Language) -> Iterator[tuple[Doc, _Position]]:
     return nlp.pipe(_paragraphs(path, nlp.max_length), as_tuples=True)
 
 
-def _paragraphs(path: Path, longest: int) -> Iterator[tuple[str, _Place]]:
+def _paragraphs(path: Path, longest: int) -> Iterator[tuple[str, _Position]]:
     document, between = 0, True
     for line, raw in numbered_lines(path):
         text = " ".join(raw.split())
@@ -94,18 +93,19 @@ def _paragraphs(path: Path, longest: int) -> Iterator[tuple[str, _Place]]:
             continue
         if len(text) > longest:
             raise WorkbenchError(
-                f"a paragraph of {len(text):,} characters is more than the pipeline takes "
-                f"at once ({longest:,}).",
+                f"the paragraph has {len(text):,} characters; the pipeline's maximum is "
+                f"{longest:,}.",
+                code="text-too-long",
                 where=f"{path}:{line}",
-                remedy="A line is a paragraph: break it into shorter lines.",
+                remedy="One line is one paragraph: break it into shorter lines.",
             )
         document += between
         between = False
-        yield text, _Place(document, line)
+        yield text, _Position(document, line)
 
 
-def _cut_words(paragraph: Doc) -> Iterator[Doc]:
-    """The sentences of a Doc that has nothing but words and sentence starts."""
+def _split_words(paragraph: Doc) -> Iterator[Doc]:
+    """The sentences of a Doc that has only words and sentence starts."""
     for sentence in paragraph.sents:
         yield Doc(
             paragraph.vocab,
@@ -115,8 +115,8 @@ def _cut_words(paragraph: Doc) -> Iterator[Doc]:
         )
 
 
-def _cut_annotated(paragraph: Doc) -> Iterator[Doc]:
-    """The sentences of a Doc with all that is known of them."""
+def _split_annotated(paragraph: Doc) -> Iterator[Doc]:
+    """The sentences of a Doc with all their annotations."""
     values = paragraph.to_array(_ATTRIBUTES)  # [words, attributes]
     ends = np.array([sentence.end - 1 for sentence in paragraph.sents], dtype=np.int64)
     values[ends, _ATTRIBUTES.index(IDS["SPACY"])] = 0
@@ -137,23 +137,24 @@ def _moved(span: Span, doc: Doc, sentence: Span) -> Span:
 
 # --- spaCy pipelines ------------------------------------------------------------------------------
 #
-# The spaCy pipelines that turn raw text into words, sentences and whatever else they predict.
+# The spaCy pipelines that turn raw text into words, sentences and other predicted layers. Nothing
+# is downloaded here.
 #
-# Nothing is ever downloaded here. Loading a pipeline takes a second or so and the memory of its
-# model; one that only knows rules is made once, in 0.1 s, and keeps the words it has seen.
+# Costs: about one second and the memory of the model to load a pipeline. A pipeline of rules only
+# is made once, in 0.1 s, and keeps the words it has seen.
 
-READ_WITH = "Read with the spaCy pipeline {}."  # which predicted whatever else than text there is
-_BATCH = 32  # texts a pipeline holds at once
-LONGEST = 300  # characters without a space that spaCy tokenizes at once: it takes time by n²
-PART = 60  # characters of a longer piece that are tokenized at once, where it can be cut
+READ_WITH = "Read with the spaCy pipeline {}."  # it predicted every layer except the text
+_BATCH = 32  # texts per batch of a pipeline
+LONGEST = 300  # maximum characters without a space that spaCy tokenizes at once: its time is n²
+PART = 60  # characters per part of a longer piece, if it can be split there
 _TOO_LONG = re.compile(rf"\S{{{LONGEST + 1},}}")
-_UNCUT = re.compile(r"[^\W_]+|[\W_]")
-_JOINING = ("Mn", "Me", "Mc", "Cf", "Sk")  # categories of what belongs to the character before
+_UNIT = re.compile(r"[^\W_]+|[\W_]")
+_JOINING = ("Mn", "Me", "Mc", "Cf", "Sk")  # categories of characters that belong to the one before
 
 
 @cache
 def blank(language: str) -> Language:
-    """A language's tokenizer and nothing else, for texts of any length; one for all who ask."""
+    """A language's tokenizer without other components, for texts of any length; cached."""
     return _rules(language)
 
 
@@ -165,20 +166,21 @@ def _rules_and_sentences(language: str) -> Language:
 
 
 def _rules(language: str) -> Language:
-    vocabulary(language)  # which knows the languages there are
+    vocabulary(language)  # raises an error for an unknown language
     try:
         nlp = spacy.blank(language)
     except ImportError as error:
         raise WorkbenchError(
             f"the tokenizer for {language!r} needs a package: {_first_line(error)}",
-            remedy="See https://spacy.io/usage/models#languages for what to install.",
+            code="package-missing",
+            remedy="Install the package that https://spacy.io/usage/models#languages names.",
         ) from None
     nlp.max_length = sys.maxsize
     return _bounded(nlp)
 
 
 def load_pipeline(name: str | None, language: str) -> tuple[Language, tuple[str, ...]]:
-    """The named pipeline, else an installed one of that language, else rules; with notes."""
+    """The named pipeline, else an installed one of the language, else rules; with notes."""
     if name is not None:
         nlp, notes = _load(name)
         return nlp, (READ_WITH.format(name), *notes)
@@ -192,15 +194,15 @@ def load_pipeline(name: str | None, language: str) -> tuple[Language, tuple[str,
         else "install one of those listed at https://spacy.io/models"
     )
     note = (
-        f"No spaCy pipeline for {language!r} is installed, so words and sentences come from rules, "
+        f"No spaCy pipeline for {language!r} is installed. Words and sentences come from rules, "
         "and there are no tags, lemmas, trees or entities. "
-        f"For those {how} (or name a folder that holds a pipeline with pipeline= or --pipeline)."
+        f"To get these, {how} (or name a pipeline folder with pipeline= or --pipeline)."
     )
     return _rules_and_sentences(language), (note,)
 
 
 def tokenizer(name: str | None, language: str) -> Language:
-    """What tables need: the named pipeline, else words alone."""
+    """The pipeline for texts of a table: the named one, else a tokenizer only."""
     return blank(language) if name is None else _load(name)[0]
 
 
@@ -210,59 +212,64 @@ def _load(name: str) -> tuple[Language, tuple[str, ...]]:
             if path.exists() and not (path.is_file() or path.is_dir()):
                 raise WorkbenchError(
                     "this is a pipe, socket or device, not a file.",
+                    code="file-unreadable",
                     where=str(path),
-                    remedy="Put the pipeline's own files into the folder, and nothing else.",
+                    remedy="Keep only the pipeline's own files in the folder.",
                 )
     try:
         nlp = spacy.load(name)
-    except Exception as error:  # whatever a package or folder that is no pipeline leads to
+    except Exception as error:  # a package or folder that is not a pipeline can raise anything
         installed = ", ".join(sorted(get_installed_models())) or "none"
         raise WorkbenchError(
             f"the spaCy pipeline {name!r} cannot be loaded: {_first_line(error)}",
-            remedy=f"To install it run: python -m spacy download {name}\n"
+            code="pipeline-not-found",
+            remedy=f"To install it, run: python -m spacy download {name}\n"
             f"  Or name a folder that holds a pipeline. Installed: {installed}.",
         ) from None
     _bounded(nlp).batch_size = _BATCH
     if any("token.is_sent_start" in nlp.get_pipe_meta(pipe).assigns for pipe in nlp.pipe_names):
         return nlp, ()
     nlp.add_pipe("sentencizer", first=True)
-    return nlp, (f"The pipeline {name} finds no sentences; they end at full stops and their like.",)
+    return nlp, (
+        f"The pipeline {name} does not split sentences. They end at full stops and similar marks.",
+    )
 
 
 def _bounded(nlp: Language) -> Language:
-    """The same pipeline with a tokenizer whose time grows with the length of a text, not faster."""
+    """The same pipeline, with a tokenizer whose time is linear in the length of a text."""
     if isinstance(nlp.tokenizer, Tokenizer):
         nlp.tokenizer = partial(_tokenized, nlp.tokenizer)
     return nlp
 
 
 def _tokenized(inner: Callable[[str], Doc], text: str) -> Doc:
-    """spaCy's own words, but where more than LONGEST characters come without a space.
+    """The words of spaCy's tokenizer; pieces longer than LONGEST characters are split first.
 
-    Its tokenizer takes a sign off such a piece at a time and looks at all that is left: 8,000 "("
-    take 10 s. Such pieces are tokenized part by part.
+    spaCy removes one sign at a time from a piece without spaces and then searches the remainder:
+    8,000 "(" take 10 s. So such pieces are tokenized part by part.
     """
     if not _TOO_LONG.search(text):
         return inner(text)
     starts = [0]
     for piece in _TOO_LONG.finditer(text):
-        starts += _cuts(text, piece.start(), piece.end())
+        starts += _split_points(text, piece.start(), piece.end())
     parts = [inner(text[start:end]) for start, end in pairwise([*starts, len(text)])]
     whole = Doc.from_docs(parts, ensure_whitespace=False)
     assert isinstance(whole, Doc)
     return whole
 
 
-def _cuts(text: str, start: int, end: int) -> list[int]:
-    """Where parts begin: never inside a word, nor between a sign and marks that belong to it."""
-    found, begun = [], start
-    for unit in _UNCUT.finditer(text, start, end):
+def _split_points(text: str, start: int, end: int) -> list[int]:
+    """The starts of parts: never inside a word, nor between a sign and its combining marks."""
+    points, part_start = [], start
+    for unit in _UNIT.finditer(text, start, end):
         at = unit.start()
         joins = category(text[at]) in _JOINING or text[at - 1] == "\u200d"
-        if unit.end() - begun > PART and at > begun and not (joins and at - begun < 4 * PART):
-            found.append(at)
-            begun = at
-    return found
+        too_long = unit.end() - part_start > PART and at > part_start
+        if too_long and not (joins and at - part_start < 4 * PART):
+            points.append(at)
+            part_start = at
+    return points
 
 
 def _first_line(error: Exception) -> str:

@@ -1,10 +1,10 @@
-"""A pipeline of one's own for tags, trees and sentences, learnt by spaCy from any treebank.
+"""Trains a spaCy pipeline for tags, trees and sentences on any treebank.
 
-No pretrained weights and no network: words are hashed, a small convolution over them is shared by
-the tags and the trees, and sentences are what the parser finds no arc between. What comes of it is
-a folder that spaCy loads and `--pipeline` takes. It learns from raw text as the language's own
-tokenizer cuts it, and is scored on raw text too. Costs 7 minutes of one core for the 200,000 words
-of English EWT, 2 for primer, and 8 MB of disk; the treebank is held in memory.
+It needs no pretrained weights and no network: words are hashed, and tags and trees share a small
+convolution over them. Sentences end where the parser predicts no arc. The result is a folder that
+spaCy loads and `--pipeline` accepts. Training and evaluation use raw text, tokenized by the
+language's own tokenizer. Costs: 7 minutes on one core for the 200,000 words of English EWT, 2 for
+primer, and 8 MB of disk; the treebank is kept in memory.
 """
 
 import io
@@ -33,12 +33,12 @@ from workbench.corpora.layers import layers
 from workbench.corpora.text import blank
 
 NEEDED = frozenset({"pos", "dependencies"})
-TOGETHER = 10  # sentences of a document in one Doc, at most: one of them alone shows no boundary
-STEPS = (200, 2_000)  # at least and at most, where nobody says
-WORDS_A_STEP = 120  # of the train part, where nobody says
-CHECKS = 10  # of the dev part while it learns
-RARE = 30  # uses below which a relation is not told apart; fewer in a small treebank
-SCORES = {  # our names, and those of spaCy's scorer, which leaves punctuation out of trees
+TOGETHER = 10  # maximum sentences of a document per Doc: a single sentence shows no boundary
+STEPS = (200, 2_000)  # minimum and maximum of the default number of steps
+WORDS_A_STEP = 120  # training words per step, for the default number of steps
+CHECKS = 10  # evaluations on dev during training
+RARE = 30  # minimum uses of a relation to be learnt; fewer in a small treebank
+SCORES = {  # Workbench's names and those of spaCy's scorer, which ignores punctuation in trees
     "words": "token_f",
     "sentences": "sents_f",
     "upos": "pos_acc",
@@ -150,22 +150,24 @@ def train_parser(
     steps: int | None = None,
     seed: int = 0,
     limit: int | None = None,
-    progress: Callable[[int], object] = lambda done: None,
+    on_progress: Callable[[int], object] = lambda done: None,
 ) -> dict[str, Any]:
     """Train on the train part, keep the best step on dev, score on dev and test, write a folder.
 
-    The folder is there whole or not at all. `limit` is of sentences in each part; `progress` is
-    told the steps done. What is returned stands in the folder's `meta.json` too, and the settings
-    in its `config.cfg`. Python's, numpy's and torch's generators are seeded anew.
+    After an error, no partial folder is left. `limit` is the maximum number of sentences per part;
+    `on_progress` receives the number of steps done. The returned facts are also in the folder's
+    `meta.json`, and the settings in its `config.cfg`. The random generators of Python, numpy and
+    torch are seeded again.
     """
     for name, value, least in (("steps", 1 if steps is None else steps, 1), ("seed", seed, 0)):
         if not isinstance(value, int) or not least <= value < 2**32:
             raise WorkbenchError(
                 f"{name} is {value!r:.80}.",
+                code="setting-invalid",
                 remedy=f"Use a whole number from {least} to {2**32 - 1}.",
             )
-    begun = time.monotonic()
-    with _appearing(user_path(out)) as draft, TemporaryDirectory(prefix="workbench-") as scratch:
+    start = time.monotonic()
+    with _new_folder(user_path(out)) as draft, TemporaryDirectory(prefix="workbench-") as scratch:
         corpus.require(NEEDED, "training a parser")
         parts, notes = _parts(corpus, seed, limit)
         words = sum(map(len, parts[TRAIN]))
@@ -176,7 +178,7 @@ def train_parser(
             write(_together(docs), paths[part])
         language = parts[TRAIN][0].vocab.lang
         settings = {
-            "nlp.lang": blank(language).lang,  # which tells what its tokenizer lacks
+            "nlp.lang": blank(language).lang,  # an error if its tokenizer needs a package
             "paths.train": str(paths[TRAIN]),
             "paths.dev": str(paths[DEV]),
             "system.seed": seed,
@@ -184,9 +186,9 @@ def train_parser(
             "training.max_steps": steps,
             "training.eval_frequency": max(1, steps // CHECKS),
         }
-        curve = _learn(settings, Path(scratch), progress)
+        curve = _train(settings, Path(scratch), on_progress)
         nlp = spacy.load(Path(scratch) / "model-best")
-        found = {
+        facts = {
             "corpus": corpus.name,
             "corpus_hash": content_hash(corpus),
             "language": language,
@@ -194,22 +196,23 @@ def train_parser(
             "seed": seed,
             "steps": steps,
             "best_step": max(curve, key=lambda point: (point["score"], point["step"]))["step"],
-            "seconds": round(time.monotonic() - begun, 1),
+            "seconds": round(time.monotonic() - start, 1),
             "scores": {part: _scores(nlp, paths[part]) for part in parts if part != TRAIN},
             "curve": curve,
             "notes": notes,
         }
-        _write(nlp, found, draft)
-    return found
+        _write(nlp, facts, draft)
+    return facts
 
 
 @contextmanager
-def _appearing(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that gets its name at the end; what is in its way is told at once."""
+def _new_folder(out: Path) -> Iterator[Path]:
+    """A draft folder, renamed to `out` at the end; an error at the start if `out` is not empty."""
     try:
         if os.path.lexists(out) and (out.is_symlink() or not out.is_dir() or any(out.iterdir())):
             raise WorkbenchError(
-                "there is something already.",
+                "this path exists already and is not an empty folder.",
+                code="file-exists",
                 where=str(out),
                 remedy="Name a new folder, or an empty one.",
             )
@@ -223,7 +226,9 @@ def _appearing(out: Path) -> Iterator[Path]:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         raise unwritable(
-            out, error, "Name a new folder in one that is there, where you may write and have room."
+            out,
+            error,
+            "Name a new folder in an existing folder that you may write to, on a disk with space.",
         ) from None
 
 
@@ -233,7 +238,7 @@ def _appearing(out: Path) -> Iterator[Path]:
 def _parts(
     corpus: Corpus, seed: int, limit: int | None
 ) -> tuple[dict[str, list[Doc]], tuple[str, ...]]:
-    """Sentences to learn from, to choose a step by and, where there are some, to score; notes."""
+    """Sentences by part (train, dev and, if present, test), and notes."""
     parts: dict[str, list[Doc]] = {}
     notes: tuple[str, ...] = ()
     if TRAIN in corpus.splits:
@@ -244,26 +249,27 @@ def _parts(
         most = None if limit is None else 3 * limit
         docs = list(_sentences(corpus.docs(limit=most), most))
         parts[TRAIN], parts[TEST] = cut(docs, seed, corpus.name)
-        notes = (f"There is no {TRAIN} split: {TRAIN}, {DEV} and {TEST} were drawn from all.",)
+        notes = (f"There is no {TRAIN} split: {TRAIN}, {DEV} and {TEST} are random parts of all.",)
     if not parts[TRAIN]:
         raise WorkbenchError(
             f"there is no tree in {TRAIN}.",
+            code="too-few-sentences",
             where=corpus.name,
-            remedy="Give sentences with tags and trees to learn from.",
+            remedy="Use a corpus whose sentences have tags and trees.",
         )
     if not parts.get(DEV):
         parts[TRAIN], parts[DEV] = cut(parts[TRAIN], seed + 1, corpus.name)
-        notes = notes or (f"There is no {DEV} split: a tenth of {TRAIN} was kept for it.",)
+        notes = notes or (f"There is no {DEV} split: a tenth of {TRAIN} is used as {DEV}.",)
     return {part: parts[part][:limit] for part in (TRAIN, DEV, TEST) if parts.get(part)}, notes
 
 
 def _sentences(docs: Iterable[Doc], limit: int | None) -> Iterator[Doc]:
-    """One Doc a sentence, of those that have what is to be learnt."""
-    whole = (doc for doc in docs if layers(doc) >= NEEDED and doc.has_annotation("SENT_START"))
-    return islice((sentence for doc in whole for sentence in _divided(doc)), limit)
+    """One Doc per sentence, of the Docs with tags, trees and sentence starts."""
+    annotated = (doc for doc in docs if layers(doc) >= NEEDED and doc.has_annotation("SENT_START"))
+    return islice((sentence for doc in annotated for sentence in _split_sentences(doc)), limit)
 
 
-def _divided(doc: Doc) -> Iterator[Doc]:
+def _split_sentences(doc: Doc) -> Iterator[Doc]:
     if len(sentences := list(doc.sents)) == 1:
         yield doc
         return
@@ -277,17 +283,17 @@ def _together(docs: Iterable[Doc]) -> Iterator[Doc]:
     """Sentences of a document in Docs of one, two, … and ten, so that boundaries can be learnt."""
     sizes = cycle(range(1, TOGETHER + 1))
     for _, document in groupby(docs, key=lambda doc: doc._.document):
-        while some := list(islice(document, next(sizes))):
-            yield Doc.from_docs(some, exclude=["user_data", "spans"])  # type: ignore[call-arg]
+        while sentences := list(islice(document, next(sizes))):
+            yield Doc.from_docs(sentences, exclude=["user_data", "spans"])  # type: ignore[call-arg]
 
 
-# --- learning -------------------------------------------------------------------------------------
+# --- training -------------------------------------------------------------------------------------
 
 
-def _learn(
-    settings: dict[str, Any], folder: Path, progress: Callable[[int], object]
+def _train(
+    settings: dict[str, Any], folder: Path, on_progress: Callable[[int], object]
 ) -> list[dict[str, float]]:
-    """spaCy's training, with the best pipeline in `folder`; dev's scores at every check."""
+    """Train with spaCy; write the best pipeline to `folder` and return dev's scores by step."""
     from spacy.training.initialize import init_nlp
     from spacy.training.loop import train
     from thinc.api import Config
@@ -298,10 +304,10 @@ def _learn(
         step = count()
 
         def log(checked: dict[str, Any] | None) -> None:
-            progress(next(step))
+            on_progress(next(step))
             if checked is not None:
-                told = {"step": checked["step"], "score": round(checked["score"], 4)}
-                curve.append(told | _renamed(checked["other_scores"]))
+                point = {"step": checked["step"], "score": round(checked["score"], 4)}
+                curve.append(point | _renamed(checked["other_scores"]))
 
         return log, lambda: None
 
@@ -319,7 +325,7 @@ def _scores(nlp: Language, path: Path) -> dict[str, float]:
 
 
 def _renamed(scores: dict[str, Any]) -> dict[str, float]:
-    """What spaCy's scorer found, but for what the gold does not tell."""
+    """The scores of spaCy's scorer under Workbench's names, without those the gold lacks."""
     return {
         ours: round(scores[theirs], 4)
         for ours, theirs in SCORES.items()
@@ -327,13 +333,13 @@ def _renamed(scores: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _write(nlp: Language, found: dict[str, Any], folder: Path) -> None:
-    """The pipeline, with what it was made of; its config without what was there for this once."""
+def _write(nlp: Language, facts: dict[str, Any], folder: Path) -> None:
+    """Write the pipeline with its facts; the temporary paths and logger leave its config."""
     nlp.config["paths"].update({TRAIN: None, DEV: None})
     nlp.config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
     nlp.meta["name"] = "parser"
     nlp.meta["description"] = (
-        f"Tags, trees and sentences, learnt by Workbench from {found['corpus']}."
+        f"Tags, trees and sentences, trained by Workbench on {facts['corpus']}."
     )
-    nlp.meta["workbench"] = found
+    nlp.meta["workbench"] = facts
     nlp.to_disk(folder)

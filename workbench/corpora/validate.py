@@ -1,9 +1,10 @@
-"""Every fault of a corpus file by its line, not only the first, for whoever has to mend them.
+"""All faults of a corpus file with their lines, not only the first, so that users can correct them.
 
-The file is read by its own reader; only where that fails is it read again in chunks, each as a file
-of its own, and what is wrong is taken out and noted until a chunk reads clean. So nothing is known
-here of what a format allows. A good file costs one reading, a bad one two, and a chunk's reading
-for every fault. Of formats without lines, and of text, the first fault is told.
+The reader of the format reads the file. If that fails, the file is read again in chunks, each as a
+file of its own: a faulty part is noted and removed until the chunk can be read. So this module
+knows nothing about what a format allows. For formats without lines, and for text, only the first
+fault is reported. Costs: one reading of a correct file; two readings of a faulty one, and one
+reading of a chunk per fault.
 """
 
 import csv
@@ -19,12 +20,12 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import numbered_lines, open_regular
 from workbench.corpora import read
 
-MOST = 50  # faults told
-CHUNK = 500  # sentences or rows read at once, where there are faults
+MOST = 50  # maximum number of faults reported
+CHUNK = 500  # sentences or rows per chunk of a faulty file
 
 
 class Fault(NamedTuple):
-    """What is wrong on which line; line 0 where it is of the whole file."""
+    """A fault: its line (0 for the whole file), what is wrong, and the remedy."""
 
     line: int
     what: str
@@ -33,38 +34,38 @@ class Fault(NamedTuple):
 
 @dataclass
 class _Piece:
-    """Lines that stand or fall together: a sentence, or a row."""
+    """Lines that are valid or faulty together: a sentence, or a row."""
 
-    first: int  # the number of its first line
+    first: int  # line number of its first line
     lines: list[bytes]
-    mended: set[int] = field(default_factory=set)
+    blanked: set[int] = field(default_factory=set)
 
 
 def faults(path: Path, most: int = MOST, **options: Any) -> list[Fault]:
-    """What is wrong with a file, by line, at most so many; `options` are those of `read`."""
-    first = _first(path, options)
+    """At most `most` faults of a file, ordered by line; `options` are those of `read`."""
+    first = _first_fault(path, options)
     if first is None:
         return []
     pieces = _PIECES.get(path.suffix.lower())
     if pieces is None:
         return [first]
-    found: list[Fault] = []
-    header, rest = pieces(path)
+    faults: list[Fault] = []
+    header, parts = pieces(path)
     chunk: list[_Piece] = []
-    for piece in rest:
+    for piece in parts:
         chunk.append(piece)
         if len(chunk) == CHUNK:
-            found += _of_chunk(path, header, chunk, options, most - len(found))
+            faults += _faults_of_chunk(path, header, chunk, options, most - len(faults))
             chunk = []
-        if len(found) >= most or any(not fault.line for fault in found):
+        if len(faults) >= most or any(not fault.line for fault in faults):
             break
     else:
-        found += _of_chunk(path, header, chunk, options, most - len(found))
-    return sorted(dict.fromkeys(found))[:most] or [first]
+        faults += _faults_of_chunk(path, header, chunk, options, most - len(faults))
+    return sorted(dict.fromkeys(faults))[:most] or [first]
 
 
-def _first(path: Path, options: dict[str, Any]) -> Fault | None:
-    """The fault that the reader ends with, if any; of text, what would cost a pipeline is not."""
+def _first_fault(path: Path, options: dict[str, Any]) -> Fault | None:
+    """The error of the reader, if any. Text is only decoded, because a pipeline would cost time."""
     try:
         for _ in numbered_lines(path) if path.suffix.lower() == ".txt" else read(path, **options):
             pass
@@ -78,54 +79,54 @@ def _line(error: WorkbenchError) -> int:
     return int(last) if last.isdecimal() and last.isascii() else 0
 
 
-def _of_chunk(
+def _faults_of_chunk(
     path: Path, header: list[bytes], pieces: list[_Piece], options: dict[str, Any], most: int
 ) -> list[Fault]:
-    found: list[Fault] = []
+    faults: list[Fault] = []
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / path.name
-        while pieces and len(found) < most:
-            places = _write(part, header, pieces)
-            fault = _first(part, options)
+        while pieces and len(faults) < most:
+            sources = _write(part, header, pieces)
+            fault = _first_fault(part, options)
             if fault is None:
                 break
-            if not 0 < fault.line <= len(places):
-                found.append(Fault(0, fault.what.replace(folder, ""), fault.remedy))
+            if not 0 < fault.line <= len(sources):
+                faults.append(Fault(0, fault.what.replace(folder, ""), fault.remedy))
                 break
-            place = places[fault.line - 1]
-            if place is None:  # the header's own
-                found.append(fault)
+            source = sources[fault.line - 1]
+            if source is None:  # a line of the header
+                faults.append(fault)
                 break
-            piece, line = place
-            found.append(Fault(piece.first + line, fault.what, fault.remedy))
-            if not _mend(part, piece, line):
+            piece, line = source
+            faults.append(Fault(piece.first + line, fault.what, fault.remedy))
+            if not _blank_word(part, piece, line):
                 pieces.remove(piece)
-    return found
+    return faults
 
 
 def _write(
     part: Path, header: list[bytes], pieces: list[_Piece]
 ) -> list[tuple[_Piece, int] | None]:
-    """Write a chunk as a file, and tell where each of its lines comes from."""
-    places: list[tuple[_Piece, int] | None] = [None] * len(header)
+    """Write a chunk as a file; return the source (piece, line within it) of each of its lines."""
+    sources: list[tuple[_Piece, int] | None] = [None] * len(header)
     with part.open("wb") as file:
         file.writelines(header)
         for piece in pieces:
             file.writelines(piece.lines)
-            places += [(piece, line) for line in range(len(piece.lines))]
-    return places
+            sources += [(piece, line) for line in range(len(piece.lines))]
+    return sources
 
 
-def _mend(path: Path, piece: _Piece, line: int) -> bool:
-    """Blank a word of a CoNLL-U sentence, so that what is wrong with the others shows as well."""
+def _blank_word(path: Path, piece: _Piece, line: int) -> bool:
+    """Blank a word of a CoNLL-U sentence, so that faults of its other words are found too."""
     row = piece.lines[line]
-    number = row.split(b"\t")[0]
-    before = sum(not kept.startswith(b"#") for kept in piece.lines[:line])
-    in_order = number == str(before + 1).encode()
-    if path.suffix.lower() != ".conllu" or line in piece.mended or not in_order:
+    word_id = row.split(b"\t")[0]
+    before = sum(not earlier.startswith(b"#") for earlier in piece.lines[:line])
+    in_order = word_id == str(before + 1).encode()
+    if path.suffix.lower() != ".conllu" or line in piece.blanked or not in_order:
         return False
-    piece.mended.add(line)
-    piece.lines[line] = number + b"\tx" + b"\t_" * 8 + b"\n"
+    piece.blanked.add(line)
+    piece.lines[line] = word_id + b"\tx" + b"\t_" * 8 + b"\n"
     return True
 
 
@@ -139,7 +140,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _sentences(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
-    """Sentences between empty lines; brackets, which go on from one to the next, are left out."""
+    """Sentences between empty lines; entity brackets, which can cross sentences, are left out."""
 
     def pieces() -> Iterator[_Piece]:
         lines: list[bytes] = []
@@ -165,7 +166,7 @@ def _rows(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
 
 
 def _header(lines: Iterator[tuple[int, bytes]]) -> list[bytes]:
-    """The lines up to the first with anything in it."""
+    """The lines up to and including the first that is not blank."""
     header = []
     for _, line in lines:
         header.append(line)
@@ -175,9 +176,9 @@ def _header(lines: Iterator[tuple[int, bytes]]) -> list[bytes]:
 
 
 def _records(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
-    """Rows of a CSV, which may run over lines; where quotes go wrong, a line is a piece."""
+    """Rows of a CSV, which may span lines; where quotes are faulty, one line is one piece."""
     lines = _numbered(path)
-    parts = _divided(lines)
+    parts = _csv_rows(lines)
     header: list[bytes] = []
     for part in parts:
         header += part.lines
@@ -186,12 +187,12 @@ def _records(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
     return header, parts
 
 
-def _divided(lines: Iterator[tuple[int, bytes]]) -> Iterator[_Piece]:
-    held: deque[tuple[int, bytes]] = deque()  # lines to be looked at once more
+def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[_Piece]:
+    pending: deque[tuple[int, bytes]] = deque()  # lines to read again
 
-    def taken() -> Iterator[str]:
+    def next_lines() -> Iterator[str]:
         while True:
-            numbered = held.popleft() if held else next(lines, None)
+            numbered = pending.popleft() if pending else next(lines, None)
             if numbered is None:
                 return
             used.append(numbered)
@@ -200,17 +201,17 @@ def _divided(lines: Iterator[tuple[int, bytes]]) -> Iterator[_Piece]:
     while True:
         used: list[tuple[int, bytes]] = []
         try:
-            next(csv.reader(taken(), strict=True))
+            next(csv.reader(next_lines(), strict=True))
         except StopIteration:
             return
         except csv.Error:
-            held.extendleft(reversed(used[1:]))
+            pending.extendleft(reversed(used[1:]))
             del used[1:]
         yield _Piece(used[0][0], [line for _, line in used])
 
 
 def _objects(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
-    """Lines of JSON, under one made up that tells what all of them are."""
+    """Lines of JSON, after an artificial first line that decides between edges and table."""
     keys: dict[str, str] = {}
     kind = ""
     for _, line in _numbered(path):
@@ -224,9 +225,9 @@ def _objects(path: Path) -> tuple[list[bytes], Iterator[_Piece]]:
                 break
             keys |= {key: "x" for key, value in entry.items() if isinstance(value, str)}
     header = {"text": "x", "targets": []} if kind == "edges" else keys
-    made = [json.dumps(header).encode() + b"\n"] if header else []
+    first = [json.dumps(header).encode() + b"\n"] if header else []
     lines = ((number, line.removeprefix(b"\xef\xbb\xbf")) for number, line in _numbered(path))
-    return made, (_Piece(number, [line]) for number, line in lines if line.strip())
+    return first, (_Piece(number, [line]) for number, line in lines if line.strip())
 
 
 _PIECES: dict[str, Callable[[Path], tuple[list[bytes], Iterator[_Piece]]]] = {

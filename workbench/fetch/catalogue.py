@@ -1,11 +1,11 @@
-"""What `workbench fetch` knows how to get, as data: each file's address, size and checksum.
+"""The entries of `workbench fetch`, as data: each file's address, size and checksum.
 
-Every address names one commit, so that it means the same bytes for ever. A checksum is either
-written down here, or it is what the host itself states for that commit (git's own id of the file,
-or the sha256 of a large one): asked once, kept beside the files, and held to from then on. An entry
-says which of the two it is. Nothing is here whose checksum could be had in neither way, which is
-why the original ELMo is not; nothing that only pickled weights are offered of, as of ELECTRA; and
-no corpus whose licence is unclear, as that of most of GLUE. Costs nothing.
+Every address contains a commit, so that it always names the same bytes. A checksum is either pinned
+here, or stated by the host for that commit (git's id of the file, or the sha256 of a large one). A
+stated checksum is requested once, stored next to the files, and used from then on. Each entry has a
+note on which of the two applies. Not included are files without any checksum (the original ELMo),
+models with only pickled weights (ELECTRA), and corpora with an unclear licence (most of GLUE).
+Costs: nothing.
 """
 
 import os
@@ -17,15 +17,15 @@ from typing import Literal
 from workbench.core.machine import home
 
 HUB = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")  # or a mirror
-STATED = "as the hub states"
-PINNED = "written down here"
+STATED = "stated by the host"
+PINNED = "pinned in the catalogue"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of an entry; its size is a round number where the host states the checksum."""
+    """One file of an entry; its size is rounded if the host states the checksum."""
 
     name: str
     size: int
@@ -43,16 +43,16 @@ class Entry:
     licence_url: str
     page: str
     revision: str
-    base: str  # an address that a file's name completes
+    base: str  # the start of each file's address, followed by its name
     files: tuple[File, ...]
-    statement: str = ""  # where the host states the checksums that are not here
-    repository: str = ""  # of the hub, for huggingface_hub; other files come from their addresses
+    statement: str = ""  # address of the host's checksums, for files without one here
+    repository: str = ""  # on the hub, for huggingface_hub; "" for files downloaded over HTTP
 
     def __post_init__(self) -> None:
-        """No name leaves the folder, and every file can be verified."""
+        """Check that no name leaves the folder, and that every file can be verified."""
         for name in (self.name, *(file.name for file in self.files)):
             if not _NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no plain file name")
+                raise ValueError(f"{name!r} is not a plain file name")
         for file in self.files:
             stated = file.sha256 == STATED and self.statement
             if not stated and not _SHA256.fullmatch(file.sha256):
@@ -60,26 +60,26 @@ class Entry:
 
     @property
     def checksum(self) -> str:
-        """Whether the checksums are written down here, or the host's own for that commit."""
+        """Whether the checksums are pinned here, or stated by the host for that commit."""
         return STATED if any(file.sha256 == STATED for file in self.files) else PINNED
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """Total size in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def folder(self) -> Path:
-        """Where its files lie, or will."""
+        """The folder of its files, which may not exist yet."""
         return home() / "fetched" / self.name
 
     @property
     def ref(self) -> str:
-        """What to type as --corpus or --model once it is fetched."""
+        """The value for --corpus or --model after the download."""
         return str(self.folder)
 
     def url(self, file: File) -> str:
-        """Where a file is."""
+        """The address of a file."""
         return self.base + file.name
 
 
@@ -123,14 +123,14 @@ def _on_github(
         revision=revision,
         base=f"https://raw.githubusercontent.com/{repository}/{revision}/{folder}",
         files=files,
-        # A tree of git lists one folder; of the top one alone the address is known beforehand.
+        # A git tree lists one folder; only the address of the top folder is known in advance.
         statement=""
         if folder
         else f"https://api.github.com/repos/{repository}/git/trees/{revision}",
     )
 
 
-# The same bytes in several repositories.
+# Files that are identical in several repositories.
 _BERT_WORDS = File(
     "vocab.txt", 231_508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 )
@@ -230,7 +230,7 @@ ENTRIES: tuple[Entry, ...] = (
         "tinyshakespeare",
         "karpathy/char-rnn",
         "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e",
-        "A million characters of Shakespeare's plays: plain text to train a small model on",
+        "One million characters of Shakespeare's plays: plain text to train a small model",
         "public domain",
         "https://github.com/karpathy/char-rnn/tree/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/"
         "tinyshakespeare",

@@ -1,10 +1,10 @@
-"""The built-in corpus: seeded stories in simple English, every sentence with exact gold, and tasks.
+"""The built-in corpus: random stories in simple English with exact gold, and tasks.
 
-`primer` is the stories; `primer/sentiment` and its fellows the tasks. After a colon come options:
-`primer:size=50000,seed=3`. `size` counts training sentences; dev and test have a tenth each, at
-most 1,000, are drawn first, and so stay as they are when `size` grows. No sentence (or item) comes
-twice within a seed. About 8,000 sentences a second on one core; memory grows by one string a
-sentence.
+`primer` is the stories; `primer/sentiment` and the others are the tasks. Options follow a colon:
+`primer:size=50000,seed=3`. `size` is the number of training sentences. Dev and test have a tenth of
+it each, at most 1,000; they are drawn first, so they do not change when `size` grows. No sentence
+(or item) occurs twice within a seed. Costs: about 8,000 sentences per second on one core; memory
+grows by one string per sentence.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,17 +18,17 @@ from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.corpora.corpus import Corpus, Options, Origin
 from workbench.corpora.layers import Mention, set_spans, vocabulary
 from workbench.corpora.primer.draw import Draw
-from workbench.corpora.primer.stories import Teller
+from workbench.corpora.primer.stories import StoryGenerator
 from workbench.corpora.primer.structures import Item, Sentence
-from workbench.corpora.primer.syntax import speak
+from workbench.corpora.primer.syntax import realise
 from workbench.corpora.primer.tasks import TASKS
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from workbench.corpora.primer.gold import Scribe
+    from workbench.corpora.primer.gold import DocBuilder
 
-VERSION = "2fedb50598248c31"  # the hash of what a seed gives; another text is another version
+VERSION = "2fedb50598248c31"  # hash of the text of a seed; a changed text needs a new version
 SIZE = 10_000
 LARGEST = 1_000_000
 HELD_OUT = 1_000
@@ -36,7 +36,7 @@ HELD_OUT = 1_000
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to generate."""
+    """The task, the size and the seed of a generated corpus."""
 
     task: str  # "" for stories
     size: int = SIZE
@@ -44,21 +44,24 @@ class Recipe:
 
     @property
     def held_out(self) -> int:
-        """Sentences, or items, of dev and of test each."""
+        """Number of sentences, or items, in each of dev and test."""
         return max(1, min(HELD_OUT, self.size // 10))
 
 
 @lru_cache(64)
 def corpus(ref: str, options: Options) -> Corpus:
-    """`primer`, `primer/TASK`, with options after a colon; one object for each, so that what its
-    first Docs tell (`once`) is remembered."""
+    """The corpus `primer` or `primer/TASK`, with options after a colon.
+
+    There is one cached object per reference, so that values computed from its first Docs (`once`)
+    are cached too.
+    """
     recipe = parse(ref)
     make = partial(_task_docs if recipe.task else _story_docs, recipe, options)
     splits: dict[str, Callable[[], Iterator[Doc]]] = {
         split: partial(make, split) for split in ("train", "dev", "test")
     }
-    made = f"primer {VERSION} {recipe.task} {recipe.size} {recipe.seed}"
-    return Corpus(ref, splits, origin=Origin(ref, options, recipe=made))
+    key = f"primer {VERSION} {recipe.task} {recipe.size} {recipe.seed}"
+    return Corpus(ref, splits, origin=Origin(ref, options, recipe=key))
 
 
 def parse(ref: str) -> Recipe:
@@ -67,36 +70,46 @@ def parse(ref: str) -> Recipe:
     _, _, task = path.partition("/")
     if "/" in path and task not in TASKS:
         raise WorkbenchError(
-            f"primer has no task {task!r}.", where=ref, remedy=did_you_mean(task, TASKS)
+            f"primer has no task {task!r}.",
+            code="task-not-found",
+            where=ref,
+            remedy=did_you_mean(task, TASKS),
         )
-    numbers = {"size": SIZE, "seed": 0}
+    values = {"size": SIZE, "seed": 0}
     for setting in filter(None, settings.split(",")):
         name, _, value = setting.partition("=")
-        if name not in numbers:
+        if name not in values:
             raise WorkbenchError(
-                f"primer has no option {name!r}.", where=ref, remedy=did_you_mean(name, numbers)
+                f"primer has no option {name!r}.",
+                code="setting-unknown",
+                where=ref,
+                remedy=did_you_mean(name, values),
             )
         if not (value.isascii() and value.isdecimal()) or len(value) > 12:
             raise WorkbenchError(
                 f"{name} is {value!r}, but must be a whole number.",
+                code="setting-invalid",
                 where=ref,
-                remedy=f"For example: primer:{name}={numbers[name] or 1}",
+                remedy=f"For example: primer:{name}={values[name] or 1}",
             )
-        numbers[name] = int(value)
-    if not 1 <= numbers["size"] <= LARGEST:
+        values[name] = int(value)
+    if not 1 <= values["size"] <= LARGEST:
         raise WorkbenchError(
-            f"size is {numbers['size']}.", where=ref, remedy=f"Ask for 1 to {LARGEST:,} sentences."
+            f"size is {values['size']}.",
+            code="setting-invalid",
+            where=ref,
+            remedy=f"Use a size of 1 to {LARGEST:,} sentences.",
         )
-    return Recipe(task, **numbers)
+    return Recipe(task, **values)
 
 
 def stories(seed: int) -> Iterator[list[Sentence]]:
-    """Stories without end, no sentence twice."""
+    """An endless stream of stories in which no sentence occurs twice."""
     draw = Draw(Random(f"primer stories {seed}"))
     seen: set[str] = set()
     while True:
-        draw.afresh()
-        story = [speak(clause) for clause in Teller(draw).tell()]
+        draw.reset()
+        story = [realise(clause) for clause in StoryGenerator(draw).generate()]
         texts = {sentence.text for sentence in story}
         if len(texts) == len(story) and seen.isdisjoint(texts):
             seen |= texts
@@ -104,7 +117,7 @@ def stories(seed: int) -> Iterator[list[Sentence]]:
 
 
 def items(task: str, seed: int) -> Iterator[Item]:
-    """Items of a task without end, none twice; twins stay together."""
+    """An endless stream of items of a task without repetition; minimal pairs stay together."""
     seen: set[tuple[str, ...]] = set()
     for group in TASKS[task](Draw(Random(f"primer {task} {seed}"))):
         keys = {tuple(s.text for s in [*item.first, *item.second]) for item in group}
@@ -114,51 +127,51 @@ def items(task: str, seed: int) -> Iterator[Item]:
 
 
 def _story_docs(recipe: Recipe, options: Options, split: str) -> "Iterator[Doc]":
-    scribe = _scribe()
-    for number, story in _story_split(recipe, split):
-        name = f"primer-{recipe.seed}-{number}"
+    builder = _doc_builder()
+    for index, story in _story_split(recipe, split):
+        name = f"primer-{recipe.seed}-{index}"
         if options.unit == "document":
-            yield scribe.doc(story, name)
+            yield builder.doc(story, name)
         else:
             for i, sentence in enumerate(story):
-                yield scribe.doc([sentence], name, first=i)
+                yield builder.doc([sentence], name, first=i)
 
 
 def _story_split(recipe: Recipe, split: str) -> Iterator[tuple[int, list[Sentence]]]:
-    """Test comes first, then dev, then train, each until it has its sentences."""
-    wanted = {"test": recipe.held_out, "dev": recipe.held_out, "train": recipe.size}
+    """The stories of a split; test is drawn first, then dev, then train."""
+    sizes = {"test": recipe.held_out, "dev": recipe.held_out, "train": recipe.size}
     stream = enumerate(stories(recipe.seed))
-    for name, size in wanted.items():
-        told = 0
-        while told < size:
-            number, story = next(stream)
-            story = story[: size - told]
-            told += len(story)
+    for name, size in sizes.items():
+        n_sentences = 0
+        while n_sentences < size:
+            index, story = next(stream)
+            story = story[: size - n_sentences]
+            n_sentences += len(story)
             if name == split:
-                yield number, story
+                yield index, story
         if name == split:
             return
 
 
 def _task_docs(recipe: Recipe, options: Options, split: str) -> "Iterator[Doc]":
-    scribe = _scribe()
-    pairs = 2 if recipe.task == "acceptability" else 1  # twins are never parted
+    builder = _doc_builder()
+    pairs = 2 if recipe.task == "acceptability" else 1  # a minimal pair stays in one split
     held_out, size = (-(-n // pairs) * pairs for n in (recipe.held_out, recipe.size))
     first = {"test": 0, "dev": held_out, "train": 2 * held_out}[split]
     count = size if split == "train" else held_out
     stream = islice(items(recipe.task, recipe.seed), first, first + count)
-    for number, item in enumerate(stream, start=first):
-        yield _item_doc(scribe, item, f"primer-{recipe.task}-{recipe.seed}-{number}")
+    for index, item in enumerate(stream, start=first):
+        yield _item_doc(builder, item, f"primer-{recipe.task}-{recipe.seed}-{index}")
 
 
-def _scribe() -> "Scribe":
-    from workbench.corpora.primer.gold import Scribe
+def _doc_builder() -> "DocBuilder":
+    from workbench.corpora.primer.gold import DocBuilder
 
-    return Scribe(vocabulary("en"))
+    return DocBuilder(vocabulary("en"))
 
 
-def _item_doc(scribe: "Scribe", item: Item, name: str) -> "Doc":
-    doc = scribe.doc([*item.first, *item.second], name)
+def _item_doc(builder: "DocBuilder", item: Item, name: str) -> "Doc":
+    doc = builder.doc([*item.first, *item.second], name)
     doc._.labels = dict(item.labels)
     if item.second:
         middle = sum(len(sentence.words) for sentence in item.first)

@@ -1,7 +1,7 @@
-"""Drawing with Zipf's weights: entities, adjectives, places, times, and clauses that make sense.
+"""Random draws with Zipf weights: entities, adjectives, places, times and meaningful clauses.
 
-`Draw` wraps one random generator; everything a story or a task needs at random comes through it, so
-a seed decides all. Only `random()` is used, whose sequence Python promises to keep.
+`Draw` wraps one random generator. All random choices of stories and tasks use it, so a seed
+determines everything. Only `random()` is used, because Python guarantees its sequence.
 """
 
 from bisect import bisect
@@ -18,14 +18,14 @@ from workbench.corpora.primer.lexicon import Frame, Noun
 from workbench.corpora.primer.structures import NP, Clause, Entity, Number, Tense, Time
 
 T = TypeVar("T")
-MASS = frozenset(("drink",))  # nouns spoken of without number
+MASS = frozenset(("drink",))  # classes of mass nouns
 PERSON = frozenset(("person",))
-THEMED = 0.7  # share of draws that keep to the scene
+THEMED = 0.7  # fraction of draws from the noun classes of the scene
 
 
 @cache
 def _weights(n: int) -> list[float]:
-    """Cumulated weights 1/(rank + 1.5) of n ranks."""
+    """Cumulative weights 1/(rank + 1.5) of n ranks."""
     return list(accumulate(1 / (rank + 1.5) for rank in range(n)))
 
 
@@ -35,9 +35,11 @@ def _ordered(classes: frozenset[str]) -> tuple[str, ...]:
     return tuple(cls for cls in lex.NOUNS if cls in classes)
 
 
-def _select(frames: Iterable[Frame], **wanted: bool) -> tuple[Frame, ...]:
+def _select(frames: Iterable[Frame], **conditions: bool) -> tuple[Frame, ...]:
     return tuple(
-        f for f in frames if all(bool(getattr(f, key)) == value for key, value in wanted.items())
+        f
+        for f in frames
+        if all(bool(getattr(f, key)) == value for key, value in conditions.items())
     )
 
 
@@ -70,35 +72,35 @@ _EVENT_PLACES = tuple((p, lex.classes(c)) for p, c in lex.EVENT_PLACES.items())
 
 @cache
 def positions_for(cls: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Where something of this class can be: on a table if small, with a hat if a person."""
+    """The positions of a noun class: on a table if small, with a hat if a person."""
     barred = {"on"} if cls not in lex.SMALL else set()
     barred |= {"with"} if cls != "person" else set()
     return tuple((p, lex.classes(c)) for p, c in lex.POSITIONS.items() if p not in barred)
 
 
 class Draw:
-    """A random generator with the draws a grammar needs."""
+    """A random generator with the draws that the grammar needs."""
 
     def __init__(self, rng: Random) -> None:
         self.random = rng.random
         self.theme: tuple[str, ...] = ()
-        self.afresh()
+        self.reset()
 
-    def afresh(self) -> None:
-        """Forget who was spoken of: another story begins."""
-        self.made = 0
-        self.taken: set[str] = set()  # first names
+    def reset(self) -> None:
+        """Forget all entities before a new story."""
+        self.n_entities = 0
+        self.used_names: set[str] = set()  # first names
 
     def chance(self, probability: float) -> bool:
         return self.random() < probability
 
     def zipf(self, items: Sequence[T]) -> T:
-        """One of the items, the first most often."""
+        """One of the items with Zipf weights; the first is the most probable."""
         weights = _weights(len(items))
         return items[bisect(weights, self.random() * weights[-1])]
 
     def weighted(self, items: Sequence[tuple[float, T]]) -> T:
-        """One of the items by its own weight; the weights sum to one."""
+        """One of the items by its weight; the weights sum to one."""
         left = self.random()
         for weight, item in items:
             left -= weight
@@ -106,25 +108,25 @@ class Draw:
                 return item
         return items[-1][1]
 
-    def even(self, items: Sequence[T]) -> T:
+    def uniform(self, items: Sequence[T]) -> T:
         return items[int(self.random() * len(items))]
 
     # --- entities ---------------------------------------------------------------------------------
 
     def _id(self) -> str:
-        self.made += 1
-        return f"e{self.made}"
+        self.n_entities += 1
+        return f"e{self.n_entities}"
 
     def class_of(self, classes: frozenset[str]) -> str:
-        """A noun class among those allowed, one of the scene's where possible."""
+        """One of the allowed noun classes, preferably one of the scene."""
         allowed = _ordered(classes)
         themed = [cls for cls in self.theme if cls in classes]
         if themed and self.chance(THEMED):
-            return self.even(themed)
-        return self.even(allowed)
+            return self.uniform(themed)
+        return self.uniform(allowed)
 
     def thing(self, classes: frozenset[str], plural: float = 0.3) -> Entity:
-        """Something new, spoken of by a common noun."""
+        """A new entity with a common noun."""
         cls = self.class_of(classes)
         noun: Noun = self.zipf(lex.NOUNS[cls])
         number: Number = "Plur" if cls not in MASS and self.chance(plural) else "Sing"
@@ -137,19 +139,19 @@ class Draw:
         return Entity(self._id(), cls, number, gender, noun, trait=trait)
 
     def person(self) -> Entity:
-        """Somebody with a name."""
+        """A new person with a name."""
         gender = "Fem" if self.chance(0.5) else "Masc"
         first = self.zipf(lex.FIRST_NAMES[gender])
-        while first in self.taken and len(self.taken) < len(lex.FIRST_NAMES[gender]):
+        while first in self.used_names and len(self.used_names) < len(lex.FIRST_NAMES[gender]):
             first = self.zipf(lex.FIRST_NAMES[gender])
-        self.taken.add(first)
+        self.used_names.add(first)
         name = [en.name(first)]
         if self.chance(0.25):
             name.append(en.name(self.zipf(lex.SURNAMES)))
         return Entity(self._id(), "person", "Sing", gender, None, tuple(name), "PERSON")
 
     def named(self) -> NP:
-        """Somebody new, by name."""
+        """A new person, as a name."""
         return NP(self.person(), "name")
 
     def town(self) -> Entity:
@@ -163,7 +165,7 @@ class Draw:
     # --- phrases ----------------------------------------------------------------------------------
 
     def first_mention(self, entity: Entity) -> NP:
-        """A name, or an indefinite phrase; "the" where there is only one to speak of."""
+        """A name or an indefinite phrase; "the" for places, mass nouns and others at random."""
         if entity.name:
             return NP(entity, "name")
         np = NP(entity, "a")
@@ -182,7 +184,7 @@ class Draw:
         return np
 
     def before(self, trait: Word, cls: str) -> tuple[Word, ...]:
-        """Sometimes a second adjective: "a small red box"."""
+        """The adjectives of a noun; sometimes a second one: "a small red box"."""
         firsts = first_adjectives_for(cls)
         if trait.lemma in lex.SECOND_OF_TWO and firsts and self.chance(0.5):
             return self.zipf(firsts), trait
@@ -192,22 +194,22 @@ class Draw:
         return self.first_mention(self.thing(classes, plural))
 
     def place(self) -> tuple[str, NP]:
-        """Where an event happens."""
+        """The place of an event."""
         return self._place(_EVENT_PLACES)
 
     def position(self, cls: str) -> tuple[str, NP]:
-        """Where a thing of this class is."""
+        """The position of a thing of this class."""
         return self._place(tuple(p for p in positions_for(cls) if p[0] != "with"))
 
     def _place(self, choices: tuple[tuple[str, frozenset[str]], ...]) -> tuple[str, NP]:
-        preposition, classes = self.even(choices)
+        preposition, classes = self.uniform(choices)
         np = self.spot(preposition, classes)
         if np.form == "a" and self.chance(0.6):
             np.form = "the"
         return preposition, np
 
     def spot(self, preposition: str, classes: frozenset[str]) -> NP:
-        """A place that goes with this preposition: in the kitchen, at the station."""
+        """A place that fits this preposition: in the kitchen, at the station."""
         while True:
             np = self.phrase(classes, plural=0.1)
             entity = np.entity
@@ -218,16 +220,16 @@ class Draw:
                 return np
 
     def intervening(self, np: NP) -> None:
-        """Put a phrase of the other number between this subject and its verb."""
+        """Insert a phrase of the other number between this subject and its verb."""
         other = 0.0 if np.plural else 0.75
-        preposition, classes = self.even(positions_for(np.entity.cls))
+        preposition, classes = self.uniform(positions_for(np.entity.cls))
         inner = NP(self.thing(classes, plural=other), "the")
         np.place = (preposition, inner)
 
     def time(self, tense: Tense) -> Time:
-        """When: dates and days in the past, habits in the present."""
+        """A time: dates and days for the past, habits for the present."""
         if tense == "Pres":
-            word = self.even(("day", "morning", "evening", "week", "year", "afternoon"))
+            word = self.uniform(("day", "morning", "evening", "week", "year", "afternoon"))
             return Time("", ((en.EVERY, "det"), (_NOUN[word], "")), 1)
         kind = self.random()
         if kind < 0.35:
@@ -239,15 +241,15 @@ class Draw:
         if kind < 0.65:
             return Time("in", ((en.digits(1900 + int(self.random() * 120)), ""),), 0)
         if kind < 0.85:
-            part = _NOUN[self.even(lex.PARTS_OF_DAY)]
+            part = _NOUN[self.uniform(lex.PARTS_OF_DAY)]
             return Time("in", ((en.THE, "det"), (part, "")), 1, "TIME")
-        unit = _NOUN[self.even(("night", "week", "year", "month"))]
+        unit = _NOUN[self.uniform(("night", "week", "year", "month"))]
         return Time("", ((_LAST, "amod"), (unit, "")), 1)
 
     # --- clauses ----------------------------------------------------------------------------------
 
     def object_for(self, frame: Frame, subject: Entity, plural: float = 0.3) -> NP:
-        """Something this verb takes; a person may be one with a name."""
+        """An object that this verb selects; a person may have a name."""
         if frame.object == frozenset(("person",)) and self.chance(0.5):
             return self.named()
         return self.phrase(frame.object, plural)

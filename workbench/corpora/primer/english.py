@@ -1,7 +1,7 @@
 """English words with their tags: inflection, pronouns, auxiliaries, numerals.
 
-Every word form is made once and shared, so a sentence is a list of references. Tags are Penn's,
-features are those of UD English. Costs nothing after import.
+Every word form is made once and shared, so a sentence is a list of references. Tags are those of
+the Penn Treebank, features those of UD English. Costs: nothing after the import.
 """
 
 from functools import cache
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Word(NamedTuple):
-    """A word form with everything a treebank says of it alone."""
+    """A word form with its lemma, part of speech, tag and features."""
 
     form: str
     lemma: str
@@ -87,7 +87,7 @@ def _with_s(lemma: str) -> str:
 
 
 def plural(lemma: str) -> str:
-    """The plural of a noun; of a compound, that of its last word."""
+    """The plural of a noun; in a compound, the last word takes the plural."""
     return _PLURALS.get(lemma) or _with_s(lemma)
 
 
@@ -257,7 +257,7 @@ def digits(number: int) -> Word:
 
 @cache
 def article(following: str) -> Word:
-    """`a` or `an`, by the sound the next word starts with."""
+    """`a` or `an`, by the first sound of the next word."""
     lowered = following.lower()
     if lowered.startswith(("hour", "honest")):
         return AN

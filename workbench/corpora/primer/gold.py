@@ -1,6 +1,6 @@
-"""From a spoken sentence to a `Doc` with every layer, and from several to one.
+"""Builds a `Doc` with every layer from one or more generated sentences.
 
-Words are turned into the numbers spaCy keeps once and looked up after, so a Doc costs about 50 µs.
+Costs: about 50 µs per Doc; spaCy's codes of each word are computed once and cached.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ from workbench.corpora.primer.lexicon import GROUPS
 from workbench.corpora.primer.structures import Role, Sentence
 
 _ATTRIBUTES = [TAG, POS, MORPH, LEMMA, DEP, HEAD, SENT_START]
-_MASK = 2**64 - 1  # negative numbers as spaCy keeps them
+_MASK = 2**64 - 1  # spaCy stores negative numbers as two's complement
 _ANIMATE = frozenset(GROUPS["animate"].split())
 
 _MOVING = frozenset(("motion", "traverse", "follow", "appear", "happen"))
-# kind of event -> what its ARG1 goes through, beside existing
-_PATIENT: dict[str, tuple[str, ...]] = {
+# kind of event -> the proto-roles of its ARG1, besides those of existence
+_ARG1_ROLES: dict[str, tuple[str, ...]] = {
     "consume": ("change_of_state",),
     "create": ("change_of_state",),
     "destroy": ("change_of_state",),
@@ -39,33 +39,33 @@ _PATIENT: dict[str, tuple[str, ...]] = {
     "use": ("was_used",),
 }
 _NOT_AFTER = frozenset(("consume", "destroy"))
-_WITHOUT_WILL = frozenset(("perceive", "feel", "lose", "rest"))
+_NOT_VOLITIONAL = frozenset(("perceive", "feel", "lose", "rest"))
 
 
 def proto_roles(role: Role) -> tuple[str, ...]:
-    """Semantic proto-roles (the names of SPR) of an argument, from the event and who it is."""
-    alive = role.cls in _ANIMATE
-    found = {"existed_during"}
+    """Semantic proto-roles (the names of SPR) of an argument, from its event and noun class."""
+    animate = role.cls in _ANIMATE
+    properties = {"existed_during"}
     if role.kind != "create" or role.role != "ARG1":
-        found.add("existed_before")
+        properties.add("existed_before")
     if role.kind not in _NOT_AFTER or role.role != "ARG1":
-        found.add("existed_after")
-    if alive:
-        found |= {"awareness", "sentient"}
+        properties.add("existed_after")
+    if animate:
+        properties |= {"awareness", "sentient"}
     if role.role == "ARG0":
-        if role.kind not in _WITHOUT_WILL and alive:
-            found |= {"instigation", "volition"}
+        if role.kind not in _NOT_VOLITIONAL and animate:
+            properties |= {"instigation", "volition"}
         if role.kind in _MOVING:
-            found.add("change_of_location")
+            properties.add("change_of_location")
     if role.role == "ARG1":
-        found.update(_PATIENT.get(role.kind, ()))
+        properties.update(_ARG1_ROLES.get(role.kind, ()))
     if role.role == "ARG2" and role.kind in ("transfer", "show", "tell"):
-        found.add("was_for_benefit")
-    return tuple(sorted(found))
+        properties.add("was_for_benefit")
+    return tuple(sorted(properties))
 
 
-class Scribe:
-    """Writes Docs; keeps the numbers of every word it has met."""
+class DocBuilder:
+    """Builds Docs; caches spaCy's codes of every word."""
 
     def __init__(self, vocab: Vocab) -> None:
         self.vocab = vocab
@@ -85,12 +85,12 @@ class Scribe:
         return row
 
     def _dep(self, name: str) -> int:
-        if (number := self._deps.get(name)) is None:
-            number = self._deps[name] = self.vocab.strings.add(name)
-        return number
+        if (code := self._deps.get(name)) is None:
+            code = self._deps[name] = self.vocab.strings.add(name)
+        return code
 
     def doc(self, sentences: Sequence[Sentence], document: str, first: int = 0) -> Doc:
-        """One Doc of one or more sentences; `first` counts those before it in its document."""
+        """One Doc of one or more sentences; `first` is the index of the first in its document."""
         words: list[str] = []
         spaces: list[bool] = []
         rows: list[tuple[int, ...]] = []

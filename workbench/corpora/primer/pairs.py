@@ -1,6 +1,7 @@
-"""Pairs of sentences: one meaning is spoken, changed, and spoken again; the label is the change.
+"""Pairs of sentences: a meaning is realised, changed and realised again; the change is the label.
 
-Entailment (entailment, neutral, contradiction), relatedness (0-5) and paraphrase. 250 µs an item.
+The tasks are entailment (entailment, neutral, contradiction), relatedness (0-5) and paraphrase.
+Costs: 250 µs per item.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +12,10 @@ from workbench.corpora.primer import lexicon as lex
 from workbench.corpora.primer.draw import GIVING, PERSON, TRANSITIVE, Draw, adjectives_for
 from workbench.corpora.primer.stories import TRADES
 from workbench.corpora.primer.structures import NP, Clause, Entity, Item
-from workbench.corpora.primer.syntax import speak
+from workbench.corpora.primer.syntax import realise
 
-# verbs that do not hold of one pair whenever they hold of it turned round
-_ONE_WAY = tuple(f for f in TRANSITIVE if "person" in f.subject & f.object and f.lemma != "meet")
+# asymmetric verbs: "a VERB b" does not imply "b VERB a"
+_ASYMMETRIC = tuple(f for f in TRANSITIVE if "person" in f.subject & f.object and f.lemma != "meet")
 _EVENTS = tuple(
     f
     for f in TRANSITIVE
@@ -23,7 +24,7 @@ _EVENTS = tuple(
 
 
 def _scene(draw: Draw) -> Clause:
-    """Something that happened to something, with detail enough to leave out."""
+    """An event with details that can be left out."""
     draw.theme = ()
     subject = draw.named() if draw.chance(0.6) else NP(draw.thing(PERSON, 0.0), "a")
     if draw.chance(0.25):
@@ -50,7 +51,7 @@ def _scene(draw: Draw) -> Clause:
 
 
 def _less(draw: Draw, c: Clause) -> Clause:
-    """The same with detail left out; whoever accepts the longer accepts the shorter."""
+    """The clause without some details; the longer clause entails the shorter one."""
     assert c.object is not None
     shorter = replace(c, time_first=False)
     shorter.place = c.place if draw.chance(0.3) else None
@@ -69,7 +70,7 @@ def _other_voice(draw: Draw, c: Clause) -> Clause:
 
 
 def _more_general(c: Clause) -> Clause | None:
-    """The object by the name of its kind: a dog is an animal."""
+    """The clause with the object's hypernym: a dog is an animal."""
     assert c.object is not None
     entity = c.object.entity
     kind = lex.HYPERNYMS.get(entity.cls)
@@ -94,7 +95,7 @@ def _entailed(draw: Draw, c: Clause) -> Clause:
 
 
 def _denied(draw: Draw, c: Clause) -> Clause:
-    """What cannot be true beside it: the same, denied, with no detail that could be denied."""
+    """A contradiction: the negated clause, without details that the negation could apply to."""
     assert c.subject is not None
     bare = replace(c, place=None, time=None, manner=None, time_first=False)
     assert bare.object is not None
@@ -108,13 +109,13 @@ def _denied(draw: Draw, c: Clause) -> Clause:
 
 
 def _as_any(c: Clause) -> Clause:
-    """With "any", as English has it under a denial, so that no other object is meant."""
+    """The clause with "any", as English uses under negation, so that no other object is meant."""
     assert c.object is not None
     return replace(c, object=NP(c.object.entity, "any"))
 
 
 def _undecided(draw: Draw, c: Clause) -> Clause:
-    """What the first sentence leaves open: more detail, another object, another doer."""
+    """A neutral clause: with more detail, another object or another agent."""
     assert c.object is not None and c.subject is not None and c.frame is not None
     kind = draw.random()
     shorter = _less(draw, c)
@@ -135,14 +136,14 @@ def _undecided(draw: Draw, c: Clause) -> Clause:
     return replace(shorter, subject=_another(draw, c.subject))
 
 
-# nouns that some of their class are as well: an owl is a bird
+# nouns that are hypernyms of others in their class: an owl is a bird
 _GENERAL = frozenset(
     "bird tree flower bush boat ship book story box party table cabinet soup lamp bowl".split()
 )
 
 
 def _other_thing(draw: Draw, entity: Entity) -> Entity:
-    """Of the same class and number, and neither is the other: not a bird for an owl."""
+    """Another entity of the same class and number that is no hypernym: not a bird for an owl."""
     nouns = lex.NOUNS[entity.cls]
     others = [n for n in nouns if n is not entity.noun and n.lemma not in _GENERAL]
     if entity.cls == "person":
@@ -165,11 +166,11 @@ def entailment(draw: Draw) -> Iterator[tuple[Item, ...]]:
         "contradiction": _denied,
     }
     while True:
-        draw.afresh()
-        label = draw.even(tuple(change))
+        draw.reset()
+        label = draw.uniform(tuple(change))
         premise = _scene(draw)
         hypothesis = change[label](draw, premise)
-        item = Item([speak(premise)], {"entailment": label}, [speak(hypothesis)])
+        item = Item([realise(premise)], {"entailment": label}, [realise(hypothesis)])
         if item.first[0].text != item.second[0].text:
             yield (item,)
 
@@ -186,9 +187,9 @@ _WEIGHTS = {
 
 
 def relatedness(draw: Draw) -> Iterator[tuple[Item, ...]]:
-    """How much two sentences speak of the same, from 0 (nothing) to 5 (all)."""
+    """The relatedness of two sentences, from 0 (nothing in common) to 5 (everything)."""
     while True:
-        draw.afresh()
+        draw.reset()
         first = _scene(draw)
         kind = draw.random()
         if kind < 0.12:
@@ -201,11 +202,11 @@ def relatedness(draw: Draw) -> Iterator[tuple[Item, ...]]:
             second = _denied(draw, first)
         else:
             second = _partly(draw, first)
-        yield (Item([speak(first)], {"relatedness": related(first, second)}, [speak(second)]),)
+        yield (Item([realise(first)], {"relatedness": related(first, second)}, [realise(second)]),)
 
 
 def _partly(draw: Draw, c: Clause) -> Clause:
-    """Somebody else, elsewhere, at another time, doing the like."""
+    """A clause that shares some parts: another agent or event, perhaps another place and time."""
     assert c.subject is not None and c.frame is not None
     if draw.chance(0.5):
         other = replace(_scene(draw), subject=c.subject)
@@ -216,8 +217,8 @@ def _partly(draw: Draw, c: Clause) -> Clause:
     return other
 
 
-def _said(c: Clause) -> dict[str, object]:
-    """What a clause says, part by part; style is no part of it."""
+def _content(c: Clause) -> dict[str, object]:
+    """The content of a clause, part by part, without its style."""
     parts: dict[str, object] = {
         "verb": c.frame and c.frame.lemma,
         "denied": c.negative or (c.subject and c.subject.form == "no"),
@@ -238,27 +239,27 @@ def _said(c: Clause) -> dict[str, object]:
 
 
 def related(first: Clause, second: Clause) -> float:
-    """Weight of the parts both say over the weight of those either says, out of 5."""
-    one, two = _said(first), _said(second)
+    """5 times the weight of the shared parts divided by the weight of all parts of the two."""
+    one, two = _content(first), _content(second)
     either = sum(_WEIGHTS[part] for part in one | two)
     both = sum(_WEIGHTS[part] for part in one if part in two and one[part] == two[part])
-    denied = _WEIGHTS["denied"]  # shared silence is no sign of kinship
+    denied = _WEIGHTS["denied"]  # equal polarity does not make two sentences related
     if one["denied"] == two["denied"]:
         both, either = both - denied, either - denied
     return round(5 * both / either, 1)
 
 
 def paraphrase(draw: Draw) -> Iterator[tuple[Item, ...]]:
-    """The same said otherwise, or something else in nearly the same words."""
+    """Paraphrases, and different meanings in nearly the same words."""
     while True:
-        draw.afresh()
+        draw.reset()
         same = draw.chance(0.5)
         first = _scene(draw)
         second = _reworded(draw, first) if same else _twisted(draw, first)
         if second is not None:
             first, other = second
             label = "paraphrase" if same else "different"
-            item = Item([speak(first)], {"paraphrase": label}, [speak(other)])
+            item = Item([realise(first)], {"paraphrase": label}, [realise(other)])
             if item.first[0].text != item.second[0].text:
                 yield (item,)
 
@@ -283,22 +284,22 @@ def _with_synonyms(draw: Draw, c: Clause) -> Clause:
 
 
 def _twisted(draw: Draw, c: Clause) -> tuple[Clause, Clause] | None:
-    """Roles turned round, a denial, another time or thing: close in words, not in meaning."""
+    """Exchanged roles, a negation or another object: similar in words, not in meaning."""
     kind = draw.random()
     if kind < 0.45:
-        frame = draw.zipf(_ONE_WAY)
+        frame = draw.zipf(_ASYMMETRIC)
         one, two = draw.named(), NP(draw.thing(PERSON, 0.0), "the")
         first = Clause(one, frame, two, place=c.place, time=c.time, time_first=c.time_first)
-        turned = replace(first, subject=two, object=one)
-        return first, replace(turned, passive=draw.chance(0.4))
+        exchanged = replace(first, subject=two, object=one)
+        return first, replace(exchanged, passive=draw.chance(0.4))
     if kind < 0.65:
         return c, replace(
             c, negative=True, contracted=draw.chance(0.5), time_first=draw.chance(0.5)
         )
-    return c, _reversed_detail(draw, c)
+    return c, _other_object(draw, c)
 
 
-def _reversed_detail(draw: Draw, c: Clause) -> Clause:
+def _other_object(draw: Draw, c: Clause) -> Clause:
     assert c.object is not None
     entity = _other_thing(draw, c.object.entity)
     other = replace(c, object=NP(entity, c.object.form, c.object.adjectives, c.object.count))

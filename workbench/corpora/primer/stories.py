@@ -1,6 +1,6 @@
-"""Short stories: a scene, a few characters, two to five sentences that refer back to one another.
+"""Short stories: a scene, a few characters, two to five sentences that refer to earlier ones.
 
-The teller keeps track of who was spoken of and when, and uses a pronoun only where one recent
+The generator records the last mention of each entity, and uses a pronoun only if exactly one recent
 entity fits it, so that coreference can be recovered from the text.
 """
 
@@ -30,9 +30,9 @@ _FAMILY = {
     "Fem": tuple(n for n in lex.NOUNS["person"] if n.lemma in ("sister", "mother", "aunt")),
     "Masc": tuple(n for n in lex.NOUNS["person"] if n.lemma in ("brother", "father", "uncle")),
 }
-_KIN = dict.fromkeys(("sister", "brother"), "sibling_of")
-_KIN |= dict.fromkeys(("mother", "father"), "parent_of")
-_KIN |= dict.fromkeys(("aunt", "uncle"), "aunt_or_uncle_of")
+_FAMILY_RELATIONS = dict.fromkeys(("sister", "brother"), "sibling_of")
+_FAMILY_RELATIONS |= dict.fromkeys(("mother", "father"), "parent_of")
+_FAMILY_RELATIONS |= dict.fromkeys(("aunt", "uncle"), "aunt_or_uncle_of")
 _PLACES = lex.classes("place")
 TRADES = tuple(
     n
@@ -46,13 +46,13 @@ def _relational(verb: str, *classes: str) -> lex.Frame:
 
 
 class Bond(NamedTuple):
-    """A way to state a relation between a person and something else with a name."""
+    """A statement of a relation between a person and another named entity."""
 
     frame: lex.Frame
-    preposition: str  # "" where the other is the object
+    preposition: str  # "" if the other entity is the object
     other: str  # person, town or organisation
     relation: str
-    past: bool = False  # said in the past only
+    past: bool = False  # used in the past only
 
 
 BONDS = (
@@ -67,8 +67,8 @@ BONDS = (
 )
 
 
-class Teller:
-    """Tells one story; `entities` are those spoken of, with the sentence of their last mention."""
+class StoryGenerator:
+    """Generates one story; `last` maps each entity to the sentence of its last mention."""
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
@@ -76,16 +76,16 @@ class Teller:
         self.tense: Tense = "Past" if draw.chance(0.55) else "Pres"
         self.last: dict[Entity, int] = {}
         self.sentence = 0
-        self.timed = False  # a story says once when it happens
+        self.timed = False  # whether the story has a time already: it has at most one
         self.hero = draw.person() if draw.chance(0.7) else draw.thing(frozenset(("person",)), 0.35)
         self.friend: Entity | None = None
 
     # --- referring --------------------------------------------------------------------------------
 
     def refer(self, entity: Entity, pronoun: float = 0.85, modify: bool = True) -> NP:
-        """A first mention, a pronoun where only one fits, a name or "the" otherwise."""
+        """A first mention, a pronoun if only this entity fits it, otherwise a name or "the"."""
         new = entity not in self.last
-        recent = [e for e, when in self.last.items() if self.sentence - when <= 1]
+        recent = [e for e, last in self.last.items() if self.sentence - last <= 1]
         rivals = [e for e in recent if e is not entity and e.pronouns == entity.pronouns]
         self.last[entity] = self.sentence
         if new:
@@ -93,7 +93,7 @@ class Teller:
         if not rivals and entity in recent and self.draw.chance(pronoun):
             return NP(entity, "pronoun")
         if entity.label == "PERSON" and len(entity.name) > 1:
-            entity.name = entity.name[:1]  # the surname is for introductions
+            entity.name = entity.name[:1]  # the surname occurs in the first mention only
         if entity.name:
             return NP(entity, "name")
         np = NP(entity, "the")
@@ -102,7 +102,7 @@ class Teller:
         return np
 
     def note(self, np: NP | None) -> None:
-        """Remember what a drawn phrase speaks of."""
+        """Record the entities of a phrase as mentioned in this sentence."""
         if np is not None:
             self.last[np.entity] = self.sentence
             for inner in (np.owner, np.also, np.place and np.place[1]):
@@ -119,7 +119,7 @@ class Teller:
         return clause
 
     def someone(self) -> Entity:
-        """A second character, the same throughout."""
+        """The second character, the same in the whole story."""
         if self.friend is None:
             thing = frozenset(("person",)) if self.draw.chance(0.75) else frozenset(("animal",))
             self.friend = (
@@ -136,7 +136,7 @@ class Teller:
         return np
 
     def widen(self, np: NP) -> None:
-        """Sometimes put a place, a relative clause or a second person behind a common noun."""
+        """Sometimes add a place, a relative clause or a second person to a common noun."""
         kind = self.draw.random()
         if kind < 0.16:
             self.draw.intervening(np)
@@ -157,21 +157,21 @@ class Teller:
         subject = self.draw.thing(
             frozenset(("person",)), plural=0.7 if np.entity.number == "Sing" else 0.2
         )
-        frames = [f for f in frames_for(_TAKEN, "person") if np.entity.cls in f.object]
+        frames = [f for f in frames_for(_ACTIONS, "person") if np.entity.cls in f.object]
         frame = self.draw.zipf(frames)
         return "object", Clause(NP(subject, "the"), frame, tense=self.tense)
 
     # --- sentences --------------------------------------------------------------------------------
 
-    def tell(self) -> Iterator[Clause]:
-        """The clauses of the story, a sentence each."""
+    def generate(self) -> Iterator[Clause]:
+        """The clauses of the story, one per sentence."""
         length = 2 + int(self.draw.random() * 4)
         for self.sentence in range(length):
             clause = self.opening() if self.sentence == 0 else self.draw.weighted(_BODY)(self)
             yield self.dressed(clause)
 
     def dressed(self, clause: Clause) -> Clause:
-        """Adjuncts, aspect and polarity, where the clause has room for them."""
+        """The clause with random adjuncts, aspect and polarity, if it allows them."""
         if clause.question:
             return clause
         if clause.exist or clause.relation:
@@ -183,7 +183,7 @@ class Teller:
             self.when(clause, first=self.draw.chance(0.5) or not plain)
         elif self.sentence and self.draw.chance(0.2):
             clause.link = en.adverb(self.draw.zipf(lex.LINKS))
-        if plain and clause.conjoined is None and clause.under is None:
+        if plain and clause.conjoined is None and clause.subordinate is None:
             self.adjuncts(clause)
         if clause.predicate is None and clause.conjoined is None:
             self.aspect(clause)
@@ -194,7 +194,7 @@ class Teller:
         clause.time, clause.time_first, self.timed = self.draw.time(clause.tense), first, True
 
     def frequency(self, clause: Clause) -> None:
-        """ "often", of habits in the present"""
+        """Sometimes add "often" or similar to a clause in the present."""
         busy = clause.negative or clause.modal or clause.time or clause.progressive or clause.manner
         if clause.frame and self.tense == "Pres" and not busy and self.draw.chance(0.12):
             clause.often = en.adverb(self.draw.zipf(lex.OFTEN))
@@ -252,15 +252,15 @@ class Teller:
         other = self.draw.person()
         self.last[other] = self.sentence
         noun = self.draw.zipf(_FAMILY[self.hero.gender])
-        kin = Entity(self.hero.id, "person", noun=noun, gender=self.hero.gender)
+        relative = Entity(self.hero.id, "person", noun=noun, gender=self.hero.gender)
         subject.apposition = NP(self.hero, "name")
-        subject.entity, subject.form, subject.owner = kin, "owned", NP(other, "name")
-        subject.relation = _KIN[noun.lemma]
+        subject.entity, subject.form, subject.owner = relative, "owned", NP(other, "name")
+        subject.relation = _FAMILY_RELATIONS[noun.lemma]
 
     def bond(self) -> Clause:
         """A sentence that states a relation between two names."""
         draw = self.draw
-        bond = draw.even(BONDS)
+        bond = draw.uniform(BONDS)
         other = {"town": draw.town, "organisation": draw.organisation, "person": draw.person}[
             bond.other
         ]()
@@ -277,7 +277,7 @@ class Teller:
         return self.noted(self.transitive(subject or self.actor()))
 
     def transitive(self, subject: NP) -> Clause:
-        """With something already spoken of as its object, where a verb takes it."""
+        """A transitive clause, sometimes with a known entity as its object."""
         if self.draw.chance(0.45):
             known = [
                 e
@@ -285,9 +285,9 @@ class Teller:
                 if e is not subject.entity and e is not self.hero and not e.name
             ]
             if known:
-                entity = self.draw.even(known)
+                entity = self.draw.uniform(known)
                 frames = [
-                    f for f in frames_for(_TAKEN, subject.entity.cls) if entity.cls in f.object
+                    f for f in frames_for(_ACTIONS, subject.entity.cls) if entity.cls in f.object
                 ]
                 if frames and (subject.also is None):
                     return Clause(
@@ -318,15 +318,15 @@ class Teller:
         return self.draw.intransitive(subject or self.actor(), self.tense)
 
     def topic(self) -> NP | None:
-        """A thing spoken of lately, to say more about."""
+        """A recently mentioned entity as the subject of a further sentence, or None."""
         things = [
             e
-            for e, when in self.last.items()
-            if self.sentence - when <= 1 and e.cls in lex.NOUNS and e.noun
+            for e, last in self.last.items()
+            if self.sentence - last <= 1 and e.cls in lex.NOUNS and e.noun
         ]
         if not things:
             return None
-        np = self.refer(self.draw.even(things), pronoun=0.4)
+        np = self.refer(self.draw.uniform(things), pronoun=0.4)
         if np.form in ("the",):
             self.widen(np)
         return np
@@ -338,7 +338,7 @@ class Teller:
             return Clause(subject, frame, tense=self.tense)
         clause = self.draw.state(subject, self.tense)
         if self.draw.chance(0.25):
-            clause.beside = (
+            clause.coordinate = (
                 en.BUT if self.draw.chance(0.6) else en.AND,
                 self.act(self.hero_plain()),
             )
@@ -365,13 +365,13 @@ class Teller:
         subject = self.hero_np()
         verb = self.draw.zipf(lex.THAT_VERBS)
         inner = self.state() if self.draw.chance(0.6) else self.act(self.refer(self.someone()))
-        inner.beside = None
-        self.same_again(subject, inner)
+        inner.coordinate = None
+        self.use_pronoun(subject, inner)
         frame = lex.Frame(verb, frozenset(("person",)), frozenset(), "say")
         return Clause(subject, frame, that=inner, tense=self.tense)
 
-    def same_again(self, subject: NP | None, inner: Clause) -> None:
-        """Below a subject its own entity is a pronoun: not "he knew that the uncle was tall"."""
+    def use_pronoun(self, subject: NP | None, inner: Clause) -> None:
+        """Replace the subject's entity in an inner clause by a pronoun ("he knew that he …")."""
         if subject is None:
             return
         for part in ("subject", "object"):
@@ -406,12 +406,12 @@ class Teller:
         clause = self.act(self.hero_np())
         kind = self.draw.random()
         if kind < 0.5:
-            clause.under = (_BECAUSE, self.draw.state(self.hero_plain(), self.tense))
-            self.same_again(clause.subject, clause.under[1])
+            clause.subordinate = (_BECAUSE, self.draw.state(self.hero_plain(), self.tense))
+            self.use_pronoun(clause.subject, clause.subordinate[1])
         elif kind < 0.8:
-            clause.under = (_WHILE, self.do(self.refer(self.someone())))
+            clause.subordinate = (_WHILE, self.do(self.refer(self.someone())))
         else:
-            clause.under = (_AFTER, self.move(self.refer(self.someone())))
+            clause.subordinate = (_AFTER, self.move(self.refer(self.someone())))
         return clause
 
     def oneself(self) -> Clause:
@@ -449,30 +449,30 @@ class Teller:
         return Clause(topic, predicate=place, tense=self.tense)
 
 
-_TAKEN = tuple(f for f in lex.FRAMES if f.object and not f.goal and f.kind not in ("create",))
+_ACTIONS = tuple(f for f in lex.FRAMES if f.object and not f.goal and f.kind not in ("create",))
 _HAPPENING = tuple(f for f in lex.FRAMES if f.kind == "happen")
-_PASSIVE = tuple(f for f in _TAKEN if f.kind not in ("feel", "traverse"))
+_PASSIVE = tuple(f for f in _ACTIONS if f.kind not in ("feel", "traverse"))
 
-_OPENERS: tuple[tuple[float, Callable[[Teller, NP], Clause]], ...] = (
-    (0.45, Teller.act),
-    (0.2, Teller.move),
-    (0.15, Teller.give),
-    (0.1, Teller.place),
-    (0.1, Teller.do),
+_OPENERS: tuple[tuple[float, Callable[[StoryGenerator, NP], Clause]], ...] = (
+    (0.45, StoryGenerator.act),
+    (0.2, StoryGenerator.move),
+    (0.15, StoryGenerator.give),
+    (0.1, StoryGenerator.place),
+    (0.1, StoryGenerator.do),
 )
-_BODY: tuple[tuple[float, Callable[[Teller], Clause]], ...] = (
-    (0.2, Teller.act),
-    (0.14, Teller.state),
-    (0.08, Teller.move),
-    (0.08, Teller.give),
-    (0.07, Teller.place),
-    (0.07, Teller.passive),
-    (0.08, Teller.thought),
-    (0.07, Teller.wish),
-    (0.07, Teller.both),
-    (0.06, Teller.reason),
-    (0.04, Teller.oneself),
-    (0.04, Teller.ask),
-    (0.03, Teller.do),
-    (0.03, Teller.located),
+_BODY: tuple[tuple[float, Callable[[StoryGenerator], Clause]], ...] = (
+    (0.2, StoryGenerator.act),
+    (0.14, StoryGenerator.state),
+    (0.08, StoryGenerator.move),
+    (0.08, StoryGenerator.give),
+    (0.07, StoryGenerator.place),
+    (0.07, StoryGenerator.passive),
+    (0.08, StoryGenerator.thought),
+    (0.07, StoryGenerator.wish),
+    (0.07, StoryGenerator.both),
+    (0.06, StoryGenerator.reason),
+    (0.04, StoryGenerator.oneself),
+    (0.04, StoryGenerator.ask),
+    (0.03, StoryGenerator.do),
+    (0.03, StoryGenerator.located),
 )

@@ -1,4 +1,7 @@
-"""One example of a task: a text or two, what is said of them, and the span that answers."""
+"""The data structures of the primer: meanings, generated sentences, and items of tasks.
+
+Costs: nothing.
+"""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -8,10 +11,10 @@ from workbench.corpora.primer.lexicon import Frame, Noun
 
 # --- meaning --------------------------------------------------------------------------------------
 #
-# What a sentence says, before it is said: entities, noun phrases that refer to them, and clauses.
+# The meaning of a sentence before it has words: entities, noun phrases that refer to them, clauses.
 #
-# All choices are made here; `syntax.speak` turns the same meaning into the same words every time.
-# That is what makes twins exact: change one field, speak again, and only that differs.
+# All random choices are made here; `syntax.realise` turns the same meaning into the same words
+# every time. So minimal pairs are exact: change one field, realise again, and only that differs.
 
 Number = Literal["Sing", "Plur"]
 Tense = Literal["Past", "Pres"]
@@ -19,7 +22,7 @@ Tense = Literal["Past", "Pres"]
 
 @dataclass(slots=True, eq=False)
 class Entity:
-    """Someone or something spoken of; `name` for proper names, else `noun`."""
+    """A referent; it has a `name` (proper name) or a `noun`."""
 
     id: str
     cls: str
@@ -28,7 +31,7 @@ class Entity:
     noun: Noun | None = None
     name: tuple[Word, ...] = ()
     label: str = ""  # PERSON, GPE or ORG for a name
-    trait: Word | None = None  # an adjective that goes with its first mention
+    trait: Word | None = None  # an adjective of its first mention
 
     @property
     def pronouns(self) -> str:
@@ -42,7 +45,7 @@ Form = Literal[
 
 @dataclass(slots=True, eq=False)
 class NP:
-    """A way to refer to an entity."""
+    """A noun phrase that refers to an entity."""
 
     entity: Entity
     form: Form
@@ -52,9 +55,9 @@ class NP:
     place: "tuple[str, NP] | None" = None  # "the key on the table"
     relative: "tuple[str, Clause] | None" = None  # the gap, "subject" or "object", and the clause
     apposition: "NP | None" = None
-    relation: str = ""  # how a name in apposition or place relates to this one
-    also: "NP | None" = None  # the second half of "the cat and the dog"
-    pronouns: str = ""  # overrides the entity's own, for unacceptable twins
+    relation: str = ""  # relation of this name to the name in the apposition or place
+    also: "NP | None" = None  # the second conjunct of "the cat and the dog"
+    pronouns: str = ""  # overrides the entity's pronouns, for unacceptable sentences
 
     @property
     def plural(self) -> bool:
@@ -62,7 +65,7 @@ class NP:
 
 
 class Time(NamedTuple):
-    """A time adjunct: an optional preposition, words with their relation to the head, its place."""
+    """A time adjunct: optional preposition, words with their relations, index of the head."""
 
     preposition: str
     words: tuple[tuple[Word, str], ...]
@@ -83,7 +86,7 @@ class Clause:
     recipient: NP | None = None
     dative_shift: bool = False  # "gave her the key" for "gave the key to her"
     goal: tuple[str, NP] | None = None
-    passive: bool = False  # the object is spoken as subject, the subject after "by" or not at all
+    passive: bool = False  # the object becomes the subject; the subject follows "by" or is absent
     agent: bool = True
     predicate: "Word | NP | tuple[str, NP] | None" = (
         None  # after "be": adjective, noun phrase, place
@@ -105,14 +108,14 @@ class Clause:
     negative: bool = False
     contracted: bool = False
     conjoined: "Clause | None" = None  # a second predicate of the same subject
-    beside: "tuple[Word, Clause] | None" = None  # ", but she …"
-    under: "tuple[Word, Clause] | None" = None  # "because she …"
+    coordinate: "tuple[Word, Clause] | None" = None  # ", but she …"
+    subordinate: "tuple[Word, Clause] | None" = None  # "because she …"
     question: Question = ""
     relation: str = ""  # between subject and object or goal
-    wrong: frozenset[str] = field(default_factory=frozenset)  # what an unacceptable twin gets wrong
+    wrong: frozenset[str] = field(default_factory=frozenset)  # errors of an unacceptable sentence
 
 
-# --- a sentence as it was spoken: words with their tree, and every other layer beside it ----------
+# --- a generated sentence: words with their tree, and every other layer ---------------------------
 
 Range = tuple[int, int]
 
@@ -129,7 +132,7 @@ class Role(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Sentence:
-    """Words with their trees and every other layer, as spoken."""
+    """The words of a sentence with their tree and every other layer."""
 
     words: list[Word] = field(default_factory=list)
     glued: list[bool] = field(default_factory=list)  # no space before this word
@@ -141,8 +144,8 @@ class Sentence:
     roles: list[Role] = field(default_factory=list)
     relations: list[tuple[Range, Range, str]] = field(default_factory=list)
 
-    def say(self, word: Word, dep: str, head: int = -1, glued: bool = False) -> int:
-        """Add a word; a head not yet spoken is set later."""
+    def add(self, word: Word, dep: str, head: int = -1, glued: bool = False) -> int:
+        """Add a word and return its index; a head that comes later is set later."""
         self.words.append(word)
         self.deps.append(dep)
         self.heads.append(head)
@@ -150,7 +153,7 @@ class Sentence:
         return len(self.words) - 1
 
     def close(self, start: int, label: str) -> Range:
-        """End a constituent that began at `start`."""
+        """Add a constituent that began at `start` and ends here; return its range."""
         self.constituents.append((start, len(self.words), label))
         return start, len(self.words)
 
@@ -171,9 +174,9 @@ Label = str | float
 
 @dataclass(slots=True)
 class Item:
-    """One text, or two, with what is to be said of them."""
+    """One example of a task: one or two texts, their labels, and an optional answer span."""
 
     first: list[Sentence]
     labels: dict[str, Label]
     second: list[Sentence] = field(default_factory=list)
-    answer: Range | None = None  # words of the second text
+    answer: Range | None = None  # range of words in the second text

@@ -1,8 +1,8 @@
-"""From meaning to words: one pass, left to right, that leaves every layer of gold behind it.
+"""Surface realisation: turns a meaning into words with every gold layer, in one pass.
 
-Each function speaks one kind of phrase onto a `Sentence`, returns the index of its head word, and
+Each function adds one type of phrase to a `Sentence`, returns the index of its head word, and
 records dependencies (UD), constituents (Penn style), mentions, names, roles (PropBank style) and
-relations as it goes. About 50 µs a sentence.
+relations. Costs: about 50 µs per sentence.
 """
 
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ from workbench.corpora.primer.lexicon import Frame
 from workbench.corpora.primer.structures import NP, Clause, Range, Role, Sentence, Time
 
 
-def speak(clause: Clause) -> Sentence:
+def realise(clause: Clause) -> Sentence:
     """A whole sentence: capital letter, clause, full stop or question mark."""
     sentence = Sentence()
     root = _clause(sentence, clause, "root")
     sentence.heads[root] = root
-    sentence.say(en.QUESTION if clause.question else en.STOP, "punct", root, glued=True)
+    sentence.add(en.QUESTION if clause.question else en.STOP, "punct", root, glued=True)
     label = {"": "S", "polar": "SQ"}.get(clause.question, "SBARQ")
     sentence.close(0, label)
     sentence.words[0] = sentence.words[0].capitalised()
-    sentence.constituents.reverse()  # of two that cover the same words, the outer was closed last
+    sentence.constituents.reverse()  # of two with the same words, the outer one was closed last
     sentence.constituents.sort(key=lambda c: (c[0], -c[1]))
     _other_relations(sentence)
     return sentence
@@ -33,7 +33,7 @@ _NAMES = ("PERSON", "GPE", "ORG")
 
 
 def _other_relations(s: Sentence) -> None:
-    """Pairs of names that stand in no relation are said to be in none."""
+    """Label pairs of names without a relation as "Other"."""
     related = {(one, two) for one, two, _ in s.relations}
     names = [(start, end) for start, end, label in s.entities if label in _NAMES]
     for i, one in enumerate(names):
@@ -46,7 +46,7 @@ def _other_relations(s: Sentence) -> None:
 
 
 def _noun_phrase(s: Sentence, np: NP, dep: str, nominative: bool = False) -> tuple[int, Range]:
-    """Speak a noun phrase; return its head word and its range."""
+    """Add a noun phrase; return its head word and its range."""
     start = len(s.words)
     head = _bare_phrase(s, np, dep, nominative)
     first = s.close(start, "NP")
@@ -61,10 +61,10 @@ def _noun_phrase(s: Sentence, np: NP, dep: str, nominative: bool = False) -> tup
         _relative(s, np, head, first)
         s.close(start, "NP")
     if np.entity.id:
-        end = len(s.words) - (np.apposition is not None)  # the comma behind it is not of it
+        end = len(s.words) - (np.apposition is not None)  # without the comma after an apposition
         s.mentions.append((start, end, np.entity.label or np.entity.cls, np.entity.id))
     if np.also is not None:
-        cc = s.say(en.AND, "cc")
+        cc = s.add(en.AND, "cc")
         second, _ = _noun_phrase(s, np.also, "conj", nominative)
         s.heads[cc], s.heads[second] = second, head
         s.close(start, "NP")
@@ -76,79 +76,79 @@ def _bare_phrase(s: Sentence, np: NP, dep: str, nominative: bool) -> int:
     if np.form in ("pronoun", "reflexive"):
         forms = en.PRONOUNS[np.pronouns or entity.pronouns]
         if np.form == "reflexive":
-            return s.say(forms.reflexive, dep)
-        return s.say(forms.nominative if nominative else forms.accusative, dep)
+            return s.add(forms.reflexive, dep)
+        return s.add(forms.nominative if nominative else forms.accusative, dep)
     if np.form == "name":
         return _name(s, np, dep)
     assert entity.noun is not None
     before = _determiner(s, np, entity.noun.forms[entity.number == "Plur"])
     if np.count is not None:
-        before.append(s.say(np.count, "nummod"))
-    before += [s.say(word, "amod") for word in np.adjectives]
-    head = s.say(entity.noun.forms[entity.number == "Plur"], dep)
+        before.append(s.add(np.count, "nummod"))
+    before += [s.add(word, "amod") for word in np.adjectives]
+    head = s.add(entity.noun.forms[entity.number == "Plur"], dep)
     for i in before:
         s.heads[i] = head
     return head
 
 
 def _name(s: Sentence, np: NP, dep: str) -> int:
-    """Persons are flat, headed by the first name; organisations end in their head."""
+    """Add a name: a person's head is the first name, an organisation's the last word."""
     first, *rest = np.entity.name
     if np.entity.label == "ORG":
-        det = s.say(en.THE, "det")
-        modifier = s.say(first, "compound")
-        head = s.say(rest[0], dep)
+        det = s.add(en.THE, "det")
+        modifier = s.add(first, "compound")
+        head = s.add(rest[0], dep)
         s.heads[det] = s.heads[modifier] = head
         return head
-    head = s.say(first, dep)
+    head = s.add(first, dep)
     for word in rest:
-        s.say(word, "flat", head)
+        s.add(word, "flat", head)
     return head
 
 
 def _determiner(s: Sentence, np: NP, noun: Word) -> list[int]:
-    """Speak what comes first in a common noun phrase; the words whose head is the noun."""
+    """Add the determiner or owner of a common noun; return the words whose head is the noun."""
     if np.owner is not None:
         return [_owner(s, np.owner)]
     if np.form == "a":
         if np.plural and np.also is None:
             return []
         following = np.adjectives[0] if np.adjectives else noun
-        return [s.say(en.article(following.form), "det")]
+        return [s.add(en.article(following.form), "det")]
     if np.form == "this":
-        return [s.say(en.THESE if np.entity.number == "Plur" else en.THIS, "det")]
+        return [s.add(en.THESE if np.entity.number == "Plur" else en.THIS, "det")]
     words = {"the": en.THE, "some": en.SOME, "every": en.EVERY, "no": en.NO, "any": en.ANY}
-    return [s.say(words[np.form], "det")]
+    return [s.add(words[np.form], "det")]
 
 
 def _owner(s: Sentence, owner: NP) -> int:
     start = len(s.words)
     if owner.form == "pronoun":
-        head = s.say(en.PRONOUNS[owner.entity.pronouns].genitive, "nmod:poss")
+        head = s.add(en.PRONOUNS[owner.entity.pronouns].genitive, "nmod:poss")
         s.mentions.append(
             (start, start + 1, owner.entity.label or owner.entity.cls, owner.entity.id)
         )
         return head
     head, _ = _noun_phrase(s, owner, "nmod:poss")
     after_s = s.words[-1].tag == "NNS" and s.words[-1].form.endswith("s")
-    s.say(en.POSSESSIVE_PLURAL if after_s else en.POSSESSIVE, "case", head, glued=True)
+    s.add(en.POSSESSIVE_PLURAL if after_s else en.POSSESSIVE, "case", head, glued=True)
     s.close(start, "NP")
     return head
 
 
 def _apposition(s: Sentence, np: NP, head: int, start: int) -> None:
     assert np.apposition is not None
-    comma = s.say(en.COMMA, "punct", glued=True)
+    comma = s.add(en.COMMA, "punct", glued=True)
     other, _ = _noun_phrase(s, np.apposition, "appos")
     s.heads[comma], s.heads[other] = other, head
     if np.relation and np.apposition.place is None:
         _relate(s, np.relation)
-    s.say(en.COMMA, "punct", other, glued=True)
+    s.add(en.COMMA, "punct", other, glued=True)
     s.close(start, "NP")
 
 
 def _relate(s: Sentence, relation: str) -> None:
-    """The last name spoken stands in this relation to the one before it: "Mara's brother, Tom"."""
+    """Add a relation from the last name to the one before it: "Mara's brother, Tom"."""
     names = [(start, end) for start, end, label in s.entities if label]
     s.relations.append((names[-1], names[-2], relation))
 
@@ -166,9 +166,9 @@ def _inner_place(s: Sentence, np: NP, head: int, start: int) -> None:
 def _prepositional(
     s: Sentence, preposition: str, np: NP, dep: str, head: int = -1
 ) -> tuple[int, Range]:
-    """Speak a prepositional phrase; return its noun and its range."""
+    """Add a prepositional phrase; return its noun and its range."""
     start = len(s.words)
-    case = s.say(en.preposition(preposition), "case")
+    case = s.add(en.preposition(preposition), "case")
     noun, _ = _noun_phrase(s, np, dep)
     s.heads[case], s.heads[noun] = noun, head
     return noun, s.close(start, "PP")
@@ -180,9 +180,9 @@ def _relative(s: Sentence, np: NP, head: int, antecedent: Range) -> None:
     start = len(s.words)
     person = np.entity.cls == "person"
     if gap == "subject":
-        pronoun = s.say(en.REL_WHO if person else en.REL_THAT, "nsubj")
+        pronoun = s.add(en.REL_WHO if person else en.REL_THAT, "nsubj")
     else:
-        pronoun = s.say(en.REL_WHOM if person else en.REL_THAT, "obj")
+        pronoun = s.add(en.REL_WHOM if person else en.REL_THAT, "obj")
     s.close(start, "WHNP")
     verb = _clause(s, clause, "acl:relcl", gap=Gap(gap, pronoun, antecedent, np))
     s.heads[pronoun], s.heads[verb] = verb, head
@@ -193,16 +193,16 @@ def _relative(s: Sentence, np: NP, head: int, antecedent: Range) -> None:
 
 
 class Gap(NamedTuple):
-    """An argument that stands in front of its clause: a relative or a question word."""
+    """An argument before its clause: a relative pronoun or a question word."""
 
     which: str  # "subject" or "object"
     pronoun: int
-    span: Range  # the antecedent; of a question word, itself
+    span: Range  # the antecedent; for a question word, its own range
     np: NP
 
 
 class Shared(NamedTuple):
-    """A subject spoken by a higher clause: of an infinitive or of a second predicate."""
+    """The subject of a higher clause, shared by an infinitive or by a second predicate."""
 
     span: Range
     np: NP
@@ -210,12 +210,12 @@ class Shared(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Progress:
-    """What is known of a clause while it is being spoken."""
+    """The state of a clause during its realisation."""
 
     gap: Gap | None
     shared: Shared | None
     finite: bool
-    inverted: bool  # the first auxiliary stands before the subject
+    inverted: bool  # whether the first auxiliary comes before the subject
     subject: Range | None = None
     pending: list[int] = field(default_factory=list)  # words whose head is the root to come
     arguments: list[tuple[Range, str]] = field(default_factory=list)  # with their roles
@@ -232,7 +232,7 @@ def _clause(
     shared: Shared | None = None,
     finite: bool = True,
 ) -> int:
-    """Speak a clause and return its root, whose head the caller sets."""
+    """Add a clause and return its root; the caller sets the root's head."""
     start = len(s.words)
     p = Progress(gap, shared, finite, inverted=c.question not in ("", "who"))
     _opening(s, c, p)
@@ -243,9 +243,9 @@ def _clause(
     group = _verb_group(c, _plural(c, p), p)
     if p.inverted:
         word, relation = group.pop(0)
-        p.pending.append(s.say(word, relation))
+        p.pending.append(s.add(word, relation))
         if c.negative and c.contracted:
-            p.pending.append(s.say(en.NT, "advmod", glued=True))
+            p.pending.append(s.add(en.NT, "advmod", glued=True))
     _subject(s, c, p)
     root = _predicate(s, c, p, dep, group)
     for i in p.pending:
@@ -254,19 +254,19 @@ def _clause(
         s.close(inverted_from, "SQ")
     elif finite and dep != "root" and shared is None:
         s.close(body, "S")
-    _beside_and_under(s, c, root, start)
+    _second_clause(s, c, root, start)
     return root
 
 
 def _opening(s: Sentence, c: Clause, p: Progress) -> None:
-    """What stands before the subject: a linking adverb, a time."""
+    """Add what comes before the subject: a linking adverb, a time."""
     if c.link is not None:
-        p.pending.append(s.say(c.link, "advmod"))
+        p.pending.append(s.add(c.link, "advmod"))
         s.close(len(s.words) - 1, "ADVP")
     if c.time is not None and c.time_first:
         head, span = _time(s, c.time)
         p.arguments.append((span, "ARGM-TMP"))
-        p.pending += (head, s.say(en.COMMA, "punct", glued=True))
+        p.pending += (head, s.add(en.COMMA, "punct", glued=True))
 
 
 _ADJUNCT_QUESTIONS = {"where": (en.WHERE, "ARGM-LOC"), "when": (en.WHEN, "ARGM-TMP")}
@@ -276,36 +276,36 @@ def _question_word(s: Sentence, c: Clause, p: Progress) -> None:
     start = len(s.words)
     if c.question in _ADJUNCT_QUESTIONS:
         word, role = _ADJUNCT_QUESTIONS[c.question]
-        p.pending.append(s.say(word, "advmod"))
+        p.pending.append(s.add(word, "advmod"))
         p.arguments.append((s.close(start, "WHADVP"), role))
         return
     which = "subject" if c.question == "who" else "object"
     np = c.subject if which == "subject" else c.object
     assert np is not None
     person = np.entity.cls == "person" or which == "subject"
-    pronoun = s.say(en.WHO if person else en.WHAT, "nsubj" if which == "subject" else "obj")
+    pronoun = s.add(en.WHO if person else en.WHAT, "nsubj" if which == "subject" else "obj")
     p.pending.append(pronoun)
     p.gap = Gap(which, pronoun, s.close(start, "WHNP"), np)
 
 
 def _subject(s: Sentence, c: Clause, p: Progress) -> None:
-    spoken = c.object if c.passive else c.subject
+    surface = c.object if c.passive else c.subject
     if p.shared is not None:
         p.subject = p.shared.span
     elif p.gap is not None and p.gap.which == "subject":
         p.subject = p.gap.span
     elif c.exist:
-        p.pending.append(s.say(en.THERE, "expl"))
+        p.pending.append(s.add(en.THERE, "expl"))
         s.close(len(s.words) - 1, "NP")
-    elif spoken is not None:
+    elif surface is not None:
         relation = "nsubj:pass" if c.passive else "nsubj"
-        head, p.subject = _noun_phrase(s, spoken, relation, nominative="case" not in c.wrong)
+        head, p.subject = _noun_phrase(s, surface, relation, nominative="case" not in c.wrong)
         p.pending.append(head)
 
 
 def _plural(c: Clause, p: Progress) -> bool:
-    """The number the finite verb shows; a twin that gets agreement wrong shows the other."""
-    spoken = c.object if c.passive else c.subject
+    """Whether the finite verb is plural; an agreement error inverts it."""
+    surface = c.object if c.passive else c.subject
     if c.question == "who":
         plural = False
     elif p.gap is not None and p.gap.which == "subject":
@@ -313,12 +313,12 @@ def _plural(c: Clause, p: Progress) -> bool:
     elif p.shared is not None:
         plural = p.shared.np.plural
     else:
-        plural = spoken is not None and spoken.plural
+        plural = surface is not None and surface.plural
     return plural != ("agreement" in c.wrong)
 
 
 def _verb_group(c: Clause, plural: bool, p: Progress) -> list[tuple[Word, str]]:
-    """Auxiliaries and verb in order, each with its relation; a verb itself has none."""
+    """Auxiliaries and main verb in order, each with its relation ("" for the main verb)."""
     chain: list[tuple[Verb, str]] = []
     if c.perfect:
         chain.append((en.HAVE, "aux"))
@@ -356,10 +356,10 @@ def _form(verb: Verb, form: str, tense: str, plural: bool) -> Word:
 
 
 def _predicate(s: Sentence, c: Clause, p: Progress, dep: str, group: list[tuple[Word, str]]) -> int:
-    """Everything from the first auxiliary to the last adjunct; returns the root."""
+    """Add everything from the first auxiliary to the last adjunct; return the root."""
     outer = len(s.words)
     if not p.finite:
-        p.pending.append(s.say(en.TO, "mark"))
+        p.pending.append(s.add(en.TO, "mark"))
     _auxiliaries(s, c, p, [item for item in group if item[1]])
     inner = len(s.words)
     verb = group[-1][0] if group and not group[-1][1] else None
@@ -368,7 +368,7 @@ def _predicate(s: Sentence, c: Clause, p: Progress, dep: str, group: list[tuple[
         predicate = next(i for i in p.pending if s.deps[i] == "cop")
         p.arguments.append(((inner, len(s.words)), "ARG2"))
     else:
-        root = predicate = s.say(verb, dep)
+        root = predicate = s.add(verb, dep)
     _complements(s, c, p, root)
     _adjuncts(s, c, p, root)
     _embedded(s, c, p, root)
@@ -380,7 +380,7 @@ def _predicate(s: Sentence, c: Clause, p: Progress, dep: str, group: list[tuple[
         np = p.shared.np if p.shared else c.object if c.passive else c.subject
         assert p.subject is not None
         assert np is not None
-        cc = s.say(en.AND, "cc")
+        cc = s.add(en.AND, "cc")
         shared = Shared(p.subject, np)
         second = _clause(s, c.conjoined, "conj", shared=shared, finite=p.finite)
         s.heads[cc], s.heads[second] = second, root
@@ -389,35 +389,35 @@ def _predicate(s: Sentence, c: Clause, p: Progress, dep: str, group: list[tuple[
 
 
 def _auxiliaries(s: Sentence, c: Clause, p: Progress, group: list[tuple[Word, str]]) -> None:
-    """What stands before the verb; denial and frequency come behind the first auxiliary."""
+    """Add the auxiliaries; negation and frequency adverbs follow the first one."""
     first = -1 if p.inverted else 0
     for i, (word, relation) in enumerate(group):
-        p.pending.append(s.say(word, relation))
+        p.pending.append(s.add(word, relation))
         if word.tag == "MD":
             p.arguments.append(((len(s.words) - 1, len(s.words)), "ARGM-MOD"))
         if i == first:
-            _behind_first(s, c, p, contracted=c.contracted and word.tag != "MD")
+            _after_first_auxiliary(s, c, p, contracted=c.contracted and word.tag != "MD")
     if p.inverted or not group:
-        _behind_first(s, c, p, contracted=False)
+        _after_first_auxiliary(s, c, p, contracted=False)
 
 
-def _behind_first(s: Sentence, c: Clause, p: Progress, contracted: bool) -> None:
+def _after_first_auxiliary(s: Sentence, c: Clause, p: Progress, contracted: bool) -> None:
     if c.negative and not (p.inverted and c.contracted):
-        i = s.say(en.NT if contracted else en.NOT, "advmod", glued=contracted)
+        i = s.add(en.NT if contracted else en.NOT, "advmod", glued=contracted)
         p.pending.append(i)
         p.arguments.append(((i, i + 1), "ARGM-NEG"))
     if c.often is not None:
-        i = s.say(c.often, "advmod")
+        i = s.add(c.often, "advmod")
         p.pending.append(i)
         p.arguments.append((s.close(i, "ADVP"), "ARGM-TMP"))
 
 
 def _nominal(s: Sentence, c: Clause, dep: str) -> int:
-    """What follows "be": an adjective, a noun phrase, or a place."""
+    """Add what follows "be": an adjective, a noun phrase, or a place."""
     start = len(s.words)
     if isinstance(c.predicate, Word):
-        degree = s.say(c.degree, "advmod") if c.degree is not None else -1
-        root = s.say(c.predicate, dep)
+        degree = s.add(c.degree, "advmod") if c.degree is not None else -1
+        root = s.add(c.predicate, dep)
         if degree >= 0:
             s.heads[degree] = root
         s.close(start, "ADJP")
@@ -430,7 +430,7 @@ def _nominal(s: Sentence, c: Clause, dep: str) -> int:
 
 
 def _complements(s: Sentence, c: Clause, p: Progress, root: int) -> None:
-    """Objects, and prepositional phrases that the verb asks for."""
+    """Add objects, and prepositional phrases that the verb selects."""
 
     def bare(np: NP, relation: str, role: str) -> None:
         head, span = _noun_phrase(s, np, relation, nominative=relation == "nsubj")
@@ -463,7 +463,7 @@ def _goal_role(frame: Frame | None, preposition: str) -> str:
 
 def _adjuncts(s: Sentence, c: Clause, p: Progress, root: int) -> None:
     if c.manner is not None:
-        i = s.say(c.manner, "advmod", root)
+        i = s.add(c.manner, "advmod", root)
         p.arguments.append((s.close(i, "ADVP"), "ARGM-MNR"))
     if c.place is not None:
         p.arguments.append((_prepositional(s, *c.place, "obl", root)[1], "ARGM-LOC"))
@@ -474,10 +474,10 @@ def _adjuncts(s: Sentence, c: Clause, p: Progress, root: int) -> None:
 
 
 def _embedded(s: Sentence, c: Clause, p: Progress, root: int) -> None:
-    """A clause as complement: "that …" or "to …"."""
+    """Add a clause as complement: "that …" or "to …"."""
     start = len(s.words)
     if c.that is not None:
-        mark = s.say(en.THAT, "mark")
+        mark = s.add(en.THAT, "mark")
         head = _clause(s, c.that, "ccomp")
         s.heads[mark], s.heads[head] = head, root
         p.arguments.append((s.close(start, "SBAR"), "ARG1"))
@@ -491,11 +491,11 @@ def _embedded(s: Sentence, c: Clause, p: Progress, root: int) -> None:
 
 def _time(s: Sentence, time: Time) -> tuple[int, Range]:
     start = len(s.words)
-    case = s.say(en.preposition(time.preposition), "case") if time.preposition else -1
+    case = s.add(en.preposition(time.preposition), "case") if time.preposition else -1
     first = len(s.words)
     head = first + time.head
     for word, relation in time.words:
-        s.say(word, relation, head)
+        s.add(word, relation, head)
     s.deps[head] = "obl" if time.preposition else "obl:unmarked"
     s.close(first, "NP")
     named = first + (time.words[0][0].lemma == "the")
@@ -510,45 +510,45 @@ _PATIENT_SUBJECTS = frozenset(("happen", "appear", "be"))
 
 
 def _roles(s: Sentence, c: Clause, p: Progress, predicate: int) -> None:
-    """Write down who did what to whom, once all ranges are known."""
+    """Add the semantic roles, when all ranges are known."""
     kind = c.frame.kind if c.frame is not None else "be"
-    doer, done = c.subject, c.object
-    if doer is None:
-        doer = p.gap.np if p.gap and p.has_gap("subject") else p.shared.np if p.shared else None
+    agent, patient = c.subject, c.object
+    if agent is None:
+        agent = p.gap.np if p.gap and p.has_gap("subject") else p.shared.np if p.shared else None
     if p.gap is not None and p.has_gap("object"):
-        done = p.gap.np
+        patient = p.gap.np
         p.arguments.append((p.gap.span, "ARG1"))
     third = c.recipient or (c.goal[1] if c.goal else None)
     if kind in _PATIENT_SUBJECTS:
-        doer, done = None, doer
+        agent, patient = None, agent
     if p.subject is not None:
-        own = "ARG1" if c.passive or kind in _PATIENT_SUBJECTS else "ARG0"
-        p.arguments.append((p.subject, own))
+        subject_role = "ARG1" if c.passive or kind in _PATIENT_SUBJECTS else "ARG0"
+        p.arguments.append((p.subject, subject_role))
         if p.gap is not None and p.has_gap("subject") and not c.question:
-            p.arguments.append(((p.gap.pronoun, p.gap.pronoun + 1), f"R-{own}"))
+            p.arguments.append(((p.gap.pronoun, p.gap.pronoun + 1), f"R-{subject_role}"))
     if p.gap is not None and p.has_gap("object") and not c.question:
         p.arguments.append(((p.gap.pronoun, p.gap.pronoun + 1), "R-ARG1"))
-    whose = {"ARG0": doer, "ARG1": done, "ARG2": third}
+    by_role = {"ARG0": agent, "ARG1": patient, "ARG2": third}
     for span, role in sorted(p.arguments):
-        np = whose.get(role)
+        np = by_role.get(role)
         s.roles.append(Role(predicate, span, role, kind, np.entity.cls if np else ""))
 
 
-def _beside_and_under(s: Sentence, c: Clause, root: int, start: int) -> None:
-    """A second clause: coordinated after a comma, or subordinate."""
-    if c.under is not None:
-        word, clause = c.under
+def _second_clause(s: Sentence, c: Clause, root: int, start: int) -> None:
+    """Add a second clause: coordinate after a comma, or subordinate."""
+    if c.subordinate is not None:
+        word, clause = c.subordinate
         sbar = len(s.words)
-        mark = s.say(word, "mark")
+        mark = s.add(word, "mark")
         head = _clause(s, clause, "advcl")
         s.heads[mark], s.heads[head] = head, root
         role = "ARGM-CAU" if word.form == "because" else "ARGM-TMP"
         s.roles.append(Role(root, s.close(sbar, "SBAR"), role, "", ""))
-    if c.beside is not None:
+    if c.coordinate is not None:
         s.close(start, "S")
-        word, clause = c.beside
-        comma = s.say(en.COMMA, "punct", glued=True)
-        cc = s.say(word, "cc")
+        word, clause = c.coordinate
+        comma = s.add(en.COMMA, "punct", glued=True)
+        cc = s.add(word, "cc")
         head = _clause(s, clause, "conj")
         s.heads[comma] = s.heads[cc] = head
         s.heads[head] = root

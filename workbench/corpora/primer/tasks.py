@@ -1,4 +1,7 @@
-"""The tasks of the primer by name: endless streams of items, in groups that stay together."""
+"""The tasks of the primer by name: endless streams of items, in groups that stay together.
+
+Costs: 100 µs per sentiment item, 700 µs per question; see the other modules for the other tasks.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -9,40 +12,40 @@ from workbench.corpora.primer.acceptability import acceptability
 from workbench.corpora.primer.draw import PERSON, Draw
 from workbench.corpora.primer.lexicon import Frame
 from workbench.corpora.primer.pairs import entailment, paraphrase, relatedness
-from workbench.corpora.primer.stories import Teller
+from workbench.corpora.primer.stories import StoryGenerator
 from workbench.corpora.primer.structures import NP, Clause, Item, Question, Range, Sentence, Tense
-from workbench.corpora.primer.syntax import speak
+from workbench.corpora.primer.syntax import realise
 
-# --- span questions about a story: who, what, where; a phrase of it answers. 700 µs an item -------
+# --- span questions about a story: who, what, where; the answer is a phrase of the story ----------
 
 
 def questions(draw: Draw) -> Iterator[tuple[Item, ...]]:
     """A question and a story; the answer is a span of the story."""
     while True:
-        draw.afresh()
-        clauses = list(Teller(draw).tell())
-        sentences = [speak(clause) for clause in clauses]
+        draw.reset()
+        clauses = list(StoryGenerator(draw).generate())
+        sentences = [realise(clause) for clause in clauses]
         lemmas = [word.lemma for sentence in sentences for word in sentence.words]
         at = 0
         for clause, sentence in zip(clauses, sentences, strict=True):
             once = clause.frame is not None and lemmas.count(clause.frame.lemma) == 1
-            asked = _question(draw, clause, sentence) if once else None
-            if asked is not None:
-                question, (start, end) = asked
+            pair = _question(draw, clause, sentence) if once else None
+            if pair is not None:
+                question, (start, end) = pair
                 answer = _named(sentences, (at + start, at + end))
                 if answer is not None:
-                    yield (Item([speak(question)], {}, sentences, answer),)
+                    yield (Item([realise(question)], {}, sentences, answer),)
                     break
             at += len(sentence.words)
 
 
-def _askable(c: Clause) -> bool:
+def _allows_question(c: Clause) -> bool:
     simple = (
         c.conjoined is None
         and c.that is None
         and c.infinitive is None
-        and c.under is None
-        and c.beside is None
+        and c.subordinate is None
+        and c.coordinate is None
     )
     return simple and not (
         c.question or c.passive or c.exist or c.negative or c.modal or c.predicate or c.relation
@@ -50,8 +53,13 @@ def _askable(c: Clause) -> bool:
 
 
 def _question(draw: Draw, c: Clause, s: Sentence) -> tuple[Clause, Range] | None:
-    """A question that this sentence answers, and the words that answer it."""
-    if not _askable(c) or c.frame is None or c.subject is None or c.subject.also is not None:
+    """A question that this sentence answers, and the range of the answer."""
+    if (
+        not _allows_question(c)
+        or c.frame is None
+        or c.subject is None
+        or c.subject.also is not None
+    ):
         return None
     root = next(i for i, head in enumerate(s.heads) if head == i)
     spans = {role.role: role.span for role in s.roles if role.predicate == root}
@@ -64,23 +72,23 @@ def _question(draw: Draw, c: Clause, s: Sentence) -> tuple[Clause, Range] | None
         kinds.append(("where", spans["ARGM-LOC"]))
     if not kinds:
         return None
-    kind, span = draw.even(kinds)
-    asked = replace(
+    kind, span = draw.uniform(kinds)
+    question = replace(
         c,
         question=kind,
-        subject=_plainly(c.subject),
-        object=c.object and _plainly(c.object),
-        recipient=c.recipient and _plainly(c.recipient),
+        subject=_without_pronoun(c.subject),
+        object=c.object and _without_pronoun(c.object),
+        recipient=c.recipient and _without_pronoun(c.recipient),
         place=None if kind == "where" else c.place,
         perfect=False,
         progressive=False,
     )
-    asked.time = asked.link = asked.often = asked.manner = None
-    return asked, span
+    question.time = question.link = question.often = question.manner = None
+    return question, span
 
 
-def _plainly(np: NP) -> NP:
-    """By name or with "the": a question stands alone, so a pronoun would say nothing."""
+def _without_pronoun(np: NP) -> NP:
+    """The phrase by name or with "the", because a question has no context for a pronoun."""
     if np.form == "reflexive":
         return np
     if np.entity.name:
@@ -90,7 +98,7 @@ def _plainly(np: NP) -> NP:
 
 
 def _named(sentences: list[Sentence], span: Range) -> Range | None:
-    """The span, or where it is a pronoun the last phrase before it that names the same one."""
+    """The span or, if it is a pronoun, the last phrase before it with the same referent."""
     words = [word for s in sentences for word in s.words]
     if words[span[0]].pos != "PRON" or span[1] - span[0] > 1:
         return span
@@ -117,8 +125,6 @@ def _named(sentences: list[Sentence], span: Range) -> Range | None:
 
 
 # --- sentiment ------------------------------------------------------------------------------------
-#
-# Sentiment: judgements, plain, denied, reported, or told by what somebody does. 100 µs an item.
 
 _JUDGED = lex.classes("event text food drink idea building garment")
 _LIKING = {True: "love enjoy like admire".split(), False: "hate dislike detest loathe".split()}
@@ -126,12 +132,12 @@ _THINK = Frame(en.verb("think"), PERSON, frozenset(), "say")
 
 
 def sentiment(draw: Draw) -> Iterator[tuple[Item, ...]]:
-    """Judgements, plain, negated, reported, or told by what somebody does."""
+    """Judgements: plain, negated, reported, or expressed by a verb of liking."""
     while True:
-        draw.afresh()
+        draw.reset()
         good = draw.chance(0.5)
         label = "positive" if good else "negative"
-        yield (Item([speak(_judgement(draw, good))], {"sentiment": label}),)
+        yield (Item([realise(_judgement(draw, good))], {"sentiment": label}),)
 
 
 def _judgement(draw: Draw, good: bool) -> Clause:
@@ -152,7 +158,7 @@ def _judgement(draw: Draw, good: bool) -> Clause:
         return Clause(draw.named(), _THINK, that=clause, tense=tense)
     if draw.chance(0.3):
         other = NP(draw.thing(_JUDGED, 0.2), "the")
-        clause.beside = (en.AND, Clause(other, predicate=_quality(draw, good), tense=tense))
+        clause.coordinate = (en.AND, Clause(other, predicate=_quality(draw, good), tense=tense))
     elif draw.chance(0.3):
         draw.intervening(np)
     return clause
