@@ -121,7 +121,7 @@ def learn(inputs: Inputs, settings: AttentionProbe, progress: Progress, parts: P
             )
 
         whole = {part: laid(each) for part, each in sentences.items()}
-        half = laid(sentences[TRAIN][::2]) if settings.halves and encoder == MODEL else []
+        half = laid(sentences[TRAIN][::2]) if settings.half_data_check and encoder == MODEL else []
         first = not done  # words alone need no attention, but some cases
         for job in jobs:
             if job[1:3] != (encoder, stack) and not (first and job[0] == WORDS):

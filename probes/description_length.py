@@ -78,7 +78,7 @@ def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Resu
     with folder_or_temporary(inputs.scratch) as home:
         read = opened(inputs, home, settings.split_sizes, settings.tasks, progress)
         banks = banked(read.sources, inputs.model.device, read.train_words)
-        ready, caveats = ready_tasks(read, settings.targets, "auto", inputs.seed)
+        ready, caveats = ready_tasks(read, settings.max_targets, "auto", inputs.seed)
         ready, constant = _varied(ready)
         sent = list(_sent(ready, banks, settings, home, progress))
     tables = _tables(ready, banks, sent, settings, inputs.seed)
@@ -95,7 +95,7 @@ def _reliability(
     if cut := int((~ended.astype(bool)).sum()):
         yield Caveat(
             f"{cut} of {len(ended)} online codes end with a probe that was still improving after "
-            f"{settings.epochs} epochs: they are too long. Raise epochs.",
+            f"{settings.max_epochs} epochs: they are too long. Raise epochs.",
             ("codes", "summary"),
         )
     failed = tables["summary"][~tables["summary"]["learnt"].astype(bool)]
@@ -177,7 +177,7 @@ def _one(
     told: Told,
 ) -> Sent:
     """Send the train targets of a task to every probe of a bank."""
-    plan = planned(bank.sources, ("layer",), settings.controls)
+    plan = planned(bank.sources, ("layer",), settings.control_tasks)
     probes = tuple(probe for probe in plan if len(probe.sources) == 1)
     order = order_of(len(task.train), seed)
     train = task.train.take(order)
@@ -188,15 +188,15 @@ def _one(
     if code == "online":
         ends = ends_of(len(train), settings.portions)
         dev = task.dev.take(_some(len(task.dev), LOOKED_AT, seed))
-        schedule = Schedule(rate=settings.rate, epochs=settings.epochs)
+        schedule = Schedule(rate=settings.learning_rate, epochs=settings.max_epochs)
         nats, last = prequential_code(
-            settings.probe, settings.hidden, bank, probes, train, dev, ends, schedule, seed, told
+            settings.probe, settings.hidden_size, bank, probes, train, dev, ends, schedule, seed, told
         )
         answers = outputs(last.shape, last.own, last.reads, bank, test.spans) if last else None
         converged = last.converged.cpu().numpy() if last else None
     else:
-        hidden = settings.hidden if settings.probe == "mlp" else None
-        found = variational.learnt(hidden, bank, probes, train, settings.steps, seed, told)
+        hidden = settings.hidden_size if settings.probe == "mlp" else None
+        found = variational.learnt(hidden, bank, probes, train, settings.variational_steps, seed, told)
         divergence = variational.divergence(found.layers)
         nats = variational.variational_code(found, bank, train, seed)
         answers = variational.variational_outputs(found, bank, test)

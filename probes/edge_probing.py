@@ -47,9 +47,9 @@ def run(inputs: Inputs, settings: EdgeProbing, progress: Progress) -> Result:
             settings.split_sizes,
             settings.tasks,
             progress,
-            random=settings.random,
-            vectors=settings.vectors,
-            windows=settings.windows,
+            random=settings.random_baseline,
+            vectors=settings.static_vectors,
+            windows=settings.cnn_windows,
         )
         banks = banked(read.sources, inputs.model.device, read.train_words)
         ready, caveats = ready_tasks(read, settings.effort.targets, settings.loss, inputs.seed)
@@ -77,7 +77,7 @@ def _rough(settings: EdgeProbing) -> Iterator[Caveat]:
 def _reliability(tables: Mapping[str, pd.DataFrame], settings: EdgeProbing) -> Iterator[Caveat]:
     """What cannot be read off the curves: probes cut off, probes that failed, too little data."""
     means, summary = tables["means"], tables["summary"]
-    whole = means[means["share"] == max(settings.shares)]
+    whole = means[means["share"] == max(settings.data_fractions)]
     whole = whole.drop_duplicates([*ONE_PROBE, "mean"])  # one probe may stand under several modes
     cut = whole[~whole["converged"]]
     if len(cut):
@@ -439,7 +439,7 @@ def rows_of(
         counts = torch.zeros(len(read.parts.test), 3, dtype=torch.int32)
         said = majority(task.examples, task.test).int()
         counts.index_add_(0, task.tested.document - read.first_scored, said)
-        for share in settings.shares:
+        for share in settings.data_fractions:
             rows.append(
                 Row(
                     name,
@@ -471,11 +471,11 @@ def tables_of(
 ) -> dict[str, pd.DataFrame]:
     mix = _mix(banks, trials, settings)
     means = means_of(rows, seed)
-    half = halves_of([row for row in rows if row.share == max(settings.shares)], halves)
+    half = halves_of([row for row in rows if row.share == max(settings.data_fractions)], halves)
     answers = [
         answer
         for trial in trials
-        if trial.share == max(settings.shares) and not trial.half
+        if trial.share == max(settings.data_fractions) and not trial.half
         for answer in _answers(trial, banks[trial.bank], settings)
     ]
     labels: dict[Key, tuple[Examples, NDArray[np.int64]]] = {}
@@ -493,7 +493,7 @@ def tables_of(
         "gains": _gains(read, ready, answers, settings),
         "tasks": _about(read, ready),
     }
-    if settings.predictions:
+    if settings.save_predictions:
         tables["predictions"] = _predictions(read, ready, answers, settings)
     return tables
 
@@ -520,7 +520,7 @@ def _mix(banks: Sequence[Bank], trials: Sequence[Trial], settings: EdgeProbing) 
             whole = sum((s.encoder, s.stack) == (last.encoder, last.stack) for s in sources)
             if last.encoder != MODEL or len(probe.sources) < whole or probe.control:
                 continue
-            if trial.half or trial.share < max(settings.shares):
+            if trial.half or trial.share < max(settings.data_fractions):
                 continue
             for place in probe.sources:
                 source = sources[place]

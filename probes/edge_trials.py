@@ -219,7 +219,7 @@ def _planned(
     kinds: tuple[Kind, ...] = (RIDGE,) if settings.preview else settings.probes
     seeds = settings.effort.seeds[:1] if settings.preview else settings.effort.seeds
     modes = modes_asked(settings)
-    every = [planned(bank.sources, modes, settings.controls) for bank in banks]
+    every = [planned(bank.sources, modes, settings.control_tasks) for bank in banks]
     if settings.preview:
         every = [tuple(p for p in probes if len(p.sources) == 1) for probes in every]
     halves = [
@@ -229,8 +229,8 @@ def _planned(
     stacks: list[_Stack] = []
     for name in ready:
         for kind in kinds:
-            if settings.halves and not settings.preview:
-                share = HALF * max(settings.shares)
+            if settings.half_data_check and not settings.preview:
+                share = HALF * max(settings.data_fractions)
                 stacks += [
                     _Stack(name, kind, share, number, probes, seeds, half=True)
                     for number, probes in enumerate(halves)
@@ -238,7 +238,7 @@ def _planned(
                 ]
             stacks += [
                 _Stack(name, kind, share, number, every[number], seeds)
-                for share in sorted(settings.shares)
+                for share in sorted(settings.data_fractions)
                 for number in range(len(banks))
             ]
     return stacks
@@ -271,7 +271,7 @@ def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: 
             operations += 4 * targets * width * labels * len(STRENGTHS) * USUAL_STEPS * solved
             operations += 6 * targets * width * labels * epochs * (probes - alone) * seeds
         else:
-            operations += 6 * targets * width * settings.hidden * epochs * probes * seeds
+            operations += 6 * targets * width * settings.hidden_size * epochs * probes * seeds
     threads = torch.get_num_threads() if banks[0].device.type == "cpu" else 1
     seconds = OVERHEAD * operations / _speed(banks[0].device) + STEP * steps / threads
     about = f"{max(1, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
@@ -285,14 +285,14 @@ def _steps(stack: _Stack, task: Ready, bank: Bank, settings: EdgeProbing) -> int
         return 0
     probes = [p for p in stack.probes if stack.kind != "linear" or len(p.sources) > 1]
     learnt, schedule = _share(task.train, stack.share, stack.seeds[0]), _schedule(settings)
-    return steps_an_epoch(stack.kind, settings.hidden, bank, probes, stack.seeds, learnt, schedule)
+    return steps_an_epoch(stack.kind, settings.hidden_size, bank, probes, stack.seeds, learnt, schedule)
 
 
 def _schedule(settings: EdgeProbing) -> Schedule:
     effort = settings.effort
     return Schedule(
-        rate=settings.rate,
-        batch=settings.batch,
+        rate=settings.learning_rate,
+        batch=settings.batch_size,
         epochs=effort.epochs,
         patience=effort.patience,
         steps=effort.steps,
@@ -329,7 +329,7 @@ def _trained(
     if stack.kind == RIDGE:
         closed = jobs.add(partial(ridge, bank, stack.probes, task.train, task.dev))
         return lambda: dict.fromkeys(stack.seeds, closed())
-    kind, hidden = stack.kind, settings.hidden
+    kind, hidden = stack.kind, settings.hidden_size
     learnt = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
     schedule = _schedule(settings)
     if kind != "linear":

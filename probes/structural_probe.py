@@ -127,14 +127,14 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
     rows = np.concatenate([tree.rows for tree in trees[TRAIN]])
     states = States.of([source.states for source in sources], rows, model.device)
     seeds = settings.seeds
-    tasks = [task for task in METRICS if task in settings.parts]
+    tasks = [task for task in METRICS if task in settings.measures]
     probes = tuple(
         Probe(task, source, seed)
         for task in tasks
         for source in range(len(sources))
         for seed in seeds
     )
-    rank = min(settings.rank or model.width, model.width)
+    rank = min(settings.probe_rank or model.width, model.width)
     fitted = trained(
         states,
         trees[TRAIN],
@@ -146,7 +146,7 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
     again = [
         probe
         for probe in probes
-        if settings.halves and probe.seed == seeds[0] and sources[probe.source].encoder != RANDOM
+        if settings.half_data_check and probe.seed == seeds[0] and sources[probe.source].encoder != RANDOM
     ]
     halves: dict[Probe, Tensor] = {}
     half = trees[TRAIN][::2]
