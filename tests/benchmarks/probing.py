@@ -44,7 +44,7 @@ from probes.probe_training import (
     data_of,
     train_seeds,
 )
-from probes.representations import Bank, banked, encoded
+from probes.representations import Bank, build_banks, encoded
 from probes.targets import Examples, control_labels, examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from workbench import Batch, HuggingFace, encode, read
@@ -117,7 +117,7 @@ def ours(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         found = encoded(model(batch, setting), batch, Path(folder), Quiet())
-        bank = banked(found.sources, torch.device("cpu"), torch.arange(len(batch.words)))[0]
+        bank = build_banks(found.sources, torch.device("cpu"), torch.arange(len(batch.words)))[0]
         encoding = time.perf_counter() - started
         started, scores = time.perf_counter(), []
         probes = [
@@ -135,7 +135,7 @@ def ours(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any]:
                 for trained in trained_by(bank, own, some, dev, setting):
                     updates += trained.updates * len(own)
                     control_of = torch.tensor([int(probe.control) for probe in trained.probes])
-                    found = (trained.shape, trained.own, trained.reads, control_of)
+                    found = (trained.shape, trained.parameters, trained.reads, control_of)
                     score = assessed(*found, bank, test)[0]
                     if share == 1:
                         scores.append(score[control_of == 0].tolist())
@@ -147,7 +147,9 @@ def trained_by(
 ) -> list[Trained]:
     if setting.kind == "linear":
         return [logistic(bank, probes, learnt, dev)]
-    schedule = Schedule(rate=RATE, batch=BATCH, epochs=EPOCHS, patience=PATIENCE, gain=GAIN)
+    schedule = Schedule(
+        learning_rate=RATE, batch_size=BATCH, epochs=EPOCHS, patience=PATIENCE, gain=GAIN
+    )
     every = dict.fromkeys(range(setting.seeds), learnt)
     return list(train_seeds("edge", 256, bank, probes, every, dev, schedule).values())
 
@@ -230,7 +232,7 @@ def learnt_alone(
 ) -> tuple[tuple[float, float], int]:
     """One probe until dev gains no more: its best accuracy on dev, that on test, its updates."""
     optimiser = torch.optim.Adam(net.parameters(), RATE, weight_decay=decay)
-    size = batch_size(len(parts[0]), Schedule(rate=RATE, batch=BATCH))
+    size = batch_size(len(parts[0]), Schedule(learning_rate=RATE, batch_size=BATCH))
     best, mark, waited, updates = (-1.0, 0.0), -1.0, 0, 0
     for _ in range(EPOCHS):
         net.train()
@@ -269,7 +271,7 @@ def neurox(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any
     started, scores, updates = time.perf_counter(), [], 0
     for examples, control in targets(batch, part_of, setting):
         learnt, test = examples.of(TRAIN), examples.of(TEST)
-        size = batch_size(len(learnt), Schedule(rate=RATE, batch=BATCH))
+        size = batch_size(len(learnt), Schedule(learning_rate=RATE, batch_size=BATCH))
         for seed in range(setting.seeds):
             row = []
             for layer in range(setting.layers + 1):

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from probes.probe_training import Data, Probe, Schedule, Shape, batch_size, initial, train_seeds
-from probes.representations import Bank, banked, encoded
+from probes.representations import Bank, build_banks, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
 from workbench import Batch
@@ -137,7 +137,7 @@ def measured(given: argparse.Namespace, batch: Batch, home: Path) -> dict[str, A
     own, encoding = timed(given.device, lambda: encoded(ours, batch, home, Quiet()))
     train = torch.arange(len(batch.words))
     bank, filling = timed(
-        given.device, lambda: banked(own.sources, torch.device(given.device), train)[0]
+        given.device, lambda: build_banks(own.sources, torch.device(given.device), train)[0]
     )
     rate = rates(given.device)
     tasks = {

@@ -28,7 +28,7 @@ def test_a_task_is_asked_for_by_any_of_its_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["role", "ner", "my-srl", ""])
 def test_what_is_not_there_is_refused_and_what_is_named(name: str) -> None:
-    with pytest.raises(WorkbenchError, match="no task") as failure:
+    with pytest.raises(WorkbenchError, match="task-not-found") as failure:
         tasks_of(("pos",), [name], ("srl-ewt",))
     assert "roles" in failure.value.remedy and "pos" in failure.value.remedy
 
@@ -36,5 +36,5 @@ def test_what_is_not_there_is_refused_and_what_is_named(name: str) -> None:
 def test_tags_are_a_task_only_where_they_are_named() -> None:
     assert [task.name for task in tasks_of(("pos", "tags"))] == ["pos"]
     assert [task.name for task in tasks_of(("pos", "tags"), ["tags"])] == ["tags"]
-    with pytest.raises(WorkbenchError, match="no layer to probe"):
+    with pytest.raises(WorkbenchError, match="layer-missing"):
         tasks_of(("tags",), where="here")
