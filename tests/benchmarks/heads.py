@@ -166,7 +166,7 @@ def _examples(
 
 
 def _arcs(doc: Any, places: Sequence[int] | None = None) -> dict[str, list[tuple[int, int]]]:
-    """Dependent and head of each relation, both moved to other places if so asked."""
+    """Dependent and head of each relation, optionally both at shuffled positions."""
     found: dict[str, list[tuple[int, int]]] = {}
     for token in doc:
         name = token.dep_.split(":")[0]
@@ -217,7 +217,7 @@ def captured(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 
 
 def scripts_nulls(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
-    """The same, and every relation asked again of each shuffle."""
+    """The same, with every relation counted again for each shuffle."""
     scripts(model, batch, docs, SHUFFLES)
 
 

@@ -77,7 +77,7 @@ def ours(
 
 
 def one_by_one(net: HuggingFace, aim: Aim, questions: list[Question]) -> torch.Tensor:
-    """The scripts' way: a forward and a backward pass a text, slopes of weights and all."""
+    """The scripts' way: a forward and a backward pass per text, with gradients of the weights."""
     total = torch.zeros(len(net.sites), net.sites[0].heads, device=net.device)
     for question in questions:
         for row in range(len(question)):

@@ -238,7 +238,7 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
         for probe in ("attention", "attention and words"):
             assert layers[stack.name, probe] == [-1, *range(stack.layers)]
     decoders = any(stack.name == "decoder" for stack in model.stacks)
-    assert decoders == any("only those before" in caveat.text for caveat in result.caveats)
+    assert decoders == any("In a decoder" in caveat.text for caveat in result.caveats)
     for draw in FIGURES.values():
         assert draw(result.tables).data
 
@@ -295,7 +295,7 @@ def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
     assert "needs attention heads" in str(fault)
 
 
-def test_sentences_without_arcs_are_told_and_a_part_of_them_is_an_error(
+def test_sentences_without_arcs_give_a_caveat_and_a_part_of_only_such_is_an_error(
     opened: Opened,
 ) -> None:
     dots = doc_of([0, 0], ["PUNCT", "PUNCT"])
@@ -306,7 +306,7 @@ def test_sentences_without_arcs_are_told_and_a_part_of_them_is_an_error(
         probed(opened("bert"), corpus_of(docs, [doc_of([0]), dots], docs))
 
 
-def test_words_beyond_the_models_length_are_told_and_not_asked(opened: Opened) -> None:
+def test_words_beyond_the_models_length_give_a_caveat_and_are_not_scored(opened: Opened) -> None:
     short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
     corpus = corpus_of([short], [short], [short, long])
     result = probed(opened("bert"), corpus, seeds=(0,), halves=False)

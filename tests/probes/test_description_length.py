@@ -315,7 +315,7 @@ def told(
 
 
 @pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.slow), "t5"])
-def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> None:
+def test_every_layer_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
     tables = told(model, limit=8).tables
     assert set(tables) == set(DESCRIPTION_LENGTH.tables)
@@ -410,7 +410,7 @@ def test_labels_that_are_all_the_same_are_left_out_by_name(opened: Opened) -> No
         told(opened("bert"), corpus, tasks=("pos",), targets=1)  # one target, one label
 
 
-def test_what_is_not_asked_is_not_sent(opened: Opened) -> None:
+def test_codes_that_are_not_requested_are_not_computed(opened: Opened) -> None:
     tables = told(
         opened("bert"), tasks=("pos",), codes=("variational",), controls=False, probe="linear",
         limit=8,

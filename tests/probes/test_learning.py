@@ -95,7 +95,7 @@ def test_what_is_kept_does_not_change_with_what_is_trained() -> None:
     assert best.epoch.tolist() == [1, 2]
 
 
-def test_equal_scores_are_told_apart_by_the_loss() -> None:
+def test_the_loss_decides_between_equal_scores() -> None:
     own = {"own": torch.tensor([[1.0]])}
     best = Best.of(own)
     for at, (value, loss) in enumerate([(1.0, 0.5), (2.0, 0.4), (3.0, 0.6)]):

@@ -75,7 +75,7 @@ def test_the_best_epoch_comes_back_by_value(
     assert not torch.equal(seen[1]["out"], seen[5]["out"]), "it went on changing after"
 
 
-def test_a_probe_is_the_same_whichever_stand_beside_it(
+def test_a_probe_does_not_depend_on_the_other_probes_of_its_stack(
     bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
     """Batches, dropout and first weights depend on the seed alone."""
@@ -134,7 +134,7 @@ def test_softmax_costs_are_cross_entropies(data: Callable[..., Data]) -> None:
 
 
 @pytest.mark.parametrize("softmax", [False, True])
-def test_slopes_are_those_of_what_labels_cost(data: Callable[..., Data], softmax: bool) -> None:
+def test_the_loss_gradient_is_that_of_autograd(data: Callable[..., Data], softmax: bool) -> None:
     torch.manual_seed(5)
     said = torch.randn(1, 6, 3, requires_grad=True)
     batch = data([0, 1, 2, 0, 1, -1], 3, softmax=softmax)
@@ -148,7 +148,7 @@ def test_slopes_are_those_of_what_labels_cost(data: Callable[..., Data], softmax
 @pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
 @pytest.mark.parametrize("longest", [1, 4])
 @pytest.mark.parametrize("judged", [True, False])
-def test_seeds_beside_each_other_learn_as_each_alone(
+def test_seeds_trained_together_give_the_same_as_alone(
     kind: str, longest: int, judged: bool, bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
     """Each from targets of its own, with its own order and dropout, mixes among them."""
@@ -171,7 +171,7 @@ def test_seeds_beside_each_other_learn_as_each_alone(
     assert not torch.equal(together[3].parameters["out"], together[7].parameters["out"])
 
 
-def test_a_rate_that_leads_astray_is_told(
+def test_a_learning_rate_that_diverges_is_an_error(
     bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
     from workbench import WorkbenchError

@@ -1,4 +1,4 @@
-"""A corpus' layers are known by what others call them, and asked for by any of their names."""
+"""Tasks are recognised by the names of other data sets, and requested by any of their names."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_two_layers_of_one_kind_keep_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["roles", "srl-ewt", "srl", "propbank"])
-def test_a_task_is_asked_for_by_any_of_its_names(name: str) -> None:
+def test_a_task_is_requested_by_any_of_its_names(name: str) -> None:
     assert [task.layer for task in tasks_of(("pos",), [name], ("srl-ewt",))] == ["srl-ewt"]
 
 
