@@ -65,30 +65,30 @@ def prequential_code(
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Data,
+    train_data: Data,
     dev: Data,
     ends: Sequence[int],
     schedule: Schedule,
     seed: int,
     on_progress: OnProgress = lambda done, total: None,
 ) -> tuple[Tensor, Trained | None]:
-    """Nats of each target of `learnt`, which is in sending order; 0 for the first block.
+    """Nats of each target of `train_data`, which is in sending order; 0 for the first block.
 
     -> [probes, n], and the probe that sent the last block; None with one block
     """
     control = controls_of(probes, bank.device)
-    nats = torch.zeros(len(probes), len(learnt), device=bank.device)
+    nats = torch.zeros(len(probes), len(train_data), device=bank.device)
     schedule = replace(schedule, by_loss=True)
     trained = None
     for first, last in pairwise(ends):
-        before = learnt.take(torch.arange(first))
+        before = train_data.take(torch.arange(first))
         trained = train(kind, hidden, bank, probes, before, dev, schedule, seed)
-        block = learnt.take(torch.arange(first, last))
+        block = train_data.take(torch.arange(first, last))
         chunks = outputs(trained.shape, trained.parameters, trained.reads, bank, block.spans)
         for indices, logits in chunks:
             part = block.take(indices)
             nats[:, first + indices.to(nats.device)] = target_losses(logits, part, control)
-        on_progress(last, len(learnt))
+        on_progress(last, len(train_data))
     return nats, trained
 
 

@@ -169,7 +169,7 @@ def _sent(
             sent = _send_task(tasks[name], banks[bank], code, seed, bank, settings, on_progress)
             _write(path, sent)
         yield sent
-    progress(100 * len(jobs), 100 * len(jobs), "all tasks")
+    progress(100 * len(jobs), 100 * len(jobs), "All tasks")
 
 
 def _send_task(

@@ -192,7 +192,7 @@ def train_trials(
             yield from results[index]()
             results[index] = list  # free the memory of its probes
             on_progress(index, 1, 1)
-    progress(100 * len(stacks), 100 * len(stacks), "all tasks")
+    progress(100 * len(stacks), 100 * len(stacks), "All tasks")
 
 
 def _finish(

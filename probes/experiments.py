@@ -1,7 +1,7 @@
 """The probing experiments: edge probing, description length, structural and attention probes.
 
-Only names, settings and tables stand here, so listing experiments does not import torch. Costs:
-nothing; the code of an experiment is imported when it is first run.
+This module has only names, settings and tables, so listing experiments does not import torch.
+Costs: nothing; the code of an experiment is imported when it is first run.
 """
 
 from collections.abc import Mapping

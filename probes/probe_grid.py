@@ -178,20 +178,22 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 CHUNK = 2_048
 
 
-def ridge(bank: Bank, probes: Sequence[Probe], learnt: Data, dev: Data) -> Trained:
+def ridge(bank: Bank, probes: Sequence[Probe], train_data: Data, dev: Data) -> Trained:
     """The best ridge probe of each source; `probes` read one source each."""
-    sides, labels = len(learnt.spans), learnt.labels.shape[2]
-    gram, right = _sums(bank, learnt)  # [sources, features, features], [2, sources, features, K]
+    sides, labels = len(train_data.spans), train_data.labels.shape[2]
+    gram, right = _sums(
+        bank, train_data
+    )  # [sources, features, features], [2, sources, features, K]
     size = gram.diagonal(dim1=1, dim2=2).mean(1)  # [sources]
     eye = torch.eye(gram.shape[1], device=bank.device, dtype=gram.dtype)
-    selection = dev if len(dev) else learnt
+    selection = dev if len(dev) else train_data
     best = torch.full((2, len(bank.sources)), -1.0, dtype=torch.double, device=bank.device)
     weights_by_source = torch.zeros_like(right)  # [2, sources, features, K]
     shift = torch.zeros_like(best)
     for penalty in PENALTIES:
         factor = torch.linalg.cholesky(gram + (penalty * size)[:, None, None] * eye)
         solved = torch.stack([torch.cholesky_solve(each, factor) for each in right])
-        for threshold in (0.5,) if learnt.softmax else THRESHOLDS:
+        for threshold in (0.5,) if train_data.softmax else THRESHOLDS:
             score = _score(bank, solved, threshold, selection)  # [2, sources]
             better = score > best
             best = torch.where(better, score, best)

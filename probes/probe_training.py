@@ -467,15 +467,15 @@ def train(
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Data,
+    train_data: Data,
     dev: Data,
     schedule: Schedule,
     seed: int,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Trained:
-    """Train all probes of one seed on `learnt`, each until it gains no more on `dev`."""
-    data = {seed: learnt}
-    return train_seeds(kind, hidden, bank, probes, data, dev, schedule, on_progress)[seed]
+    """Train all probes of one seed on `train_data`, each until it gains no more on `dev`."""
+    by_seed = {seed: train_data}
+    return train_seeds(kind, hidden, bank, probes, by_seed, dev, schedule, on_progress)[seed]
 
 
 def train_seeds(
@@ -483,14 +483,14 @@ def train_seeds(
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Mapping[int, Data],
+    train_data: Mapping[int, Data],
     dev: Data,
     schedule: Schedule,
     on_progress: OnProgress = lambda done, total: None,
 ) -> dict[int, Trained]:
-    """Train the same probes for each seed; `learnt` has equally many targets for each seed."""
+    """Train the same probes for each seed; `train_data` has equally many targets per seed."""
     with JobPool(bank.device) as jobs:
-        return add_seeds(jobs, kind, hidden, bank, probes, learnt, dev, schedule, on_progress)()
+        return add_seeds(jobs, kind, hidden, bank, probes, train_data, dev, schedule, on_progress)()
 
 
 def add_seeds(
@@ -499,13 +499,13 @@ def add_seeds(
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Mapping[int, Data],
+    train_data: Mapping[int, Data],
     dev: Data,
     schedule: Schedule,
     on_progress: OnProgress,
 ) -> Callable[[], dict[int, Trained]]:
     """Add the training of `train_seeds` to the jobs; the function returned gives the probes."""
-    first = next(iter(learnt.values()))
+    first = next(iter(train_data.values()))
     if not len(first):
         raise WorkbenchError(
             "there are no training targets.",
@@ -514,9 +514,9 @@ def add_seeds(
         )
     ordered = tuple(sorted(probes, key=_mixes))
     shape, seeded, stacks = _plan_stacks(
-        kind, hidden, bank, ordered, tuple(learnt), first, schedule
+        kind, hidden, bank, ordered, tuple(train_data), first, schedule
     )
-    joined_data = _join_seeds(learnt, bank.device)
+    joined_data = _join_seeds(train_data, bank.device)
     stopped = [0] * len(stacks)
     lock = Lock()
 
@@ -570,12 +570,12 @@ def steps_an_epoch(
     bank: Bank,
     probes: Sequence[Probe],
     seeds: Sequence[int],
-    learnt: Data,
+    train_data: Data,
     schedule: Schedule,
 ) -> int:
     """Number of steps of `train_seeds` per epoch, over all stacks."""
-    stacks = _plan_stacks(kind, hidden, bank, probes, seeds, learnt, schedule)[2]
-    return len(stacks) * math.ceil(len(learnt) / batch_size(len(learnt), schedule))
+    stacks = _plan_stacks(kind, hidden, bank, probes, seeds, train_data, schedule)[2]
+    return len(stacks) * math.ceil(len(train_data) / batch_size(len(train_data), schedule))
 
 
 def joined(alone: Trained, mixed: Trained) -> Trained:
@@ -607,17 +607,22 @@ def _plan_stacks(
     bank: Bank,
     probes: Sequence[Probe],
     seeds: Sequence[int],
-    learnt: Data,
+    train_data: Data,
     schedule: Schedule,
 ) -> tuple[Shape, _SeededProbes, list[_SeededProbes]]:
     """The shape of all probes, the probes of all seeds, and the same split into stacks."""
     shape = Shape(
-        kind, bank.width, len(learnt.spans), learnt.labels.shape[2], hidden, len(bank.sources)
+        kind,
+        bank.width,
+        len(train_data.spans),
+        train_data.labels.shape[2],
+        hidden,
+        len(bank.sources),
     )
     seeded = sorted(
         ((seed, probe) for seed in seeds for probe in probes), key=lambda pair: _mixes(pair[1])
     )
-    size = batch_size(len(learnt), schedule)
+    size = batch_size(len(train_data), schedule)
     return shape, seeded, list(_memory_chunks(shape, seeded, size, bank.device))
 
 
@@ -653,9 +658,9 @@ class _JoinedData:
     n_targets: int  # of each seed
 
 
-def _join_seeds(learnt: Mapping[int, Data], device: torch.device) -> _JoinedData:
+def _join_seeds(train_data: Mapping[int, Data], device: torch.device) -> _JoinedData:
     """The targets of all seeds; data that several seeds share is stored once."""
-    distinct = {id(data): data for data in learnt.values()}
+    distinct = {id(data): data for data in train_data.values()}
     n_targets = len(next(iter(distinct.values())))
     first = {key: index * n_targets for index, key in enumerate(distinct)}
     parts = list(distinct.values())
@@ -665,7 +670,9 @@ def _join_seeds(learnt: Mapping[int, Data], device: torch.device) -> _JoinedData
         labels=torch.cat([part.labels for part in parts], 1).to(device),
         unseen=torch.cat([part.unseen for part in parts]),
     )
-    return _JoinedData(data, {seed: first[id(data)] for seed, data in learnt.items()}, n_targets)
+    return _JoinedData(
+        data, {seed: first[id(data)] for seed, data in train_data.items()}, n_targets
+    )
 
 
 @dataclass(frozen=True)
@@ -689,7 +696,7 @@ def _train(
     shape: Shape,
     bank: Bank,
     seeded: _SeededProbes,
-    learnt: _JoinedData,
+    train_data: _JoinedData,
     dev: Data,
     schedule: Schedule,
     on_stopped: Callable[[int], object],
@@ -706,18 +713,19 @@ def _train(
     reference = torch.full((len(seeded),), -torch.inf, dtype=torch.double, device=device)
     order_generators = {seed: torch.Generator().manual_seed(seed) for seed in first}
     dropout_generators = {seed: torch.Generator(device).manual_seed(seed) for seed in first}
-    size = batch_size(learnt.n_targets, schedule)
+    size = batch_size(train_data.n_targets, schedule)
     for epoch in range(schedule.epochs):
         running = _running([seeded[row] for row in state.rows.tolist()], shape, device)
         generators = [dropout_generators[seed] for seed in running.seeds]
         dropout = SharedDropout(generators, running.reads.batch)
         orders = [
-            torch.randperm(learnt.n_targets, generator=order_generators[seed]) + learnt.starts[seed]
+            torch.randperm(train_data.n_targets, generator=order_generators[seed])
+            + train_data.starts[seed]
             for seed in running.seeds
         ]
         for batch in torch.split(torch.stack(orders), size, dim=1):
-            _training_step(shape, state, running, bank, learnt.data, batch, dropout)
-        score, loss = _evaluate_epoch(shape, state.parameters, running, bank, learnt, dev)
+            _training_step(shape, state, running, bank, train_data.data, batch, dropout)
+        score, loss = _evaluate_epoch(shape, state.parameters, running, bank, train_data, dev)
         score = -loss.double() if schedule.by_loss else score
         before = reference[state.rows]
         unit = before.abs().nan_to_num(posinf=0.0) if schedule.by_loss else 1.0
@@ -745,7 +753,7 @@ def _evaluate_epoch(
     parameters: Parameters,
     running: _Running,
     bank: Bank,
-    learnt: _JoinedData,
+    train_data: _JoinedData,
     dev: Data,
 ) -> tuple[Tensor, Tensor]:
     """Score and loss of each probe on dev; without dev targets, on its training targets."""
@@ -755,8 +763,8 @@ def _evaluate_epoch(
     parts = []
     for seed, (rows, reads) in zip(running.seeds, running.reads.each(), strict=True):
         values = {name: value[rows] for name, value in parameters.items()}
-        first = learnt.starts[seed]
-        data = learnt.data.take(torch.arange(first, first + learnt.n_targets))
+        first = train_data.starts[seed]
+        data = train_data.data.take(torch.arange(first, first + train_data.n_targets))
         parts.append(assessed(shape, values, reads, running.control[rows], bank, data))
     score, loss = (torch.cat(each) for each in zip(*parts, strict=True))
     return score, loss
@@ -782,20 +790,20 @@ def _training_step(
     state: TrainingState,
     running: _Running,
     bank: Bank,
-    learnt: Data,
+    train_data: Data,
     batch: Tensor,
     dropout: SharedDropout,
 ) -> None:
     """One step for all probes, each on the batch of its seed.  # batch [seeds, targets]"""
     leaves = state.leaves()
-    spans = [side[batch] for side in learnt.spans]
+    spans = [side[batch] for side in train_data.spans]
     inputs = pooled(shape, leaves, running.reads, bank, spans)
     logits = head_logits(shape, leaves, inputs, dropout)
-    labels = learnt.labels.index_select(1, sent(batch.flatten(), bank.device))
+    labels = train_data.labels.index_select(1, sent(batch.flatten(), bank.device))
     labels = labels.view(-1, batch.shape[1], labels.shape[2])  # [2 * seeds, targets, labels]
     gold = labels.index_select(0, running.control * len(batch) + running.reads.batch)
     gradients = torch.autograd.grad(
-        logits, list(leaves.values()), loss_gradient(logits.detach(), gold, learnt.softmax),
+        logits, list(leaves.values()), loss_gradient(logits.detach(), gold, train_data.softmax),
         allow_unused=True,
     )  # fmt: skip
     by_name = {name: g for name, g in zip(leaves, gradients, strict=True) if g is not None}

@@ -96,9 +96,9 @@ class TrainedProbes:
 def run(inputs: Inputs, settings: StructuralProbe, progress: Progress) -> Result:
     """Train all probes at once, then score them on the same sentences."""
     with folder_or_temporary(inputs.scratch) as home:
-        learnt = learn(inputs, settings, progress, home)
-        tables = _tables(learnt, inputs.seed, progress)
-    return Result(tables, caveats=tuple(_caveats(learnt, tables["means"])))
+        trained_probes = learn(inputs, settings, progress, home)
+        tables = _tables(trained_probes, inputs.seed, progress)
+    return Result(tables, caveats=tuple(_caveats(trained_probes, tables["means"])))
 
 
 def learn(
@@ -207,31 +207,35 @@ class _Counts:
         return self.measure(self.numbers.sum(2))
 
 
-def _counted(learnt: TrainedProbes, part: str, task: TreeTask) -> Iterator[_Counts]:
+def _counted(trained_probes: TrainedProbes, part: str, task: TreeTask) -> Iterator[_Counts]:
     """Both metrics of a task, for every source and the chain; none for a metric without cases."""
-    trees = learnt.trees[part]
-    probes, matrices = learnt.of(task)
-    half_probes = [probe for probe in learnt.halves if probe.task == task and part == "test"]
+    trees = trained_probes.trees[part]
+    probes, matrices = trained_probes.of(task)
+    half_probes = [
+        probe for probe in trained_probes.halves if probe.task == task and part == "test"
+    ]
     right = np.zeros((len(probes) + len(half_probes) + 1, len(trees), 2))
     ranks = np.zeros((len(probes) + len(half_probes) + 1, len(trees)))
     count = gold.count_distances if task == "distance" else gold.count_depths
     chain = gold.chain_distances if task == "distance" else gold.chain_depths
     every = [*probes, *half_probes]
-    matrices = torch.cat([matrices, *(learnt.halves[probe][None] for probe in half_probes)])
+    matrices = torch.cat([matrices, *(trained_probes.halves[probe][None] for probe in half_probes)])
     for indices, group in gold.grouped(trees, PAIRS // len(every)):
-        values = predicted(matrices, learnt.states, every, group)
+        values = predicted(matrices, trained_probes.states, every, group)
         right[:-1, indices], ranks[:-1, indices] = count(values, group)
         of_chain = np.stack([chain(len(group[0]))] * len(group))[None]
         right[-1:, indices], ranks[-1:, indices] = count(of_chain, group)
     lengths = np.array([len(tree) for tree in trees], dtype=np.int64)
-    keys = (*(_key(source) for source in learnt.sources), CHAIN_KEY)
-    halved = [_key(learnt.sources[probe.source]) for probe in half_probes]
+    keys = (*(_key(source) for source in trained_probes.sources), CHAIN_KEY)
+    halved = [_key(trained_probes.sources[probe.source]) for probe in half_probes]
     whole = [*range(len(probes)), len(every)]
 
     def counts(metric: str, each: Floats, measure: gold.Measure, n: int) -> _Counts:
         halves = measure(each[len(probes) : -1].sum(1))  # [half_probes]
         by_key = {key: float(value) for key, value in zip(halved, halves, strict=True)}
-        return _Counts(task, metric, keys, _by_seed(each[whole], learnt), measure, n, by_key)
+        return _Counts(
+            task, metric, keys, _by_seed(each[whole], trained_probes), measure, n, by_key
+        )
 
     edges, rank = METRICS[task]
     n_cases = int(right[-1, :, 1].sum())
@@ -243,12 +247,12 @@ def _counted(learnt: TrainedProbes, part: str, task: TreeTask) -> Iterator[_Coun
         yield counts(rank, by_length, gold.mean_of_lengths, int(is_averaged.sum()))
 
 
-def _by_seed(counts: Floats, learnt: TrainedProbes) -> Floats:
+def _by_seed(counts: Floats, trained_probes: TrainedProbes) -> Floats:
     """Counts by seed; the chain has the same for all seeds.
 
     [probes + 1, trees, numbers] -> [keys, seeds, trees, numbers]
     """
-    seeds = len(learnt.seeds)
+    seeds = len(trained_probes.seeds)
     of_probes = counts[:-1].reshape(-1, seeds, *counts.shape[1:])
     chain = np.broadcast_to(counts[-1:, None], (1, seeds, *counts.shape[1:]))
     return np.concatenate([of_probes, chain])
@@ -273,21 +277,23 @@ _SUMMARY = (
 _TREES = "stack layer sentence index word head neighbour punctuation".split()
 
 
-def _tables(learnt: TrainedProbes, seed: int, progress: Progress) -> dict[str, pd.DataFrame]:
+def _tables(
+    trained_probes: TrainedProbes, seed: int, progress: Progress
+) -> dict[str, pd.DataFrame]:
     """All tables of the experiment, by name."""
     scores: list[tuple[object, ...]] = []
     means: list[tuple[object, ...]] = []
     summary: list[tuple[object, ...]] = []
     best: dict[str, int] = {}  # the layer whose trees are shown, by stack
-    tasks = [task for task in METRICS if any(probe.task == task for probe in learnt.probes)]
+    tasks = [task for task in METRICS if any(probe.task == task for probe in trained_probes.probes)]
     for done, task in enumerate(tasks):
         progress(done, len(tasks), "Scoring")
-        on_dev = {counts.metric: counts for counts in _counted(learnt, "dev", task)}
-        for counts in _counted(learnt, "test", task):
+        on_dev = {counts.metric: counts for counts in _counted(trained_probes, "dev", task)}
+        for counts in _counted(trained_probes, "test", task):
             selection = on_dev.get(counts.metric) or next(iter(on_dev.values()), None)
             draws = resampled(counts.numbers, counts.measure, seed)  # [keys, draws]
-            scores += _score_rows(counts, learnt)
-            means += _mean_rows(counts, draws, learnt)
+            scores += _score_rows(counts, trained_probes)
+            means += _mean_rows(counts, draws, trained_probes)
             for row in _summary_rows(counts, selection, draws):
                 summary.append(row)
                 if counts.metric == "uuas":
@@ -296,25 +302,25 @@ def _tables(learnt: TrainedProbes, seed: int, progress: Progress) -> dict[str, p
         "summary": pd.DataFrame(summary, columns=_SUMMARY),
         "scores": pd.DataFrame(scores, columns=_SCORES),
         "means": pd.DataFrame(means, columns=_MEANS),
-        "trees": pd.DataFrame(list(_tree_rows(learnt, best)), columns=_TREES),
+        "trees": pd.DataFrame(list(_tree_rows(trained_probes, best)), columns=_TREES),
     }
 
 
-def _score_rows(counts: _Counts, learnt: TrainedProbes) -> Iterator[tuple[object, ...]]:
-    split, stopped = learnt.parts.scored, learnt.converged_by_key(counts.task)
+def _score_rows(counts: _Counts, trained_probes: TrainedProbes) -> Iterator[tuple[object, ...]]:
+    split, stopped = trained_probes.parts.scored, trained_probes.converged_by_key(counts.task)
     for key, values in zip(counts.keys, counts.values, strict=True):
         mode = "layer" if key.encoder == MODEL else "baseline"
-        seeds = learnt.seeds[:1] if key.encoder == CHAIN else learnt.seeds
+        seeds = trained_probes.seeds[:1] if key.encoder == CHAIN else trained_probes.seeds
         for seed, value, converged in zip(seeds, values, stopped[key], strict=False):
             yield (counts.task, PROBE, key.encoder, mode, key.stack, key.layer, seed, split,
                    counts.metric, float(value), counts.n, False, converged)  # fmt: skip
 
 
 def _mean_rows(
-    counts: _Counts, draws: Floats, learnt: TrainedProbes
+    counts: _Counts, draws: Floats, trained_probes: TrainedProbes
 ) -> Iterator[tuple[object, ...]]:
     row_of = {key: row for row, key in enumerate(counts.keys)}
-    stopped = learnt.converged_by_key(counts.task)
+    stopped = trained_probes.converged_by_key(counts.task)
     values = counts.values.mean(1)
     lower, upper = interval(draws)
     for row, key in enumerate(counts.keys):
@@ -361,15 +367,19 @@ def _summary_rows(
         )
 
 
-def _tree_rows(learnt: TrainedProbes, best: Mapping[str, int]) -> Iterator[tuple[object, ...]]:
+def _tree_rows(
+    trained_probes: TrainedProbes, best: Mapping[str, int]
+) -> Iterator[tuple[object, ...]]:
     """Rows of the table `trees`, of the first seed, at the layer with the best UUAS on dev."""
-    docs = learnt.parts.docs
+    docs = trained_probes.parts.docs
     for stack, layer in best.items():
-        source = [_key(each) for each in learnt.sources].index(Key(MODEL, stack, layer))
-        probe = Probe("distance", source, learnt.seeds[0])
-        matrix = learnt.matrices[[learnt.probes.index(probe)]]
-        for sentence, tree in enumerate(learnt.trees["test"][:SHOWN]):
-            distances = predicted(matrix, learnt.states, [probe], [tree])[0]  # [1, words, words]
+        source = [_key(each) for each in trained_probes.sources].index(Key(MODEL, stack, layer))
+        probe = Probe("distance", source, trained_probes.seeds[0])
+        matrix = trained_probes.matrices[[trained_probes.probes.index(probe)]]
+        for sentence, tree in enumerate(trained_probes.trees["test"][:SHOWN]):
+            distances = predicted(matrix, trained_probes.states, [probe], [tree])[
+                0
+            ]  # [1, words, words]
             neighbours = gold.spanning(distances, ~tree.punctuation[None])[0]
             for index, word in enumerate(tree.words):
                 text = docs[tree.document][int(word)].text
@@ -377,14 +387,14 @@ def _tree_rows(learnt: TrainedProbes, best: Mapping[str, int]) -> Iterator[tuple
                        int(neighbours[index]), bool(tree.punctuation[index]))  # fmt: skip
 
 
-def _caveats(learnt: TrainedProbes, means: pd.DataFrame) -> Iterator[Caveat]:
-    yield from (Caveat(note) for note in learnt.parts.notes)
-    cut_off = learnt.converged.count(False)
+def _caveats(trained_probes: TrainedProbes, means: pd.DataFrame) -> Iterator[Caveat]:
+    yield from (Caveat(note) for note in trained_probes.parts.notes)
+    cut_off = trained_probes.converged.count(False)
     if cut_off:
         rows = means[~means["converged"]]
         yield Caveat(
-            f"{cut_off} of {len(learnt.converged)} probes were still improving on dev after "
-            f"{EPOCHS} epochs ({_named(rows)}). Their scores are too low."
+            f"{cut_off} of {len(trained_probes.converged)} probes were still improving on dev "
+            f"after {EPOCHS} epochs ({_named(rows)}). Their scores are too low."
         )
     compared = means[means["encoder"].isin([MODEL, STATIC])]
     idle = compared[~compared["learnt"]]
@@ -402,17 +412,17 @@ def _caveats(learnt: TrainedProbes, means: pd.DataFrame) -> Iterator[Caveat]:
             f"{100 * starved['half_loss'].max():.1f}): {_named(starved)}. More sentences would "
             "raise the scores."
         )
-    if learnt.missing:
+    if trained_probes.missing:
         yield Caveat(
-            f"{learnt.missing:,} words were cut off or not read by the model. They are left out of "
-            "the trees, also for the baselines."
+            f"{trained_probes.missing:,} words were cut off or not read by the model. They are "
+            "left out of the trees, also for the baselines."
         )
-    if learnt.isolated:
+    if trained_probes.isolated:
         yield Caveat(
-            f"{learnt.isolated:,} words have no head and no dependent that the model read. They "
-            "are left out."
+            f"{trained_probes.isolated:,} words have no head and no dependent that the model read. "
+            "They are left out."
         )
-    lengths = np.array([len(tree) for tree in learnt.trees["test"]], dtype=np.int64)
+    lengths = np.array([len(tree) for tree in trained_probes.trees["test"]], dtype=np.int64)
     outside = len(lengths) - int(np.isin(lengths, gold.averaged_lengths(lengths)).sum())
     if outside:
         yield Caveat(
