@@ -1,4 +1,5 @@
-"""Edge probing: what each layer of a model knows of the words, spans and trees it has read.
+"""Probing: what the layers of a model encode about words, spans and trees.
 
-A probe is a small classifier over frozen hidden states; what it can learn tells what is there.
+A probe is a small classifier on frozen hidden states; its score shows what they encode. Costs:
+nothing by itself.
 """

@@ -1,10 +1,10 @@
-"""The online code (Voita & Titov 2020): labels sent block by block, each by what came before it.
+"""The online and the variational code of labels (Voita & Titov 2020).
 
-The first block is sent by the uniform code; every other by a probe trained anew on all the blocks
-before it, which the receiver has and can train alike. A probe is kept as it was in the epoch that
-codes dev best: a code is paid by the loss, so a score must not choose it. All probes of a stack
-(layers, baselines, control tasks) train together. Costs one training a block: with blocks that
-double, about as much as two trainings on all targets, and a look at dev each epoch.
+Online: the first block of targets is sent with the uniform code. Each later block is sent with a
+probe newly trained on all blocks before it; the receiver has these and can train the same probe.
+The epoch with the lowest dev loss is kept, since the code length is a loss. All probes of a stack
+(layers, baselines, control tasks) train together. Costs: one training per block; with blocks that
+double, about two trainings on all targets, and one pass over dev per epoch.
 """
 
 import math
@@ -16,39 +16,39 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.batched_adam import Parameters
+from probes.batched_adam import OnProgress, Parameters
 from probes.experiments import KindName
 from probes.probe_training import (
     Data,
     Probe,
     Schedule,
     Trained,
-    averaged_sides,
     controls_of,
-    nats_of,
+    mean_pooled_sides,
     outputs,
+    target_losses,
     train,
 )
 from probes.representations import Bank
 from workbench.core.errors import WorkbenchError
 
 
-def ends_of(number: int, portions: Sequence[float]) -> tuple[int, ...]:
-    """How many targets are sent with each block; empty and equal portions are merged."""
-    ends = {round(number * share / 100) for share in portions} | {number}
+def ends_of(n_targets: int, portions: Sequence[float]) -> tuple[int, ...]:
+    """Number of targets sent up to the end of each block; empty and equal portions are merged."""
+    ends = {round(n_targets * share / 100) for share in portions} | {n_targets}
     return tuple(sorted(end for end in ends if end > 0))
 
 
 def uniform_bits(data: Data) -> float:
-    """What one target costs where nothing is known of it: one of the labels, or each or not."""
+    """Bits of one target in the uniform code: log2 of the labels, or one bit per label."""
     labels = data.labels.shape[2]
     return math.log2(labels) if data.softmax else float(labels)
 
 
 def frequency_bits(data: Data) -> float:
-    """The whole code of an adaptive code that knows how often labels came so far, and no states.
+    """Bits of all targets in an adaptive code that uses label frequencies so far, and no states.
 
-    Krichevsky and Trofimov's estimate: half a target of each kind before the first.
+    Krichevsky and Trofimov's estimate: each count starts at 1/2.
     """
     labels = data.labels[0].double()  # [n, labels]
     counts = labels.cumsum(0) - labels  # of each label before each target
@@ -65,68 +65,68 @@ def prequential_code(
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Data,
+    train_data: Data,
     dev: Data,
     ends: Sequence[int],
     schedule: Schedule,
     seed: int,
-    told: Callable[[int, int], object] = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> tuple[Tensor, Trained | None]:
-    """Nats of each target of `learnt`, which is in the order of sending; the first block's are 0.
+    """Nats of each target of `train_data`, which is in sending order; 0 for the first block.
 
-    -> [probes, n], and the probe that sent the last block, if any did
+    -> [probes, n], and the probe that sent the last block; None with one block
     """
     control = controls_of(probes, bank.device)
-    nats = torch.zeros(len(probes), len(learnt), device=bank.device)
+    nats = torch.zeros(len(probes), len(train_data), device=bank.device)
     schedule = replace(schedule, by_loss=True)
     trained = None
     for first, last in pairwise(ends):
-        known = learnt.take(torch.arange(first))
-        trained = train(kind, hidden, bank, probes, known, dev, schedule, seed)
-        block = learnt.take(torch.arange(first, last))
-        own, reads = trained.own, trained.reads
-        for places, said in outputs(trained.shape, own, reads, bank, block.spans):
-            part = block.take(places)
-            nats[:, first + places.to(nats.device)] = nats_of(said, part, control)
-        told(last, len(learnt))
+        before = train_data.take(torch.arange(first))
+        trained = train(kind, hidden, bank, probes, before, dev, schedule, seed)
+        block = train_data.take(torch.arange(first, last))
+        chunks = outputs(trained.shape, trained.parameters, trained.reads, bank, block.spans)
+        for indices, logits in chunks:
+            part = block.take(indices)
+            nats[:, first + indices.to(nats.device)] = target_losses(logits, part, control)
+        on_progress(last, len(train_data))
     return nats, trained
 
 
 # --- variational ----------------------------------------------------------------------------------
 #
-# The variational code (Voita & Titov 2020): what a Bayesian probe costs to send, and its labels.
+# The variational code (Voita & Titov 2020): the cost of a Bayesian probe, plus that of the labels.
 #
-# A layer is a group-sparse one (Louizos et al. 2017): each input is scaled by z ~ N(m, v), each
-# weight is ~ N(mu, sigma²) under a prior N(0, 1). The code is the divergence of all this from its
-# prior, by Molchanov's approximation for z, plus the expected cross-entropy of the train labels.
-# Probes lie side by side in stacked tensors and see the same batches and the same noise, so each
-# is as if it were alone. Nothing is held out and nothing stops early: the code is what is
-# minimised, at a rate that falls to nought. Costs, a step, two products of batch by inputs by
-# outputs a layer and probe, and twice that back; three numbers in memory for each of their
-# numbers, two a weight.
+# A layer is group-sparse (Louizos et al. 2017): each input is scaled by z ~ N(m, v), and each
+# weight is ~ N(mu, sigma²) with the prior N(0, 1). The code is the KL divergence of the posterior
+# from the prior, with Molchanov's approximation for z, plus the expected cross-entropy of the
+# train labels. Probes are stacked in tensors and see the same batches and the same noise, so each
+# trains as if alone. There is no held-out data and no early stopping: training minimises the code
+# itself, with a learning rate that falls to zero. Costs: per step, two products of batch by
+# inputs by outputs per layer and probe, and twice that backward; in memory, three numbers per
+# parameter, and two parameters per weight.
 
 K1, K2, K3 = 0.63576, 1.87320, 1.48695  # of Molchanov's approximation
 TINY = 1e-8
-RATE = 0.1  # at the start: variances have far to go
+LEARNING_RATE = 0.1  # at the start: variances must change a lot
 BATCH = 256
 SPREAD = -4.0  # log of the variances at the start
-WARM = 0.3  # of all steps, over which the divergence comes to count in full
-SAMPLES = 4  # draws of the noise, over which cross-entropy is averaged
-CHUNK = 1_024  # targets at once, when nothing is learnt
-Layers = list[Parameters]  # of each: [probes, ...]
-Noise = Callable[[Tensor], Tensor]  # as much as the last two dimensions of this
+WARMUP = 0.3  # share of steps in which the weight of the divergence rises to 1
+SAMPLES = 4  # noise samples over which the cross-entropy is averaged
+CHUNK = 1_024  # targets at once, without training
+Layers = list[Parameters]  # [probes, ...] each
+Noise = Callable[[Tensor], Tensor]  # noise in the shape of the last two dimensions
 
 
 @dataclass(frozen=True)
 class Bayesian:
-    """Bayesian probes that were trained."""
+    """Trained Bayesian probes."""
 
     probes: tuple[Probe, ...]
     layers: Layers
 
 
-def drawn(sizes: Sequence[int], seed: int) -> Layers:
-    """One probe before it has learnt, drawn from its seed alone.  # no probes in front"""
+def initial_layers(sizes: Sequence[int], seed: int) -> Layers:
+    """One probe's initial parameters, which depend only on its seed.  # no probe dimension"""
     random = torch.Generator().manual_seed(seed)
     return [
         {
@@ -154,11 +154,14 @@ def divergence(layers: Layers) -> Tensor:
     return total
 
 
-def said(layers: Layers, inputs: Tensor, noise: Noise | None = None) -> Tensor:
-    """Logits; without noise, of the means.  # [probes, batch, inputs] -> [probes, batch, labels]"""
+def bayesian_logits(layers: Layers, inputs: Tensor, noise: Noise | None = None) -> Tensor:
+    """Logits; without noise, from the posterior means.
+
+    [probes, batch, inputs] -> [probes, batch, labels]
+    """
     values = inputs
-    for place, layer in enumerate(layers):
-        if place:
+    for index, layer in enumerate(layers):
+        if index:
             values = functional.relu(values)
         scale = layer["scale"][:, None]  # [probes, 1, inputs]
         if noise is not None:
@@ -168,22 +171,24 @@ def said(layers: Layers, inputs: Tensor, noise: Noise | None = None) -> Tensor:
         if noise is None:
             values = mean
             continue
-        spread = layer["weight_spread"].exp()  # local reparametrisation: of sums, not of weights
+        spread = layer[
+            "weight_spread"
+        ].exp()  # local reparametrisation: noise on sums, not on weights
         variance = torch.baddbmm(layer["bias_spread"].exp()[:, None], values**2, spread)
         values = mean + variance.sqrt() * noise(mean)
     return values
 
 
-def learnt(
+def train_bayesian(
     hidden: int | None,
     bank: Bank,
     probes: Sequence[Probe],
     data: Data,
     steps: int,
     seed: int,
-    told: Callable[[int, int], object] = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> Bayesian:
-    """Minimise the code of each probe; one hidden layer of this width, or none."""
+    """Minimise the code of each probe; `hidden` is the size of its hidden layer (None: linear)."""
     device = bank.device
     sizes = [bank.width * len(data.spans), *([hidden] if hidden else []), data.labels.shape[2]]
     layers = [
@@ -191,75 +196,87 @@ def learnt(
             name: value.to(device).repeat(len(probes), *[1] * value.ndim).requires_grad_()
             for name, value in layer.items()
         }
-        for layer in drawn(sizes, seed)
+        for layer in initial_layers(sizes, seed)
     ]
     control = controls_of(probes, device)
-    learning = [value for layer in layers for value in layer.values()]
+    parameters = [value for layer in layers for value in layer.values()]
     fused = device.type in ("cpu", "cuda")
-    optimiser = torch.optim.Adam(learning, lr=RATE, fused=fused)
+    optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=fused)
     noise = _noise(device, seed)
-    for step, places in enumerate(_batches(len(data), BATCH, steps, seed)):
-        part = data.take(places)
-        nats = nats_of(said(layers, _inputs(bank, probes, part), noise), part, control).mean(1)
-        weight = min(1.0, (step + 1) / max(1.0, WARM * steps)) / len(data)
+    for step, indices in enumerate(_batches(len(data), BATCH, steps, seed)):
+        part = data.take(indices)
+        nats = target_losses(
+            bayesian_logits(layers, _inputs(bank, probes, part), noise), part, control
+        ).mean(1)
+        weight = min(1.0, (step + 1) / max(1.0, WARMUP * steps)) / len(data)
         loss = (nats + weight * divergence(layers)).sum()
-        optimiser.param_groups[0]["lr"] = RATE * (1 + math.cos(math.pi * step / steps)) / 2
+        optimiser.param_groups[0]["lr"] = LEARNING_RATE * (1 + math.cos(math.pi * step / steps)) / 2
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-        told(step + 1, steps)
+        on_progress(step + 1, steps)
     for layer in layers:
         for name, value in layer.items():
             layer[name] = value.detach()
     if not bool(divergence(layers).isfinite().all()):
         raise WorkbenchError(
-            "a Bayesian probe's loss went astray.",
-            remedy="Give a lower rate of the variational code.",
+            "the loss of a Bayesian probe diverged.",
+            code="training-diverged",
+            remedy="Use only the online code: --codes online.",
         )
     return Bayesian(tuple(probes), layers)
 
 
-def variational_code(found: Bayesian, bank: Bank, data: Data, seed: int) -> Tensor:
-    """What each label costs in expectation over the posterior, in nats.  # [probes, n]"""
-    control, noise = controls_of(found.probes, bank.device), _noise(bank.device, seed)
+def variational_code(trained: Bayesian, bank: Bank, data: Data, seed: int) -> Tensor:
+    """Expected nats of each target's labels over the posterior.  # [probes, n]"""
+    control, noise = controls_of(trained.probes, bank.device), _noise(bank.device, seed)
     rows = []
     with torch.no_grad():
-        for places in torch.split(torch.arange(len(data)), CHUNK):
-            part = data.take(places)
-            inputs = _inputs(bank, found.probes, part)
+        for indices in torch.split(torch.arange(len(data)), CHUNK):
+            part = data.take(indices)
+            inputs = _inputs(bank, trained.probes, part)
             draws = [
-                nats_of(said(found.layers, inputs, noise), part, control) for _ in range(SAMPLES)
+                target_losses(bayesian_logits(trained.layers, inputs, noise), part, control)
+                for _ in range(SAMPLES)
             ]
             rows.append(torch.stack(draws).mean(0))
     return torch.cat(rows, dim=1)
 
 
-def variational_outputs(found: Bayesian, bank: Bank, data: Data) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits of the posterior's means.  # places [some], [probes, some, labels]"""
+def variational_outputs(
+    trained: Bayesian, bank: Bank, data: Data
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Indices and logits of the targets, from the posterior means, in chunks.
+
+    [chunk], [probes, chunk, labels]
+    """
     with torch.no_grad():
-        for places in torch.split(torch.arange(len(data)), CHUNK):
-            yield places, said(found.layers, _inputs(bank, found.probes, data.take(places)))
+        for indices in torch.split(torch.arange(len(data)), CHUNK):
+            yield (
+                indices,
+                bayesian_logits(trained.layers, _inputs(bank, trained.probes, data.take(indices))),
+            )
 
 
 def _inputs(bank: Bank, probes: Sequence[Probe], data: Data) -> Tensor:
-    """The mean of each span's words, sides beside each other.  # [probes, n, sides * width]"""
-    places = torch.tensor([probe.sources[0] for probe in probes], device=bank.device)
-    return averaged_sides(bank, data.spans).index_select(0, places)
+    """Mean-pooled spans, with the sides concatenated.  # [probes, n, sides * width]"""
+    sources = torch.tensor([probe.sources[0] for probe in probes], device=bank.device)
+    return mean_pooled_sides(bank, data.spans).index_select(0, sources)
 
 
 def _noise(device: torch.device, seed: int) -> Noise:
-    """Standard normal, shared by the probes of a seed."""
+    """Standard normal noise, the same for all probes of a seed."""
     random = torch.Generator(device).manual_seed(seed)
     return lambda like: torch.randn(like.shape[1:], generator=random, device=device)
 
 
-def _batches(number: int, batch: int, steps: int, seed: int) -> Iterator[Tensor]:
-    """So many batches, pass after pass in a new order."""
+def _batches(n_targets: int, batch_size: int, steps: int, seed: int) -> Iterator[Tensor]:
+    """`steps` batches of target indices; each epoch has a new random order."""
     random = torch.Generator().manual_seed(seed)
     done = 0
     while done < steps:
-        for places in torch.split(torch.randperm(number, generator=random), batch):
+        for indices in torch.split(torch.randperm(n_targets, generator=random), batch_size):
             if done == steps:
                 return
-            yield places
+            yield indices
             done += 1

@@ -1,8 +1,9 @@
-"""Whether two runs of edge probing differ: the best layer of each, on the same sentences.
+"""Compare two runs of edge probing: the best layer of each, on the same sentences.
 
-Sentences are drawn again for both runs together, so a difference is judged pair by pair. Of runs
-with other numbers of seeds, the seeds that both have are compared. Each run's best layer is chosen
-on what it is scored on, which flatters both alike. Costs a second for ten tasks of 1,000 sentences.
+The bootstrap resamples the same sentences for both runs, so the test is paired. If the runs have
+different numbers of seeds, the seeds that both have are compared. The best layer of each run is
+chosen on the sentences that it is scored on, so both scores are biased upwards. Costs: a second for
+ten tasks of 1,000 sentences.
 """
 
 from typing import NamedTuple
@@ -19,7 +20,7 @@ GROUP = ["task", "probe", "mode", "metric"]
 COLUMNS = (
     "task probe mode metric first second difference lower upper p_value first_layer second_layer"
 ).split()
-_SEED = 0  # of the draws
+_SEED = 0  # of the bootstrap
 
 
 class _Best(NamedTuple):
@@ -36,10 +37,10 @@ def between(
     second_counts: NDArray[np.generic],
     second_sentences: NDArray[np.generic],
 ) -> pd.DataFrame:
-    """The second run's best score less the first's, for each task, probe and mode of both.
+    """Best score of the second run minus that of the first, for each common task, probe and mode.
 
-    `scores` are the tables, `counts` [rows of scores, sentences, 3] and `sentences` [sentences] the
-    arrays that runs leave. Interval and p-value are empty where the targets are not the same.
+    `scores` are the tables of the runs; `counts` [rows of scores, sentences, 3] and `sentences`
+    [sentences] are their arrays. Interval and p-value are empty if the targets differ.
     """
     rows, others = _same(first_sentences, second_sentences)
     first = _best(first_scores, first_counts[:, rows])
@@ -48,7 +49,8 @@ def between(
     if not data:
         raise WorkbenchError(
             "the two runs have no task, probe and mode in common.",
-            remedy="Ask both for the same tasks, with the same probes and modes.",
+            code="no-common-task",
+            remedy="Run both with the same tasks, probes and modes.",
         )
     return pd.DataFrame(data, columns=COLUMNS)
 
@@ -56,43 +58,46 @@ def between(
 def _same(
     first: NDArray[np.generic], second: NDArray[np.generic]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of the same sentences in both, one beside the other."""
+    """Indices of the same sentences in both runs, in the same order."""
     if np.array_equal(first, second):
-        places = np.arange(len(first))
-        return places, places
+        indices = np.arange(len(first))
+        return indices, indices
     orders = np.argsort(first, kind="stable"), np.argsort(second, kind="stable")
     if np.array_equal(first[orders[0]], second[orders[1]]):
         return orders
-    common = len(np.intersect1d(first, second))
+    n_common = len(np.intersect1d(first, second))
     raise WorkbenchError(
         f"the two runs did not score the same sentences: {len(first):,} and {len(second):,}, of "
-        f"which {common:,} are in both.",
-        remedy="Ask both of the same corpus and split, with the same limit and seed.",
+        f"which {n_common:,} are in both.",
+        code="different-sentences",
+        remedy="Run both on the same corpus and split, with the same max_sentences and seed.",
     )
 
 
 def _best(scores: pd.DataFrame, counts: NDArray[np.generic]) -> dict[tuple[object, ...], _Best]:
-    """The best layer of the model's true probes, for each task, probe and mode."""
+    """The best layer of the model, for each task, probe and mode."""
     table = scores.reset_index(drop=True)
     if len(table) != len(counts):
         raise WorkbenchError(
-            f"the table of scores has {len(table):,} rows and its counts {len(counts):,}.",
-            remedy="Ask the same question again.",
+            f"the table of scores has {len(table):,} rows, but its counts have {len(counts):,}.",
+            code="run-damaged",
+            remedy="Start the same run again.",
         )
     true = table[
         (table["encoder"] == MODEL) & ~table["control"] & (table["share"] == table["share"].max())
     ]
-    found = {}
-    for key, own in true.groupby(GROUP, sort=False):
-        means = own.groupby(["stack", "layer"], sort=False)["value"].mean()
+    best_layers = {}
+    for key, rows in true.groupby(GROUP, sort=False):
+        means = rows.groupby(["stack", "layer"], sort=False)["value"].mean()
         stack, layer = means.idxmax()
-        best = own[(own["stack"] == stack) & (own["layer"] == layer)]
+        best = rows[(rows["stack"] == stack) & (rows["layer"] == layer)]
         by_seed = {int(row.seed): counts[row.Index] for row in best.itertuples()}
-        found[key] = _Best(int(layer), int(best["n"].iloc[0]), by_seed)
-    return found
+        best_layers[key] = _Best(int(layer), int(best["n"].iloc[0]), by_seed)
+    return best_layers
 
 
 def _compared(first: _Best, second: _Best) -> tuple[float | int, ...]:
+    """Both scores, their difference with interval and p-value, and both layers."""
     seeds = sorted(first.by_seed.keys() & second.by_seed.keys())
     pairs = [(seed, seed) for seed in seeds] or list(
         zip(sorted(first.by_seed), sorted(second.by_seed), strict=False)
@@ -108,5 +113,14 @@ def _compared(first: _Best, second: _Best) -> tuple[float | int, ...]:
     if first.targets == second.targets and np.array_equal(counts[0, ..., 2], counts[1, ..., 2]):
         draws = resampled(counts, f1, _SEED)
         lower, upper, p = difference(*draws)
-    one, other = float(values[0]), float(values[1])
-    return one, other, other - one, lower, upper, p, first.layer, second.layer
+    first_value, second_value = float(values[0]), float(values[1])
+    return (
+        first_value,
+        second_value,
+        second_value - first_value,
+        lower,
+        upper,
+        p,
+        first.layer,
+        second.layer,
+    )

@@ -1,11 +1,11 @@
-"""Description length (Voita & Titov 2020): in how few bits labels can be sent, given a layer.
+"""Description length (Voita & Titov 2020): number of bits to send labels, given a layer.
 
-What a probe scores says whether labels can be found; the length of the code says also how hard it
-is, by data (`probes.codes`) or by the size of the probe (`probes.codes`). Beside each layer
-stand labels drawn by word type, the random twin's top layer, bare embeddings and static vectors.
-What a task, code and seed came to is written down, so a run that was stopped goes on from there.
-Costs one pass of the model and of its twin; then, for 1,500 targets of 13 probes at width 128, some
-3 s on one core for the online code and 5 s for the variational one, and twice that for two spans.
+A probe's score shows whether labels can be predicted. The code length also shows how hard that is,
+in data (online code) or in the size of the probe (variational code). Baselines: a control task, the
+top layer with random weights, embeddings without positions, and static vectors. The results of each
+task, code and seed are saved, so a stopped run continues from there. Costs: one pass of the model
+and one of the random-weight model; then, for 1,500 targets of 13 probes at width 128, about 3 s on
+one core for the online code and 5 s for the variational one, and twice that for two spans.
 """
 
 import math
@@ -20,14 +20,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes import codes as variational
+from probes import codes
+from probes.batched_adam import OnProgress
 from probes.codes import ends_of, frequency_bits, prequential_code, uniform_bits
-from probes.edge_trials import Ready, ready_tasks
+from probes.edge_trials import TaskData, prepare_tasks
 from probes.experiments import CODE_KEYS, Code, DescriptionLength
 from probes.probe_grid import planned
-from probes.probe_inputs import opened, read_done, tasks_in, write_done
-from probes.probe_training import Data, Probe, Schedule, Told, controls_of, outputs
-from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, banked
+from probes.probe_inputs import open_inputs, read_done, tasks_in, write_done
+from probes.probe_training import Data, Probe, Schedule, controls_of, outputs
+from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, build_banks
 from probes.targets import order_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
@@ -39,173 +40,189 @@ from workbench.core.stats import interval, resampled
 from workbench.corpora.corpus import Corpus
 
 Floats = NDArray[np.float64]
-LOOKED_AT = 300  # dev targets that tell an epoch's loss
-ASKED = 2_000  # test targets that the accuracy is of
+DEV_TARGETS = 300  # maximum for the dev loss of an epoch
+TEST_TARGETS = 2_000  # maximum for the accuracy
 NATS = 1 / math.log(2)  # bits
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What one task, code and seed came to, for the probes of one bank; a code's cost in nats."""
+class SentLabels:
+    """Results of one task, code and seed, for the probes of one bank; costs in nats."""
 
     task: str
     code: Code
     seed: int
     bank: int
     probes: tuple[Probe, ...]
-    order: NDArray[np.int64]  # [n], place among the train targets of each as it was sent
+    order: NDArray[np.int64]  # [n], indices of the train targets in sending order
     ends: tuple[int, ...]  # of the blocks
-    nats: Floats  # [probes, n], in that order; 0 where it was sent by the uniform code
-    divergence: Floats  # [probes], what the probe costs
+    nats: Floats  # [probes, n], in sending order; 0 where the uniform code was used
+    divergence: Floats  # [probes], cost of the probe
     accuracy: Floats  # [probes]
-    converged: NDArray[np.bool_] | None  # [probes]; None: it was trained for a number of steps
+    converged: NDArray[np.bool_] | None  # [probes]; None: trained for a fixed number of steps
 
     def bits(self, uniform: float, unit: float) -> Floats:
-        """Of each target, in that order, with its part of the probe's cost.  # [probes, n]"""
-        found: Floats = (self.nats + self.divergence[:, None] / self.nats.shape[1]) * unit
+        """Bits of each target in sending order, with its part of the probe.  # [probes, n]"""
+        bits: Floats = (self.nats + self.divergence[:, None] / self.nats.shape[1]) * unit
         if self.code == "online":
-            found[:, : self.ends[0]] = uniform
-        return found
+            bits[:, : self.ends[0]] = uniform
+        return bits
 
 
 def fits(corpus: Corpus, settings: DescriptionLength) -> None:
-    """Raise where the corpus has none of the tasks asked for."""
+    """Raise an error if the corpus does not have the requested tasks."""
     tasks_in(corpus, settings.tasks)
 
 
 def run(inputs: Inputs, settings: DescriptionLength, progress: Progress) -> Result:
-    """Encode, send, and tell."""
+    """Encode the corpus, compute all codes and build the tables."""
     with folder_or_temporary(inputs.scratch) as home:
-        read = opened(inputs, home, settings.split_sizes, settings.tasks, progress)
-        banks = banked(read.sources, inputs.model.device, read.train_words)
-        ready, caveats = ready_tasks(read, settings.targets, "auto", inputs.seed)
-        ready, constant = _varied(ready)
-        sent = list(_sent(ready, banks, settings, home, progress))
-    tables = _tables(ready, banks, sent, settings, inputs.seed)
-    told = [Caveat(_PAPER)] if settings.unit == "paper" else []
-    unreliable = _reliability(tables, settings)
-    return Result(tables, caveats=(*read.caveats(), *caveats, *constant, *told, *unreliable))
+        probe_inputs = open_inputs(inputs, home, settings.split_sizes, settings.tasks, progress)
+        banks = build_banks(probe_inputs.sources, inputs.model.device, probe_inputs.train_words)
+        tasks, caveats = prepare_tasks(probe_inputs, settings.max_targets, "auto", inputs.seed)
+        tasks, constant = _varied(tasks)
+        sent = list(_sent(tasks, banks, settings, home, progress))
+    tables = _tables(tasks, banks, sent, settings, inputs.seed)
+    if settings.unit == "paper":
+        constant.append(Caveat(_PAPER))
+    unreliable = _reliability_caveats(tables, settings)
+    return Result(tables, caveats=(*probe_inputs.caveats(), *caveats, *constant, *unreliable))
 
 
-def _reliability(
+def _reliability_caveats(
     tables: Mapping[str, pd.DataFrame], settings: DescriptionLength
 ) -> Iterator[Caveat]:
-    """Which codes cannot be relied on: probes that were cut off, and those that failed."""
+    """Warnings of codes with unconverged probes, and of codes no better than the baselines."""
     ended = tables["codes"]["converged"].dropna()
     if cut := int((~ended.astype(bool)).sum()):
         yield Caveat(
-            f"{cut} of {len(ended)} online codes end with a probe that was still improving after "
-            f"{settings.epochs} epochs: they are too long. Raise epochs.",
+            f"{cut} of {len(ended)} online codes are too long: their last probe was still "
+            f"improving after {settings.max_epochs} epochs. Raise max_epochs.",
             ("codes", "summary"),
         )
     failed = tables["summary"][~tables["summary"]["learnt"].astype(bool)]
     if len(failed):
         names = ", ".join(f"{row.task} ({row.code})" for row in failed.itertuples())
         yield Caveat(
-            f"No layer compresses the labels of {names} better than their frequencies alone or "
-            "than its control task: these codes say nothing about the layers.",
+            f"No layer compresses the labels of {names} better than the label frequencies or the "
+            "control task. These codes say nothing about the layers.",
             ("summary",),
         )
 
 
 _PAPER = (
-    "Lengths are in the unit of the paper's released code, which adds nats to bits: they are "
-    "shorter, and compression is higher, than in bits throughout."
+    "Lengths are in the unit of the paper's released code, which adds nats to bits. They are "
+    "shorter, and compression is higher, than with unit=bits."
 )
 
 
-def _varied(ready: Mapping[str, Ready]) -> tuple[dict[str, Ready], list[Caveat]]:
-    """The tasks that have something to send, ready to be."""
-    kept, caveats = {}, []
-    for name, task in ready.items():
+def _varied(tasks: Mapping[str, TaskData]) -> tuple[dict[str, TaskData], list[Caveat]]:
+    """The tasks with at least two different labels, and caveats on the others."""
+    varied, caveats = {}, []
+    for name, task in tasks.items():
         if uniform_bits(task.train):
-            kept[name] = task
+            varied[name] = task
             continue
         label = task.examples.names[0] if task.examples.names else "no label"
         caveats.append(
-            Caveat(f"{name} is left out: every target is {label!r}, which takes no bit to send.")
+            Caveat(f"{name} is left out: every target is {label!r}, so there is nothing to send.")
         )
-    if not kept:
+    if not varied:
         raise WorkbenchError(
-            "no task has labels that differ, so there is nothing to send.",
-            where=", ".join(ready),
-            remedy="Give more sentences, with --limit or a larger corpus.",
+            "every task has only one label, so there is nothing to send.",
+            code="too-few-labels",
+            where=", ".join(tasks),
+            remedy="Use more sentences: raise --max-sentences, or choose a larger corpus.",
         )
-    return kept, caveats
+    return varied, caveats
 
 
-# --- sending --------------------------------------------------------------------------------------
+# --- sending labels -------------------------------------------------------------------------------
 
 
 def _sent(
-    ready: Mapping[str, Ready],
+    tasks: Mapping[str, TaskData],
     banks: Sequence[Bank],
     settings: DescriptionLength,
     home: Path,
     progress: Progress,
-) -> Iterator[Sent]:
-    """One stack of probes after another; what is on disk is read."""
-    asked = [
-        (name, code, seed, number)
-        for name in ready
+) -> Iterator[SentLabels]:
+    """Send the labels of all tasks; finished results are read from disk."""
+    jobs = [
+        (name, code, seed, bank)
+        for name in tasks
         for code in dict.fromkeys(settings.codes)
         for seed in settings.seeds
-        for number in range(len(banks))
+        for bank in range(len(banks))
     ]
-    for done, (name, code, seed, number) in enumerate(asked):
+    for done, (name, code, seed, bank) in enumerate(jobs):
 
-        def told(part: int, of: int, done: int = done, doing: str = f"{name}, {code}") -> None:
-            progress(100 * done + 100 * part // max(of, 1), 100 * len(asked), doing)
+        def on_progress(
+            part: int, of: int, done: int = done, doing: str = f"{name}, {code}"
+        ) -> None:
+            progress(100 * done + 100 * part // max(of, 1), 100 * len(jobs), doing)
 
-        told(0, 1)
-        kept = home / f"code-{done:05d}.npz"
-        found = _read(kept, name, code, seed, number)
-        if found is None:
-            found = _one(ready[name], banks[number], code, seed, number, settings, told)
-            _write(kept, found)
-        yield found
-    progress(100 * len(asked), 100 * len(asked), "all tasks")
+        on_progress(0, 1)
+        path = home / f"code-{done:05d}.npz"
+        sent = _read(path, name, code, seed, bank)
+        if sent is None:
+            sent = _send_task(tasks[name], banks[bank], code, seed, bank, settings, on_progress)
+            _write(path, sent)
+        yield sent
+    progress(100 * len(jobs), 100 * len(jobs), "All tasks")
 
 
-def _one(
-    task: Ready,
+def _send_task(
+    task: TaskData,
     bank: Bank,
     code: Code,
     seed: int,
-    number: int,
+    index: int,
     settings: DescriptionLength,
-    told: Told,
-) -> Sent:
-    """Send the train targets of a task to every probe of a bank."""
-    plan = planned(bank.sources, ("layer",), settings.controls)
+    on_progress: OnProgress,
+) -> SentLabels:
+    """Code lengths of the train targets of a task, for every probe of a bank."""
+    plan = planned(bank.sources, ("layer",), settings.control_tasks)
     probes = tuple(probe for probe in plan if len(probe.sources) == 1)
     order = order_of(len(task.train), seed)
     train = task.train.take(order)
-    test = task.test.take(_some(len(task.test), ASKED, seed))
+    test = task.test.take(_sample(len(task.test), TEST_TARGETS, seed))
     divergence = torch.zeros(len(probes))
     ends: tuple[int, ...] = (len(train),)
     converged = None
     if code == "online":
         ends = ends_of(len(train), settings.portions)
-        dev = task.dev.take(_some(len(task.dev), LOOKED_AT, seed))
-        schedule = Schedule(rate=settings.rate, epochs=settings.epochs)
+        dev = task.dev.take(_sample(len(task.dev), DEV_TARGETS, seed))
+        schedule = Schedule(learning_rate=settings.learning_rate, epochs=settings.max_epochs)
         nats, last = prequential_code(
-            settings.probe, settings.hidden, bank, probes, train, dev, ends, schedule, seed, told
+            settings.probe,
+            settings.hidden_size,
+            bank,
+            probes,
+            train,
+            dev,
+            ends,
+            schedule,
+            seed,
+            on_progress,
         )
-        answers = outputs(last.shape, last.own, last.reads, bank, test.spans) if last else None
+        logits = (
+            outputs(last.shape, last.parameters, last.reads, bank, test.spans) if last else None
+        )
         converged = last.converged.cpu().numpy() if last else None
     else:
-        hidden = settings.hidden if settings.probe == "mlp" else None
-        found = variational.learnt(hidden, bank, probes, train, settings.steps, seed, told)
-        divergence = variational.divergence(found.layers)
-        nats = variational.variational_code(found, bank, train, seed)
-        answers = variational.variational_outputs(found, bank, test)
-    accuracy = np.full(len(probes), np.nan) if answers is None else _right(answers, probes, test)
-    return Sent(
+        hidden = settings.hidden_size if settings.probe == "mlp" else None
+        steps = settings.variational_steps
+        trained = codes.train_bayesian(hidden, bank, probes, train, steps, seed, on_progress)
+        divergence = codes.divergence(trained.layers)
+        nats = codes.variational_code(trained, bank, train, seed)
+        logits = codes.variational_outputs(trained, bank, test)
+    accuracy = np.full(len(probes), np.nan) if logits is None else _accuracy(logits, probes, test)
+    return SentLabels(
         task.examples.task.name,
         code,
         seed,
-        number,
+        index,
         probes,
         order.numpy(),
         ends,
@@ -216,48 +233,53 @@ def _one(
     )
 
 
-def _some(number: int, most: int, seed: int) -> Tensor:
-    """Places of so many at most.  # [some]"""
-    return order_of(number, seed)[:most].sort().values
+def _sample(n_targets: int, max_targets: int, seed: int) -> Tensor:
+    """Indices of a random sample of the targets, sorted.  # [sampled]"""
+    return order_of(n_targets, seed)[:max_targets].sort().values
 
 
-def _right(answers: Iterator[tuple[Tensor, Tensor]], probes: Sequence[Probe], test: Data) -> Floats:
-    """The share of targets that each probe gets wholly right.  # [probes]"""
+def _accuracy(
+    chunks: Iterator[tuple[Tensor, Tensor]], probes: Sequence[Probe], test: Data
+) -> Floats:
+    """Share of targets whose labels each probe predicts exactly.  # [probes]"""
     control = controls_of(probes)
     right = torch.zeros(len(probes), dtype=torch.long)
-    for places, logits in answers:
-        part, said = test.take(places), logits.cpu()
-        wanted = part.labels.index_select(0, control)  # [probes, some, labels]
+    for indices, device_logits in chunks:
+        part, logits = test.take(indices), device_logits.cpu()
+        gold = part.labels.index_select(0, control)  # [probes, chunk, labels]
         if test.softmax:
-            hit = wanted.gather(2, said.argmax(2)[..., None])[..., 0]
+            is_right = gold.gather(2, logits.argmax(2)[..., None])[..., 0]
         else:
-            hit = ((said >= 0) == wanted).all(2) & ((part.unseen == 0) | control[:, None].bool())
-        right += hit.sum(1)
-    found: Floats = (right.double() / max(1, len(test))).numpy()
-    return found
+            seen = (part.unseen == 0) | control[:, None].bool()
+            is_right = ((logits >= 0) == gold).all(2) & seen
+        right += is_right.sum(1)
+    accuracy: Floats = (right.double() / max(1, len(test))).numpy()
+    return accuracy
 
 
 _FIELDS = ("order", "nats", "divergence", "accuracy")
 
 
-def _write(path: Path, found: Sent) -> None:
-    arrays = {name: getattr(found, name) for name in _FIELDS}
-    if found.converged is not None:
-        arrays["converged"] = found.converged
-    write_done(path, found.probes, arrays, ends=found.ends)
+def _write(path: Path, sent: SentLabels) -> None:
+    arrays = {name: getattr(sent, name) for name in _FIELDS}
+    if sent.converged is not None:
+        arrays["converged"] = sent.converged
+    write_done(path, sent.probes, arrays, ends=sent.ends)
 
 
-def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> Sent | None:
-    """What was done before the run was stopped; what cannot be read is done again."""
+def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> SentLabels | None:
+    """A finished result from disk; None if there is none, or if it cannot be read."""
 
-    def made(probes: tuple[Probe, ...], about: Any, kept: Mapping[str, NDArray[Any]]) -> Sent:
-        order, nats, divergence, accuracy = (kept[field] for field in _FIELDS)
-        ends, converged = tuple(about["ends"]), kept.get("converged")
-        return Sent(
+    def build(
+        probes: tuple[Probe, ...], facts: Any, arrays: Mapping[str, NDArray[Any]]
+    ) -> SentLabels:
+        order, nats, divergence, accuracy = (arrays[field] for field in _FIELDS)
+        ends, converged = tuple(facts["ends"]), arrays.get("converged")
+        return SentLabels(
             name, code, seed, bank, probes, order, ends, nats, divergence, accuracy, converged
         )
 
-    return read_done(path, made)
+    return read_done(path, build)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -274,7 +296,7 @@ _SUMMARY = (
 
 
 class Key(NamedTuple):
-    """A probe, seeds together."""
+    """A probe, over all seeds."""
 
     task: str
     code: str
@@ -285,69 +307,72 @@ class Key(NamedTuple):
 
 
 def _tables(
-    ready: Mapping[str, Ready],
+    tasks: Mapping[str, TaskData],
     banks: Sequence[Bank],
-    sent: Sequence[Sent],
+    sent: Sequence[SentLabels],
     settings: DescriptionLength,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    codes: list[tuple[object, ...]] = []
+    """All tables of the experiment, by name."""
+    code_rows: list[tuple[object, ...]] = []
     portions: list[tuple[object, ...]] = []
-    counts: dict[Key, list[Floats]] = {}  # of each seed [sentences, 2]: uniform bits, and the code
+    counts: dict[Key, list[Floats]] = {}  # by seed [sentences, 2]: bits of uniform code and code
     unit = NATS if settings.unit == "bits" else 1.0
-    for found in sent:
-        task = ready[found.task]
+    for result in sent:
+        task = tasks[result.task]
         uniform = uniform_bits(task.train)
-        bits = found.bits(uniform, unit)
-        number = bits.shape[1]
-        sentence = _sentences(task)[found.order]
-        for place, probe in enumerate(found.probes):
-            source = banks[found.bank].sources[probe.sources[0]]
-            own = Key(
-                found.task, found.code, source.encoder, source.stack, source.layer, probe.control
+        bits = result.bits(uniform, unit)
+        n_targets = bits.shape[1]
+        sentence = _sentences(task)[result.order]
+        for index, probe in enumerate(result.probes):
+            source = banks[result.bank].sources[probe.sources[0]]
+            key = Key(
+                result.task, result.code, source.encoder, source.stack, source.layer, probe.control
             )
-            total = float(bits[place].sum())
-            codes.append(
-                (found.task, settings.probe, *own[1:], found.seed, total,
-                 float(found.divergence[place] * unit), number * uniform, number * uniform / total,
-                 number, float(found.accuracy[place]),
-                 None if found.converged is None else bool(found.converged[place]))
+            total = float(bits[index].sum())
+            code_rows.append(
+                (result.task, settings.probe, *key[1:], result.seed, total,
+                 float(result.divergence[index] * unit), n_targets * uniform,
+                 n_targets * uniform / total, n_targets, float(result.accuracy[index]),
+                 None if result.converged is None else bool(result.converged[index]))
             )  # fmt: skip
-            if found.code == "online":
-                for first, last in zip((0, *found.ends), found.ends, strict=False):
+            if result.code == "online":
+                for first, last in zip((0, *result.ends), result.ends, strict=False):
                     portions.append(
-                        (found.task, settings.probe, *own[2:], found.seed, last / number,
-                         last - first, float(bits[place, first:last].sum()))
+                        (result.task, settings.probe, *key[2:], result.seed, last / n_targets,
+                         last - first, float(bits[index, first:last].sum()))
                     )  # fmt: skip
-            each = np.zeros((sentence.max() + 1, 2))
-            np.add.at(each, sentence, np.stack([np.full(number, uniform), bits[place]], axis=1))
-            counts.setdefault(own, []).append(each)
+            by_sentence = np.zeros((sentence.max() + 1, 2))
+            np.add.at(
+                by_sentence, sentence, np.stack([np.full(n_targets, uniform), bits[index]], axis=1)
+            )
+            counts.setdefault(key, []).append(by_sentence)
     return {
         "summary": pd.DataFrame(
-            list(_summary(ready, counts, settings.probe, seed)), columns=_SUMMARY
+            list(_summary(tasks, counts, settings.probe, seed)), columns=_SUMMARY
         ),
-        "codes": pd.DataFrame(codes, columns=_CODES),
+        "codes": pd.DataFrame(code_rows, columns=_CODES),
         "portions": pd.DataFrame(portions, columns=_PORTIONS),
     }
 
 
-def _sentences(task: Ready) -> NDArray[np.int64]:
-    """The sentence of each train target, counted from 0.  # [n]"""
+def _sentences(task: TaskData) -> NDArray[np.int64]:
+    """Index of the sentence of each train target.  # [n]"""
     documents = task.examples.document[task.examples.of(TRAIN)]
-    found: NDArray[np.int64] = torch.unique(documents, return_inverse=True)[1].numpy()
-    return found
+    sentences: NDArray[np.int64] = torch.unique(documents, return_inverse=True)[1].numpy()
+    return sentences
 
 
 def compression(counts: Floats) -> Floats:
-    """The uniform code over the code.  # [..., 2] -> [...]"""
-    found: Floats = counts[..., 0] / np.maximum(counts[..., 1], 1e-9)
-    return found
+    """Length of the uniform code divided by that of the code.  # [..., 2] -> [...]"""
+    ratio: Floats = counts[..., 0] / np.maximum(counts[..., 1], 1e-9)
+    return ratio
 
 
 def _summary(
-    ready: Mapping[str, Ready], counts: Mapping[Key, list[Floats]], probe: str, seed: int
+    tasks: Mapping[str, TaskData], counts: Mapping[Key, list[Floats]], probe: str, seed: int
 ) -> Iterator[tuple[object, ...]]:
-    """Of each task, code and stack."""
+    """Rows of the table `summary`, one per task, code and stack."""
     mean = {
         key: float(np.mean([compression(each.sum(0)) for each in own]))
         for key, own in counts.items()
@@ -358,16 +383,16 @@ def _summary(
         true = [key for key in counts if (key.task, key.code) == (task, code) and not key.control]
         layers = [key for key in true if (key.encoder, key.stack) == (MODEL, stack)]
         best = max(layers, key=lambda key: mean[key])
-        beside = {
+        baselines = {
             encoder: max((mean[key] for key in true if key.encoder == encoder), default=math.nan)
             for encoder in (STATIC, BARE)
         }
         twin = [mean[key] for key in true if (key.encoder, key.stack) == (RANDOM, stack)]
-        train = ready[task].train
+        train = tasks[task].train
         frequency = len(train) * uniform_bits(train) / frequency_bits(train)
         control = mean.get(best._replace(control=True), math.nan)
-        drawn = resampled(np.stack(counts[best])[None], compression, seed)
-        lower, upper = interval(drawn[0])
+        draws = resampled(np.stack(counts[best])[None], compression, seed)
+        lower, upper = interval(draws[0])
         yield (
             task,
             probe,
@@ -379,8 +404,8 @@ def _summary(
             float(upper),
             max(twin, default=math.nan),
             mean[min(layers, key=lambda key: key.layer)],
-            beside[STATIC],
-            beside[BARE],
+            baselines[STATIC],
+            baselines[BARE],
             frequency,
             control,
             not (mean[best] < frequency or mean[best] < control),

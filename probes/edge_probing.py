@@ -1,10 +1,10 @@
-"""Edge probing (Tenney et al. 2019): what each layer knows of each task, beside its baselines.
+"""Edge probing (Tenney et al. 2019): what each layer encodes of each task, with baselines.
 
-Every sentence is encoded once; then all probes of a task (each layer, mixes up to each layer,
-control tasks, the random twin, static vectors) train together for each seed. What a task and seed
-came to is written down, so a run that was stopped goes on from there. Costs one pass of the model
-and of its twin, and then about 10 ms for 1,000 targets, an epoch and a probe at width 128 on a CPU;
-`preview` answers in seconds with closed-form ridge probes instead.
+Every sentence is encoded once. Then all probes of a task (each layer, mixes up to each layer,
+control tasks, the random-weight baseline, static vectors) train together, for all seeds. The
+results of each task and seed are saved, so a stopped run continues from there. Costs: one pass of
+the model and one of the random-weight model, then about 10 ms per 1,000 targets, epoch and probe at
+width 128 on a CPU. With `preview`, closed-form ridge probes take seconds instead.
 """
 
 import hashlib
@@ -17,11 +17,18 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from probes.edge_trials import Ready, Trial, estimated_time, modes_asked, ready_tasks, trials_of
+from probes.edge_trials import (
+    TaskData,
+    Trial,
+    estimated_time,
+    prepare_tasks,
+    resolve_modes,
+    train_trials,
+)
 from probes.experiments import EDGE_KEYS, EdgeProbing
 from probes.probe_grid import majority, modes_of
-from probes.probe_inputs import Opened, opened, tasks_in
-from probes.representations import BARE, MODEL, NO_LAYER, RANDOM, STATIC, Bank, banked
+from probes.probe_inputs import ProbeInputs, open_inputs, tasks_in
+from probes.representations import BARE, MODEL, NO_LAYER, RANDOM, STATIC, Bank, build_banks
 from probes.targets import Examples
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
@@ -29,70 +36,78 @@ from workbench.core.splits import DEV
 from workbench.core.stats import Floats, f1, interval, p_value, resampled
 from workbench.corpora.corpus import Corpus
 
-SHOWN = 4  # probes that a caveat names
+MAX_NAMED = 4  # probes that a caveat names
 ONE_PROBE = ["task", "probe", "encoder", "stack", "layer", "control"]
 
 
 def fits(corpus: Corpus, settings: EdgeProbing) -> None:
-    """Raise where the corpus has none of the tasks asked for."""
+    """Raise an error if the corpus does not have the requested tasks."""
     tasks_in(corpus, settings.tasks)
 
 
 def run(inputs: Inputs, settings: EdgeProbing, progress: Progress) -> Result:
-    """Encode, train, and tell."""
+    """Encode the corpus, train all probes and build the tables."""
     with folder_or_temporary(inputs.scratch) as home:
-        read = opened(
+        probe_inputs = open_inputs(
             inputs,
             home,
             settings.split_sizes,
             settings.tasks,
             progress,
-            random=settings.random,
-            vectors=settings.vectors,
-            windows=settings.windows,
+            random=settings.random_baseline,
+            vectors=settings.static_vectors,
+            windows=settings.cnn_windows,
         )
-        banks = banked(read.sources, inputs.model.device, read.train_words)
-        ready, caveats = ready_tasks(read, settings.effort.targets, settings.loss, inputs.seed)
-        progress.log(estimated_time(ready, banks, settings))
-        trials = list(trials_of(read, ready, banks, settings, home, progress))
-    rows, halves = rows_of(read, ready, banks, trials, settings)
-    tables = tables_of(read, ready, banks, trials, rows, halves, settings, inputs.seed)
+        banks = build_banks(probe_inputs.sources, inputs.model.device, probe_inputs.train_words)
+        tasks, caveats = prepare_tasks(
+            probe_inputs, settings.effort.targets, settings.loss, inputs.seed
+        )
+        progress.log(estimated_time(tasks, banks, settings))
+        trials = list(train_trials(probe_inputs, tasks, banks, settings, home, progress))
+    rows, halves = rows_of(probe_inputs, tasks, banks, trials, settings)
+    tables = tables_of(probe_inputs, tasks, banks, trials, rows, halves, settings, inputs.seed)
     counts = np.stack([row.counts for row in rows])  # [scores, sentences, 3]
-    hashes = np.array([sentence_hash(doc.text) for doc in read.parts.test], dtype=np.int64)
+    hashes = np.array([sentence_hash(doc.text) for doc in probe_inputs.parts.test], dtype=np.int64)
     arrays: dict[str, NDArray[np.generic]] = {"counts": counts, "sentences": hashes}
-    said = (*read.caveats(), *caveats, *_rough(settings), *_reliability(tables, settings))
-    return Result(tables, arrays, said)
+    caveats += [*_rough_caveats(settings), *_reliability_caveats(tables, settings)]
+    return Result(tables, arrays, (*probe_inputs.caveats(), *caveats))
 
 
-def _rough(settings: EdgeProbing) -> Iterator[Caveat]:
+def _rough_caveats(settings: EdgeProbing) -> Iterator[Caveat]:
+    """Warnings that the preview or the quick preset gives rough scores."""
     if settings.preview:
-        yield Caveat("A preview: closed-form ridge probes, not trained ones. Scores are rougher.")
+        yield Caveat(
+            "This is a preview with closed-form ridge probes. Scores are rougher than of "
+            "trained probes."
+        )
     elif settings.preset == "quick":
         yield Caveat(
-            "Preset quick: few targets, one seed and few epochs. Scores are rough; use "
-            "preset=standard or preset=full for curves to rely on."
+            "Preset quick trains on few targets, with one seed and few epochs, so scores are "
+            "rough. For reliable curves use preset=standard or preset=full."
         )
 
 
-def _reliability(tables: Mapping[str, pd.DataFrame], settings: EdgeProbing) -> Iterator[Caveat]:
-    """What cannot be read off the curves: probes cut off, probes that failed, too little data."""
+def _reliability_caveats(
+    tables: Mapping[str, pd.DataFrame], settings: EdgeProbing
+) -> Iterator[Caveat]:
+    """Warnings of unconverged probes, of probes that did not learn, and of too little data."""
     means, summary = tables["means"], tables["summary"]
-    whole = means[means["share"] == max(settings.shares)]
-    whole = whole.drop_duplicates([*ONE_PROBE, "mean"])  # one probe may stand under several modes
+    whole = means[means["share"] == max(settings.data_fractions)]
+    whole = whole.drop_duplicates([*ONE_PROBE, "mean"])  # one probe may have several modes
     cut = whole[~whole["converged"]]
     if len(cut):
         yield Caveat(
             f"{len(cut)} of {len(whole)} probes were still improving at the maximum number of "
-            f"epochs, {settings.effort.epochs} ({_named(cut)}). Their scores are too low: raise "
-            "epochs, or use preset=full.",
+            f"epochs, {settings.effort.epochs} ({_named(cut)}). Their scores are too low. Raise "
+            "max_epochs, or use preset=full.",
             ("means", "scores", "curves"),
         )
     failed = whole[~whole["learnt"] & (whole["encoder"] == MODEL)]
     if len(failed):
         yield Caveat(
-            f"{len(failed)} of the model's probes score under the majority baseline or under their "
-            f"own control task ({_named(failed)}). They did not learn the task; their scores say "
-            "nothing about the layer.",
+            f"{len(failed)} of the model's probes score below the majority baseline or below their "
+            f"own control task ({_named(failed)}). They did not learn the task, so their scores "
+            "say nothing about the layer.",
             ("means", "curves"),
         )
     starved = summary[~summary["enough_data"].astype(bool)]
@@ -103,22 +118,25 @@ def _reliability(tables: Mapping[str, pd.DataFrame], settings: EdgeProbing) -> I
             for row in starved.to_dict("records")
         )
         yield Caveat(
-            f"More training targets would change these curves. Twice the targets gained: {moved}.",
+            f"More training targets would change these curves. Gain of all targets over half of "
+            f"them: {moved}.",
             ("means", "curves", "summary"),
         )
 
 
 def _named(rows: pd.DataFrame) -> str:
-    """The first probes of a table, in words."""
-    names = [f"{row.task}, {row.mode} {row.layer}" for row in rows.head(SHOWN).itertuples()]
-    return "; ".join(names) + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+    """The first probes of a table by name, and how many more there are."""
+    names = [f"{row.task}, {row.mode} {row.layer}" for row in rows.head(MAX_NAMED).itertuples()]
+    return "; ".join(names) + (
+        f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
+    )
 
 
 # --- scores, means and the summary ----------------------------------------------------------------
 #
-# From what probes scored to tables: scores, means with intervals, summaries, labels, examples.
+# Tables from the counts of the probes: scores, means with intervals, summaries, labels, examples.
 #
-# Pure functions of counts; the bootstrap is all they cost.
+# Pure functions of counts. Costs: the bootstrap.
 
 MAJORITY = "majority"
 SCORES = [*EDGE_KEYS, "seed", "split", "metric", "value", "n", "converged"]
@@ -135,15 +153,15 @@ HALVES = "task probe stack mode layer half all gain".split()
 PER_LABEL = "task probe stack mode layer label precision recall f1 n".split()
 MIX = "task probe stack seed layer weight".split()
 CONFUSION = "task probe stack mode layer gold predicted n".split()
-MOVES = 0.02  # what twice the targets may gain, and the curve still counts as settled
-UNDEFINED = 0.005  # a curve that gains less has no expected layer
-RISES = 1 / 3  # of all ups and downs, the least that must be left: else falls took half back
+MAX_DATA_GAIN = 0.02  # from twice the targets; below, more data would not change the curve
+MIN_TOTAL_GAIN = 0.005  # a curve that gains less has no expected layer
+MIN_NET_SHARE = 1 / 3  # of all rises and falls; below, falls take back over half of the rises
 OTHER = "(other)"
 MOST_LABELS = 30  # in a confusion matrix
 
 
 class Key(NamedTuple):
-    """One true probe of the model, seeds together."""
+    """A probe of the model on the true labels, over all seeds."""
 
     task: str
     probe: str
@@ -154,7 +172,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One probe under one mode, of one seed, with its counts."""
+    """One probe in one mode and for one seed, with its counts."""
 
     task: str
     probe: str
@@ -176,7 +194,7 @@ class Row:
 
 
 def scores(rows: Sequence[Row], split: str) -> pd.DataFrame:
-    """One row a probe, mode and seed."""
+    """The table of scores: one row per probe, mode and seed."""
     data = [
         (
             *row.key,
@@ -193,7 +211,7 @@ def scores(rows: Sequence[Row], split: str) -> pd.DataFrame:
 
 
 def means_of(rows: Sequence[Row], seed: int) -> pd.DataFrame:
-    """Means over seeds with intervals, and each layer against the one below it, pair by pair."""
+    """Means over seeds with intervals, and paired tests of each layer against the one below."""
     data = []
     for task in dict.fromkeys(row.task for row in rows):
         groups: dict[tuple[object, ...], list[Row]] = {}
@@ -211,53 +229,54 @@ def means_of(rows: Sequence[Row], seed: int) -> pd.DataFrame:
             delta = p = float("nan")
             below = _below(key)
             if below is not None and below in draws:
-                delta = float(np.mean(values)) - _mean(groups[below])
+                delta = float(np.mean(values)) - _mean_f1(groups[below])
                 p = float(p_value(draws[key] - draws[below]))
             data.append(
                 (*key, group[0].metric, float(np.mean(values)), float(lower), float(upper),
                  len(group), group[0].n, delta, p, all(row.converged for row in group), True)
             )  # fmt: skip
-    found = pd.DataFrame(data, columns=MEANS)
-    found["learnt"] = _learnt(found)
-    return found
+    table = pd.DataFrame(data, columns=MEANS)
+    table["learnt"] = _learnt(table)
+    return table
 
 
 def _learnt(means: pd.DataFrame) -> list[bool]:
     """Whether each probe scores at least its majority baseline and its own control task.
 
-    One that does not has learnt nothing, whatever its layer holds. Controls are not judged.
+    A probe that does not has not learned the task, whatever its layer encodes. Probes of control
+    tasks always count as learned.
     """
     baseline = means[means["encoder"] == MAJORITY].set_index("task")["mean"]
     baseline = baseline[~baseline.index.duplicated()]
-    own = [key for key in EDGE_KEYS if key not in ("control", "share")]
+    probe_columns = [key for key in EDGE_KEYS if key not in ("control", "share")]
     control = means[means["control"] & (means["share"] == means["share"].max())]
-    of_control = control.set_index(own)["mean"].to_dict()
+    control_scores = control.set_index(probe_columns)["mean"].to_dict()
     return [
         bool(
             row["control"]
             or row["mean"] >= max(
                 float(baseline.get(row["task"], 0.0)),
-                float(of_control.get(tuple(row[name] for name in own), 0.0)),
+                float(control_scores.get(tuple(row[name] for name in probe_columns), 0.0)),
             )
         )
         for row in means.to_dict("records")
     ]  # fmt: skip
 
 
-def _mean(group: Sequence[Row]) -> float:
+def _mean_f1(group: Sequence[Row]) -> float:
     return float(np.mean([f1(row.counts.sum(0).astype(float)) for row in group]))
 
 
 def _below(key: tuple[object, ...]) -> tuple[object, ...] | None:
-    """The same probe one layer down."""
-    told = dict(zip(EDGE_KEYS, key, strict=True))
-    if told["encoder"] != MODEL or told["mode"] not in ("layer", "cumulative"):
+    """The key of the same probe one layer below."""
+    fields = dict(zip(EDGE_KEYS, key, strict=True))
+    if fields["encoder"] != MODEL or fields["mode"] not in ("layer", "cumulative"):
         return None
-    return tuple({**told, "layer": int(str(told["layer"])) - 1}.values())
+    return tuple({**fields, "layer": int(str(fields["layer"])) - 1}.values())
 
 
 def halves_of(whole: Sequence[Row], half: Sequence[Row]) -> pd.DataFrame:
-    """What each of the model's layers scores with all targets and with half of them."""
+    """The table `halves`: F1 of each layer of the model with half of the targets and with all."""
     groups: dict[tuple[object, ...], tuple[list[Row], list[Row]]] = {}
     for side, rows in enumerate((whole, half)):
         for row in rows:
@@ -265,7 +284,7 @@ def halves_of(whole: Sequence[Row], half: Sequence[Row]) -> pd.DataFrame:
             if row.encoder == MODEL and not row.control:
                 groups.setdefault(key, ([], []))[side].append(row)
     data = [
-        (*key, before := _mean(few), after := _mean(every), after - before)
+        (*key, before := _mean_f1(few), after := _mean_f1(every), after - before)
         for key, (every, few) in groups.items()
         if every and few
     ]
@@ -273,14 +292,14 @@ def halves_of(whole: Sequence[Row], half: Sequence[Row]) -> pd.DataFrame:
 
 
 def summary(means: pd.DataFrame, mix: pd.DataFrame, half: pd.DataFrame) -> pd.DataFrame:
-    """A line for each task, probe and stack, with all targets; `half` is the table of `halves`."""
+    """One row per task, probe and stack, with all targets; `half` is the table `halves`."""
     data = []
     whole = means[means["share"] == means["share"].max()]
     true = whole[~whole["control"]]
     models = true[true["encoder"] == MODEL]
-    for (task, probe, stack), own in models.groupby(["task", "probe", "stack"], sort=False):
-        beside = true[(true["task"] == task) & (true["probe"].isin([probe, MAJORITY]))]
-        best = _best(own)
+    for (task, probe, stack), rows in models.groupby(["task", "probe", "stack"], sort=False):
+        comparable = true[(true["task"] == task) & (true["probe"].isin([probe, MAJORITY]))]
+        best = _best(rows)
         control = whole[
             whole["control"]
             & (whole["task"] == task)
@@ -289,7 +308,7 @@ def summary(means: pd.DataFrame, mix: pd.DataFrame, half: pd.DataFrame) -> pd.Da
         ]
         weights = mix[(mix["task"] == task) & (mix["probe"] == probe) & (mix["stack"] == stack)]
         by_layer = weights.groupby("layer")["weight"].mean()
-        random = beside[(beside["encoder"] == RANDOM) & (beside["stack"] == stack)]
+        random = comparable[(comparable["encoder"] == RANDOM) & (comparable["stack"] == stack)]
         data.append(
             (
                 task,
@@ -297,17 +316,17 @@ def summary(means: pd.DataFrame, mix: pd.DataFrame, half: pd.DataFrame) -> pd.Da
                 stack,
                 best["metric"],
                 float((by_layer.index * by_layer).sum()) if len(by_layer) else float("nan"),
-                expected_layer(own[own["mode"] == "cumulative"]),
+                expected_layer(rows[rows["mode"] == "cumulative"]),
                 int(best["layer"]),
                 best["mean"],
                 best["lower"],
                 best["upper"],
-                _most(beside[beside["encoder"] == MAJORITY]),
-                _most(own[own["mode"] == "lexical"]),
-                _most(beside[beside["encoder"] == STATIC]),
-                _most(random),
-                _most(beside[beside["encoder"] == BARE]),
-                best["mean"] - _at(control, int(best["layer"])),
+                _max_mean(comparable[comparable["encoder"] == MAJORITY]),
+                _max_mean(rows[rows["mode"] == "lexical"]),
+                _max_mean(comparable[comparable["encoder"] == STATIC]),
+                _max_mean(random),
+                _max_mean(comparable[comparable["encoder"] == BARE]),
+                best["mean"] - _score_at(control, int(best["layer"])),
                 bool(best["converged"]),
                 bool(best["learnt"]),
                 *_data_gain(
@@ -322,100 +341,99 @@ def summary(means: pd.DataFrame, mix: pd.DataFrame, half: pd.DataFrame) -> pd.Da
 
 
 def _data_gain(half: pd.DataFrame) -> tuple[float, float, bool]:
-    """The most that a layer gains from the second half of the targets; where; is it little?"""
+    """Largest gain from the second half of the targets, its layer, and whether it is small."""
     if half.empty:
         return float("nan"), float("nan"), True
     gain = half["gain"].to_numpy(dtype=float)
-    most = int(gain.argmax())
-    return float(gain[most]), float(half["layer"].iloc[most]), bool(gain[most] <= MOVES)
+    row = int(gain.argmax())
+    return float(gain[row]), float(half["layer"].iloc[row]), bool(gain[row] <= MAX_DATA_GAIN)
 
 
-def _best(own: pd.DataFrame) -> "pd.Series[Any]":
-    """The best of the layers; of the mixes where no more than layer 0 was read alone."""
+def _best(rows: pd.DataFrame) -> "pd.Series[Any]":
+    """The best single layer; the best mix if no single layer above 0 was probed."""
     for modes in (["layer", "top"], ["mix", "cumulative"], ["lexical"]):
-        some = own[own["mode"].isin(modes)]
-        if len(some):
-            return some.sort_values("mean", kind="stable").iloc[-1]
-    return own.iloc[-1]
+        candidates = rows[rows["mode"].isin(modes)]
+        if len(candidates):
+            return candidates.sort_values("mean", kind="stable").iloc[-1]
+    return rows.iloc[-1]
 
 
-def _most(rows: pd.DataFrame) -> float:
+def _max_mean(rows: pd.DataFrame) -> float:
     return float(rows["mean"].max()) if len(rows) else float("nan")
 
 
-def _at(control: pd.DataFrame, layer: int) -> float:
-    """What the probe of a layer scores on its control task."""
-    same = control[control["layer"] == layer]
-    return float(same["mean"].iloc[0]) if len(same) else float("nan")
+def _score_at(control: pd.DataFrame, layer: int) -> float:
+    """The score of a layer's probe on its control task."""
+    rows = control[control["layer"] == layer]
+    return float(rows["mean"].iloc[0]) if len(rows) else float("nan")
 
 
 def expected_layer(cumulative: pd.DataFrame) -> float:
-    """Σ ℓ Δ(ℓ) / Σ Δ(ℓ) over layers from 1; undefined (NaN) where the curve does not rise.
+    """Σ ℓ Δ(ℓ) / Σ Δ(ℓ) over layers from 1; undefined (NaN) if the curve does not rise.
 
-    Gains are not clipped; where falls take back more than half of what was gained, the sum means
-    nothing either.
+    Gains are not clipped. It is also undefined if falls take back more than half of the rises.
     """
     curve = cumulative.set_index("layer")["mean"].sort_index()
     gains = curve.diff().dropna()
     total = gains.sum()
-    if len(gains) == 0 or total < max(UNDEFINED, RISES * gains.abs().sum()):
+    if len(gains) == 0 or total < max(MIN_TOTAL_GAIN, MIN_NET_SHARE * gains.abs().sum()):
         return float("nan")
     return float((gains.index.to_numpy(dtype=float) * gains.to_numpy(dtype=float)).sum() / total)
 
 
 def per_label(
-    found: Mapping[Key, tuple[Examples, NDArray[np.int64]]],
+    label_counts: Mapping[Key, tuple[Examples, NDArray[np.int64]]],
 ) -> pd.DataFrame:
     """Precision, recall and F1 of each label."""
     data = []
-    for key, (examples, counts) in found.items():  # counts [labels, 3], over seeds
-        for name, (right, said, there) in zip(examples.names, counts.tolist(), strict=True):
+    for key, (examples, counts) in label_counts.items():  # counts [labels, 3], over seeds
+        for name, (right, predicted, gold) in zip(examples.names, counts.tolist(), strict=True):
             data.append(
                 (
                     *key,
                     name,
-                    right / said if said else float("nan"),
-                    right / there if there else float("nan"),
-                    2 * right / (said + there) if said + there else float("nan"),
-                    there,
+                    right / predicted if predicted else float("nan"),
+                    right / gold if gold else float("nan"),
+                    2 * right / (predicted + gold) if predicted + gold else float("nan"),
+                    gold,
                 )
             )
     return pd.DataFrame(data, columns=PER_LABEL)
 
 
 def confusion(
-    key: Key, names: Sequence[str], gold: NDArray[np.int64], said: NDArray[np.int64]
+    key: Key, names: Sequence[str], gold: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> list[tuple[object, ...]]:
-    """How often each label was taken for each; the rarest labels stand together."""
+    """Number of targets by gold and predicted label; rare labels are merged into `(other)`."""
     size = len(names)
     table = np.zeros((size, size), dtype=np.int64)
-    np.add.at(table, (gold, said), 1)
-    often = set(np.argsort(-table.sum(1), kind="stable")[:MOST_LABELS].tolist())
-    told: dict[tuple[str, str], int] = {}
+    np.add.at(table, (gold, predicted), 1)
+    frequent = set(np.argsort(-table.sum(1), kind="stable")[:MOST_LABELS].tolist())
+    counts: dict[tuple[str, str], int] = {}
     for i, j in zip(*np.nonzero(table), strict=True):
-        pair = (names[i] if i in often else OTHER, names[j] if j in often else OTHER)
-        told[pair] = told.get(pair, 0) + int(table[i, j])
-    return [(*key, one, other, number) for (one, other), number in sorted(told.items())]
+        pair = (names[i] if i in frequent else OTHER, names[j] if j in frequent else OTHER)
+        counts[pair] = counts.get(pair, 0) + int(table[i, j])
+    return [(*key, *pair, count) for pair, count in sorted(counts.items())]
 
 
 # --- the tables: means, mixes, confusions, gains from layer to layer, predictions -----------------
 
-GAINS = 20  # examples told for each layer
+MAX_GAINS = 20  # examples for each layer
 
 
 def rows_of(
-    read: Opened,
-    ready: Mapping[str, Ready],
+    probe_inputs: ProbeInputs,
+    tasks: Mapping[str, TaskData],
     banks: Sequence[Bank],
     trials: Sequence[Trial],
     settings: EdgeProbing,
 ) -> tuple[list[Row], list[Row]]:
-    """Every probe's counts, and those of the probes that were trained on half of the targets."""
+    """Counts of every probe, and of the probes trained on half of the targets."""
     rows: list[Row] = []
     halves: list[Row] = []
     for trial in trials:
-        task, bank = ready[trial.task], banks[trial.bank]
-        for place, probe in enumerate(trial.probes):
+        task, bank = tasks[trial.task], banks[trial.bank]
+        for index, probe in enumerate(trial.probes):
             last = bank.sources[probe.sources[-1]]
             (halves if trial.half else rows).extend(
                 Row(
@@ -430,16 +448,16 @@ def rows_of(
                     trial.seed,
                     task.examples.task.metric,
                     len(task.test),
-                    trial.found.counts[place],
-                    bool(trial.converged[place]),
+                    trial.measured.counts[index],
+                    bool(trial.converged[index]),
                 )
-                for mode, layer in modes_of(probe, bank.sources, modes_asked(settings))
+                for mode, layer in modes_of(probe, bank.sources, resolve_modes(settings))
             )
-    for name, task in ready.items():
-        counts = torch.zeros(len(read.parts.test), 3, dtype=torch.int32)
-        said = majority(task.examples, task.test).int()
-        counts.index_add_(0, task.tested.document - read.first_scored, said)
-        for share in settings.shares:
+    for name, task in tasks.items():
+        counts = torch.zeros(len(probe_inputs.parts.test), 3, dtype=torch.int32)
+        by_target = majority(task.examples, task.test).int()
+        counts.index_add_(0, task.tested.document - probe_inputs.first_scored, by_target)
+        for share in settings.data_fractions:
             rows.append(
                 Row(
                     name,
@@ -460,8 +478,8 @@ def rows_of(
 
 
 def tables_of(
-    read: Opened,
-    ready: Mapping[str, Ready],
+    probe_inputs: ProbeInputs,
+    tasks: Mapping[str, TaskData],
     banks: Sequence[Bank],
     trials: Sequence[Trial],
     rows: Sequence[Row],
@@ -469,104 +487,113 @@ def tables_of(
     settings: EdgeProbing,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
+    """All tables of the experiment, by name."""
     mix = _mix(banks, trials, settings)
     means = means_of(rows, seed)
-    half = halves_of([row for row in rows if row.share == max(settings.shares)], halves)
-    answers = [
-        answer
+    half = halves_of([row for row in rows if row.share == max(settings.data_fractions)], halves)
+    true_probes = [
+        probe
         for trial in trials
-        if trial.share == max(settings.shares) and not trial.half
-        for answer in _answers(trial, banks[trial.bank], settings)
+        if trial.share == max(settings.data_fractions) and not trial.half
+        for probe in _true_probes(trial, banks[trial.bank], settings)
     ]
     labels: dict[Key, tuple[Examples, NDArray[np.int64]]] = {}
-    for key, trial, place in answers:
+    for key, trial, index in true_probes:
         before = labels.get(key, (None, 0))[1]
-        labels[key] = (ready[trial.task].examples, before + trial.found.labels[place].astype(int))
+        labels[key] = (
+            tasks[trial.task].examples,
+            before + trial.measured.labels[index].astype(int),
+        )
     tables = {
         "summary": summary(means, mix, half),
-        "scores": scores(rows, read.parts.scored),
+        "scores": scores(rows, probe_inputs.parts.scored),
         "means": means,
         "halves": half,
         "per_label": per_label(labels),
         "mix": mix,
-        "confusion": _confusion(ready, answers),
-        "gains": _gains(read, ready, answers, settings),
-        "tasks": _about(read, ready),
+        "confusion": _confusion(tasks, true_probes),
+        "gains": _gains(probe_inputs, tasks, true_probes, settings),
+        "tasks": _task_table(probe_inputs, tasks),
     }
-    if settings.predictions:
-        tables["predictions"] = _predictions(read, ready, answers, settings)
+    if settings.save_predictions:
+        tables["predictions"] = _predictions(probe_inputs, tasks, true_probes, settings)
     return tables
 
 
-_Answer = tuple[Key, Trial, int]  # of the trial, the probe at this place
+_TrueProbe = tuple[Key, Trial, int]  # the index of the probe in the trial
 
 
-def _answers(trial: Trial, bank: Bank, settings: EdgeProbing) -> Iterator[_Answer]:
-    """The true probes of the model, each under its first mode."""
-    for place, probe in enumerate(trial.probes):
+def _true_probes(trial: Trial, bank: Bank, settings: EdgeProbing) -> Iterator[_TrueProbe]:
+    """Probes of the model on the true labels, each in its first mode."""
+    for index, probe in enumerate(trial.probes):
         last = bank.sources[probe.sources[-1]]
         if last.encoder == MODEL and not probe.control:
-            mode, layer = modes_of(probe, bank.sources, modes_asked(settings))[0]
-            yield Key(trial.task, trial.kind, last.stack, mode, layer), trial, place
+            mode, layer = modes_of(probe, bank.sources, resolve_modes(settings))[0]
+            yield Key(trial.task, trial.kind, last.stack, mode, layer), trial, index
 
 
 def _mix(banks: Sequence[Bank], trials: Sequence[Trial], settings: EdgeProbing) -> pd.DataFrame:
+    """The table `mix`: layer weights of the mixes of all layers."""
     data = []
     for trial in trials:
         sources = banks[trial.bank].sources
         mixing_probes = [probe for probe in trial.probes if len(probe.sources) > 1]
         for probe, weights in zip(mixing_probes, trial.mixes, strict=True):
             last = sources[probe.sources[-1]]
-            whole = sum((s.encoder, s.stack) == (last.encoder, last.stack) for s in sources)
-            if last.encoder != MODEL or len(probe.sources) < whole or probe.control:
+            n_layers = sum((s.encoder, s.stack) == (last.encoder, last.stack) for s in sources)
+            if last.encoder != MODEL or len(probe.sources) < n_layers or probe.control:
                 continue
-            if trial.half or trial.share < max(settings.shares):
+            if trial.half or trial.share < max(settings.data_fractions):
                 continue
-            for place in probe.sources:
-                source = sources[place]
+            for index in probe.sources:
+                source = sources[index]
                 data.append(
                     (trial.task, trial.kind, source.stack, trial.seed, source.layer,
-                     float(weights[place]))
+                     float(weights[index]))
                 )  # fmt: skip
     return pd.DataFrame(data, columns=MIX)
 
 
-def _confusion(ready: Mapping[str, Ready], answers: Sequence[_Answer]) -> pd.DataFrame:
-    said: dict[Key, list[NDArray[np.int64]]] = {}
+def _confusion(tasks: Mapping[str, TaskData], true_probes: Sequence[_TrueProbe]) -> pd.DataFrame:
+    """The table `confusion`, for tasks with one label per target."""
+    predicted: dict[Key, list[NDArray[np.int64]]] = {}
     gold: dict[Key, list[NDArray[np.int64]]] = {}
-    for key, trial, place in answers:
-        tested = ready[trial.task].tested
-        if not ready[trial.task].examples.single:
+    for key, trial, index in true_probes:
+        tested = tasks[trial.task].tested
+        if not tasks[trial.task].examples.single:
             continue
         known = (tested.unseen == 0).numpy()
         gold.setdefault(key, []).append(tested.labels.int().argmax(1).numpy()[known])
-        said.setdefault(key, []).append(trial.found.likeliest[place].astype(np.int64)[known])
+        predicted.setdefault(key, []).append(
+            trial.measured.likeliest[index].astype(np.int64)[known]
+        )
     data = []
-    for key in said:
-        names = ready[key.task].examples.names
-        data += confusion(key, names, np.concatenate(gold[key]), np.concatenate(said[key]))
+    for key in predicted:
+        names = tasks[key.task].examples.names
+        data += confusion(key, names, np.concatenate(gold[key]), np.concatenate(predicted[key]))
     return pd.DataFrame(data, columns=CONFUSION)
 
 
-def _about(read: Opened, ready: Mapping[str, Ready]) -> pd.DataFrame:
+def _task_table(probe_inputs: ProbeInputs, tasks: Mapping[str, TaskData]) -> pd.DataFrame:
+    """The table `tasks`: definition and number of targets of each task."""
     data = []
-    for task in read.tasks:
-        if task.name not in ready:
+    for task in probe_inputs.tasks:
+        if task.name not in tasks:
             continue
-        one = ready[task.name]
+        task_data = tasks[task.name]
         data.append(
             (
                 task.name,
                 task.layer,
                 task.about,
-                len(one.examples.spans),
+                len(task_data.examples.spans),
                 task.metric,
-                "softmax" if one.train.softmax else "sigmoid",
-                len(one.examples.names),
-                len(one.train),
-                len(one.examples.of(DEV)),
-                len(one.test),
-                sum(one.examples.left_out.values()),
+                "softmax" if task_data.train.softmax else "sigmoid",
+                len(task_data.examples.names),
+                len(task_data.train),
+                len(task_data.examples.of(DEV)),
+                len(task_data.test),
+                sum(task_data.examples.left_out.values()),
             )
         )
     columns = "task layer about spans metric loss labels train dev test left_out".split()
@@ -576,21 +603,21 @@ def _about(read: Opened, ready: Mapping[str, Ready]) -> pd.DataFrame:
 SPANS = ("span1_start", "span1_end", "span2_start", "span2_end")
 
 
-def _targets(read: Opened, task: Ready) -> pd.DataFrame:
-    """The sentence, spans (as characters of its text) and gold labels of every scored target."""
-    words = read.batch.words  # [words, 2], characters
+def _targets(probe_inputs: ProbeInputs, task: TaskData) -> pd.DataFrame:
+    """Sentence, spans (character offsets in the text) and gold labels of every test target."""
+    words = probe_inputs.batch.words  # [words, 2], characters
     tested = task.tested
     data: dict[str, object] = {
         "target": np.arange(len(tested)),
-        "sentence": (tested.document - read.first_scored).numpy(),
-        "text": [read.parts.docs[document].text for document in tested.document.tolist()],
+        "sentence": (tested.document - probe_inputs.first_scored).numpy(),
+        "text": [probe_inputs.parts.docs[document].text for document in tested.document.tolist()],
     }
     for side in (0, 1):
         spans = tested.spans[side].numpy() if side < len(tested.spans) else None
         start, end = SPANS[2 * side : 2 * side + 2]
         data[start] = NO_LAYER if spans is None else words[spans[:, 0], 0]
         data[end] = NO_LAYER if spans is None else words[spans[:, 1] - 1, 1]
-    edges = read.batch.edges[tested.task.layer]
+    edges = probe_inputs.batch.edges[tested.task.layer]
     data["gold"] = [
         ", ".join(
             edges.names[label]
@@ -601,41 +628,44 @@ def _targets(read: Opened, task: Ready) -> pd.DataFrame:
     return pd.DataFrame(data)
 
 
-def _firsts(answers: Sequence[_Answer], settings: EdgeProbing) -> list[_Answer]:
-    """Those of the first seed that read one layer."""
+def _first_seed(true_probes: Sequence[_TrueProbe], settings: EdgeProbing) -> list[_TrueProbe]:
+    """Probes of the first seed that read a single layer."""
     return [
-        (key, trial, place)
-        for key, trial, place in answers
-        if trial.seed == settings.effort.seeds[0] and len(trial.probes[place].sources) == 1
+        (key, trial, index)
+        for key, trial, index in true_probes
+        if trial.seed == settings.effort.seeds[0] and len(trial.probes[index].sources) == 1
     ]
 
 
 def _gains(
-    read: Opened, ready: Mapping[str, Ready], answers: Sequence[_Answer], settings: EdgeProbing
+    probe_inputs: ProbeInputs,
+    tasks: Mapping[str, TaskData],
+    true_probes: Sequence[_TrueProbe],
+    settings: EdgeProbing,
 ) -> pd.DataFrame:
-    """Some targets that each layer is the first to get right."""
+    """Example targets that are right at a layer and wrong at the layer below."""
     by_layer = {
-        (trial.task, trial.kind, key.stack, key.layer): (trial, place)
-        for key, trial, place in _firsts(answers, settings)
+        (trial.task, trial.kind, key.stack, key.layer): (trial, index)
+        for key, trial, index in _first_seed(true_probes, settings)
     }
-    targets = {name: _targets(read, task) for name, task in ready.items()}
+    targets = {name: _targets(probe_inputs, task) for name, task in tasks.items()}
     parts = []
-    for (name, kind, stack, layer), (trial, place) in by_layer.items():
+    for (name, kind, stack, layer), (trial, index) in by_layer.items():
         below = by_layer.get((name, kind, stack, layer - 1))
         if below is None:
             continue
-        better = trial.found.right[place] & ~below[0].found.right[below[1]]
-        some = np.flatnonzero(better)[:GAINS]
+        better = trial.measured.right[index] & ~below[0].measured.right[below[1]]
+        rows = np.flatnonzero(better)[:MAX_GAINS]
         part = (
             targets[name]
-            .iloc[some]
+            .iloc[rows]
             .assign(
                 task=name,
                 probe=kind,
                 stack=stack,
                 layer=layer,
-                below=np.array(ready[name].examples.names, dtype=object)[
-                    below[0].found.likeliest[below[1]][some]
+                below=np.array(tasks[name].examples.names, dtype=object)[
+                    below[0].measured.likeliest[below[1]][rows]
                 ],
             )
         )
@@ -656,19 +686,23 @@ def _gains(
 
 
 def _predictions(
-    read: Opened, ready: Mapping[str, Ready], answers: Sequence[_Answer], settings: EdgeProbing
+    probe_inputs: ProbeInputs,
+    tasks: Mapping[str, TaskData],
+    true_probes: Sequence[_TrueProbe],
+    settings: EdgeProbing,
 ) -> pd.DataFrame:
+    """The table `predictions`: predicted label of every test target at every layer."""
     parts = []
-    targets = {name: _targets(read, task) for name, task in ready.items()}
-    for key, trial, place in _firsts(answers, settings):
-        names = np.array(ready[trial.task].examples.names, dtype=object)
+    targets = {name: _targets(probe_inputs, task) for name, task in tasks.items()}
+    for key, trial, index in _first_seed(true_probes, settings):
+        names = np.array(tasks[trial.task].examples.names, dtype=object)
         part = targets[trial.task].assign(
             task=trial.task,
             probe=trial.kind,
             stack=key.stack,
             layer=key.layer,
-            predicted=names[trial.found.likeliest[place]],
-            right=trial.found.right[place],
+            predicted=names[trial.measured.likeliest[index]],
+            right=trial.measured.right[index],
         )
         parts.append(part)
     columns = ["task", "probe", "stack", "layer", "target", "sentence", "text", *SPANS, "gold"]
@@ -677,7 +711,7 @@ def _predictions(
 
 
 def sentence_hash(text: str) -> int:
-    """The same for the same sentence, on any machine."""
+    """A 64-bit hash of a sentence, the same on every machine."""
     return int.from_bytes(
         hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True
     )

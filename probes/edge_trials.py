@@ -1,6 +1,6 @@
-"""The trials of edge probing: tasks made ready, probes trained, and what each came to on disk.
+"""The trials of edge probing: prepares the tasks, trains the probes and saves their results.
 
-Costs what `probes.edge_probing` says.
+Costs: as stated in `probes.edge_probing`.
 """
 
 import time
@@ -15,21 +15,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from probes.batched_adam import OnProgress
 from probes.experiments import EdgeProbing, KindName, LossName, Mode
 from probes.logistic import STRENGTHS, logistic
 from probes.probe_grid import Measured, measured, planned, ridge
-from probes.probe_inputs import Opened, read_done, write_done
+from probes.probe_inputs import ProbeInputs, read_done, write_done
 from probes.probe_training import (
     Data,
+    JobPool,
     Probe,
     Schedule,
-    SideBySide,
-    Told,
     Trained,
     add_seeds,
     data_of,
     joined,
-    mixing,
+    mix_weights,
     steps_an_epoch,
 )
 from probes.representations import MODEL, Bank
@@ -38,21 +38,21 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Progress
 from workbench.core.splits import DEV, TEST, TRAIN
 
-HALF = 0.5  # of the targets, for whether more data would change the curve
+HALF = 0.5  # of the targets, to check whether more data would change the curve
 
 
-# --- tasks made ready for training: targets by part, labels true and of the control task ----------
+# --- tasks prepared for training: targets by part, true labels and labels of the control task -----
 #
-# A task without targets to learn from or to be scored on is left out, and that is said. Costs
-# what `examples` costs, and one draw a word type.
+# A task without train or test targets is left out, with a caveat. Costs: what `examples_of` costs,
+# and one random draw per word type.
 
-# Dev targets scored after each epoch: half as many as may be trained on, within these bounds.
-DEV_LEAST, DEV_MOST = 500, 2_000
+# Dev targets scored after each epoch: half of the maximum of training targets, in these bounds.
+MIN_DEV, MAX_DEV = 500, 2_000
 
 
 @dataclass(frozen=True)
-class Ready:
-    """A task made ready: its targets by part, and what they are called."""
+class TaskData:
+    """The targets of a task by part, with their labels."""
 
     examples: Examples
     train: Data
@@ -61,66 +61,78 @@ class Ready:
     tested: Examples
 
 
-def ready_tasks(
-    read: Opened, targets: int | None, loss: LossName, seed: int
-) -> tuple[dict[str, Ready], list[Caveat]]:
-    """The tasks that have targets, with at most `targets` to train on; caveats about the others."""
-    ready: dict[str, Ready] = {}
+def prepare_tasks(
+    probe_inputs: ProbeInputs, targets: int | None, loss: LossName, seed: int
+) -> tuple[dict[str, TaskData], list[Caveat]]:
+    """Tasks with targets, each with a maximum of `targets` for training; caveats on the others."""
+    tasks: dict[str, TaskData] = {}
     caveats = []
-    words = read.words
-    for task in read.tasks:
-        examples = examples_of(task, read.batch, read.part_of, read.encoded.missing, targets, seed)
-        for why, number in examples.left_out.items():
-            caveats.append(Caveat(f"{task.name}: {number:,} targets {why}, and are left out."))
-        learnt, dev, test = (examples.of(part) for part in (TRAIN, DEV, TEST))
-        if not len(learnt) or not len(test):
-            part = "train" if not len(learnt) else "test"
-            caveats.append(Caveat(f"{task.name} has no targets in {part}, and is left out."))
+    words = probe_inputs.words
+    for task in probe_inputs.tasks:
+        examples = examples_of(
+            task,
+            probe_inputs.batch,
+            probe_inputs.part_of,
+            probe_inputs.encoded.missing,
+            targets,
+            seed,
+        )
+        for reason, n_targets in examples.left_out.items():
+            caveats.append(
+                Caveat(f"{task.name}: {n_targets:,} targets {reason}; they are left out.")
+            )
+        train, dev, test = (examples.of(part) for part in (TRAIN, DEV, TEST))
+        if not len(train) or not len(test):
+            part = "train" if not len(train) else "test"
+            caveats.append(Caveat(f"{task.name} is left out: it has no targets in {part}."))
             continue
         control = control_labels(examples, words, seed)
         data = data_of(examples, control, examples.softmax(loss))
-        most = DEV_MOST if targets is None else min(DEV_MOST, max(DEV_LEAST, targets // 2))
-        if len(dev) > most:
-            dev = dev[order_of(len(dev), seed)[:most].sort().values]
+        max_dev = MAX_DEV if targets is None else min(MAX_DEV, max(MIN_DEV, targets // 2))
+        if len(dev) > max_dev:
+            dev = dev[order_of(len(dev), seed)[:max_dev].sort().values]
         tested = examples.take(test)
-        ready[task.name] = Ready(
-            examples, data.take(learnt), data.take(dev), data.take(test), tested
+        tasks[task.name] = TaskData(
+            examples, data.take(train), data.take(dev), data.take(test), tested
         )
-        caveats += [Caveat(f"{task.name}: {said}") for said in _odd(examples, len(dev), tested)]
-    if not ready:
+        messages = _label_problems(examples, len(dev), tested)
+        caveats += [Caveat(f"{task.name}: {message}") for message in messages]
+    if not tasks:
         raise WorkbenchError(
-            "no task has targets both to learn from and to be scored on.",
-            where=", ".join(task.name for task in read.tasks),
-            remedy="Give more sentences, with --limit or a larger corpus.",
+            "no task has both training and test targets.",
+            code="too-few-targets",
+            where=", ".join(task.name for task in probe_inputs.tasks),
+            remedy="Use more sentences: raise --max-sentences, or choose a larger corpus.",
         )
-    return ready, caveats
+    return tasks, caveats
 
 
-def _odd(examples: Examples, dev: int, tested: Examples) -> Iterator[str]:
+def _label_problems(examples: Examples, n_dev: int, tested: Examples) -> Iterator[str]:
+    """Messages about labels of a task that limit what its scores mean."""
     if len(examples.names) == 1 and bool(examples.labels[examples.of(TRAIN)].all()):
-        yield f"every target to learn from is {examples.names[0]!r}, so a score says nothing."
-    if not dev:
-        yield "dev has no targets, so probes stopped by what they learnt from."
-    if (names := examples.names) and not bool(examples.scored[_commonest(examples)]):
+        yield f"every training target is {examples.names[0]!r}, so a score says nothing."
+    if not n_dev:
+        yield "dev has no targets, so early stopping used the training targets."
+    if (names := examples.names) and not bool(examples.scored[_most_frequent(examples)]):
         yield (
-            f"its most frequent label, {names[_commonest(examples)]!r}, does not count in the "
-            "score; the majority baseline predicts the most frequent label that does."
+            f"its most frequent label, {names[_most_frequent(examples)]!r}, does not count in the "
+            "score. The majority baseline predicts the most frequent label that counts."
         )
     if unseen := int(tested.unseen.sum()):
-        yield f"{unseen:,} gold labels do not occur in train, and count as missed."
+        yield f"{unseen:,} gold labels do not occur in train; they count as missed."
 
 
-def _commonest(examples: Examples) -> int:
-    """The place of the most frequent label of train."""
+def _most_frequent(examples: Examples) -> int:
+    """The index of the most frequent label in train."""
     return int(examples.labels[examples.of(TRAIN)].sum(0).argmax())
 
 
 # --- trials ---------------------------------------------------------------------------------------
 #
-# Everything that edge probing trains, one stack after another, each written down when it is done.
+# Everything that edge probing trains, one stack after another; each is saved when it is done.
 #
-# A trial is one task, kind of probe, seed and share of the targets. Costs what its stack costs; a
-# file of counts and answers each, from which a run that was stopped goes on.
+# A trial is one task, kind of probe, seed and share of the targets. Costs: what its stack costs,
+# and one file of counts and predictions, from which a stopped run continues.
 
 Kind = KindName | Literal["ridge"]
 RIDGE: Literal["ridge"] = "ridge"
@@ -128,7 +140,7 @@ RIDGE: Literal["ridge"] = "ridge"
 
 @dataclass(frozen=True)
 class Trial:
-    """What one task, kind, seed and share came to, for the probes of one bank."""
+    """Results of one task, kind, seed and share, for the probes of one bank."""
 
     task: str
     kind: Kind
@@ -136,67 +148,68 @@ class Trial:
     share: float
     bank: int
     probes: tuple[Probe, ...]
-    found: Measured
-    mixes: NDArray[np.float64]  # [mixing probes, sources]
+    measured: Measured
+    mixes: NDArray[np.float64]  # [mixes, sources]
     converged: NDArray[np.bool_]  # [probes]
-    half: bool  # trained on half of the targets, for whether more would change the curve
+    half: bool  # trained on half of the targets, to check whether more would change the curve
 
 
-def modes_asked(settings: EdgeProbing) -> tuple[Mode, ...]:
-    """A preview reads single layers only."""
+def resolve_modes(settings: EdgeProbing) -> tuple[Mode, ...]:
+    """The modes to probe; a preview reads single layers only."""
     return ("layer",) if settings.preview else settings.modes
 
 
-def trials_of(
-    read: Opened,
-    ready: Mapping[str, Ready],
+def train_trials(
+    probe_inputs: ProbeInputs,
+    tasks: Mapping[str, TaskData],
     banks: Sequence[Bank],
     settings: EdgeProbing,
     home: Path,
     progress: Progress,
 ) -> Iterator[Trial]:
-    """Everything that is trained, all seeds of a task at once; what is on disk is read."""
-    stacks = _planned(ready, banks, settings)
+    """Train all probes, all seeds of a task at once; finished trials are read from disk."""
+    stacks = _planned(tasks, banks, settings)
     done = [0] * len(stacks)  # percent
     lock = Lock()
 
-    def told_of(number: int, stopped: int, of: int) -> None:
+    def on_progress(index: int, stopped: int, total: int) -> None:
         with lock:
-            done[number] = 100 * stopped // max(of, 1)
-            progress(sum(done), 100 * len(stacks), stacks[number].task)
+            done[index] = 100 * stopped // max(total, 1)
+            progress(sum(done), 100 * len(stacks), stacks[index].task)
 
-    with SideBySide(banks[0].device) as jobs:
+    with JobPool(banks[0].device) as jobs:
         results: list[Callable[[], list[Trial]]] = []
-        for number, stack in enumerate(stacks):
-            kept = {seed: home / f"trial-{number:05d}-{seed}.npz" for seed in stack.seeds}
-            found = [trial for s, path in kept.items() if (trial := _read(path, stack, s))]
-            if len(found) == len(kept):
-                results.append(partial(list, found))
+        for index, stack in enumerate(stacks):
+            paths = {seed: home / f"trial-{index:05d}-{seed}.npz" for seed in stack.seeds}
+            trials = [trial for s, path in paths.items() if (trial := _read(path, stack, s))]
+            if len(trials) == len(paths):
+                results.append(partial(list, trials))
                 continue
-            bank, task = banks[stack.bank], ready[stack.task]
-            told = partial(told_of, number)
-            trained = _trained(jobs, task, bank, stack, settings, told)
-            results.append(partial(_tried, read, task, bank, trained, stack, kept))
-        for number in range(len(stacks)):
-            yield from results[number]()
-            results[number] = list  # let its probes go
-            told_of(number, 1, 1)
-    progress(100 * len(stacks), 100 * len(stacks), "all tasks")
+            bank, task = banks[stack.bank], tasks[stack.task]
+            trained = _trained(jobs, task, bank, stack, settings, partial(on_progress, index))
+            results.append(partial(_finish, probe_inputs, task, bank, trained, stack, paths))
+        for index in range(len(stacks)):
+            yield from results[index]()
+            results[index] = list  # free the memory of its probes
+            on_progress(index, 1, 1)
+    progress(100 * len(stacks), 100 * len(stacks), "All tasks")
 
 
-def _tried(
-    read: Opened,
-    task: Ready,
+def _finish(
+    probe_inputs: ProbeInputs,
+    task: TaskData,
     bank: Bank,
     trained: Callable[[], dict[int, Trained]],
     stack: "_Stack",
-    kept: Mapping[int, Path],
+    paths: Mapping[int, Path],
 ) -> list[Trial]:
-    """Wait until a stack is trained, test it, and write down what it came to."""
-    found = [_trial(read, task, bank, own, stack, seed) for seed, own in trained().items()]
-    for trial in found:
-        _write(kept[trial.seed], trial)
-    return found
+    """Wait until a stack is trained, score it on test and save the trials."""
+    trials = [
+        _trial(probe_inputs, task, bank, probes, stack, seed) for seed, probes in trained().items()
+    ]
+    for trial in trials:
+        _write(paths[trial.seed], trial)
+    return trials
 
 
 @dataclass(frozen=True)
@@ -213,86 +226,90 @@ class _Stack:
 
 
 def _planned(
-    ready: Mapping[str, Ready], banks: Sequence[Bank], settings: EdgeProbing
+    tasks: Mapping[str, TaskData], banks: Sequence[Bank], settings: EdgeProbing
 ) -> list[_Stack]:
-    """Every stack of probes, in the order in which they are trained."""
+    """All stacks of probes, in training order."""
     kinds: tuple[Kind, ...] = (RIDGE,) if settings.preview else settings.probes
     seeds = settings.effort.seeds[:1] if settings.preview else settings.effort.seeds
-    modes = modes_asked(settings)
-    every = [planned(bank.sources, modes, settings.controls) for bank in banks]
+    modes = resolve_modes(settings)
+    plans = [planned(bank.sources, modes, settings.control_tasks) for bank in banks]
     if settings.preview:
-        every = [tuple(p for p in probes if len(p.sources) == 1) for probes in every]
-    halves = [
-        tuple(probe for probe in probes if _tells_of_data(probe, bank, modes))
-        for probes, bank in zip(every, banks, strict=True)
+        plans = [tuple(p for p in probes if len(p.sources) == 1) for probes in plans]
+    half_plans = [
+        tuple(probe for probe in probes if _checks_data(probe, bank, modes))
+        for probes, bank in zip(plans, banks, strict=True)
     ]
     stacks: list[_Stack] = []
-    for name in ready:
+    for name in tasks:
         for kind in kinds:
-            if settings.halves and not settings.preview:
-                share = HALF * max(settings.shares)
+            if settings.half_data_check and not settings.preview:
+                share = HALF * max(settings.data_fractions)
                 stacks += [
-                    _Stack(name, kind, share, number, probes, seeds, half=True)
-                    for number, probes in enumerate(halves)
+                    _Stack(name, kind, share, index, probes, seeds, half=True)
+                    for index, probes in enumerate(half_plans)
                     if probes
                 ]
             stacks += [
-                _Stack(name, kind, share, number, every[number], seeds)
-                for share in sorted(settings.shares)
-                for number in range(len(banks))
+                _Stack(name, kind, share, index, probes, seeds)
+                for share in sorted(settings.data_fractions)
+                for index, probes in enumerate(plans)
             ]
     return stacks
 
 
-USUAL_EPOCHS, USUAL_STEPS = 16, 45  # until dev stops a probe; until L-BFGS is at its optimum
-OVERHEAD = 2.5  # of a step, over its matrix products alone
-STEP = 1e-2  # seconds that a step takes besides them
+USUAL_EPOCHS, USUAL_STEPS = 16, 45  # until early stopping; until L-BFGS is at its optimum
+OVERHEAD = 2.5  # time of a step, relative to its matrix products
+STEP = 1e-2  # seconds of a step besides its matrix products
 
 
-def estimated_time(ready: Mapping[str, Ready], banks: Sequence[Bank], settings: EdgeProbing) -> str:
-    """How many probes will be trained and about how long that takes, for the log.
+def estimated_time(
+    tasks: Mapping[str, TaskData], banks: Sequence[Bank], settings: EdgeProbing
+) -> str:
+    """A line for the log: number of probes to train and estimated time.
 
-    Times a matrix product on the device, and multiplies: right within a factor of two or so.
+    Times a matrix product on the device and multiplies; accurate within a factor of about two.
     """
-    operations, number, steps = 0.0, 0, 0
-    for stack in _planned(ready, banks, settings):
-        task, bank = ready[stack.task], banks[stack.bank]
+    operations, n_probes, steps = 0.0, 0, 0
+    for stack in _planned(tasks, banks, settings):
+        task, bank = tasks[stack.task], banks[stack.bank]
         targets = stack.share * len(task.train)
         width, labels = bank.width * len(task.train.spans), task.train.labels.shape[2]
         epochs = min(USUAL_EPOCHS, settings.effort.epochs)
         seeds, probes = len(stack.seeds), len(stack.probes)
-        alone = sum(len(probe.sources) == 1 for probe in stack.probes)
-        number += probes * seeds
+        n_single = sum(len(probe.sources) == 1 for probe in stack.probes)
+        n_probes += probes * seeds
         steps += epochs * _steps(stack, task, bank, settings)
         if stack.kind == RIDGE:
             operations += len(bank.sources) * width**2 * (targets + width)
         elif stack.kind == "linear":
-            solved = alone * (1 if stack.share >= 1 else seeds)
+            solved = n_single * (1 if stack.share >= 1 else seeds)
             operations += 4 * targets * width * labels * len(STRENGTHS) * USUAL_STEPS * solved
-            operations += 6 * targets * width * labels * epochs * (probes - alone) * seeds
+            operations += 6 * targets * width * labels * epochs * (probes - n_single) * seeds
         else:
-            operations += 6 * targets * width * settings.hidden * epochs * probes * seeds
+            operations += 6 * targets * width * settings.hidden_size * epochs * probes * seeds
     threads = torch.get_num_threads() if banks[0].device.type == "cpu" else 1
     seconds = OVERHEAD * operations / _speed(banks[0].device) + STEP * steps / threads
-    about = f"{max(1, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    duration = f"{max(1, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
     name = "preview" if settings.preview else f"preset {settings.preset}"
-    return f"Training {number:,} probes ({name}): about {about}."
+    return f"Training {n_probes:,} probes ({name}): about {duration}."
 
 
-def _steps(stack: _Stack, task: Ready, bank: Bank, settings: EdgeProbing) -> int:
-    """Steps an epoch of the probes that Adam trains; linear probes of one layer have L-BFGS."""
+def _steps(stack: _Stack, task: TaskData, bank: Bank, settings: EdgeProbing) -> int:
+    """Steps per epoch of the probes trained with Adam; single-layer linear probes use L-BFGS."""
     if stack.kind == RIDGE:
         return 0
     probes = [p for p in stack.probes if stack.kind != "linear" or len(p.sources) > 1]
-    learnt, schedule = _share(task.train, stack.share, stack.seeds[0]), _schedule(settings)
-    return steps_an_epoch(stack.kind, settings.hidden, bank, probes, stack.seeds, learnt, schedule)
+    train, schedule = _share(task.train, stack.share, stack.seeds[0]), _schedule(settings)
+    return steps_an_epoch(
+        stack.kind, settings.hidden_size, bank, probes, stack.seeds, train, schedule
+    )
 
 
 def _schedule(settings: EdgeProbing) -> Schedule:
     effort = settings.effort
     return Schedule(
-        rate=settings.rate,
-        batch=settings.batch,
+        learning_rate=settings.learning_rate,
+        batch_size=settings.batch_size,
         epochs=effort.epochs,
         patience=effort.patience,
         steps=effort.steps,
@@ -301,7 +318,7 @@ def _schedule(settings: EdgeProbing) -> Schedule:
 
 @cache
 def _speed(device: torch.device) -> float:
-    """Floating-point operations a second, from a few matrix products; measured once."""
+    """Floating-point operations per second, from a few matrix products; measured once."""
     one, other = torch.rand(8, 256, 256, device=device), torch.rand(8, 256, 256, device=device)
     best = float("inf")
     for _ in range(5):
@@ -312,8 +329,8 @@ def _speed(device: torch.device) -> float:
     return 2 * one.numel() * 256 / best * max(1.0, 0.75 * threads if threads > 1 else 1.0)
 
 
-def _tells_of_data(probe: Probe, bank: Bank, modes: Sequence[Mode]) -> bool:
-    """Whether a probe is also trained on half of the targets: the model's layers, or its mixes."""
+def _checks_data(probe: Probe, bank: Bank, modes: Sequence[Mode]) -> bool:
+    """Whether a probe is also trained on half of the targets: the model's layers, or mixes."""
     single = len(probe.sources) == 1
     return (
         bank.sources[probe.sources[0]].encoder == MODEL
@@ -323,61 +340,78 @@ def _tells_of_data(probe: Probe, bank: Bank, modes: Sequence[Mode]) -> bool:
 
 
 def _trained(
-    jobs: SideBySide, task: Ready, bank: Bank, stack: _Stack, settings: EdgeProbing, told: Told
+    jobs: JobPool,
+    task: TaskData,
+    bank: Bank,
+    stack: _Stack,
+    settings: EdgeProbing,
+    on_progress: OnProgress,
 ) -> Callable[[], dict[int, Trained]]:
-    """The probes of every seed, each trained on its own sample of a share; as jobs."""
+    """Add the training of a stack to the jobs; each seed trains on its own sample of the share."""
     if stack.kind == RIDGE:
-        closed = jobs.add(partial(ridge, bank, stack.probes, task.train, task.dev))
-        return lambda: dict.fromkeys(stack.seeds, closed())
-    kind, hidden = stack.kind, settings.hidden
-    learnt = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
+        ridge_probes = jobs.add(partial(ridge, bank, stack.probes, task.train, task.dev))
+        return lambda: dict.fromkeys(stack.seeds, ridge_probes())
+    kind, hidden = stack.kind, settings.hidden_size
+    train = {seed: _share(task.train, stack.share, seed) for seed in stack.seeds}
     schedule = _schedule(settings)
     if kind != "linear":
-        return add_seeds(jobs, kind, hidden, bank, stack.probes, learnt, task.dev, schedule, told)
-    alone = [probe for probe in stack.probes if len(probe.sources) == 1]
+        return add_seeds(
+            jobs, kind, hidden, bank, stack.probes, train, task.dev, schedule, on_progress
+        )
+    single = [probe for probe in stack.probes if len(probe.sources) == 1]
     mixes = [probe for probe in stack.probes if len(probe.sources) > 1]
 
-    def told_of_alone(done: int, total: int) -> None:
+    def on_single(done: int, total: int) -> None:
         jobs.check()
-        told(done, total + len(mixes))
+        on_progress(done, total + len(mixes))
 
-    one_for_all = stack.share >= 1  # the optimum depends on no seed
-    waited = {
-        seed: jobs.add(partial(logistic, bank, alone, learnt[seed], task.dev, told_of_alone))
-        for seed in (stack.seeds[:1] if one_for_all else stack.seeds)
-        if alone
+    shared = stack.share >= 1  # with all targets, the optimum does not depend on the seed
+    pending = {
+        seed: jobs.add(partial(logistic, bank, single, train[seed], task.dev, on_single))
+        for seed in (stack.seeds[:1] if shared else stack.seeds)
+        if single
     }
     if not mixes:
-        mixed: Callable[[], dict[int, Trained]] = dict
+        train_mixes: Callable[[], dict[int, Trained]] = dict
     else:
-        mixed = add_seeds(jobs, kind, hidden, bank, mixes, learnt, task.dev, schedule, told)
+        train_mixes = add_seeds(
+            jobs, kind, hidden, bank, mixes, train, task.dev, schedule, on_progress
+        )
 
-    def found() -> dict[int, Trained]:
-        optimal = {seed: result() for seed, result in waited.items()}
-        if one_for_all and optimal:
+    def wait() -> dict[int, Trained]:
+        optimal = {seed: result() for seed, result in pending.items()}
+        if shared and optimal:
             optimal = dict.fromkeys(stack.seeds, *optimal.values())
-        mixing = mixed()
-        if not (optimal and mixing):
-            return optimal or mixing
-        return {seed: joined(optimal[seed], mixing[seed]) for seed in stack.seeds}
+        trained_mixes = train_mixes()
+        if not (optimal and trained_mixes):
+            return optimal or trained_mixes
+        return {seed: joined(optimal[seed], trained_mixes[seed]) for seed in stack.seeds}
 
-    return found
+    return wait
 
 
 def _share(data: Data, share: float, seed: int) -> Data:
+    """A random share of the targets; the same for the same seed."""
     if share >= 1:
         return data
     return data.take(order_of(len(data), seed)[: max(1, round(share * len(data)))])
 
 
 def _trial(
-    read: Opened, task: Ready, bank: Bank, trained: Trained, stack: _Stack, seed: int
+    probe_inputs: ProbeInputs,
+    task: TaskData,
+    bank: Bank,
+    trained: Trained,
+    stack: _Stack,
+    seed: int,
 ) -> Trial:
-    """What trained probes predict on the test part."""
-    document = task.tested.document - read.first_scored
-    found = measured(trained, bank, task.test, document, len(read.parts.test), task.tested.single)
-    mixes = mixing(trained.own, trained.reads.mixed)
-    scale = trained.own["scale"][len(trained.probes) - len(mixes) :, None]
+    """The results of trained probes on test."""
+    document = task.tested.document - probe_inputs.first_scored
+    scores = measured(
+        trained, bank, task.test, document, len(probe_inputs.parts.test), task.tested.single
+    )
+    mixes = mix_weights(trained.parameters, trained.reads.mixed)
+    scale = trained.parameters["scale"][len(trained.probes) - len(mixes) :, None]
     return Trial(
         stack.task,
         stack.kind,
@@ -385,7 +419,7 @@ def _trial(
         stack.share,
         stack.bank,
         trained.probes,
-        found,
+        scores,
         (mixes / scale).double().cpu().numpy(),
         trained.converged.cpu().numpy(),
         stack.half,
@@ -396,25 +430,25 @@ _FIELDS = ("counts", "labels", "likeliest", "right")
 
 
 def _write(path: Path, trial: Trial) -> None:
-    arrays = {name: getattr(trial.found, name) for name in _FIELDS}
+    arrays = {name: getattr(trial.measured, name) for name in _FIELDS}
     arrays |= {"mixes": trial.mixes, "converged": trial.converged}
     write_done(path, trial.probes, arrays)
 
 
 def _read(path: Path, stack: _Stack, seed: int) -> Trial | None:
-    """What was done before the run was stopped; what cannot be read is done again."""
+    """A finished trial from disk; None if there is none, or if it cannot be read."""
     return read_done(
         path,
-        lambda probes, _, kept: Trial(
+        lambda probes, _, arrays: Trial(
             stack.task,
             stack.kind,
             seed,
             stack.share,
             stack.bank,
             probes,
-            Measured(*(kept[field] for field in _FIELDS)),
-            kept["mixes"],
-            kept["converged"],
+            Measured(*(arrays[field] for field in _FIELDS)),
+            arrays["mixes"],
+            arrays["converged"],
             stack.half,
         ),
     )

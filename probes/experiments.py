@@ -1,11 +1,12 @@
-"""What can be asked by probes: edge probing, description length, structural and attention probes.
+"""The probing experiments: edge probing, description length, structural and attention probes.
 
-Names, settings and tables alone, so that experiments are listed without torch. Costs nothing; the
-code is imported when it is first run.
+This module has only names, settings and tables, so listing experiments does not import torch.
+Costs: nothing; the code of an experiment is imported when it is first run.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -14,17 +15,17 @@ from workbench.core.splits import SplitSettings
 
 
 def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    """Each once, and none that a random generator cannot take."""
+    """Each seed once; seeds that a random generator does not accept are an error."""
     if seeds and (min(seeds) < 0 or max(seeds) >= 1 << 32):
-        raise ValueError("seeds are whole numbers from 0 to 4294967295")
+        raise ValueError("seeds must be whole numbers from 0 to 4294967295")
     return tuple(dict.fromkeys(seeds))
 
 
 Seeds = Annotated[tuple[int, ...], AfterValidator(_seeds)]
-Halves = Annotated[
+HalfDataCheck = Annotated[
     bool,
     Field(
-        description="Also train on half of the sentences, to see whether more would help "
+        description="Also train on half of the sentences, to check whether more data would help "
         "(default: on)."
     ),
 ]
@@ -36,18 +37,18 @@ KindName = Literal["edge", "linear", "mlp"]
 Mode = Literal["lexical", "top", "layer", "mix", "cumulative"]
 LossName = Literal["auto", "softmax", "sigmoid"]
 PresetName = Literal["quick", "standard", "full"]
-FARTHEST = 10  # words to either side of a convolution
+MAX_WINDOW = 10  # words on either side of a convolution
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is trained."""
+    """The training budget of a preset."""
 
-    targets: int | None  # of a task, to train on at most; None for all
+    targets: int | None  # maximum number of training targets of a task; None: all
     seeds: tuple[int, ...]
     epochs: int  # maximum
-    patience: int  # epochs without gain before a probe stops
-    steps: int  # an epoch, about, where targets are few
+    patience: int  # epochs without gain before early stopping
+    steps: int  # minimum number of steps an epoch, about, where targets are few
 
 
 PRESETS: dict[PresetName, Effort] = {
@@ -58,165 +59,200 @@ PRESETS: dict[PresetName, Effort] = {
 
 
 class EdgeProbing(SplitSettings):
-    """Which probes are trained, on what, and for how long."""
+    """Settings of edge probing: probes, tasks, training budget and baselines."""
 
     preset: PresetName = Field(
         "standard",
-        description="Targets, seeds, epochs and patience together. quick: 300 targets, one seed, "
-        "15 epochs, marked as rough; standard: 1,500 targets, one seed, 60 epochs, so intervals "
-        "are over sentences; full: every target, three seeds, 200 epochs. The run logs its "
-        "estimated time before it trains.",
+        description="Training budget: targets, seeds, epochs and patience (default: standard). "
+        "quick: 300 targets, one seed, 15 epochs; results are marked as rough. standard: 1,500 "
+        "targets, one seed, 60 epochs; intervals are over sentences only. full: all targets, "
+        "three seeds, 200 epochs. The run logs its estimated time before training.",
     )
     tasks: tuple[str, ...] = Field(
-        (), description="Tasks, by name or by the corpus' layer (default: all the corpus has)."
+        (), description="Tasks, by name or by corpus layer (default: all tasks of the corpus)."
     )
     probes: tuple[KindName, ...] = Field(
-        ("edge",), min_length=1, description="Kinds of probe: edge (Tenney's), linear, mlp."
+        ("edge",), min_length=1, description="Kinds of probe: edge (Tenney et al.), linear, mlp."
     )
     modes: tuple[Mode, ...] = Field(
         ("lexical", "top", "layer", "mix", "cumulative"),
         min_length=1,
-        description="What a probe reads: layer 0, the last layer, each layer, a mix of all, mixes "
-        "up to each layer.",
+        description="Input of the probes. lexical: layer 0; top: the last layer; layer: each layer "
+        "alone; mix: a learned mix of all layers; cumulative: mixes of layers 0 to k, for each k.",
     )
     loss: LossName = Field(
         "auto",
-        description="softmax: cross-entropy, the likeliest label is predicted; sigmoid: the "
-        "paper's own, every label with a logit of at least 0; auto: softmax where each target has "
-        "one label.",
+        description="Loss (default: auto). softmax: cross-entropy, predicts the most likely label; "
+        "sigmoid: as in the paper, predicts every label with a logit of at least 0; auto: softmax "
+        "if each target has one label, otherwise sigmoid.",
     )
     seeds: Seeds = Field(
-        (), description="Seeds; each trains every probe again (default: the preset's)."
+        (), description="Seeds; every probe is trained once per seed (default: from the preset)."
     )
-    controls: bool = Field(
-        True, description="Also probe each layer for labels drawn by word type (selectivity)."
+    control_tasks: bool = Field(
+        True,
+        description="Also train each layer's probe on a control task: random labels by word type "
+        "(default: on). The difference is the selectivity.",
     )
-    targets: int | None = Field(
+    max_targets: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of targets of a task to train on (default: the preset's).",
+        description="Maximum number of training targets of each task (default: from the preset).",
     )
-    halves: bool = Field(
+    half_data_check: bool = Field(
         True,
-        description="Also train each layer on half of its targets: whether more data would change "
-        "the curve.",
+        description="Also train each layer on half of the targets, to check whether more data "
+        "would change the curve (default: on).",
     )
-    shares: tuple[float, ...] = Field(
-        (1.0,), min_length=1, description="Shares of the targets, for learning curves."
+    data_fractions: tuple[float, ...] = Field(
+        (1.0,),
+        min_length=1,
+        description="Fractions of the training targets, for learning curves (default 1).",
     )
-    hidden: int = Field(256, ge=1, le=8192, description="Width of the edge probe and of the MLP.")
-    rate: float = Field(
+    hidden_size: int = Field(
+        256, ge=1, le=8192, description="Hidden size of the edge probe and the MLP (default 256)."
+    )
+    learning_rate: float = Field(
         4e-3,
         gt=0,
         le=1,
-        description="Learning rate, halved when half of the patience has brought no gain.",
+        description="Learning rate (default 0.004); halved after half of the patience without "
+        "gain.",
     )
-    batch: int = Field(
+    batch_size: int = Field(
         512,
         ge=1,
         le=65_536,
-        description="Maximum number of targets in a step; fewer where there are few.",
+        description="Maximum number of targets per step (default 512); fewer for small tasks.",
     )
-    epochs: int | None = Field(
-        None, ge=1, le=1000, description="Maximum number of epochs (default: the preset's)."
+    max_epochs: int | None = Field(
+        None, ge=1, le=1000, description="Maximum number of epochs (default: from the preset)."
     )
     patience: int | None = Field(
         None,
         ge=1,
-        description="Epochs without gain before a probe stops (default: the preset's).",
+        description="Epochs without gain on dev before early stopping (default: from the preset).",
     )
-    random: bool = Field(True, description="Also probe the model with random weights.")
-    vectors: str = Field(
-        "", description="File of static vectors for a baseline (default: counted from train)."
+    random_baseline: bool = Field(
+        True, description="Also probe the model with random weights, as a baseline (default: on)."
     )
-    windows: tuple[int, ...] = Field(
-        (), description="Also a convolution over layer 0, this many words to either side."
+    static_vectors: str = Field(
+        "",
+        description="File of static word vectors for a baseline (default: vectors from "
+        "co-occurrence counts on train).",
+    )
+    cnn_windows: tuple[int, ...] = Field(
+        (),
+        description="Windows of convolution baselines over layer 0, in words on either side "
+        "(1 to 10; default: none).",
     )
     preview: bool = Field(
-        False, description="Closed-form ridge probes of each layer instead: seconds, and rougher."
+        False,
+        description="Use closed-form ridge probes of each layer instead (default: off). This takes "
+        "seconds; scores are rougher.",
     )
-    predictions: bool = Field(False, description="Keep every answer of every layer, in a table.")
+    save_predictions: bool = Field(
+        False,
+        description="Save each layer's prediction for every test target in a table (default: off).",
+    )
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "control_tasks": "controls",
+        "max_targets": "targets",
+        "half_data_check": "halves",
+        "data_fractions": "shares",
+        "hidden_size": "hidden",
+        "learning_rate": "rate",
+        "batch_size": "batch",
+        "max_epochs": "epochs",
+        "random_baseline": "random",
+        "static_vectors": "vectors",
+        "cnn_windows": "windows",
+        "save_predictions": "predictions",
+    }
 
     @property
     def effort(self) -> Effort:
-        """The preset, with what is set apart from it."""
+        """The training budget: the preset, overridden by explicit settings."""
         preset = PRESETS[self.preset]
         return Effort(
-            preset.targets if self.targets is None else self.targets,
+            preset.targets if self.max_targets is None else self.max_targets,
             self.seeds or preset.seeds,
-            preset.epochs if self.epochs is None else self.epochs,
+            preset.epochs if self.max_epochs is None else self.max_epochs,
             preset.patience if self.patience is None else self.patience,
             preset.steps,
         )
 
-    @field_validator("shares")
+    @field_validator("data_fractions")
     @classmethod
-    def _shares(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
-        if not all(0 < share <= 1 for share in shares):
-            raise ValueError("shares are above 0, and 1 at most")
-        return tuple(sorted(set(shares)))
+    def _sorted_fractions(cls, fractions: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < fraction <= 1 for fraction in fractions):
+            raise ValueError("data fractions must be above 0 and not above 1")
+        return tuple(sorted(set(fractions)))
 
-    @field_validator("windows")
+    @field_validator("cnn_windows")
     @classmethod
-    def _windows(cls, windows: tuple[int, ...]) -> tuple[int, ...]:
-        if not all(1 <= words <= FARTHEST for words in windows):
-            raise ValueError(f"windows are of 1 to {FARTHEST} words to either side")
+    def _sorted_windows(cls, windows: tuple[int, ...]) -> tuple[int, ...]:
+        if not all(1 <= words <= MAX_WINDOW for words in windows):
+            raise ValueError(f"CNN windows must have 1 to {MAX_WINDOW} words on either side")
         return tuple(sorted(set(windows)))
 
 
 EDGE_KEYS = ("task", "probe", "encoder", "mode", "stack", "layer", "share", "control")
 EDGE_TABLES = {
     "scores": Table(
-        "What each probe scored; `layer` is the last one it reads. A control task's labels are "
-        "drawn by word type.",
+        "Score of each probe and seed. `layer` is the last layer that the probe reads. In a "
+        "control task, each word type has one random label.",
         (*EDGE_KEYS, "seed", "split", "metric"),
     ),
     "means": Table(
-        "Means over seeds with 95 % intervals (sentences and seeds drawn again), and the gain over "
-        "the layer below with its p-value. converged: dev stopped every seed (a linear probe is at "
-        "its optimum); learnt: the score is at least that of the majority baseline and of the "
-        "probe's own control task.",
+        "Mean scores over seeds, with 95 % bootstrap intervals over sentences and seeds. `delta` "
+        "is the gain over the layer below, with its p-value. converged: early stopping on dev "
+        "ended the training of every seed (a linear probe is at its optimum). learnt: the score is "
+        "not below the majority baseline, nor below the probe's own control task.",
         (*EDGE_KEYS, "metric"),
     ),
     "summary": Table(
-        "Where each task is found: centre of gravity of the mix, expected layer of the cumulative "
-        "curve (empty where it does not rise), the best layer, and its baselines. "
-        "baseline_majority always predicts the most frequent label that is scored. data_gain: the "
-        "most that a layer gains from the second half of the targets; over 2 points, more data "
-        "would change the curve (enough_data is false).",
+        "Layers that encode each task: centre of gravity of the mix, expected layer of the "
+        "cumulative curve (empty if the curve does not rise), best layer, and baselines. "
+        "baseline_majority always predicts the most frequent scored label. data_gain: the largest "
+        "gain of a layer from the second half of the targets. Above 2 points, more data would "
+        "change the curve (enough_data is false).",
         ("task", "probe", "stack"),
     ),
     "halves": Table(
-        "F1 of the model's layers with half of the training targets and with all of them.",
+        "F1 of each layer with half of the training targets and with all of them.",
         ("task", "probe", "stack", "mode", "layer"),
     ),
     "per_label": Table(
-        "Each label at each layer, seeds together; `n` are the gold ones.",
+        "Precision, recall and F1 of each label at each layer, over all seeds. `n` counts the gold "
+        "labels.",
         ("task", "probe", "stack", "mode", "layer", "label"),
     ),
     "mix": Table(
-        "How much each layer counts in the learnt mix of all.",
+        "Weight of each layer in the learned mix of all layers.",
         ("task", "probe", "stack", "seed", "layer"),
     ),
     "confusion": Table(
-        "Which label was taken for which, of tasks with one label a target; seeds together.",
+        "Number of targets by gold label and predicted label, over all seeds. Only for tasks with "
+        "one label per target.",
         ("task", "probe", "stack", "mode", "layer", "gold", "predicted"),
     ),
     "gains": Table(
-        "Targets that a layer gets right and the layer below it wrong; spans are characters of "
-        "the text.",
+        "Targets that are right at a layer and wrong at the layer below. Spans are character "
+        "offsets in the text.",
         ("task", "probe", "stack", "layer", "target"),
     ),
-    "tasks": Table("What each task asks, and of how many targets.", ("task",)),
+    "tasks": Table("Definition of each task, and its number of targets.", ("task",)),
     "predictions": Table(
-        "Every answer of the first seed, target by target.",
+        "Predictions of the first seed for every test target.",
         ("task", "probe", "stack", "layer", "target"),
     ),
 }  # fmt: skip
 
 EDGE_PROBING = Experiment(
     name="edge-probing",
-    about="What each layer knows: probes of every layer and task, with controls and baselines.",
+    about="Probes what each layer encodes, for every task, with control tasks and baselines.",
     settings=EdgeProbing,
     run="probes.edge_probing:run",
     tables=EDGE_TABLES,
@@ -233,89 +269,118 @@ PORTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)  # per 
 
 
 class DescriptionLength(SplitSettings):
-    """What is sent, and how."""
+    """Settings of description length: tasks, codes and the training of the probes."""
 
     tasks: tuple[str, ...] = Field(
-        (), description="Tasks, by name or by the corpus' layer; all it has where none is named."
+        (), description="Tasks, by name or by corpus layer (default: all tasks of the corpus)."
     )
     codes: tuple[Code, ...] = Field(
         ("online", "variational"),
         min_length=1,
-        description="online: block by block, each by a probe of those before it; variational: a "
-        "Bayesian probe and then the labels.",
+        description="Codes (default: both). online: sends the labels block by block, each with a "
+        "probe trained on the blocks before it; variational: sends a Bayesian probe, then the "
+        "labels.",
     )
-    probe: Literal["mlp", "linear"] = Field("mlp", description="One hidden layer, or none.")
-    hidden: int = Field(64, ge=1, le=8192, description="Width of the hidden layer.")
+    probe: Literal["mlp", "linear"] = Field(
+        "mlp", description="Kind of probe: mlp (one hidden layer, the default) or linear."
+    )
+    hidden_size: int = Field(
+        64, ge=1, le=8192, description="Size of the hidden layer (default 64)."
+    )
     seeds: Seeds = Field(
-        (0,), min_length=1, description="Each draws the order of the targets and the probes anew."
+        (0,),
+        min_length=1,
+        description="Seeds of the target order and of the probes' weights (default 0).",
     )
-    controls: bool = Field(True, description="Also send labels drawn by word type.")
-    targets: int = Field(
-        1500, ge=1, description="Targets of a task to send at most, drawn by the run's seed."
+    control_tasks: bool = Field(
+        True,
+        description="Also send the labels of a control task: random labels by word type "
+        "(default: on).",
+    )
+    max_targets: int = Field(
+        1500,
+        ge=1,
+        description="Maximum number of targets of each task, sampled with the run's seed "
+        "(default 1,500).",
     )
     portions: tuple[float, ...] = Field(
         PORTIONS,
         min_length=1,
-        description="Where blocks of the online code end, in per cent of the targets. All are sent "
-        "in any case; empty blocks are merged.",
+        description="Ends of the blocks of the online code, in per cent of the targets. All "
+        "targets are sent in any case; empty blocks are merged.",
     )
     unit: Literal["bits", "paper"] = Field(
         "bits",
-        description="bits throughout, or as the paper's released code adds up: what a probe costs "
-        "in nats, to the uniform code in bits.",
+        description="Unit of the lengths (default: bits). paper: as in the paper's released code, "
+        "which adds the probes' cost in nats to the uniform code in bits.",
     )
-    rate: float = Field(3e-3, gt=0, le=1, description="Learning rate of the online code's probes.")
-    epochs: int = Field(
+    learning_rate: float = Field(
+        3e-3,
+        gt=0,
+        le=1,
+        description="Learning rate of the online code's probes (default 0.003).",
+    )
+    max_epochs: int = Field(
         60,
         ge=1,
         le=1000,
-        description="Maximum number of epochs of each, until it codes dev no better; the best one "
-        "is kept.",
+        description="Maximum number of epochs of each online probe (default 60). Training stops "
+        "early when the code of dev gets no shorter; the best epoch is kept.",
     )
-    steps: int = Field(
+    variational_steps: int = Field(
         400,
         ge=1,
         le=1_000_000,
-        description="Steps of the variational code's probes, of 256 targets; more find a shorter "
-        "code.",
+        description="Training steps of the variational code's probes, of 256 targets each "
+        "(default 400). More steps find a shorter code.",
     )
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "control_tasks": "controls",
+        "max_targets": "targets",
+        "learning_rate": "rate",
+        "max_epochs": "epochs",
+        "variational_steps": "steps",
+        "hidden_size": "hidden",
+    }
 
     @field_validator("portions")
     @classmethod
     def _portions(cls, portions: tuple[float, ...]) -> tuple[float, ...]:
         if not all(0 < portion <= 100 for portion in portions):
-            raise ValueError("portions are above 0, and 100 at most")
+            raise ValueError("portions must be above 0 and not above 100")
         return portions
 
 
 CODE_KEYS = ("task", "probe", "code", "encoder", "stack", "layer", "control")
 CODE_TABLES = {
     "codes": Table(
-        "The length of each code. `uniform_bits` is that of sending labels of which nothing is "
-        "known: log2 of their number a target, or a bit a label where a target may have several; "
-        "`compression` how often the code goes into it. `divergence_bits` is what the Bayesian "
-        "probe itself costs. `final_accuracy` is the share of test targets (2,000 at most) that "
-        "the last probe gets wholly right. `converged`: dev stopped the last probe of the online "
-        "code; empty for the variational code, which takes `steps` steps.",
+        "The length of each code. `uniform_bits`: the length of the uniform code, which uses no "
+        "probe: log2 of the number of labels per target, or one bit per label if a target may have "
+        "several labels. `compression`: uniform_bits divided by bits. `divergence_bits`: the cost "
+        "of sending the Bayesian probe. `final_accuracy`: the share of test targets (maximum "
+        "2,000) whose labels the last probe predicts exactly. `converged`: early stopping on dev "
+        "ended the training of the online code's last probe; empty for the variational code, "
+        "which takes `variational_steps` steps.",
         (*CODE_KEYS, "seed"),
     ),
     "portions": Table(
-        "The online code block by block: the share of targets sent with it and before it, how many "
-        "are in it, and its length.",
+        "The online code block by block: `portion`, the share of targets sent up to the end of the "
+        "block; `targets`, the number in the block; `bits`, its length.",
         ("task", "probe", "encoder", "stack", "layer", "control", "seed", "portion"),
     ),
     "summary": Table(
-        "The layer that compresses most, with a 95 % interval (sentences and seeds drawn again), "
-        "and the compression of its baselines; baseline_frequency knows how often each label came "
-        "so far and nothing of the states; control_compression is of that layer. learnt: the layer "
-        "compresses at least as well as both.",
+        "The layer with the highest compression, with a 95 % bootstrap interval over sentences and "
+        "seeds, and the compression of its baselines. baseline_frequency uses only the label "
+        "frequencies so far, not the states. control_compression: the control task at the same "
+        "layer. learnt: the layer's compression is at least as high as both.",
         ("task", "probe", "code", "stack"),
     ),
 }  # fmt: skip
 
 DESCRIPTION_LENGTH = Experiment(
     name="description-length",
-    about="In how few bits the labels of each task can be sent, given a layer: how hard they are.",
+    about="Measures how many bits the labels of each task take, given the states of a layer.",
     settings=DescriptionLength,
     run="probes.description_length:run",
     tables=CODE_TABLES,
@@ -331,57 +396,68 @@ TreeTask = Literal["distance", "depth"]
 
 
 class StructuralProbe(SplitSettings):
-    """What is learnt, and from how much."""
+    """Settings of the structural probe: rank, seeds and measures."""
 
-    rank: int | None = Field(
+    probe_rank: int | None = Field(
         64,
         ge=1,
-        description="Dimensions that the map leaves, never more than the model's width; empty for "
-        "the width. The paper gains nothing beyond 64.",
+        description="Maximum rank of the linear map (default 64; empty: the model's width). In the "
+        "paper, ranks above 64 gain nothing.",
     )
     seeds: Seeds = Field(
         (0, 1, 2),
         min_length=1,
-        description="Seeds, each of which trains every probe (default 0 1 2).",
+        description="Seeds; every probe is trained once per seed (default 0 1 2).",
     )
-    halves: Halves = True
-    parts: tuple[TreeTask, ...] = Field(
-        ("distance", "depth"), min_length=1, description="What is to be read off: one or both."
+    half_data_check: HalfDataCheck = True
+    measures: tuple[TreeTask, ...] = Field(
+        ("distance", "depth"),
+        min_length=1,
+        description="Measures of the tree to predict: distance, depth or both (default: both).",
     )
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "probe_rank": "rank",
+        "half_data_check": "halves",
+        "measures": "parts",
+    }
 
 
 LAYER = ("task", "encoder", "stack", "layer", "metric")
 STRUCTURAL_TABLES = {
     "scores": Table(
-        "Every probe on the held-out split. uuas: gold edges in the spanning tree of the predicted "
-        "distances, punctuation left out; root: sentences whose root is shallowest; dspr and nspr: "
-        "rank correlation of distances and depths, averaged over lengths of 5 to 50 words. `n` is "
-        "edges for uuas, else sentences. converged: the probe stopped because dev gained no more.",
+        "Score of every probe on the held-out split. uuas: share of gold edges in the minimum "
+        "spanning tree of the predicted distances, without punctuation. root: share of sentences "
+        "whose root has the smallest predicted depth. dspr and nspr: Spearman correlation of "
+        "distances and depths, averaged over sentence lengths of 5 to 50 words. `n` counts edges "
+        "for uuas, otherwise sentences. converged: training stopped because dev gained no more.",
         ("task", "encoder", "stack", "layer", "seed", "split", "metric"),
     ),
     "summary": Table(
-        "The layer that is best on dev, its score on the held-out split, and its baselines; "
-        "baseline_random is the layer of the random twin that is best on dev.",
+        "The best layer on dev, its score on the held-out split, and its baselines. "
+        "baseline_random: the best layer on dev of the same model with random weights.",
         ("task", "metric", "stack"),
     ),
     "means": Table(
-        "Means over seeds with 95 % intervals over sentences and seeds, and the gain over the "
-        "layer below with its p-value. learnt: the score is over the chain's, and a layer's of the "
-        "model over the same layer's with random weights. converged: every seed's probe stopped "
-        "because dev gained no more. half: the first seed's probe trained on half of the "
-        "sentences; half_loss: what that costs it.",
+        "Mean scores over seeds, with 95 % bootstrap intervals over sentences and seeds. `delta` "
+        "is the gain over the layer below, with its p-value. learnt: the score is above the chain "
+        "baseline and, for a layer of the model, above the same layer with random weights. "
+        "converged: the training of every seed stopped because dev gained no more. half: score of "
+        "the first seed's probe trained on half of the sentences. half_loss: the score that it "
+        "loses against all sentences.",
         LAYER,
     ),
     "trees": Table(
-        "Sentences of the held-out split, word by word: the gold head, and the word's neighbour in "
-        "the tree predicted at the best layer, on the way to the first word; -1 is none.",
+        "Sentences of the held-out split, word by word. `head`: the gold head. `neighbour`: the "
+        "next word on the path to the first word, in the tree predicted at the best layer. -1: "
+        "none.",
         ("stack", "sentence", "index"),
     ),
 }
 
 STRUCTURAL_PROBE = Experiment(
     name="structural-probe",
-    about="Whether trees can be read off distances and lengths in each layer, by a linear map.",
+    about="Tests whether a linear map of each layer's states encodes dependency trees.",
     settings=StructuralProbe,
     run="probes.structural_probe:run",
     tables=STRUCTURAL_TABLES,
@@ -396,53 +472,57 @@ STRUCTURAL_PROBE = Experiment(
 
 
 class AttentionProbe(SplitSettings):
-    """What is learnt, and from how much."""
+    """Settings of the attention probe: seeds of the control tasks and the half-data check."""
 
     seeds: Seeds = Field(
         (0, 1, 2),
         min_length=1,
-        description="Seeds of the control tasks (default 0 1 2); probes have one optimum for all.",
+        description="Seeds of the control tasks (default 0 1 2). The probes themselves have one "
+        "optimum for all seeds.",
     )
-    halves: Halves = True
+    half_data_check: HalfDataCheck = True
+
+    former_names: ClassVar[Mapping[str, str]] = {"half_data_check": "halves"}
 
 
 ATTENTION_TABLES = {
     "scores": Table(
-        "Share of words attached to their gold head on the held-out split, roots and punctuation "
-        "left out: every probe, and its control task of every seed. Layer -1 sees the heads of all "
-        "layers, or none. The probe `words` sees static vectors of both words and how far they are "
-        "apart, as the paper's own baseline does; no attention. weight_decay is the one that is "
-        "best on dev; converged: the probe reached the optimum.",
+        "Share of words attached to their gold head on the held-out split, without roots and "
+        "punctuation: every probe, and its control task for every seed. Layer -1: the probe reads "
+        "the heads of all layers, or no head. The probe `words` reads the static vectors of both "
+        "words and their distance, as the paper's baseline does; it reads no attention. "
+        "weight_decay: the best value on dev. converged: the probe reached its optimum.",
         ("probe", "encoder", "stack", "layer", "seed", "split", "control"),
     ),
     "summary": Table(
-        "Probes that see every head, and the layer that is best by itself on dev. baseline_offset "
-        "attaches every word at best_offset (right: positive), chosen on train; baseline_random is "
-        "the same probe of the same model with random weights; selectivity is over the control. "
-        "uas_half is of the same probe trained on half of the sentences.",
+        "Probes that read all heads, and the best single layer on dev. baseline_offset: attaches "
+        "every word at best_offset (positive: to the right), chosen on train. baseline_random: the "
+        "same probe on the same model with random weights. selectivity: uas minus the control "
+        "task's. uas_half: the same probe trained on half of the sentences.",
         ("stack", "probe"),
     ),
     "means": Table(
-        "Means with 95 % intervals over sentences, and for controls over seeds. baseline is the "
-        "best offset, or an even guess among all words where that is better; control_value the "
-        "same probe's control task. learnt: the probe scores over both. "
-        "converged: it reached the optimum. half: the same probe trained on half of the sentences.",
+        "Mean scores with 95 % bootstrap intervals over sentences, and for control tasks also over "
+        "seeds. baseline: the best offset, or a uniform guess among all words if that is better. "
+        "control_value: the same probe's control task. learnt: the score is above both. converged: "
+        "the probe reached its optimum. half: the same probe trained on half of the sentences.",
         ("probe", "encoder", "stack", "layer", "control"),
     ),
     "weights": Table(
-        "Of the probe that sees every head: the weight of what a word gives to its head, and of "
-        "what the head gives to the word.",
+        "Weights of the probe that reads all heads: of the attention from a word to its head, and "
+        "of the attention from the head to the word.",
         ("stack", "layer", "head"),
     ),
     "by_relation": Table(
-        "The same probe by relation, next to the offset that is best for that relation on train.",
+        "Scores of the same probe by relation, with the best offset of each relation on train as "
+        "baseline.",
         ("stack", "probe", "relation"),
     ),
 }
 
 ATTENTION_PROBE = Experiment(
     name="attention-probe",
-    about="How many words find their head by the attention of all heads together.",
+    about="Measures how many words find their syntactic head from the attention of all heads.",
     settings=AttentionProbe,
     run="probes.attention_probe:run",
     tables=ATTENTION_TABLES,

@@ -1,14 +1,14 @@
 """Linear probes of single layers, trained to their optimum: logistic regression with a ridge.
 
-The problem is convex, so there is one answer: no seed, no learning rate, no early stopping. All
-strengths of the ridge, the task and its control share the features of a layer, so that a step is
-two matrix products for all of them. Every strength is solved roughly, the best on dev is chosen
-probe by probe, and only that one is taken to its optimum. Features are standardised and turned to
-their principal axes, which leaves the ridge as it is and makes the curvature nearly diagonal:
-L-BFGS with that diagonal needs tens of steps where features of very different sizes would cost
-plain gradient methods thousands.
+The problem is convex, so it has one solution: no seed, no learning rate, no early stopping. All
+ridge strengths, the task and its control task share the features of a layer, so a step is two
+matrix products for all of them. Each strength is solved roughly, the best on dev is chosen for each
+probe, and only that one is trained to the optimum. Features are standardised and rotated to their
+principal axes. This does not change the ridge, and makes the curvature nearly diagonal: L-BFGS with
+that diagonal needs tens of steps, where plain gradient methods need thousands for features of very
+different scales.
 
-Costs, a step and layer, 4 · targets · features · labels · probes · strengths operations, and one
+Costs: per step and layer, 4 · targets · features · labels · probes · strengths operations, and one
 eigendecomposition of features by features.
 """
 
@@ -25,12 +25,12 @@ from probes.probe_training import (
     Data,
     Probe,
     Trained,
-    averaged_sides,
     controls_of,
-    counted,
+    count_labels,
     f1,
     linear_probes,
-    nats_of,
+    mean_pooled_sides,
+    target_losses,
     wide,
 )
 from probes.representations import Bank
@@ -38,8 +38,8 @@ from probes.representations import Bank
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of scikit-learn: 1 / (targets · ridge)
 STEPS = 200
 ROUGH, TOLERANCE = 3e-3, 3e-4  # largest preconditioned gradient: to choose a ridge, at the optimum
-CURVATURE = 0.1  # of a target's loss by a logit, about: the preconditioner's guess
-FLAT = 1e-7  # of the largest principal axis; what varies less is left out
+CURVATURE = 0.1  # approximate curvature of a target's loss by a logit, for the preconditioner
+FLAT = 1e-7  # relative to the largest principal axis; axes with less variance are left out
 CHUNK = 4_096
 
 
@@ -50,27 +50,27 @@ def logistic(
     dev: Data,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Trained:
-    """The best ridge strength's probe of each of `probes`, which read one layer each."""
-    places = sorted({probe.sources[0] for probe in probes})
+    """Each of `probes` with its best ridge strength; every probe reads one layer."""
+    sources = sorted({probe.sources[0] for probe in probes})
     sides, labels = len(train.spans), train.labels.shape[2]
     weights = torch.zeros(len(probes), sides * bank.width, labels, device=bank.device)
     bias = torch.zeros(len(probes), labels, device=bank.device)
     converged = torch.zeros(len(probes), dtype=torch.bool, device=bank.device)
     steps = 0
-    for done, place in enumerate(places):
-        rows = [row for row, probe in enumerate(probes) if probe.sources[0] == place]
+    for done, source in enumerate(sources):
+        rows = [row for row, probe in enumerate(probes) if probe.sources[0] == source]
         control = controls_of([probes[row] for row in rows], bank.device)
-        one = _of_layer(bank.only(place), control, train, dev if len(dev) else train)
-        weights[rows], bias[rows] = one.weights, one.bias
-        converged[rows] = one.converged
-        steps = max(steps, one.steps)
-        on_progress(sum(probe.sources[0] in places[: done + 1] for probe in probes), len(probes))
+        layer_probes = _train_layer(bank.only(source), control, train, dev if len(dev) else train)
+        weights[rows], bias[rows] = layer_probes.weights, layer_probes.bias
+        converged[rows] = layer_probes.converged
+        steps = max(steps, layer_probes.steps)
+        on_progress(sum(probe.sources[0] in sources[: done + 1] for probe in probes), len(probes))
     out = wide(weights.view(len(probes), sides, bank.width, labels))
     return linear_probes(bank, probes, out, bias, converged, steps)
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _LayerProbes:
     """The chosen probes of one layer, on its standardised states."""
 
     weights: Tensor  # [probes, features, labels]
@@ -79,41 +79,42 @@ class _Layer:
     steps: int
 
 
-def _of_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _Layer:
-    features = averaged_sides(bank, train.spans)[0]  # [n, features]
+def _train_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _LayerProbes:
+    """Choose the ridge strength of each probe of a layer and train it to the optimum."""
+    features = mean_pooled_sides(bank, train.spans)[0]  # [n, features]
     mean = features.mean(0)
     deviation = features.std(0, correction=0)
     scale = torch.where(deviation > 0, 1 / deviation, 0.0)
     features.sub_(mean).mul_(scale)
-    axes, size = _principal_axes(features)  # [features, kept], [kept]
+    axes, size = _principal_axes(features)  # [features, axes], [axes]
     features = features @ axes
-    number, probes = len(train), len(control)
-    ridge = torch.tensor([1 / (number * c) for c in STRENGTHS], device=bank.device)
-    ridge = ridge.repeat(probes)  # [problems]: every strength of each probe
+    n_targets, probes = len(train), len(control)
+    ridge = torch.tensor([1 / (n_targets * c) for c in STRENGTHS], device=bank.device)
+    ridge = ridge.repeat(probes)  # [problems]: each strength for each probe
     of_problem = control.repeat_interleave(len(STRENGTHS))
     problem = _Problem(features, train.labels.to(bank.device), size, train.softmax)
     rough = problem.minimised(of_problem, ridge, ROUGH)
 
-    def on_states(found: _Optimum) -> tuple[Tensor, Tensor]:
-        """Weights and bias for the bank's states, back from standardised principal axes."""
-        weights = (axes @ found.weights[:, 1:]) * scale[:, None]  # [problems, features, labels]
-        return weights, found.weights[:, 0] - torch.einsum("f,pfl->pl", mean, weights)
+    def on_states(optimum: _Optimum) -> tuple[Tensor, Tensor]:
+        """Weights and bias for the bank's states, from those of standardised principal axes."""
+        weights = (axes @ optimum.weights[:, 1:]) * scale[:, None]  # [problems, features, labels]
+        return weights, optimum.weights[:, 0] - torch.einsum("f,pfl->pl", mean, weights)
 
     score, loss = _scored(bank, *on_states(rough), of_problem, dev)
     score, loss = score.view(probes, -1), loss.view(probes, -1)
     best = torch.where(score == score.amax(1, keepdim=True), loss, torch.inf).argmin(1)
     rows = best + len(STRENGTHS) * torch.arange(probes, device=bank.device)
-    found = problem.minimised(control, ridge[rows], TOLERANCE, rough.weights[rows])
-    weights, bias = on_states(found)
-    return _Layer(weights, bias, found.converged, rough.steps + found.steps)
+    exact = problem.minimised(control, ridge[rows], TOLERANCE, rough.weights[rows])
+    weights, bias = on_states(exact)
+    return _LayerProbes(weights, bias, exact.converged, rough.steps + exact.steps)
 
 
 def _principal_axes(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Axes that the features vary along, and their variances.  # [features, kept], [kept]"""
+    """Principal axes of the features, and their variances.  # [features, axes], [axes]"""
     gram = (features.T @ features).double() / len(features)
     size, axes = torch.linalg.eigh(gram)
-    kept = size > FLAT * size[-1].clamp(min=torch.finfo(torch.float).tiny)
-    return axes[:, kept].float(), size[kept].float()
+    varies = size > FLAT * size[-1].clamp(min=torch.finfo(torch.float).tiny)
+    return axes[:, varies].float(), size[varies].float()
 
 
 def _scored(
@@ -122,21 +123,21 @@ def _scored(
     """Micro-F1 and loss on dev.  # [problems], [problems]"""
     counts = torch.zeros(len(weights), 3, dtype=torch.long, device=bank.device)
     loss = torch.zeros(len(weights), device=bank.device)
-    for places in torch.split(torch.arange(len(dev)), CHUNK):
-        part = dev.take(places)
+    for indices in torch.split(torch.arange(len(dev)), CHUNK):
+        part = dev.take(indices)
         logits = (
-            averaged_sides(bank, part.spans)[0] @ weights + bias[:, None]
+            mean_pooled_sides(bank, part.spans)[0] @ weights + bias[:, None]
         )  # [problems, n, labels]
-        counts += counted(logits, part, control).sum(1)
-        loss += nats_of(logits, part, control).sum(1)
+        counts += count_labels(logits, part, control).sum(1)
+        loss += target_losses(logits, part, control).sum(1)
     return f1(counts), loss / len(dev)
 
 
 class _Problem:
-    """Mean loss + ridge / 2 · |weights|², the bias free, of many probes over the same features."""
+    """Mean loss + ridge / 2 · |weights|² of many probes on the same features; the bias is free."""
 
     def __init__(self, features: Tensor, labels: Tensor, size: Tensor, softmax: bool) -> None:
-        """features [n, features], labels [2, n, labels], size [features]: each one's variance"""
+        """features [n, features], labels [2, n, labels], size [features]: their variances"""
         self.inputs = torch.cat([torch.ones_like(features[:, :1]), features], dim=1)
         self.labels, self.size, self.softmax = labels, size, softmax
         self.gold = labels.int().argmax(2)  # [2, n], for softmax
@@ -146,7 +147,7 @@ class _Problem:
     ) -> "_Optimum":
         """The optimum of each probe; control, ridge [problems], start [problems, 1 + f, labels].
 
-        L-BFGS sees the weights divided by `root`, so that curvature is nearly 1 along each of them.
+        L-BFGS gets the weights divided by `root`, so that the curvature along each is nearly 1.
         """
         labels = self.labels.shape[2]
         curved = CURVATURE * torch.cat([torch.ones_like(self.size[:1]), self.size])
@@ -159,17 +160,17 @@ class _Problem:
 
         def objective(rows: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
             weights = rows.view(-1, *shape[1:]) * root[which]
-            value, gradient = self._valued(weights, control[which], ridge[which])
+            value, gradient = self._objective(weights, control[which], ridge[which])
             return value, (gradient * root[which]).flatten(1)
 
-        found = minimised(objective, first.flatten(1), tolerance, STEPS)
-        return _Optimum(found.weights.view(shape) * root, found.converged, found.steps)
+        minimum = minimised(objective, first.flatten(1), tolerance, STEPS)
+        return _Optimum(minimum.weights.view(shape) * root, minimum.converged, minimum.steps)
 
-    def _valued(self, at: Tensor, control: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
+    def _objective(self, at: Tensor, control: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
         """Objective and gradient.  # [problems, 1 + features, labels] -> [problems], likewise"""
-        number, labels = len(self.inputs), self.labels.shape[2]
+        n_targets, labels = len(self.inputs), self.labels.shape[2]
         weights = at.transpose(0, 1).flatten(1)  # [1 + features, problems * labels]
-        logits = (self.inputs @ weights).view(number, -1, labels)  # [n, problems, labels]
+        logits = (self.inputs @ weights).view(n_targets, -1, labels)  # [n, problems, labels]
         if self.softmax:
             gold = self.gold[control].T[..., None]  # [n, problems, 1]
             log = logits.log_softmax(2)
@@ -180,7 +181,7 @@ class _Problem:
             each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
             loss = each.sum(2).mean(0)
             residual = logits.sigmoid_().sub_(truth)
-        gradient = (self.inputs.T @ residual.flatten(1)).view(-1, *residual.shape[1:]) / number
+        gradient = (self.inputs.T @ residual.flatten(1)).view(-1, *residual.shape[1:]) / n_targets
         gradient = gradient.transpose(0, 1).contiguous()  # [problems, 1 + features, labels]
         decay = ridge[:, None, None] * at[:, 1:]
         gradient[:, 1:] += decay

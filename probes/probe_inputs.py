@@ -1,6 +1,7 @@
-"""What the probing experiments open alike: parts, one encoded batch, sources with their baselines.
+"""Inputs of the probing experiments: the parts of a corpus, encoded once, and the baselines.
 
-Costs one pass of the model, one of its random twin, and a second for static vectors.
+Costs: one pass of the model, one of the same model with random weights, and a second for static
+vectors.
 """
 
 import json
@@ -37,12 +38,12 @@ from workbench.corpora.layers import layers
 from workbench.engine.batch import Batch
 from workbench.models.word_models import read_vectors, words_of
 
-WINDOW = "cnn{}"  # a convolution over so many words on either side of layer 0
+WINDOW = "cnn{}"  # a convolution over layer 0, with this many words on either side
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A corpus and what is read of it."""
+class ProbeInputs:
+    """A corpus with its parts, tasks, encoded states and baselines."""
 
     parts: Parts
     tasks: tuple[Task, ...]
@@ -50,16 +51,16 @@ class Opened:
     part_of: NDArray[np.int64]  # [documents]
     sentences: tuple[tuple[str, ...], ...]  # words of each document
     encoded: Encoded
-    beside: tuple[Source, ...]  # baselines
+    baselines: tuple[Source, ...]
 
     @property
     def words(self) -> list[str]:
-        """The words of the whole batch."""
+        """All words of the batch, in order."""
         return [word for sentence in self.sentences for word in sentence]
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        return (*self.encoded.sources, *self.beside)
+        return (*self.encoded.sources, *self.baselines)
 
     @property
     def train_words(self) -> Tensor:
@@ -72,81 +73,84 @@ class Opened:
         return len(self.parts.train) + len(self.parts.dev)
 
     def caveats(self) -> list[Caveat]:
-        """What came about while reading."""
-        found = [Caveat(note) for note in self.parts.notes]
+        """Caveats about the parts and about words that the model did not read."""
+        caveats = [Caveat(note) for note in self.parts.notes]
         report = self.encoded.report
         if report is not None and report.cut:
-            found.append(Caveat(f"{report.cut:,} words beyond the model's length were not read."))
-        return found
+            caveats.append(
+                Caveat(f"{report.cut:,} words beyond the model's maximum length were not read.")
+            )
+        return caveats
 
 
-def tasks_in(corpus: Corpus, asked: Sequence[str] = ()) -> tuple[Task, ...]:
-    """The tasks of a corpus: all, or those asked for; an error names what there is instead."""
+def tasks_in(corpus: Corpus, names: Sequence[str] = ()) -> tuple[Task, ...]:
+    """The tasks of a corpus: all, or the named ones; an error lists the available tasks."""
     present: set[str] = set()
     edges: set[str] = set()
     for split in corpus.splits:
         for doc in corpus.docs(split, PEEK):
             present |= layers(doc)
             edges |= set(doc._.edges)
-    return tasks_of(present, asked, edges, corpus.name)
+    return tasks_of(present, names, edges, corpus.name)
 
 
-def opened(
+def open_inputs(
     inputs: Inputs,
     home: Path,
     sizes: SplitSizes,
-    asked: Sequence[str],
+    task_names: Sequence[str],
     progress: Progress,
     *,
     random: bool = True,
     vectors: str = "",
     windows: Sequence[int] = (),
-) -> Opened:
-    """Read, encode, and set the baselines beside."""
-    tasks = tasks_in(inputs.corpus, asked)
-    progress(0, None, "reading")
+) -> ProbeInputs:
+    """Read the corpus, encode it, and add the baselines."""
+    tasks = tasks_in(inputs.corpus, task_names)
+    progress(0, None, "Reading corpus")
     parts = parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
     batch = encode(parts.docs, [task.layer for task in tasks])
     model = inputs.model
-    found = encoded(model, batch, home, progress)
+    states = encoded(model, batch, home, progress)
     sentences = tuple(tuple(words_of(batch, document)) for document in range(len(batch)))
-    beside: list[Source] = []
+    baselines: list[Source] = []
     if random:
-        beside += randomised(model, batch, home, progress, inputs.seed)
-    beside += without_positions(model, batch)
+        baselines += randomised(model, batch, home, progress, inputs.seed)
+    baselines += without_positions(model, batch)
     train = range(len(parts.train))
     if vectors:
         path = require_allowed(Path(vectors).expanduser())
-        beside.append(looked_up(read_vectors(path), sentences))
+        baselines.append(looked_up(read_vectors(path), sentences))
     else:
-        beside.append(static(batch, train, model.width, inputs.seed))
-    lexical = found.of(MODEL)[0]
-    beside += [windowed(lexical, batch, size, WINDOW.format(size)) for size in windows]
-    return Opened(parts, tasks, batch, np.array(parts.part_of), sentences, found, tuple(beside))
+        baselines.append(static(batch, train, model.width, inputs.seed))
+    lexical = states.of(MODEL)[0]
+    baselines += [windowed(lexical, batch, size, WINDOW.format(size)) for size in windows]
+    part_of = np.array(parts.part_of)
+    return ProbeInputs(parts, tasks, batch, part_of, sentences, states, tuple(baselines))
 
 
-# --- what is done so far, so that a run that was stopped goes on from there -----------------------
+# --- partial results on disk, from which a stopped run continues ----------------------------------
 
 T = TypeVar("T")
 
 
 def write_done(
-    path: Path, probes: Sequence[Probe], arrays: Mapping[str, NDArray[Any]], **more: object
+    path: Path, probes: Sequence[Probe], arrays: Mapping[str, NDArray[Any]], **facts: object
 ) -> None:
-    """Write down what some probes came to."""
-    about = {"probes": [[probe.sources, probe.control] for probe in probes], **more}
+    """Save the results of some probes: arrays, and other facts as JSON."""
+    about = {"probes": [[probe.sources, probe.control] for probe in probes], **facts}
     with written_whole(path) as draft, draft.open("wb") as file:
         np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
 
 def read_done(
-    path: Path, made: Callable[[tuple[Probe, ...], Any, Mapping[str, NDArray[Any]]], T]
+    path: Path, build: Callable[[tuple[Probe, ...], Any, Mapping[str, NDArray[Any]]], T]
 ) -> T | None:
-    """What `made` makes of probes, the other facts and the arrays; None where it cannot be read."""
+    """`build` called with probes, facts and arrays of a file; None if it cannot be read."""
     try:
         with np.load(require_regular(path), allow_pickle=False) as arrays:
             about = parsed_json(str(arrays["about"]))
             probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
-            return made(probes, about, arrays)
+            return build(probes, about, arrays)
     except DAMAGED:
         return None

@@ -1,11 +1,10 @@
-"""Training many probes at once, each as if it were alone.
+"""Train many probes at once, with the same result as training each alone.
 
-The probes of one task and kind lie in stacked tensors, so a step is a few batched matrix products
-for all of them; those of one seed see the same batches, each seed its own. Each has its own
-learning rate, is stopped by its own score on the dev part, and gives back its best epoch, copied by
-value; what has stopped is taken out of the stack and costs nothing. Costs, a step, what
-the probe model says for each probe that still learns; four numbers in memory for each of their
-parameters.
+The probes of one task and kind are stacked in tensors, so a step is a few batched matrix products
+for all of them. Probes of one seed see the same batches; each seed has its own. Each probe has its
+own learning rate and its own early stopping on dev, and returns a copy of its best epoch. A stopped
+probe leaves the stack and costs nothing more. Costs: per step, what the probe model costs for each
+probe that still trains; in memory, four numbers per parameter.
 """
 
 import math
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.batched_adam import Learning, Parameters
+from probes.batched_adam import OnProgress, Parameters, TrainingState
 from probes.experiments import KindName
 from probes.representations import Bank, words_in
 from probes.targets import Examples
@@ -33,95 +32,95 @@ from workbench.engine.forward_pass import chunks
 
 # --- probe models ---------------------------------------------------------------------------------
 #
-# Three kinds of probe, many of each side by side: every tensor has the probes in front.
+# Three kinds of probe, many of each stacked: the first dimension of every tensor is the probe.
 #
-# - `edge`: Tenney et al. 2019. Each span's words are projected, pooled by self-attention and laid
-#   side by side, then linear, tanh, layer norm, dropout, linear. The projection has the paper's
-#   width of 256, or half the width of the states where that is less.
-# - `linear`: the mean of each span's words, then linear.
-# - `mlp`: the mean, linear, ReLU, linear.
+# - `edge`: Tenney et al. 2019. Each span's words are projected and attention-pooled; the spans are
+#   concatenated; then linear, tanh, layer norm, dropout, linear. The projection has the paper's
+#   width of 256, or half the width of the states if that is smaller.
+# - `linear`: each span's words are mean-pooled, then linear.
+# - `mlp`: mean-pooled, then linear, ReLU, linear.
 #
-# All end in one logit a label. A probe reads one source or a learnt mix of several, γ Σ
+# All end in one logit per label. A probe reads one source or a learned mix of several, γ Σ
 # softmax(s) h.
 #
-# The edge probe pools first and projects then, which is exact, since its attention has one head:
-# Σ aᵢ (W hᵢ + b) = W (Σ aᵢ hᵢ) + b, with a = softmax of (W v)·hᵢ; b is part of the next layer's
-# bias. No nonlinearity follows the projection, and yet it is not multiplied into that layer: a
-# probe that learns the product as one matrix is worse on few targets (relations of mini:bert:
-# five points). Costs, for spans of one word, 2 · projection · (width + hidden) a span and probe
-# forward, and twice that back.
+# The edge probe pools first and projects afterwards. This is exact, since its attention has one
+# head: Σ aᵢ (W hᵢ + b) = W (Σ aᵢ hᵢ) + b, with a = softmax of (W v)·hᵢ; b is part of the next
+# layer's bias. No nonlinearity follows the projection, but it is still not merged into the next
+# layer: a probe that learns the product as one matrix is worse on few targets (relations of
+# mini:bert: five points). Costs: for spans of one word, 2 · projection · (width + hidden) per span
+# and probe forward, and twice that backward.
 
-COLUMNS = 16  # of numbers in a vector register
-CHUNK = 1_024  # spans that are averaged at once
+COLUMNS = 16  # numbers in a vector register
+CHUNK = 1_024  # spans pooled at once
 INPUT_DROPOUT, DROPOUT = 0.2, 0.3  # of the edge probe
-PROJECTION = 256  # its width in the paper
+PROJECTION = 256  # width of the projection in the paper
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What is the same for all probes of a stack."""
+    """Kind and sizes, the same for all probes of a stack."""
 
     kind: KindName
     width: int
-    sides: int  # spans a target
+    sides: int  # spans per target
     labels: int
     hidden: int
     sources: int
 
     @property
     def projection(self) -> int:
-        """How wide each span is when the edge probe's first layer reads it."""
+        """Width of a projected span in the edge probe."""
         return min(PROJECTION, max(1, self.width // 2))
 
 
 @dataclass(frozen=True)
 class Reads:
-    """Which sources each probe reads: one each for the first ones, a mix for those that follow.
+    """Sources of each probe: one source for the first probes, a mix for the following ones.
 
-    Where there are several batches of targets, `shares` says how many probes read each; they are
-    in the order of their batches, and either none of them mixes or all do.
+    With several batches of targets, `per_batch` is the number of probes that read each batch.
+    Probes are in the order of their batches, and either none of them mixes or all do.
     """
 
-    fixed: Tensor  # [fixed], place of the source
-    mixed: Tensor  # [mixed, sources], bool: which may be mixed
-    shares: tuple[int, ...] = ()
+    fixed: Tensor  # [fixed], index of the source
+    mixed: Tensor  # [mixed, sources], bool: which sources may be mixed
+    per_batch: tuple[int, ...] = ()
 
     @property
-    def number(self) -> int:
+    def n_probes(self) -> int:
         return len(self.fixed) + len(self.mixed)
 
     @cached_property
     def batch(self) -> Tensor:
-        """Which batch each probe reads.  # [probes]"""
-        shares = torch.tensor(self.shares or (self.number,))
-        return sent(torch.repeat_interleave(shares), self.fixed.device)
+        """Index of the batch that each probe reads.  # [probes]"""
+        per_batch = torch.tensor(self.per_batch or (self.n_probes,))
+        return sent(torch.repeat_interleave(per_batch), self.fixed.device)
 
     def each(self) -> "Iterator[tuple[slice, Reads]]":
-        """The probes of one batch after another."""
+        """The probes of each batch: their rows and their sources."""
         start = 0
-        for share in self.shares or (self.number,):
-            own = slice(start, start + share)
-            yield own, Reads(self.fixed[own], self.mixed[own]) if self.shares else self
-            start += share
+        for n_probes in self.per_batch or (self.n_probes,):
+            rows = slice(start, start + n_probes)
+            yield rows, Reads(self.fixed[rows], self.mixed[rows]) if self.per_batch else self
+            start += n_probes
 
 
 @dataclass
-class Dropping:
-    """Dropout whose masks are shared by the probes of a batch, each batch with its own numbers."""
+class SharedDropout:
+    """Dropout with one mask for all probes of a batch; each batch has its own generator."""
 
     generators: Sequence[torch.Generator]
-    batch: Tensor  # [probes], which batch each reads
+    batch: Tensor  # [probes], index of the batch that each reads
 
-    def __call__(self, values: Tensor, share: float) -> Tensor:
+    def __call__(self, values: Tensor, rate: float) -> Tensor:
         """Drop along the last two dimensions.  # [probes, batch, width]"""
         shape, device = values.shape[-2:], values.device
-        drawn = [torch.rand(shape, generator=own, device=device) for own in self.generators]
-        kept = (torch.stack(drawn) >= share) / (1 - share)  # [batches, batch, width]
-        return values * kept.index_select(0, self.batch)
+        uniform = [torch.rand(shape, generator=each, device=device) for each in self.generators]
+        mask = (torch.stack(uniform) >= rate) / (1 - rate)  # [batches, batch, width]
+        return values * mask.index_select(0, self.batch)
 
 
 def initial(shape: Shape, seed: int) -> Parameters:
-    """One probe's parameters, drawn from its seed alone.  # no probes in front"""
+    """One probe's initial parameters, which depend only on its seed.  # no probe dimension"""
     random = torch.Generator().manual_seed(seed)
 
     def linear(inputs: int, *sizes: int) -> Tensor:
@@ -129,121 +128,141 @@ def initial(shape: Shape, seed: int) -> Parameters:
         return (torch.rand(sizes, generator=random) * 2 - 1) * bound
 
     width, sides, hidden, labels = shape.width, shape.sides, shape.hidden, shape.labels
-    drawn: Parameters = {"mix": torch.zeros(shape.sources), "scale": torch.ones(())}
+    parameters: Parameters = {"mix": torch.zeros(shape.sources), "scale": torch.ones(())}
     if shape.kind == "linear":
-        drawn["out"] = wide(linear(sides * width, sides, width, labels))
-        drawn["out_bias"] = torch.zeros(labels)
-        return drawn
+        parameters["out"] = wide(linear(sides * width, sides, width, labels))
+        parameters["out_bias"] = torch.zeros(labels)
+        return parameters
     inputs = width
     if shape.kind == "edge":
         inputs = shape.projection
-        drawn["project"] = linear(width, sides, width, inputs)
-        drawn["attend"] = linear(inputs, sides, inputs)
-        drawn["norm"] = torch.ones(hidden)
-        drawn["norm_bias"] = torch.zeros(hidden)
-    drawn["first"] = linear(sides * inputs, sides, inputs, hidden)
-    drawn["first_bias"] = linear(sides * inputs, hidden)
-    drawn["out"] = wide(linear(hidden, hidden, labels))
-    drawn["out_bias"] = linear(hidden, labels)
-    return drawn
+        parameters["project"] = linear(width, sides, width, inputs)
+        parameters["attend"] = linear(inputs, sides, inputs)
+        parameters["norm"] = torch.ones(hidden)
+        parameters["norm_bias"] = torch.zeros(hidden)
+    parameters["first"] = linear(sides * inputs, sides, inputs, hidden)
+    parameters["first_bias"] = linear(sides * inputs, hidden)
+    parameters["out"] = wide(linear(hidden, hidden, labels))
+    parameters["out_bias"] = linear(hidden, labels)
+    return parameters
 
 
 def logits(
-    shape: Shape, own: Mapping[str, Tensor], reads: Reads, bank: Bank, spans: Sequence[Tensor]
+    shape: Shape,
+    parameters: Mapping[str, Tensor],
+    reads: Reads,
+    bank: Bank,
+    spans: Sequence[Tensor],
 ) -> Tensor:
-    """What each probe says of each target; `spans` are [n, 2] a side.  # -> [probes, n, labels]"""
-    return answers(shape, own, pooled(shape, own, reads, bank, [side[None] for side in spans]))
+    """Logits of each probe; `spans` are [n, 2] per side.  # -> [probes, n, labels]"""
+    return head_logits(
+        shape, parameters, pooled(shape, parameters, reads, bank, [side[None] for side in spans])
+    )
 
 
 def pooled(
-    shape: Shape, own: Mapping[str, Tensor], reads: Reads, bank: Bank, spans: Sequence[Tensor]
+    shape: Shape,
+    parameters: Mapping[str, Tensor],
+    reads: Reads,
+    bank: Bank,
+    spans: Sequence[Tensor],
 ) -> Tensor:
-    """Each side's span as one vector, as each probe reads it, the sides beside each other.
+    """Pooled states of each span from each probe's sources, with the sides concatenated.
 
-    [batches, n, 2] a side -> [probes, n, sides * width]
+    [batches, n, 2] per side -> [probes, n, sides * width]
     """
-    weights = mixing(own, reads.mixed)
+    weights = mix_weights(parameters, reads.mixed)
     words = torch.stack([side[..., 0] for side in spans], dim=-1)  # [batches, n, sides]
     if all(bool((side[..., 1] - side[..., 0] == 1).all()) for side in spans):
-        return _read(weights, reads, bank, bank.rows(words).flatten(3))
+        return _select_sources(weights, reads, bank, bank.rows(words).flatten(3))
     if shape.kind != "edge":
-        states = averaged_sides(bank, [side.flatten(0, 1) for side in spans])
-        return _read(weights, reads, bank, states.view(len(states), *words.shape[:2], -1))
-    vectors = torch.einsum("pswi,psi->psw", own["project"], own["attend"])
+        states = mean_pooled_sides(bank, [side.flatten(0, 1) for side in spans])
+        states = states.view(len(states), *words.shape[:2], -1)
+        return _select_sources(weights, reads, bank, states)
+    vectors = torch.einsum("pswi,psi->psw", parameters["project"], parameters["attend"])
     batches = []
     for batch, (probes, part) in enumerate(reads.each()):
         sides = zip(vectors[probes].unbind(1), (side[batch] for side in spans), strict=True)
-        found = [_attended(weights[probes], attend, part, bank, side) for attend, side in sides]
-        batches.append(torch.cat(found, 2))
+        parts = [
+            _attention_pooled(weights[probes], attend, part, bank, side) for attend, side in sides
+        ]
+        batches.append(torch.cat(parts, 2))
     return batches[0] if len(batches) == 1 else torch.cat(batches)
 
 
-def answers(
-    shape: Shape, own: Mapping[str, Tensor], inputs: Tensor, drop: Dropping | None = None
+def head_logits(
+    shape: Shape,
+    parameters: Mapping[str, Tensor],
+    inputs: Tensor,
+    dropout: SharedDropout | None = None,
 ) -> Tensor:
-    """What is above the spans.  # [probes, n, sides * width] -> [probes, n, labels]"""
+    """Logits from pooled spans.  # [probes, n, sides * width] -> [probes, n, labels]"""
     if shape.kind == "linear":
-        return _above(shape, inputs, own)
+        return _output_layer(shape, inputs, parameters)
     if shape.kind == "edge":
-        inputs = inputs if drop is None else drop(inputs, INPUT_DROPOUT)
-        sides = zip(inputs.chunk(shape.sides, 2), own["project"].unbind(1), strict=True)
+        inputs = inputs if dropout is None else dropout(inputs, INPUT_DROPOUT)
+        sides = zip(inputs.chunk(shape.sides, 2), parameters["project"].unbind(1), strict=True)
         inputs = torch.cat([side @ project for side, project in sides], 2)
-    inner = torch.baddbmm(own["first_bias"][:, None], inputs, own["first"].flatten(1, 2))
+    inner = torch.baddbmm(
+        parameters["first_bias"][:, None], inputs, parameters["first"].flatten(1, 2)
+    )
     if shape.kind == "mlp":
-        return _above(shape, functional.relu(inner), own)
+        return _output_layer(shape, functional.relu(inner), parameters)
     inner = functional.layer_norm(torch.tanh(inner), inner.shape[-1:])
-    inner = torch.addcmul(own["norm_bias"][:, None], inner, own["norm"][:, None])
-    return _above(shape, inner if drop is None else drop(inner, DROPOUT), own)
+    inner = torch.addcmul(parameters["norm_bias"][:, None], inner, parameters["norm"][:, None])
+    return _output_layer(shape, inner if dropout is None else dropout(inner, DROPOUT), parameters)
 
 
-def _above(shape: Shape, inner: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+def _output_layer(shape: Shape, inner: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
     """The last layer.  # [probes, n, inputs] -> [probes, n, labels]"""
-    weights = own["out"].reshape(len(inner), inner.shape[2], -1)
-    return (inner @ weights)[..., : shape.labels] + own["out_bias"][:, None]
+    weights = parameters["out"].reshape(len(inner), inner.shape[2], -1)
+    return (inner @ weights)[..., : shape.labels] + parameters["out_bias"][:, None]
 
 
 def wide(weights: Tensor) -> Tensor:
-    """Zero columns up to a full vector register: narrow products cost twice as much."""
+    """Zero-padded to a multiple of a vector register: narrow products cost twice as much."""
     return functional.pad(weights, (0, -weights.shape[-1] % COLUMNS))
 
 
-def mixing(own: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
-    """How much of each source the probes that mix take; nothing of those they may not.
+def mix_weights(parameters: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
+    """Weight of each source in each mix; 0 for sources that a probe may not read.
 
     [probes, sources]
     """
-    number = len(mixed)
-    if not number:
+    n_mixes = len(mixed)
+    if not n_mixes:
         return mixed.float()
-    scores = own["mix"][-number:].masked_fill(~mixed, -torch.inf)
-    return own["scale"][-number:, None] * scores.softmax(dim=1)
+    scores = parameters["mix"][-n_mixes:].masked_fill(~mixed, -torch.inf)
+    return parameters["scale"][-n_mixes:, None] * scores.softmax(dim=1)
 
 
-def _attended(weights: Tensor, attend: Tensor, reads: Reads, bank: Bank, spans: Tensor) -> Tensor:
-    """The sum of each span's words by each probe's attention.  # [n, 2] -> [probes, n, width]"""
+def _attention_pooled(
+    weights: Tensor, attend: Tensor, reads: Reads, bank: Bank, spans: Tensor
+) -> Tensor:
+    """Attention-pooled words of each span, for each probe.  # [n, 2] -> [probes, n, width]"""
     words, of_span = words_in(spans)
     of_span = sent(of_span, bank.device)
-    read = _read(weights, reads, bank, bank.rows(words)[:, None])  # [probes, words, width]
-    scores = (read @ attend[:, :, None])[..., 0]  # [probes, words]
-    each = of_span.expand_as(scores)
+    # [probes, words, width]
+    states = _select_sources(weights, reads, bank, bank.rows(words)[:, None])
+    scores = (states @ attend[:, :, None])[..., 0]  # [probes, words]
     largest = scores.new_full((len(scores), len(spans)), -torch.inf)
-    largest.scatter_reduce_(1, each, scores.detach(), "amax")
-    shares = (scores - largest.index_select(1, of_span)).exp()
-    totals = torch.zeros_like(largest).index_add(1, of_span, shares)
-    found = read.new_zeros(*totals.shape, bank.width)
-    return found.index_add(1, of_span, shares[:, :, None] * read) / totals[:, :, None]
+    largest.scatter_reduce_(1, of_span.expand_as(scores), scores.detach(), "amax")
+    attention = (scores - largest.index_select(1, of_span)).exp()
+    totals = torch.zeros_like(largest).index_add(1, of_span, attention)
+    sums = states.new_zeros(*totals.shape, bank.width)
+    return sums.index_add(1, of_span, attention[:, :, None] * states) / totals[:, :, None]
 
 
-def _read(weights: Tensor, reads: Reads, bank: Bank, states: Tensor) -> Tensor:
-    """From what each source says to what each probe reads.
+def _select_sources(weights: Tensor, reads: Reads, bank: Bank, states: Tensor) -> Tensor:
+    """The states of each probe's source, or its mix of sources.
 
     weights [mixed, sources], states [sources, batches, ..., sides * width] -> [probes, ...]
     """
     batches = states.shape[1]
     parts = []
     if len(reads.fixed):
-        place = reads.fixed * batches + reads.batch[: len(reads.fixed)]
-        parts.append(states.flatten(0, 1).index_select(0, place))
+        rows = reads.fixed * batches + reads.batch[: len(reads.fixed)]
+        parts.append(states.flatten(0, 1).index_select(0, rows))
     if len(reads.mixed):
         sizes = bank.common.repeat(1, states.shape[-1] // bank.width)  # [sources, sides * width]
         states = states * sizes.view(len(sizes), *[1] * (states.ndim - 2), -1)
@@ -254,8 +273,8 @@ def _read(weights: Tensor, reads: Reads, bank: Bank, states: Tensor) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def averaged(bank: Bank, spans: Tensor) -> Tensor:
-    """The mean of each span's words in every source.  # [n, 2] -> [sources, n, width]"""
+def mean_pooled(bank: Bank, spans: Tensor) -> Tensor:
+    """Mean-pooled words of each span in every source.  # [n, 2] -> [sources, n, width]"""
     means = []
     for some in torch.split(spans, CHUNK):
         words, of_span = words_in(some)
@@ -268,61 +287,61 @@ def averaged(bank: Bank, spans: Tensor) -> Tensor:
     return torch.cat(means, dim=1)
 
 
-def averaged_sides(bank: Bank, spans: Sequence[Tensor]) -> Tensor:
-    """The same of each side, next to each other.  # [n, 2] each -> [sources, n, sides * width]"""
-    return torch.cat([averaged(bank, side) for side in spans], dim=2)
+def mean_pooled_sides(bank: Bank, spans: Sequence[Tensor]) -> Tensor:
+    """Mean-pooled sides, concatenated.  # [n, 2] each -> [sources, n, sides * width]"""
+    return torch.cat([mean_pooled(bank, side) for side in spans], dim=2)
 
 
 # --- jobs on several threads ----------------------------------------------------------------------
 #
-# Jobs on several threads of a CPU, one thread each; anywhere else one after another.
+# On a CPU, jobs run in parallel with one thread each; on other devices, one after another.
 #
-# The steps of a probe are short: threads that share each of them wait for one another more than
-# they work. Costs nothing of its own.
+# Training steps of probes are short: threads that share one step mostly wait for each other. Costs:
+# nothing of its own.
 
 T = TypeVar("T")
 
 
-class SideBySide:
-    """Collects jobs, and begins all of them when the first result is asked for.
+class JobPool:
+    """Collects jobs, and starts all of them when the first result is requested.
 
-    Where several run at once, torch has one thread for each of them until this is left. When it is
-    left by an error, no further job is begun, and `check` ends those that run.
+    While several jobs run, torch uses one thread for each. If the context ends with an error, no
+    further job starts, and `check` stops the running ones.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._before = torch.get_num_threads()
-        self._most = self._before if device.type == "cpu" else 1
+        self._n_threads = torch.get_num_threads()
+        self._max_threads = self._n_threads if device.type == "cpu" else 1
         self._jobs: list[Callable[[], Any]] = []
-        self._begun: list[Future[Any] | None] = []
+        self._started: list[Future[Any] | None] = []
         self._pool: ThreadPoolExecutor | None = None
-        self._ended = Event()
+        self._failed = Event()
 
     def __enter__(self) -> Self:
         return self
 
     def add(self, job: Callable[[], T]) -> Callable[[], T]:
-        """Plan a job; what is returned gives its result, once, and nothing keeps it here."""
-        place = len(self._jobs)
+        """Add a job; returns a function that gives the result once, which is not kept here."""
+        index = len(self._jobs)
         self._jobs.append(job)
-        return lambda: cast(T, self._result(place))
+        return lambda: cast(T, self._result(index))
 
     def check(self) -> None:
-        """Raise where this was left by an error; to be called by a job now and then."""
-        if self._ended.is_set():
-            raise InterruptedError("the run was ended")
+        """Raise an error if the context ended with one; jobs call this now and then."""
+        if self._failed.is_set():
+            raise InterruptedError("the run was stopped")
 
-    def _result(self, place: int) -> Any:
-        threads = min(self._most, len(self._jobs))
+    def _result(self, index: int) -> Any:
+        threads = min(self._max_threads, len(self._jobs))
         if threads < 2:
-            return self._jobs[place]()
+            return self._jobs[index]()
         if self._pool is None:
             torch.set_num_threads(1)
             self._pool = ThreadPoolExecutor(threads)
-        self._begun += [self._pool.submit(job) for job in self._jobs[len(self._begun) :]]
-        begun, self._begun[place] = self._begun[place], None
-        assert begun is not None, "a result is asked for once"
-        return begun.result()
+        self._started += [self._pool.submit(job) for job in self._jobs[len(self._started) :]]
+        future, self._started[index] = self._started[index], None
+        assert future is not None, "a result can be requested only once"
+        return future.result()
 
     def __exit__(
         self,
@@ -331,60 +350,62 @@ class SideBySide:
         trace: TracebackType | None,
     ) -> None:
         if error is not None:
-            self._ended.set()
+            self._failed.set()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=error is not None)
-            torch.set_num_threads(self._before)
+            torch.set_num_threads(self._n_threads)
 
 
 # --- training -------------------------------------------------------------------------------------
 
-MIXING = {"mix": 10.0}  # times the rate, else few steps leave every mix a mean
-# without the projection's own bias the next one is too slow: F1 .57 instead of .63 on an odd model
-QUICKER = {"edge": {**MIXING, "first_bias": 10.0}, "linear": MIXING, "mlp": MIXING}
-SMALLEST = 16  # targets in a batch, at least
-# numbers in the largest tensor, the batch or the probes' own: what a CPU's cache holds, about
-AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 30}
-Told = Callable[[int, int], object]  # probes done, of so many
+# Factors of the learning rate. With a lower one, mixes stay near the plain mean after few steps.
+MIX_RATE = {"mix": 10.0}
+# The projection has no bias of its own, so the next bias must learn faster: F1 .63 instead of .57
+# on an unusual model.
+RATE_FACTORS = {"edge": {**MIX_RATE, "first_bias": 10.0}, "linear": MIX_RATE, "mlp": MIX_RATE}
+MIN_BATCH = 16  # targets
+# Numbers in the largest tensor, the batch or the parameters: about the size of a CPU's cache.
+MAX_NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 30}
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What one probe reads, and of which labels it learns."""
+    """The sources of one probe, and whether it is trained on the control task."""
 
-    sources: tuple[int, ...]  # places in the bank; several are mixed
+    sources: tuple[int, ...]  # indices in the bank; several are mixed
     control: bool = False
 
 
 def controls_of(probes: Iterable[Probe], device: torch.device | None = None) -> Tensor:
-    """Which labels each probe learns: 0 the true ones, 1 those of its control task.  # [probes]"""
+    """The labels of each probe: 0 true labels, 1 labels of the control task.  # [probes]"""
     return torch.tensor([int(probe.control) for probe in probes], device=device)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long is learnt, and how fast."""
+    """Settings of the training."""
 
-    rate: float = 3e-3
-    batch: int = 512  # targets; fewer where there are few
+    learning_rate: float = 3e-3
+    batch_size: int = 512  # targets; fewer for small tasks
     epochs: int = 20
-    patience: int = 4  # epochs without gain before a probe stops; after half of them, a lower rate
-    gain: float = 2e-3  # of the score, or a share of the loss; less is none
-    by_loss: bool = False  # dev's loss judges an epoch, not its score
-    steps: int = 48  # an epoch, about, where targets are few
+    # epochs without gain before early stopping; after half of them, the learning rate is halved
+    patience: int = 4
+    gain: float = 2e-3  # minimum gain of the score, or relative gain of the loss
+    by_loss: bool = False  # compare epochs by the dev loss instead of the dev score
+    steps: int = 48  # minimum number per epoch, about, where targets are few
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Probes as they were in their best epoch; the first read one source, the others mix."""
+    """Probes at their best epoch; the first ones read one source, the others mix."""
 
     shape: Shape
     probes: tuple[Probe, ...]
     reads: Reads
-    own: Parameters
-    epochs: Tensor  # [probes], the epoch that is kept
-    updates: int  # of the one that learnt longest
-    converged: Tensor  # [probes], bool: dev stopped it, not the maximum number of epochs
+    parameters: Parameters
+    epochs: Tensor  # [probes], the best epoch
+    updates: int  # training steps of the probe that trained longest
+    converged: Tensor  # [probes], bool: early stopping on dev ended its training
 
 
 def linear_probes(
@@ -395,48 +416,48 @@ def linear_probes(
     converged: Tensor,
     updates: int = 1,
 ) -> Trained:
-    """Linear probes of one source each that were found in another way than by `train`.
+    """Linear probes of one source each, from weights that were not computed by `train`.
 
-    out [probes, sides, width, labels, or more columns of zeros], bias [probes, labels]
+    out [probes, sides, width, labels (may be zero-padded)], bias [probes, labels]
     """
-    number, sides, width = out.shape[:3]
-    own = {
-        "mix": torch.zeros(number, len(bank.sources), device=bank.device),
-        "scale": torch.ones(number, device=bank.device),
+    n_probes, sides, width = out.shape[:3]
+    parameters = {
+        "mix": torch.zeros(n_probes, len(bank.sources), device=bank.device),
+        "scale": torch.ones(n_probes, device=bank.device),
         "out": out,
         "out_bias": bias,
     }
     shape = Shape("linear", width, sides, bias.shape[1], 0, len(bank.sources))
     reads = reads_of(probes, len(bank.sources), bank.device)
-    epochs = torch.zeros(number, dtype=torch.long)
-    return Trained(shape, tuple(probes), reads, own, epochs, updates, converged)
+    epochs = torch.zeros(n_probes, dtype=torch.long)
+    return Trained(shape, tuple(probes), reads, parameters, epochs, updates, converged)
 
 
 @dataclass(frozen=True)
 class Data:
-    """Targets with their labels: the true ones, and those of the control task."""
+    """Targets with their true labels and their labels of the control task."""
 
     spans: tuple[Tensor, ...]  # [n, 2] each
     labels: Tensor  # [2, n, labels], bool: true and control
-    unseen: Tensor  # [n], gold labels there is no column for
+    unseen: Tensor  # [n], number of gold labels without a column
     scored: Tensor  # [labels], bool
-    softmax: bool = False  # one label each: cross-entropy instead of independent sigmoids
+    softmax: bool = False  # softmax cross-entropy (one label each) instead of sigmoids
 
     def __len__(self) -> int:
         return len(self.spans[0])
 
-    def take(self, places: Tensor) -> "Data":
+    def take(self, indices: Tensor) -> "Data":
         return Data(
-            tuple(side[places] for side in self.spans),
-            self.labels[:, places],
-            self.unseen[places],
+            tuple(side[indices] for side in self.spans),
+            self.labels[:, indices],
+            self.unseen[indices],
             self.scored,
             self.softmax,
         )
 
 
 def data_of(examples: Examples, control: Tensor, softmax: bool = False) -> Data:
-    """The targets of a task, for training."""
+    """The targets of a task with true and control labels."""
     labels = torch.stack([examples.labels, control])
     return Data(examples.spans, labels, examples.unseen, examples.scored, softmax)
 
@@ -446,14 +467,15 @@ def train(
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Data,
+    train_data: Data,
     dev: Data,
     schedule: Schedule,
     seed: int,
-    told: Told = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> Trained:
-    """Train all probes of one seed on `learnt`, each until `dev` gains no more."""
-    return train_seeds(kind, hidden, bank, probes, {seed: learnt}, dev, schedule, told)[seed]
+    """Train all probes of one seed on `train_data`, each until it gains no more on `dev`."""
+    by_seed = {seed: train_data}
+    return train_seeds(kind, hidden, bank, probes, by_seed, dev, schedule, on_progress)[seed]
 
 
 def train_seeds(
@@ -461,74 +483,85 @@ def train_seeds(
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Mapping[int, Data],
+    train_data: Mapping[int, Data],
     dev: Data,
     schedule: Schedule,
-    told: Told = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> dict[int, Trained]:
-    """The same probes for each seed, with what each seed learns from: as many targets for all."""
-    with SideBySide(bank.device) as jobs:
-        return add_seeds(jobs, kind, hidden, bank, probes, learnt, dev, schedule, told)()
+    """Train the same probes for each seed; `train_data` has equally many targets per seed."""
+    with JobPool(bank.device) as jobs:
+        return add_seeds(jobs, kind, hidden, bank, probes, train_data, dev, schedule, on_progress)()
 
 
 def add_seeds(
-    jobs: SideBySide,
+    jobs: JobPool,
     kind: KindName,
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
-    learnt: Mapping[int, Data],
+    train_data: Mapping[int, Data],
     dev: Data,
     schedule: Schedule,
-    told: Told,
+    on_progress: OnProgress,
 ) -> Callable[[], dict[int, Trained]]:
-    """Plan what `train_seeds` does beside other jobs; what is returned gives the probes."""
-    first = next(iter(learnt.values()))
+    """Add the training of `train_seeds` to the jobs; the function returned gives the probes."""
+    first = next(iter(train_data.values()))
     if not len(first):
-        raise WorkbenchError("there is no target to learn from.", remedy="Give more sentences.")
+        raise WorkbenchError(
+            "there are no training targets.",
+            code="too-few-targets",
+            remedy="Use more sentences: raise --max-sentences, or choose a larger corpus.",
+        )
     ordered = tuple(sorted(probes, key=_mixes))
-    shape, asked, stacks = _stacked(kind, hidden, bank, ordered, tuple(learnt), first, schedule)
-    together = _joined(learnt, bank.device)
+    shape, seeded, stacks = _plan_stacks(
+        kind, hidden, bank, ordered, tuple(train_data), first, schedule
+    )
+    joined_data = _join_seeds(train_data, bank.device)
     stopped = [0] * len(stacks)
     lock = Lock()
 
-    def learn(place: int) -> _Learnt:
-        def of_all(number: int) -> None:
+    def train_stack(index: int) -> _TrainedStack:
+        def on_stopped(n_stopped: int) -> None:
             jobs.check()
             with lock:
-                stopped[place] = number
-                told(sum(stopped), len(asked))
+                stopped[index] = n_stopped
+                on_progress(sum(stopped), len(seeded))
 
-        return _train(shape, bank, stacks[place], together, dev, schedule, of_all)
+        return _train(shape, bank, stacks[index], joined_data, dev, schedule, on_stopped)
 
-    planned = [jobs.add(partial(learn, place)) for place in range(len(stacks))]
+    pending = [jobs.add(partial(train_stack, index)) for index in range(len(stacks))]
 
-    def found() -> dict[int, Trained]:
-        parts = [result() for result in planned]
-        return _by_seed(shape, ordered, asked, parts, bank.device)
+    def wait() -> dict[int, Trained]:
+        parts = [result() for result in pending]
+        return _by_seed(shape, ordered, seeded, parts, bank.device)
 
-    return found
+    return wait
 
 
 def _by_seed(
     shape: Shape,
     probes: tuple[Probe, ...],
-    asked: "_Asked",
-    parts: "Sequence[_Learnt]",
+    seeded: "_SeededProbes",
+    parts: "Sequence[_TrainedStack]",
     device: torch.device,
 ) -> dict[int, Trained]:
-    """The probes of all stacks together, those of one seed after another."""
+    """The trained probes of all stacks, by seed."""
     epochs = torch.cat([part.epochs for part in parts])
     converged = torch.cat([part.converged for part in parts])
-    values = {name: torch.cat([part.own[name] for part in parts]) for name in parts[0].own}
+    values = {
+        name: torch.cat([part.parameters[name] for part in parts]) for name in parts[0].parameters
+    }
     reads = reads_of(probes, shape.sources, device)
     updates = max(part.updates for part in parts)
-    found = {}
-    for seed in dict.fromkeys(seed for seed, _ in asked):
-        rows = torch.tensor([row for row, (of, _) in enumerate(asked) if of == seed], device=device)
-        own = {name: value[rows] for name, value in values.items()}
-        found[seed] = Trained(shape, probes, reads, own, epochs[rows], updates, converged[rows])
-    return found
+    trained = {}
+    for seed in dict.fromkeys(seed for seed, _ in seeded):
+        of_seed = [row for row, (other, _) in enumerate(seeded) if other == seed]
+        rows = torch.tensor(of_seed, device=device)
+        parameters = {name: value[rows] for name, value in values.items()}
+        trained[seed] = Trained(
+            shape, probes, reads, parameters, epochs[rows], updates, converged[rows]
+        )
+    return trained
 
 
 def steps_an_epoch(
@@ -537,21 +570,24 @@ def steps_an_epoch(
     bank: Bank,
     probes: Sequence[Probe],
     seeds: Sequence[int],
-    learnt: Data,
+    train_data: Data,
     schedule: Schedule,
 ) -> int:
-    """How many steps `train_seeds` takes over these targets once, in all its stacks together."""
-    stacks = _stacked(kind, hidden, bank, probes, seeds, learnt, schedule)[2]
-    return len(stacks) * math.ceil(len(learnt) / batch_size(len(learnt), schedule))
+    """Number of steps of `train_seeds` per epoch, over all stacks."""
+    stacks = _plan_stacks(kind, hidden, bank, probes, seeds, train_data, schedule)[2]
+    return len(stacks) * math.ceil(len(train_data) / batch_size(len(train_data), schedule))
 
 
 def joined(alone: Trained, mixed: Trained) -> Trained:
-    """Probes of single layers and probes of mixes, trained apart, as one."""
+    """Probes of single layers and probes of mixes, which were trained separately, as one."""
     return Trained(
         alone.shape,
         (*alone.probes, *mixed.probes),
         Reads(alone.reads.fixed, mixed.reads.mixed),
-        {name: torch.cat([alone.own[name], mixed.own[name]]) for name in alone.own},
+        {
+            name: torch.cat([alone.parameters[name], mixed.parameters[name]])
+            for name in alone.parameters
+        },
         torch.cat([alone.epochs, mixed.epochs.cpu()]),
         max(alone.updates, mixed.updates),
         torch.cat([alone.converged, mixed.converged]),
@@ -562,260 +598,284 @@ def _mixes(probe: Probe) -> bool:
     return len(probe.sources) > 1
 
 
-_Asked = Sequence[tuple[int, Probe]]  # (seed, probe)
+_SeededProbes = Sequence[tuple[int, Probe]]  # (seed, probe)
 
 
-def _stacked(
+def _plan_stacks(
     kind: KindName,
     hidden: int,
     bank: Bank,
     probes: Sequence[Probe],
     seeds: Sequence[int],
-    learnt: Data,
+    train_data: Data,
     schedule: Schedule,
-) -> tuple[Shape, _Asked, list[_Asked]]:
-    """The shape of all probes, the probes of all seeds, and the same cut into stacks."""
+) -> tuple[Shape, _SeededProbes, list[_SeededProbes]]:
+    """The shape of all probes, the probes of all seeds, and the same split into stacks."""
     shape = Shape(
-        kind, bank.width, len(learnt.spans), learnt.labels.shape[2], hidden, len(bank.sources)
+        kind,
+        bank.width,
+        len(train_data.spans),
+        train_data.labels.shape[2],
+        hidden,
+        len(bank.sources),
     )
-    asked = sorted(
-        ((seed, probe) for seed in seeds for probe in probes), key=lambda a: _mixes(a[1])
+    seeded = sorted(
+        ((seed, probe) for seed in seeds for probe in probes), key=lambda pair: _mixes(pair[1])
     )
-    return shape, asked, list(_chunks(shape, asked, batch_size(len(learnt), schedule), bank.device))
+    size = batch_size(len(train_data), schedule)
+    return shape, seeded, list(_memory_chunks(shape, seeded, size, bank.device))
 
 
-class _Learnt(NamedTuple):
-    """One stack of probes as they were in their best epoch."""
+class _TrainedStack(NamedTuple):
+    """One stack of probes at their best epochs."""
 
-    own: Parameters
+    parameters: Parameters
     epochs: Tensor  # [probes]
     converged: Tensor  # [probes]
     updates: int
 
 
-def _chunks(shape: Shape, asked: _Asked, batch: int, device: torch.device) -> Iterator[_Asked]:
-    """As many probes at once as fit; those that mix stand apart, for only they ask for more back.
+def _memory_chunks(
+    shape: Shape, seeded: _SeededProbes, batch: int, device: torch.device
+) -> Iterator[_SeededProbes]:
+    """Stacks of probes that fit in memory; mixes are separate, since only they need more gradients.
 
-    `asked` has those that read one source first.
+    `seeded` has the probes that read one source first.
     """
-    numbers = sum(value.numel() for value in initial(shape, 0).values())
-    largest = max(numbers, batch * max(shape.width * shape.sides, shape.hidden))
-    many = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // largest)
-    for _, alike in groupby(asked, key=lambda each: _mixes(each[1])):
-        yield from chunks(list(alike), many)
+    n_parameters = sum(value.numel() for value in initial(shape, 0).values())
+    largest = max(n_parameters, batch * max(shape.width * shape.sides, shape.hidden))
+    per_stack = max(1, MAX_NUMBERS.get(device.type, MAX_NUMBERS["cpu"]) // largest)
+    for _, group in groupby(seeded, key=lambda pair: _mixes(pair[1])):
+        yield from chunks(list(group), per_stack)
 
 
 @dataclass(frozen=True)
-class _Together:
-    """The targets of all seeds, end to end."""
+class _JoinedData:
+    """The targets of all seeds, concatenated."""
 
     data: Data
-    starts: Mapping[int, int]  # of each seed's own
-    number: int  # of targets of a seed
+    starts: Mapping[int, int]  # index of each seed's first target
+    n_targets: int  # of each seed
 
 
-def _joined(learnt: Mapping[int, Data], device: torch.device) -> _Together:
-    """Seeds that learn from the same have it once."""
-    apart = {id(data): data for data in learnt.values()}
-    number = len(next(iter(apart.values())))
-    first = {key: place * number for place, key in enumerate(apart)}
-    parts = list(apart.values())
+def _join_seeds(train_data: Mapping[int, Data], device: torch.device) -> _JoinedData:
+    """The targets of all seeds; data that several seeds share is stored once."""
+    distinct = {id(data): data for data in train_data.values()}
+    n_targets = len(next(iter(distinct.values())))
+    first = {key: index * n_targets for index, key in enumerate(distinct)}
+    parts = list(distinct.values())
     data = replace(
         parts[0],
         spans=tuple(torch.cat(side) for side in zip(*(part.spans for part in parts), strict=True)),
         labels=torch.cat([part.labels for part in parts], 1).to(device),
         unseen=torch.cat([part.unseen for part in parts]),
     )
-    return _Together(data, {seed: first[id(data)] for seed, data in learnt.items()}, number)
+    return _JoinedData(
+        data, {seed: first[id(data)] for seed, data in train_data.items()}, n_targets
+    )
 
 
 @dataclass(frozen=True)
-class _Alive:
-    """The probes that still learn: of which seeds, and what they read."""
+class _Running:
+    """The probes that still train: their seeds, sources and labels."""
 
     seeds: tuple[int, ...]
-    reads: Reads  # of the seeds' batches
-    control: Tensor  # [alive]
+    reads: Reads  # one batch per seed
+    control: Tensor  # [running]
 
 
-def _alive(asked: _Asked, shape: Shape, device: torch.device) -> _Alive:
-    counts = Counter(seed for seed, _ in asked)
-    probes = [probe for _, probe in asked]
+def _running(seeded: _SeededProbes, shape: Shape, device: torch.device) -> _Running:
+    counts = Counter(seed for seed, _ in seeded)
+    probes = [probe for _, probe in seeded]
     reads = reads_of(probes, shape.sources, device)
     control = controls_of(probes, device)
-    return _Alive(tuple(counts), replace(reads, shares=tuple(counts.values())), control)
+    return _Running(tuple(counts), replace(reads, per_batch=tuple(counts.values())), control)
 
 
 def _train(
     shape: Shape,
     bank: Bank,
-    asked: _Asked,
-    learnt: _Together,
+    seeded: _SeededProbes,
+    train_data: _JoinedData,
     dev: Data,
     schedule: Schedule,
-    told: Callable[[int], object],
-) -> _Learnt:
+    on_stopped: Callable[[int], object],
+) -> _TrainedStack:
+    """Train one stack of probes; `on_stopped` gets the number of probes that have stopped."""
     device = bank.device
-    drawn = {seed: initial(shape, seed) for seed, _ in asked}
-    own = {
-        name: torch.stack([drawn[seed][name] for seed, _ in asked]).to(device)
-        for name in drawn[asked[0][0]]
+    first = {seed: initial(shape, seed) for seed, _ in seeded}
+    parameters = {
+        name: torch.stack([first[seed][name] for seed, _ in seeded]).to(device)
+        for name in first[seeded[0][0]]
     }
-    now = Learning.of(own, schedule.rate)
-    mark = torch.full((len(asked),), -torch.inf, dtype=torch.double, device=device)
-    random = {seed: torch.Generator().manual_seed(seed) for seed in drawn}
-    drops = {seed: torch.Generator(device).manual_seed(seed) for seed in drawn}
-    size = batch_size(learnt.number, schedule)
+    state = TrainingState.of(parameters, schedule.learning_rate)
+    # the score that must be exceeded: it rises only with a gain, so small gains add up
+    reference = torch.full((len(seeded),), -torch.inf, dtype=torch.double, device=device)
+    order_generators = {seed: torch.Generator().manual_seed(seed) for seed in first}
+    dropout_generators = {seed: torch.Generator(device).manual_seed(seed) for seed in first}
+    size = batch_size(train_data.n_targets, schedule)
     for epoch in range(schedule.epochs):
-        alive = _alive([asked[place] for place in now.places.tolist()], shape, device)
-        drop = Dropping([drops[seed] for seed in alive.seeds], alive.reads.batch)
+        running = _running([seeded[row] for row in state.rows.tolist()], shape, device)
+        generators = [dropout_generators[seed] for seed in running.seeds]
+        dropout = SharedDropout(generators, running.reads.batch)
         orders = [
-            torch.randperm(learnt.number, generator=random[seed]) + learnt.starts[seed]
-            for seed in alive.seeds
+            torch.randperm(train_data.n_targets, generator=order_generators[seed])
+            + train_data.starts[seed]
+            for seed in running.seeds
         ]
-        for places in torch.split(torch.stack(orders), size, dim=1):
-            _update(shape, now, alive, bank, learnt.data, places, drop)
-        score, loss = _judged(shape, now.own, alive, bank, learnt, dev)
+        for batch in torch.split(torch.stack(orders), size, dim=1):
+            _training_step(shape, state, running, bank, train_data.data, batch, dropout)
+        score, loss = _evaluate_epoch(shape, state.parameters, running, bank, train_data, dev)
         score = -loss.double() if schedule.by_loss else score
-        before = mark[now.places]
+        before = reference[state.rows]
         unit = before.abs().nan_to_num(posinf=0.0) if schedule.by_loss else 1.0
-        worth = score > before + schedule.gain * unit
-        mark[now.places[worth]] = score[worth]
-        slower = ~worth & ((now.since + 1) % max(1, schedule.patience // 2) == 0)
-        now.judged(score, loss, worth, schedule.patience, epoch, slower)
-        told(len(asked) - len(now))
-        if not len(now):
+        gained = score > before + schedule.gain * unit
+        reference[state.rows[gained]] = score[gained]
+        halve = ~gained & ((state.without_gain + 1) % max(1, schedule.patience // 2) == 0)
+        state.end_epoch(score, loss, gained, schedule.patience, epoch, halve)
+        on_stopped(len(seeded) - len(state))
+        if not len(state):
             break
-    if not bool(now.best.loss.isfinite().all()):
+    if not bool(state.best.loss.isfinite().all()):
         raise WorkbenchError(
-            "a probe's loss went astray.", remedy="Give a lower rate, such as --rate 0.0003."
+            "the loss of a probe diverged.",
+            code="training-diverged",
+            remedy="Set a lower learning rate, such as --learning-rate 0.0003.",
         )
-    converged = torch.ones(len(asked), dtype=torch.bool, device=device)
-    converged[now.places] = False
-    return _Learnt(now.best.own, now.best.epoch, converged, int(max(now.steps.values())))
+    converged = torch.ones(len(seeded), dtype=torch.bool, device=device)
+    converged[state.rows] = False
+    best = state.best
+    return _TrainedStack(best.parameters, best.epoch, converged, int(max(state.steps.values())))
 
 
-def _judged(
-    shape: Shape, own: Parameters, alive: _Alive, bank: Bank, learnt: _Together, dev: Data
+def _evaluate_epoch(
+    shape: Shape,
+    parameters: Parameters,
+    running: _Running,
+    bank: Bank,
+    train_data: _JoinedData,
+    dev: Data,
 ) -> tuple[Tensor, Tensor]:
-    """Score and loss on dev, of each probe; without dev, on what its seed learnt from."""
+    """Score and loss of each probe on dev; without dev targets, on its training targets."""
     if len(dev):
-        reads = replace(alive.reads, shares=())
-        return assessed(shape, own, reads, alive.control, bank, dev)
-    found = []
-    for seed, (probes, reads) in zip(alive.seeds, alive.reads.each(), strict=True):
-        values = {name: value[probes] for name, value in own.items()}
-        first = learnt.starts[seed]
-        data = learnt.data.take(torch.arange(first, first + learnt.number))
-        found.append(assessed(shape, values, reads, alive.control[probes], bank, data))
-    score, loss = (torch.cat(each) for each in zip(*found, strict=True))
+        reads = replace(running.reads, per_batch=())
+        return assessed(shape, parameters, reads, running.control, bank, dev)
+    parts = []
+    for seed, (rows, reads) in zip(running.seeds, running.reads.each(), strict=True):
+        values = {name: value[rows] for name, value in parameters.items()}
+        first = train_data.starts[seed]
+        data = train_data.data.take(torch.arange(first, first + train_data.n_targets))
+        parts.append(assessed(shape, values, reads, running.control[rows], bank, data))
+    score, loss = (torch.cat(each) for each in zip(*parts, strict=True))
     return score, loss
 
 
-def batch_size(number: int, schedule: Schedule) -> int:
-    """Targets a step: fewer where there are few, so that there are steps enough."""
-    return max(1, min(schedule.batch, max(SMALLEST, number // schedule.steps)))
+def batch_size(n_targets: int, schedule: Schedule) -> int:
+    """Targets per step; fewer for small tasks, so that an epoch has enough steps."""
+    return max(1, min(schedule.batch_size, max(MIN_BATCH, n_targets // schedule.steps)))
 
 
 def reads_of(probes: Sequence[Probe], sources: int, device: torch.device) -> Reads:
-    """Which sources these probes read; those that read one come first."""
+    """The sources of these probes; probes that read one source come first."""
     mixed = [probe.sources for probe in probes if len(probe.sources) > 1]
     allowed = torch.zeros(len(mixed), sources, dtype=torch.bool)
-    for row, own in enumerate(mixed):
-        allowed[row, list(own)] = True
+    for row, indices in enumerate(mixed):
+        allowed[row, list(indices)] = True
     fixed = [probe.sources[0] for probe in probes if len(probe.sources) == 1]
     return Reads(torch.tensor(fixed, dtype=torch.long, device=device), allowed.to(device))
 
 
-def _update(
+def _training_step(
     shape: Shape,
-    now: Learning,
-    alive: _Alive,
+    state: TrainingState,
+    running: _Running,
     bank: Bank,
-    learnt: Data,
-    places: Tensor,
-    drop: Dropping,
+    train_data: Data,
+    batch: Tensor,
+    dropout: SharedDropout,
 ) -> None:
-    """One step for all probes, each with the batch of its seed.  # places [seeds, batch]"""
-    leaves = now.leaves()
-    spans = [side[places] for side in learnt.spans]
-    said = answers(shape, leaves, pooled(shape, leaves, alive.reads, bank, spans), drop)
-    near = learnt.labels.index_select(1, sent(places.flatten(), bank.device))
-    near = near.view(-1, places.shape[1], near.shape[2])  # [2 * seeds, batch, labels]
-    wanted = near.index_select(0, alive.control * len(places) + alive.reads.batch)
-    slopes = torch.autograd.grad(
-        said, list(leaves.values()), slopes_of(said.detach(), wanted, learnt.softmax),
+    """One step for all probes, each on the batch of its seed.  # batch [seeds, targets]"""
+    leaves = state.leaves()
+    spans = [side[batch] for side in train_data.spans]
+    inputs = pooled(shape, leaves, running.reads, bank, spans)
+    logits = head_logits(shape, leaves, inputs, dropout)
+    labels = train_data.labels.index_select(1, sent(batch.flatten(), bank.device))
+    labels = labels.view(-1, batch.shape[1], labels.shape[2])  # [2 * seeds, targets, labels]
+    gold = labels.index_select(0, running.control * len(batch) + running.reads.batch)
+    gradients = torch.autograd.grad(
+        logits, list(leaves.values()), loss_gradient(logits.detach(), gold, train_data.softmax),
         allow_unused=True,
     )  # fmt: skip
-    found = {name: s for name, s in zip(leaves, slopes, strict=True) if s is not None}
-    now.step(found, QUICKER[shape.kind])
+    by_name = {name: g for name, g in zip(leaves, gradients, strict=True) if g is not None}
+    state.step(by_name, RATE_FACTORS[shape.kind])
 
 
-def slopes_of(said: Tensor, wanted: Tensor, softmax: bool) -> Tensor:
-    """How the mean over targets of `nats_of` rises with each logit.  # [probes, n, labels]"""
+def loss_gradient(logits: Tensor, gold: Tensor, softmax: bool) -> Tensor:
+    """Gradient of the mean of `target_losses` by each logit.  # [probes, n, labels]"""
     if softmax:
-        known = wanted.any(2, keepdim=True)  # a label never seen in train cannot be coded
-        return (said.softmax(2) * known).sub_(wanted.to(said.dtype)).div_(said.shape[1])
-    return said.sigmoid().sub_(wanted.to(said.dtype)).div_(said.shape[1])
+        known = gold.any(2, keepdim=True)  # a label never seen in train has no loss
+        return (logits.softmax(2) * known).sub_(gold.to(logits.dtype)).div_(logits.shape[1])
+    return logits.sigmoid().sub_(gold.to(logits.dtype)).div_(logits.shape[1])
 
 
-def nats_of(said: Tensor, data: Data, control: Tensor) -> Tensor:
-    """What the labels of each target cost.  # said [probes, n, labels] -> [probes, n]"""
-    wanted = data.labels.to(said.device).index_select(0, control)  # [probes, n, labels]
+def target_losses(logits: Tensor, data: Data, control: Tensor) -> Tensor:
+    """Loss of each target, in nats.  # logits [probes, n, labels] -> [probes, n]"""
+    gold = data.labels.to(logits.device).index_select(0, control)  # [probes, n, labels]
     if data.softmax:
-        return -said.log_softmax(2).where(wanted, 0.0).sum(2)
-    lost = functional.binary_cross_entropy_with_logits(said, wanted.float(), reduction="none")
-    return lost.sum(2)
+        return -logits.log_softmax(2).where(gold, 0.0).sum(2)
+    losses = functional.binary_cross_entropy_with_logits(logits, gold.float(), reduction="none")
+    return losses.sum(2)
 
 
 def assessed(
-    shape: Shape, own: Parameters, reads: Reads, control: Tensor, bank: Bank, data: Data
+    shape: Shape, parameters: Parameters, reads: Reads, control: Tensor, bank: Bank, data: Data
 ) -> tuple[Tensor, Tensor]:
     """Score and loss of each probe.  # [probes], [probes]"""
-    counts = torch.zeros(reads.number, 3, dtype=torch.long, device=bank.device)
-    loss = torch.zeros(reads.number, device=bank.device)
-    for places, said in outputs(shape, own, reads, bank, data.spans):
-        part = data.take(places)
-        counts += counted(said, part, control).sum(1)
-        loss += nats_of(said, part, control).sum(1)
+    counts = torch.zeros(reads.n_probes, 3, dtype=torch.long, device=bank.device)
+    loss = torch.zeros(reads.n_probes, device=bank.device)
+    for indices, logits in outputs(shape, parameters, reads, bank, data.spans):
+        part = data.take(indices)
+        counts += count_labels(logits, part, control).sum(1)
+        loss += target_losses(logits, part, control).sum(1)
     return f1(counts), loss / len(data)
 
 
 def outputs(
-    shape: Shape, own: Parameters, reads: Reads, bank: Bank, spans: Sequence[Tensor]
+    shape: Shape, parameters: Parameters, reads: Reads, bank: Bank, spans: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits, a chunk of targets at a time.  # places [some], [probes, some, labels]"""
+    """Indices and logits of the targets, in chunks.  # [chunk], [probes, chunk, labels]"""
     widest = max(shape.width * 2, shape.hidden, shape.labels)
-    most = AT_ONCE.get(bank.device.type, AT_ONCE["cpu"])
-    size = max(16, min(4096, most // max(1, reads.number * widest)))
+    max_numbers = MAX_NUMBERS.get(bank.device.type, MAX_NUMBERS["cpu"])
+    size = max(16, min(4096, max_numbers // max(1, reads.n_probes * widest)))
     with torch.no_grad():
-        for places in torch.split(torch.arange(len(spans[0])), size):
-            own_spans = [side[places] for side in spans]
-            yield places, logits(shape, own, reads, bank, own_spans)
+        for indices in torch.split(torch.arange(len(spans[0])), size):
+            chunk = [side[indices] for side in spans]
+            yield indices, logits(shape, parameters, reads, bank, chunk)
 
 
 def predictions(logits: Tensor, softmax: bool) -> Tensor:
-    """The labels predicted: the likeliest one, or all whose logit is at least 0.
+    """The predicted labels: the most likely one, or all with a logit of at least 0.
 
     [probes, n, labels] -> the same shape, bool
     """
     if not softmax:
         return logits >= 0
-    likeliest = logits.argmax(2, keepdim=True)
-    return torch.zeros_like(logits, dtype=torch.bool).scatter_(2, likeliest, True)
+    most_likely = logits.argmax(2, keepdim=True)
+    return torch.zeros_like(logits, dtype=torch.bool).scatter_(2, most_likely, True)
 
 
-def counted(logits: Tensor, data: Data, control: Tensor) -> Tensor:
-    """Labels correctly predicted, predicted, and gold, by target.  # -> [probes, batch, 3]"""
-    wanted = data.labels.to(logits.device).index_select(0, control)
+def count_labels(logits: Tensor, data: Data, control: Tensor) -> Tensor:
+    """Number of labels right, predicted and gold, by target.  # -> [probes, batch, 3]"""
+    gold = data.labels.to(logits.device).index_select(0, control)
     scored = data.scored.to(logits.device)
-    answers = predictions(logits, data.softmax) & scored
+    predicted = predictions(logits, data.softmax) & scored
     unseen = data.unseen.to(logits.device) * (control == 0)[:, None]  # [probes, batch]
-    right = (answers & wanted).sum(2)
-    return torch.stack([right, answers.sum(2), (wanted & scored).sum(2) + unseen], dim=2)
+    right = (predicted & gold).sum(2)
+    return torch.stack([right, predicted.sum(2), (gold & scored).sum(2) + unseen], dim=2)
 
 
 def f1(counts: Tensor) -> Tensor:
-    """2 · right / (said + there); nought where there is nothing to say.  # [..., 3] -> [...]"""
-    right, said, there = counts.double().unbind(-1)
-    return torch.where(said + there > 0, 2 * right / (said + there).clamp(min=1), 0.0)
+    """2 · right / (predicted + gold); 0 without predicted and gold labels.  # [..., 3] -> [...]"""
+    right, predicted, gold = counts.double().unbind(-1)
+    total = predicted + gold
+    return torch.where(total > 0, 2 * right / total.clamp(min=1), 0.0)

@@ -1,11 +1,11 @@
-"""Whether a tree can be read off the geometry of a layer (Hewitt & Manning 2019).
+"""Structural probe (Hewitt & Manning 2019): whether the states of a layer encode dependency trees.
 
-A linear map is learnt under which squared distances of words are distances in the tree, and squared
-lengths depths. Next to every layer stand words in a chain, the embeddings (layer 0), the same model
-with random weights, and static vectors. Layers are chosen on dev; scores are of the held-out split.
-The first seed's probes are also trained on half of the sentences. Costs a pass of the model and of
-its random twin, then what `probes.structural_training` says: 1,000 sentences through four layers
-of 128 take half a minute on one core with three seeds.
+A linear map is trained so that squared distances of words match distances in the tree, and squared
+lengths match depths. Baselines: words in a chain, the embeddings (layer 0), the same model with
+random weights, and static vectors. Layers are chosen on dev; scores are on the held-out split. The
+first seed's probes are also trained on half of the sentences. Costs: a pass of the model and one of
+the random-weight model, then what `probes.structural_training` states: 1,000 sentences through four
+layers of 128 take half a minute on one core with three seeds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,10 +46,10 @@ METRICS: Mapping[TreeTask, tuple[str, str]] = {
     "distance": ("uuas", "dspr"),
     "depth": ("root", "nspr"),
 }
-SHOWN = 10  # sentences whose trees are shown
-ENOUGH = 0.02  # that half of the sentences may cost
-NAMED = 4  # scores in a caveat
-PAIRS = 1_000_000  # of words and probes, scored at a time
+SHOWN = 10  # sentences in the table of trees
+MAX_HALF_LOSS = 0.02  # of half of the sentences; above, more data would change the scores
+MAX_NAMED = 4  # scores in a caveat
+PAIRS = 1_000_000  # word pairs times probes, scored at a time
 
 
 class Key(NamedTuple):
@@ -64,106 +64,114 @@ CHAIN_KEY = Key(CHAIN, CHAIN, NO_LAYER)
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """Probes that were trained, and all that is needed to score them."""
+class TrainedProbes:
+    """Trained probes, with everything needed to score them."""
 
     parts: Parts
-    trees: Mapping[str, list[Tree]]  # of each part
+    trees: Mapping[str, list[Tree]]  # by part
     sources: tuple[Source, ...]
     states: States
-    probes: tuple[Probe, ...]  # by task, then source, then seed
+    probes: tuple[Probe, ...]  # in order of task, source, seed
     matrices: Tensor  # [probes, width, rank]
     converged: tuple[bool, ...]  # [probes]
-    halves: Mapping[Probe, Tensor]  # trained on half of the sentences: [width, rank]
+    halves: Mapping[Probe, Tensor]  # probes trained on half of the sentences: [width, rank]
     seeds: tuple[int, ...]
     missing: int  # words that the model did not read
-    loose: int  # words that hang on nothing, and nothing on them
+    isolated: int  # words without a head and without dependents
 
     def of(self, task: TreeTask) -> tuple[list[Probe], Tensor]:
         """The probes of one task."""
         rows = [row for row, probe in enumerate(self.probes) if probe.task == task]
         return [self.probes[row] for row in rows], self.matrices[rows]
 
-    def stopped(self, task: TreeTask) -> dict[Key, list[bool]]:
-        """Of each layer and seed, whether its probe converged; the chain learns nothing."""
-        found: dict[Key, list[bool]] = {CHAIN_KEY: [True] * len(self.seeds)}
+    def converged_by_key(self, task: TreeTask) -> dict[Key, list[bool]]:
+        """Whether the probes of each layer converged, by seed; the chain is not trained."""
+        by_key: dict[Key, list[bool]] = {CHAIN_KEY: [True] * len(self.seeds)}
         for probe, converged in zip(self.probes, self.converged, strict=True):
             if probe.task == task:
-                found.setdefault(_key(self.sources[probe.source]), []).append(converged)
-        return found
+                by_key.setdefault(_key(self.sources[probe.source]), []).append(converged)
+        return by_key
 
 
 def run(inputs: Inputs, settings: StructuralProbe, progress: Progress) -> Result:
-    """Train every probe at once, then score them all on the same sentences."""
+    """Train all probes at once, then score them on the same sentences."""
     with folder_or_temporary(inputs.scratch) as home:
-        learnt = learn(inputs, settings, progress, home)
-        tables = _tables(learnt, inputs.seed, progress)
-    return Result(tables, caveats=tuple(_caveats(learnt, tables["means"])))
+        trained_probes = learn(inputs, settings, progress, home)
+        tables = _tables(trained_probes, inputs.seed, progress)
+    return Result(tables, caveats=tuple(_caveats(trained_probes, tables["means"])))
 
 
-def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: Path) -> Learnt:
-    """Read, encode and train; the held-out split is encoded, and not looked at otherwise."""
+def learn(
+    inputs: Inputs, settings: StructuralProbe, progress: Progress, home: Path
+) -> TrainedProbes:
+    """Read, encode and train; of the held-out split, only the states are computed."""
     model = inputs.model
     parts = parts_of(inputs.corpus, inputs.split, settings.split_sizes, inputs.seed)
     batch = encode(parts.docs)
-    own = encoded(model, batch, home, progress)
+    states_of_model = encoded(model, batch, home, progress)
     sources = (
-        *own.sources,
+        *states_of_model.sources,
         *randomised(model, batch, home, progress, inputs.seed),
         static(batch, range(len(parts.train)), model.width, inputs.seed),
     )
     trees: dict[str, list[Tree]] = {part: [] for part in PARTS}
-    missing = own.missing.numpy()
-    for place, (doc, of) in enumerate(zip(parts.docs, parts.part_of, strict=True)):
-        first = int(batch.word_offsets[place])
-        trees[PARTS[of]] += gold.trees_of(doc, place, first, missing)
-    for part, found in trees.items():
-        if not found:
+    missing = states_of_model.missing.numpy()
+    for document, (doc, part) in enumerate(zip(parts.docs, parts.part_of, strict=True)):
+        first = int(batch.word_offsets[document])
+        trees[PARTS[part]] += gold.trees_of(doc, document, first, missing)
+    for name, of_part in trees.items():
+        if not of_part:
             raise WorkbenchError(
-                f"there is no tree of two words in {part}.",
+                f"{name} has no tree of at least two words.",
+                code="too-few-sentences",
                 where=inputs.corpus.name,
-                remedy="Read a corpus with dependencies in every split, or raise --limit.",
+                remedy="Choose a corpus with dependencies in every split, or raise "
+                "--max-sentences.",
             )
     rows = np.concatenate([tree.rows for tree in trees[TRAIN]])
     states = States.of([source.states for source in sources], rows, model.device)
     seeds = settings.seeds
-    tasks = [task for task in METRICS if task in settings.parts]
+    tasks = [task for task in METRICS if task in settings.measures]
     probes = tuple(
         Probe(task, source, seed)
         for task in tasks
         for source in range(len(sources))
         for seed in seeds
     )
-    rank = min(settings.rank or model.width, model.width)
+    rank = min(settings.probe_rank or model.width, model.width)
     fitted = trained(
         states,
         trees[TRAIN],
         trees["dev"],
         probes,
         rank,
-        lambda done, most: progress(done, most, f"training {len(probes)} probes"),
+        lambda done, most: progress(done, most, f"Training {len(probes)} probes"),
     )
-    again = [
+    half_probes = [
         probe
         for probe in probes
-        if settings.halves and probe.seed == seeds[0] and sources[probe.source].encoder != RANDOM
+        if settings.half_data_check
+        and probe.seed == seeds[0]
+        and sources[probe.source].encoder != RANDOM
     ]
     halves: dict[Probe, Tensor] = {}
     half = trees[TRAIN][::2]
-    if again:
+    if half_probes:
         halved = trained(
             states,
             half,
             trees["dev"],
-            again,
+            half_probes,
             rank,
-            lambda done, most: progress(done, most, f"training {len(again)} on half"),
+            lambda done, most: progress(
+                done, most, f"Training {len(half_probes)} probes on half of the sentences"
+            ),
         )
-        halves = dict(zip(again, halved.weights[0], strict=True))
-    read = sum(len(tree) for found in trees.values() for tree in found)
-    lost = int(missing.sum())
-    loose = len(batch.words) - lost - read
-    return Learnt(
+        halves = dict(zip(half_probes, halved.weights[0], strict=True))
+    n_in_trees = sum(len(tree) for of_part in trees.values() for tree in of_part)
+    n_missing = int(missing.sum())
+    isolated = len(batch.words) - n_missing - n_in_trees
+    return TrainedProbes(
         parts,
         trees,
         sources,
@@ -173,8 +181,8 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
         tuple(fitted.converged.tolist()),
         halves,
         seeds,
-        lost,
-        loose,
+        n_missing,
+        isolated,
     )
 
 
@@ -183,7 +191,7 @@ def learn(inputs: Inputs, settings: StructuralProbe, progress: Progress, home: P
 
 @dataclass(frozen=True)
 class _Counts:
-    """What one metric counts of each tree, so that it can be summed, and what sums come to."""
+    """Counts of one metric for each tree, and the function from their sums to the score."""
 
     task: TreeTask
     metric: str
@@ -199,48 +207,55 @@ class _Counts:
         return self.measure(self.numbers.sum(2))
 
 
-def _counted(learnt: Learnt, part: str, task: TreeTask) -> Iterator[_Counts]:
-    """Both metrics of a task, for every source and for the chain; one that is of nothing is not."""
-    trees = learnt.trees[part]
-    probes, matrices = learnt.of(task)
-    again = [probe for probe in learnt.halves if probe.task == task and part == "test"]
-    right = np.zeros((len(probes) + len(again) + 1, len(trees), 2))
-    ranks = np.zeros((len(probes) + len(again) + 1, len(trees)))
+def _counted(trained_probes: TrainedProbes, part: str, task: TreeTask) -> Iterator[_Counts]:
+    """Both metrics of a task, for every source and the chain; none for a metric without cases."""
+    trees = trained_probes.trees[part]
+    probes, matrices = trained_probes.of(task)
+    half_probes = [
+        probe for probe in trained_probes.halves if probe.task == task and part == "test"
+    ]
+    right = np.zeros((len(probes) + len(half_probes) + 1, len(trees), 2))
+    ranks = np.zeros((len(probes) + len(half_probes) + 1, len(trees)))
     count = gold.count_distances if task == "distance" else gold.count_depths
     chain = gold.chain_distances if task == "distance" else gold.chain_depths
-    every = [*probes, *again]
-    matrices = torch.cat([matrices, *(learnt.halves[probe][None] for probe in again)])
-    for places, chosen in gold.grouped(trees, PAIRS // len(every)):
-        found = predicted(matrices, learnt.states, every, chosen)
-        right[:-1, places], ranks[:-1, places] = count(found, chosen)
-        guess = np.stack([chain(len(chosen[0]))] * len(chosen))[None]
-        right[-1:, places], ranks[-1:, places] = count(guess, chosen)
+    every = [*probes, *half_probes]
+    matrices = torch.cat([matrices, *(trained_probes.halves[probe][None] for probe in half_probes)])
+    for indices, group in gold.grouped(trees, PAIRS // len(every)):
+        values = predicted(matrices, trained_probes.states, every, group)
+        right[:-1, indices], ranks[:-1, indices] = count(values, group)
+        of_chain = np.stack([chain(len(group[0]))] * len(group))[None]
+        right[-1:, indices], ranks[-1:, indices] = count(of_chain, group)
     lengths = np.array([len(tree) for tree in trees], dtype=np.int64)
-    keys = (*(_key(source) for source in learnt.sources), CHAIN_KEY)
-    halved = [_key(learnt.sources[probe.source]) for probe in again]
+    keys = (*(_key(source) for source in trained_probes.sources), CHAIN_KEY)
+    halved = [_key(trained_probes.sources[probe.source]) for probe in half_probes]
     whole = [*range(len(probes)), len(every)]
 
     def counts(metric: str, each: Floats, measure: gold.Measure, n: int) -> _Counts:
-        halves = measure(each[len(probes) : -1].sum(1))  # [again]
+        halves = measure(each[len(probes) : -1].sum(1))  # [half_probes]
         by_key = {key: float(value) for key, value in zip(halved, halves, strict=True)}
-        return _Counts(task, metric, keys, _by_seed(each[whole], learnt), measure, n, by_key)
+        return _Counts(
+            task, metric, keys, _by_seed(each[whole], trained_probes), measure, n, by_key
+        )
 
     edges, rank = METRICS[task]
-    asked = int(right[-1, :, 1].sum())
-    if asked:
-        yield counts(edges, right, share, asked)
-    among = np.isin(lengths, gold.averaged_lengths(lengths))
-    if among.any():
-        laid = gold.by_length(ranks, lengths)
-        yield counts(rank, laid, gold.mean_of_lengths, int(among.sum()))
+    n_cases = int(right[-1, :, 1].sum())
+    if n_cases:
+        yield counts(edges, right, share, n_cases)
+    is_averaged = np.isin(lengths, gold.averaged_lengths(lengths))
+    if is_averaged.any():
+        by_length = gold.by_length(ranks, lengths)
+        yield counts(rank, by_length, gold.mean_of_lengths, int(is_averaged.sum()))
 
 
-def _by_seed(counts: Floats, learnt: Learnt) -> Floats:
-    """[probes + 1, trees, numbers] -> [keys, seeds, trees, numbers]; the chain has one for all."""
-    seeds = len(learnt.seeds)
-    own = counts[:-1].reshape(-1, seeds, *counts.shape[1:])
+def _by_seed(counts: Floats, trained_probes: TrainedProbes) -> Floats:
+    """Counts by seed; the chain has the same for all seeds.
+
+    [probes + 1, trees, numbers] -> [keys, seeds, trees, numbers]
+    """
+    seeds = len(trained_probes.seeds)
+    of_probes = counts[:-1].reshape(-1, seeds, *counts.shape[1:])
     chain = np.broadcast_to(counts[-1:, None], (1, seeds, *counts.shape[1:]))
-    return np.concatenate([own, chain])
+    return np.concatenate([of_probes, chain])
 
 
 def _key(source: Source) -> Key:
@@ -262,21 +277,24 @@ _SUMMARY = (
 _TREES = "stack layer sentence index word head neighbour punctuation".split()
 
 
-def _tables(learnt: Learnt, seed: int, progress: Progress) -> dict[str, pd.DataFrame]:
+def _tables(
+    trained_probes: TrainedProbes, seed: int, progress: Progress
+) -> dict[str, pd.DataFrame]:
+    """All tables of the experiment, by name."""
     scores: list[tuple[object, ...]] = []
     means: list[tuple[object, ...]] = []
     summary: list[tuple[object, ...]] = []
     best: dict[str, int] = {}  # the layer whose trees are shown, by stack
-    tasks = [task for task in METRICS if any(probe.task == task for probe in learnt.probes)]
-    for number, task in enumerate(tasks):
-        progress(number, len(tasks), "scoring")
-        on_dev = {counts.metric: counts for counts in _counted(learnt, "dev", task)}
-        for counts in _counted(learnt, "test", task):
-            judge = on_dev.get(counts.metric) or next(iter(on_dev.values()), None)
+    tasks = [task for task in METRICS if any(probe.task == task for probe in trained_probes.probes)]
+    for done, task in enumerate(tasks):
+        progress(done, len(tasks), "Scoring")
+        on_dev = {counts.metric: counts for counts in _counted(trained_probes, "dev", task)}
+        for counts in _counted(trained_probes, "test", task):
+            selection = on_dev.get(counts.metric) or next(iter(on_dev.values()), None)
             draws = resampled(counts.numbers, counts.measure, seed)  # [keys, draws]
-            scores += _score_rows(counts, learnt)
-            means += _mean_rows(counts, draws, learnt)
-            for row in _summary_rows(counts, judge, draws):
+            scores += _score_rows(counts, trained_probes)
+            means += _mean_rows(counts, draws, trained_probes)
+            for row in _summary_rows(counts, selection, draws):
                 summary.append(row)
                 if counts.metric == "uuas":
                     best[str(row[2])] = int(str(row[3]))
@@ -284,51 +302,53 @@ def _tables(learnt: Learnt, seed: int, progress: Progress) -> dict[str, pd.DataF
         "summary": pd.DataFrame(summary, columns=_SUMMARY),
         "scores": pd.DataFrame(scores, columns=_SCORES),
         "means": pd.DataFrame(means, columns=_MEANS),
-        "trees": pd.DataFrame(list(_tree_rows(learnt, best)), columns=_TREES),
+        "trees": pd.DataFrame(list(_tree_rows(trained_probes, best)), columns=_TREES),
     }
 
 
-def _score_rows(counts: _Counts, learnt: Learnt) -> Iterator[tuple[object, ...]]:
-    split, stopped = learnt.parts.scored, learnt.stopped(counts.task)
+def _score_rows(counts: _Counts, trained_probes: TrainedProbes) -> Iterator[tuple[object, ...]]:
+    split, stopped = trained_probes.parts.scored, trained_probes.converged_by_key(counts.task)
     for key, values in zip(counts.keys, counts.values, strict=True):
         mode = "layer" if key.encoder == MODEL else "baseline"
-        seeds = learnt.seeds[:1] if key.encoder == CHAIN else learnt.seeds
+        seeds = trained_probes.seeds[:1] if key.encoder == CHAIN else trained_probes.seeds
         for seed, value, converged in zip(seeds, values, stopped[key], strict=False):
             yield (counts.task, PROBE, key.encoder, mode, key.stack, key.layer, seed, split,
                    counts.metric, float(value), counts.n, False, converged)  # fmt: skip
 
 
-def _mean_rows(counts: _Counts, draws: Floats, learnt: Learnt) -> Iterator[tuple[object, ...]]:
-    place = {key: row for row, key in enumerate(counts.keys)}
-    stopped = learnt.stopped(counts.task)
+def _mean_rows(
+    counts: _Counts, draws: Floats, trained_probes: TrainedProbes
+) -> Iterator[tuple[object, ...]]:
+    row_of = {key: row for row, key in enumerate(counts.keys)}
+    stopped = trained_probes.converged_by_key(counts.task)
     values = counts.values.mean(1)
     lower, upper = interval(draws)
     for row, key in enumerate(counts.keys):
-        twin = place.get(key._replace(encoder=RANDOM)) if key.encoder == MODEL else None
-        under = [values[each] for each in (place[CHAIN_KEY], twin) if each is not None]
-        knows = key == CHAIN_KEY or values[row] > max(under)
+        twin = row_of.get(key._replace(encoder=RANDOM)) if key.encoder == MODEL else None
+        baselines = [values[each] for each in (row_of[CHAIN_KEY], twin) if each is not None]
+        is_learnt = key == CHAIN_KEY or values[row] > max(baselines)
         half = counts.halves.get(key, np.nan)
-        beneath = place.get(key._replace(layer=key.layer - 1)) if key.layer > 0 else None
+        below = row_of.get(key._replace(layer=key.layer - 1)) if key.layer > 0 else None
         gain: tuple[float, ...] = (np.nan,) * 4
-        if beneath is not None:
-            gain = float(values[row] - values[beneath]), *difference(draws[beneath], draws[row])
+        if below is not None:
+            gain = float(values[row] - values[below]), *difference(draws[below], draws[row])
         yield (counts.task, *key, counts.metric, float(values[row]), float(lower[row]),
-               float(upper[row]), counts.n, *gain, bool(knows), all(stopped[key]), half,
+               float(upper[row]), counts.n, *gain, bool(is_learnt), all(stopped[key]), half,
                float(counts.values[row, 0] - half))  # fmt: skip
 
 
 def _summary_rows(
     counts: _Counts, dev: _Counts | None, draws: Floats
 ) -> Iterator[tuple[object, ...]]:
-    """Of each stack of the model; layers are chosen by their means on dev, or else it is 0."""
+    """Rows of the table `summary`; layers are chosen by their means on dev."""
     values = counts.values.mean(1)
-    judged = np.zeros_like(values) if dev is None else dev.values.mean(1)
+    on_dev = np.zeros_like(values) if dev is None else dev.values.mean(1)
     lower, upper = interval(draws)
-    place = {key: row for row, key in enumerate(counts.keys)}
+    row_of = {key: row for row, key in enumerate(counts.keys)}
 
     def chosen(encoder: str, stack: str) -> int:
-        rows = [r for key, r in place.items() if (key.encoder, key.stack) == (encoder, stack)]
-        return max(rows, key=lambda row: judged[row])
+        rows = [r for key, r in row_of.items() if (key.encoder, key.stack) == (encoder, stack)]
+        return max(rows, key=lambda row: on_dev[row])
 
     for stack in dict.fromkeys(key.stack for key in counts.keys if key.encoder == MODEL):
         best = chosen(MODEL, stack)
@@ -340,78 +360,84 @@ def _summary_rows(
             float(values[best]),
             float(lower[best]),
             float(upper[best]),
-            float(values[place[CHAIN_KEY]]),
+            float(values[row_of[CHAIN_KEY]]),
             float(values[chosen(RANDOM, stack)]),
-            float(values[place[Key(MODEL, stack, 0)]]),
-            float(values[place[Key(STATIC, STATIC, NO_LAYER)]]),
+            float(values[row_of[Key(MODEL, stack, 0)]]),
+            float(values[row_of[Key(STATIC, STATIC, NO_LAYER)]]),
         )
 
 
-def _tree_rows(learnt: Learnt, best: Mapping[str, int]) -> Iterator[tuple[object, ...]]:
-    """Of the first seed, at the layer that has most edges right on dev."""
-    docs = learnt.parts.docs
+def _tree_rows(
+    trained_probes: TrainedProbes, best: Mapping[str, int]
+) -> Iterator[tuple[object, ...]]:
+    """Rows of the table `trees`, of the first seed, at the layer with the best UUAS on dev."""
+    docs = trained_probes.parts.docs
     for stack, layer in best.items():
-        source = [_key(each) for each in learnt.sources].index(Key(MODEL, stack, layer))
-        probe = Probe("distance", source, learnt.seeds[0])
-        matrix = learnt.matrices[[learnt.probes.index(probe)]]
-        for sentence, tree in enumerate(learnt.trees["test"][:SHOWN]):
-            found = predicted(matrix, learnt.states, [probe], [tree])[0]  # [1, words, words]
-            neighbours = gold.spanning(found, ~tree.punctuation[None])[0]
+        source = [_key(each) for each in trained_probes.sources].index(Key(MODEL, stack, layer))
+        probe = Probe("distance", source, trained_probes.seeds[0])
+        matrix = trained_probes.matrices[[trained_probes.probes.index(probe)]]
+        for sentence, tree in enumerate(trained_probes.trees["test"][:SHOWN]):
+            distances = predicted(matrix, trained_probes.states, [probe], [tree])[
+                0
+            ]  # [1, words, words]
+            neighbours = gold.spanning(distances, ~tree.punctuation[None])[0]
             for index, word in enumerate(tree.words):
                 text = docs[tree.document][int(word)].text
                 yield (stack, layer, sentence, index, text, int(tree.heads[index]),
                        int(neighbours[index]), bool(tree.punctuation[index]))  # fmt: skip
 
 
-def _caveats(learnt: Learnt, means: pd.DataFrame) -> Iterator[Caveat]:
-    yield from (Caveat(note) for note in learnt.parts.notes)
-    cut_off = learnt.converged.count(False)
+def _caveats(trained_probes: TrainedProbes, means: pd.DataFrame) -> Iterator[Caveat]:
+    yield from (Caveat(note) for note in trained_probes.parts.notes)
+    cut_off = trained_probes.converged.count(False)
     if cut_off:
         rows = means[~means["converged"]]
         yield Caveat(
-            f"{cut_off} of {len(learnt.converged)} probes still gained on dev after {EPOCHS} "
-            f"epochs and were cut off: {_named(rows)}. Their scores are too low."
+            f"{cut_off} of {len(trained_probes.converged)} probes were still improving on dev "
+            f"after {EPOCHS} epochs ({_named(rows)}). Their scores are too low."
         )
-    own = means[means["encoder"].isin([MODEL, STATIC])]
-    idle = own[~own["learnt"]]
+    compared = means[means["encoder"].isin([MODEL, STATIC])]
+    idle = compared[~compared["learnt"]]
     if len(idle):
         yield Caveat(
-            f"{len(idle)} of {len(own)} scores are no better than words in a chain or, of the "
-            f"model, than the same layer with random weights: {_named(idle)}. Nothing of syntax "
-            "was found there."
+            f"{len(idle)} of {len(compared)} scores are not above the chain baseline or, for "
+            f"layers of the model, not above the same layer with random weights: {_named(idle)}. "
+            "These probes found no syntax."
         )
-    starved = own[own["half_loss"] > ENOUGH]
+    starved = compared[compared["half_loss"] > MAX_HALF_LOSS]
     if len(starved):
         yield Caveat(
-            f"Trained on half of the sentences, {len(starved)} of {len(own)} scores are more than "
-            f"{100 * ENOUGH:.0f} points lower (up to {100 * starved['half_loss'].max():.1f}): "
-            f"{_named(starved)}. More sentences would raise the curves."
+            f"With half of the training sentences, {len(starved)} of {len(compared)} scores are "
+            f"more than {100 * MAX_HALF_LOSS:.0f} points lower (up to "
+            f"{100 * starved['half_loss'].max():.1f}): {_named(starved)}. More sentences would "
+            "raise the scores."
         )
-    if learnt.missing:
+    if trained_probes.missing:
         yield Caveat(
-            f"{learnt.missing:,} words were cut off or not read by the model: they are left out "
-            "of their trees, and of every baseline's."
+            f"{trained_probes.missing:,} words were cut off or not read by the model. They are "
+            "left out of the trees, also for the baselines."
         )
-    if learnt.loose:
+    if trained_probes.isolated:
         yield Caveat(
-            f"{learnt.loose:,} words stand alone, without a head or a dependent that was read: "
-            "there is no tree to learn."
+            f"{trained_probes.isolated:,} words have no head and no dependent that the model read. "
+            "They are left out."
         )
-    lengths = np.array([len(tree) for tree in learnt.trees["test"]], dtype=np.int64)
+    lengths = np.array([len(tree) for tree in trained_probes.trees["test"]], dtype=np.int64)
     outside = len(lengths) - int(np.isin(lengths, gold.averaged_lengths(lengths)).sum())
     if outside:
         yield Caveat(
             f"{outside:,} of {len(lengths):,} sentences have fewer than {gold.SHORTEST} or more "
-            f"than {gold.LONGEST} words: dspr and nspr are of the others, as published ones are."
+            f"than {gold.LONGEST} words. They do not count in dspr and nspr, as in the paper."
         )
 
 
 def _named(rows: pd.DataFrame) -> str:
-    """Scores by metric, each with its layers: the first few."""
-    found = []
+    """The first scores by metric, each with its layers."""
+    names = []
     for (metric, encoder, stack), own in rows.groupby(["metric", "encoder", "stack"], sort=False):
         layers = ", ".join(str(layer) for layer in own["layer"])
         weights = ", random weights" if encoder == RANDOM else ""
         where = STATIC if encoder == STATIC else f"{stack}{weights}, layer {layers}"
-        found.append(f"{metric} ({where})")
-    return "; ".join(found[:NAMED]) + (" and others" if len(found) > NAMED else "")
+        names.append(f"{metric} ({where})")
+    more = " and others" if len(names) > MAX_NAMED else ""
+    return "; ".join(names[:MAX_NAMED]) + more

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("home")
 SEEN = {  # words that only this view has
     "Layers": "with 95 % intervals of sentences and seeds drawn again",
     "Pipeline": "in the order of the published pipeline",
-    "Mix": "in the mix that a probe learnt",
+    "Mix": "in the learned mix of all layers",
     "Confusion": "Which label is taken for which",
     "Examples": "right at layer 3 and wrong at layer 2",
     "Controls": "Selectivity by layer",
-    "Tables": "What each probe scored",
+    "Tables": "Score of each probe and seed",
 }
 
 

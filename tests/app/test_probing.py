@@ -17,11 +17,11 @@ pytestmark = pytest.mark.browser
 EVIL = "<img/src=x/onerror=window.evil=1>"
 VIEWS = {
     "Pipeline": "in the order of the published pipeline|There is no mix",
-    "Mix": "in the mix that a probe learnt",
+    "Mix": "in the learned mix of all layers",
     "Confusion": "Which label is taken for which",
     "Examples": "each right at layer|nothing right that the layer below|No layer gets right",
     "Controls": "Selectivity by layer",
-    "Tables": "Where each task is found",
+    "Tables": "Layers that encode each task",
 }
 
 
@@ -93,7 +93,7 @@ def test_a_long_run_is_cancelled_and_can_be_resumed(page: Page, app_url: str, en
     typed(page, "patience", "1000")  # it cannot end before it is cancelled
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
-    expect(page.get_by_text(re.compile("(reading|encoding|pos).*: [0-9]"))).to_be_visible()
+    expect(page.get_by_text(re.compile("(Reading|Encoding|pos).*: [0-9]"))).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)

@@ -1,18 +1,18 @@
-"""From load to paint: the attention browser beside BertViz's model view, same maps, same Chromium.
+"""Time from load to paint of the attention browser and of BertViz's model view, in one Chromium.
 
     pip install -e ".[test,bench]"
     python -m tests.benchmarks.browser --write tests/benchmarks/results/browser.json
 
-12 x 12 heads at 32, 128 and 512 tokens, and 24 x 16 at 512 of ours alone. Each arm is one page in a
-browser of its own, the arms in turn, three rounds: seconds from the beginning of the navigation to
-paint, bytes of the page, memory of the tab's process, nodes of the document; of ours also the
-opening of one head. BertViz draws a line for every weight; a page that is not painted after
-`--patience` seconds, or whose tab dies, is told as such. BertViz loads three libraries from the
-network: here npm provides the same ones, and they are answered locally.
+Both show the same attention maps: 12 x 12 heads at 32, 128 and 512 tokens, and 24 x 16 at 512 for
+ours only. Each arm is one page in its own browser; arms alternate, three rounds. Measured: seconds
+from navigation to paint, bytes of the page, memory of the tab's process, nodes of the document, and
+for ours the time to open one head. BertViz draws a line for every weight; a page that is not
+painted after `--patience` seconds, or whose tab dies, is reported as such. BertViz loads three
+libraries from the network; here they come from npm and are served locally.
 
 Then the app itself, with a random model of BERT-base's shape and a text of 510 words: a new text
-(with its forward pass), another way of showing it, a head opened, the next head, each from the key
-pressed to what is painted, with the bytes that came.
+(with its forward pass), another view, opening a head, the next head. Measured: seconds from the key
+press to paint, and bytes received.
 """
 
 import argparse
@@ -44,7 +44,7 @@ from workbench.attention_maps.grids import Options
 
 LENGTHS = (32, 128, 512)
 ROUNDS = 3
-LIBRARIES = {  # what BertViz asks the network for: the npm package, and the file in it
+LIBRARIES = {  # what BertViz loads from the network: the npm package, and the file in it
     "require.min.js": ("requirejs@2.3.6", "require.js"),
     "d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
     "jquery.min.js": ("jquery@2.1.4", "dist/jquery.min.js"),
@@ -81,7 +81,7 @@ def theirs(values: np.ndarray) -> bytes:
 
 
 def libraries(folder: Path) -> dict[str, str]:
-    """What BertViz asks the network for, by the end of its address."""
+    """The libraries that BertViz loads, by the end of their URL."""
     found = {}
     for name, (package, inside) in LIBRARIES.items():
         done = subprocess.run(
@@ -94,7 +94,7 @@ def libraries(folder: Path) -> dict[str, str]:
 
 
 def memory(session: CDPSession) -> int:
-    """Bytes that the tabs' processes hold."""
+    """Memory of the tabs' processes in bytes."""
     told = session.send("SystemInfo.getProcessInfo")["processInfo"]
     total = 0
     for process in told:
@@ -111,7 +111,7 @@ def opened(playwright: Playwright) -> Browser:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The folder's files on this machine; the address they are at."""
+    """Serve the files of a folder locally; yields the URL."""
     server = ThreadingHTTPServer(("localhost", 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -121,7 +121,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Says nothing of what it answers."""
+    """A file server that writes no log."""
 
     def log_message(self, *args: object) -> None:
         pass
@@ -130,7 +130,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def measured(
     playwright: Playwright, address: str, painted: str, answers: dict[str, str], patience: float
 ) -> dict[str, Any]:
-    """One page in a browser of its own."""
+    """Load one page in its own browser and measure it."""
     browser = opened(playwright)
     try:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -168,7 +168,7 @@ _THEIRS = "() => document.querySelectorAll('svg line').length > 0"
 
 
 def _opening(page: Page) -> float:
-    """Seconds from Enter on the first head to its map on the screen."""
+    """Seconds from Enter on the first head to the paint of its map."""
     page.locator("canvas").first.focus()
     started = time.perf_counter()
     page.keyboard.press("Enter")
@@ -178,7 +178,7 @@ def _opening(page: Page) -> float:
 
 
 def _answer(route: Route, answers: dict[str, str]) -> None:
-    """A library from here instead of from the network."""
+    """Serve a library locally instead of from the network."""
     name = route.request.url.rsplit("/", 1)[-1]
     route.fulfill(body=answers[name], content_type="text/javascript")
 
@@ -206,7 +206,7 @@ def rows(patience: float) -> list[dict[str, Any]]:
             for _ in range(ROUNDS):
                 for name, (_, painted, answers) in arms.items():
                     if told[name] and told[name][-1]["painted"] is None:
-                        continue  # it will not do better the next time
+                        continue  # a repeat would fail as well
                     address = f"{home}/{name}.html"
                     told[name].append(measured(playwright, address, painted, answers, patience))
             for name, rounds in told.items():
@@ -246,7 +246,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def in_app(steps: int = 5) -> dict[str, Any]:
-    """Seconds from a key to what is painted, in the app, and the bytes that came for it."""
+    """Seconds from a key press to paint in the app, and bytes received."""
     from tests.app.conftest import served as app_served
 
     with (
@@ -314,7 +314,7 @@ def in_app(steps: int = 5) -> dict[str, Any]:
 
 
 def _base_shaped(folder: Path) -> list[str]:
-    """A random model of BERT-base's shape in a folder, and words that are a piece each."""
+    """A random model of BERT-base's shape in a folder, and words of one piece each."""
     import torch
     from transformers import BertConfig, BertModel
 
@@ -330,8 +330,13 @@ def _base_shaped(folder: Path) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--patience", type=float, default=120.0, help="seconds to wait for paint")
-    parser.add_argument("--write", type=Path, help="a JSON file for the figures")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=120.0,
+        help="maximum seconds to wait for paint (default 120)",
+    )
+    parser.add_argument("--write", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     found = {"pages": rows(options.patience), "app": in_app()}
     for name, step in found["app"].items():

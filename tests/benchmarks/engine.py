@@ -1,13 +1,13 @@
-"""What looking costs: plain eager and fused forwards next to ours with gates and with all reducers.
+"""Cost of observation: plain eager and fused forward passes, and ours with gates and all reducers.
 
     python -m tests.benchmarks.engine                      on the CPU, 1,000 primer sentences
-    python -m tests.benchmarks.engine --write BATCH        encode them into one file, to carry
+    python -m tests.benchmarks.engine --write BATCH        encode them into one file
     python -m tests.benchmarks.engine --batch BATCH --device cuda --precision bf16
 
-A random model of BERT-base's shape, the same tokenised batches for every arm, the arms in turn
-batch by batch, so that a drifting machine drifts for all; ratios are medians over rounds. On the
-CPU, peak memory is that of a process of its own for each arm, above the loaded model's. On a
-GPU the tokens a second are set beside the card's measured matrix rate.
+A random model of BERT-base's shape, with the same tokenised batches for every arm. Arms alternate
+batch by batch, so that changes in machine speed affect all; ratios are medians over rounds. On the
+CPU, peak memory is measured in one process per arm, above the loaded model. On a GPU, tokens per
+second are compared with the measured speed of a large matrix product.
 """
 
 import argparse
@@ -36,7 +36,7 @@ Arm = Callable[[Pieces], Any]
 
 
 class Quiet:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
     def log(self, text: str) -> None: ...
@@ -70,7 +70,7 @@ def model(
 
 
 def arm(name: str, ours: HuggingFace) -> Arm:
-    """One way to send a batch through, given the same pieces."""
+    """The forward pass of one arm, for the same pieces."""
     if name in ("eager", "sdpa"):
 
         def plain(text: Pieces) -> Any:
@@ -107,7 +107,7 @@ def sweep(run: Arm, texts: Sequence[Pieces]) -> float:
 
 
 def measure(ours: HuggingFace, texts: Sequence[Pieces], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each arm, a round each; the arms take turns batch by batch, each first in turn."""
+    """Seconds of each arm, per round; arms alternate batch by batch, each first in turn."""
     runs = {name: arm(name, ours) for name in ARMS}
     seconds = {name: [0.0] * rounds for name in ARMS}
     for number in range(-1, rounds):  # one round to warm up
@@ -135,7 +135,7 @@ def cuda_peaks(ours: HuggingFace, texts: Sequence[Pieces]) -> dict[str, float]:
 
 
 def cpu_peak(arguments: argparse.Namespace, name: str, path: Path) -> float:
-    """MiB a process of its own takes above its loaded model, for one arm over a third of it all."""
+    """MiB above the loaded model, in a new process, for one arm over a third of the batches."""
     command = [sys.executable, "-m", "tests.benchmarks.engine", "--batch", str(path)]
     command += ["--layers", str(arguments.layers), "--only", name]
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
@@ -144,8 +144,8 @@ def cpu_peak(arguments: argparse.Namespace, name: str, path: Path) -> float:
 
 
 def own_peak(run: Arm, texts: Sequence[Pieces]) -> float:
-    """MiB this process takes at most while it runs, above what it had before (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts anew
+    """Peak MiB of this process during the call, above its memory before (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = memory("VmRSS")
     sweep(run, texts[: max(1, len(texts) // 3)])
     return (memory("VmHWM") - before) / 1024
@@ -157,7 +157,7 @@ def memory(name: str) -> int:
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 8192) -> float:
-    """FLOP a second of a large matrix product on this GPU."""
+    """FLOP per second of a large matrix product on this GPU."""
     one, two = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     took = []
     for _ in range(12):
@@ -265,7 +265,7 @@ def main() -> None:
             row["pieces_per_second"] = pieces / row["seconds"]
             row["of_matrix_rate"] = 2 * PARAMETERS * padded / row["seconds"] / rate
             print(
-                f"{row['arm']:9} {row['pieces_per_second']:12,.0f} pieces a second, "
+                f"{row['arm']:9} {row['pieces_per_second']:12,.0f} pieces per second, "
                 f"{row['of_matrix_rate']:.1%} of {rate / 1e12:.0f} TFLOP/s"
             )
     if given.json:

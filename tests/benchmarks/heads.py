@@ -1,21 +1,21 @@
-"""What it costs to ask every head everything, beside plain forwards and the scripts people have.
+"""Cost of the experiment `heads`, compared with plain forward passes and published scripts.
 
     python -m tests.benchmarks.heads                          on the CPU, 600 primer sentences
-    python -m tests.benchmarks.heads --write BATCH            encode them into one file, to carry
+    python -m tests.benchmarks.heads --write BATCH            encode them into one file
     python -m tests.benchmarks.heads --batch BATCH --device cuda --precision bf16
     python -m tests.benchmarks.heads --documents 32 128 512 1024   growth with the length of a text
 
 A random BERT (`--layers` and `--width`; BERT-base's, or those of the smaller published ones) and
-the same sentences in every arm, in turn: a plain eager forward; a fused one; ours, the whole
-experiment with all roles, drawings and shuffles; (a) transformers' `output_attentions`, words
-merged in numpy and relations counted in loops, head by head, relation by relation and sentence by
-sentence, as the well-known scripts do, first without a null, as they have none, then with as many
-shuffled trees as ours; (b) all maps captured to the host. Ratios are medians over rounds with their
-spread; peak memory is that of a process of its own for each arm, at two lengths of the corpus.
+the same sentences in every arm. Arms: a plain eager forward pass; a fused one; ours, the whole
+experiment with all roles, bootstrap samples and shuffles; (a) transformers' `output_attentions`,
+with words merged in numpy and relations counted in loops over heads, relations and sentences, as in
+published scripts, first without a null (they have none), then with as many shuffled trees as ours;
+(b) all maps captured to the host. Ratios are medians over rounds with their spread; peak memory is
+measured in one process per arm, at two corpus lengths.
 
-With `--documents`, texts of so many words (primer sentences put together, 8,192 words in all) and
-a random BERT of 6 layers of 12 heads, 384 wide: processor time and peak memory of the whole
-experiment over those of a plain eager forward, by length.
+With `--documents`, texts of these numbers of words (joined primer sentences, 8,192 words in all)
+and a random BERT of 6 layers of 12 heads, width 384: processor time and peak memory of the whole
+experiment, relative to a plain eager forward pass, by length.
 """
 
 import argparse
@@ -46,7 +46,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def eager(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
-    """A forward over the same batches, nothing looked at."""
+    """A forward pass over the same batches, without observation."""
     model.net.set_attn_implementation("eager")
     forward(model, batch, hidden=False)
 
@@ -57,7 +57,7 @@ def sdpa(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 
 
 def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
-    """The whole experiment; without Docs, on a machine without spaCy, the pass alone."""
+    """The whole experiment; without Docs (on a machine without spaCy), only the pass."""
     model.net.set_attn_implementation("workbench")
     if not docs:
         from workbench.heads.collect import Asking, look
@@ -144,7 +144,7 @@ def scripts(model: HuggingFace, batch: Batch, docs: Sequence[Any], shuffles: int
 def _examples(
     model: HuggingFace, batch: Batch, docs: Sequence[Any]
 ) -> list[tuple[np.ndarray, list[list[int]]]]:
-    """Of each sentence all maps, and which pieces each word owns."""
+    """All maps of each sentence, and the pieces of each word."""
     model.net.set_attn_implementation("eager")
     found: dict[int, tuple[np.ndarray, list[list[int]]]] = {}
     for start in range(0, len(batch), 16):
@@ -166,7 +166,7 @@ def _examples(
 
 
 def _arcs(doc: Any, places: Sequence[int] | None = None) -> dict[str, list[tuple[int, int]]]:
-    """Dependent and head of each relation, both moved to other places if so asked."""
+    """Dependent and head of each relation, optionally both at shuffled positions."""
     found: dict[str, list[tuple[int, int]]] = {}
     for token in doc:
         name = token.dep_.split(":")[0]
@@ -185,7 +185,7 @@ def _shuffled(doc: Any, number: int) -> dict[str, list[tuple[int, int]]]:
 def _hits(
     looks: Sequence[Sequence[int]], trees: Sequence[dict[str, list[tuple[int, int]]]], relation: str
 ) -> tuple[int, int, int]:
-    """Arcs of a relation, and how many are looked along from either end."""
+    """Number of arcs of a relation, and of hits from either end."""
     number = up = down = 0
     for own, arcs in zip(looks, trees, strict=True):
         for dependent, governor in arcs.get(relation, ()):
@@ -202,7 +202,7 @@ def _ranks(docs: Sequence[Any]) -> list[np.ndarray]:
 
 
 def _words(maps: np.ndarray, words: Sequence[Sequence[int]]) -> np.ndarray:
-    """Summed over the pieces looked at, averaged over those that look.  # -> [words, words]"""
+    """Sum over attended pieces, mean over attending pieces.  # -> [words, words]"""
     summed = np.stack([maps[:, pieces].sum(-1) for pieces in words], -1)
     return np.stack([summed[pieces].mean(0) for pieces in words])
 
@@ -217,7 +217,7 @@ def captured(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 
 
 def scripts_nulls(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
-    """The same, and every relation asked again of each shuffle."""
+    """The same, with every relation counted again for each shuffle."""
     scripts(model, batch, docs, SHUFFLES)
 
 
@@ -255,7 +255,7 @@ def timed(model: HuggingFace, batch: Batch, docs: list[Any], name: str) -> float
 
 
 def peak(given: argparse.Namespace, name: str, sentences: int) -> float:
-    """Peak memory of a process that does this and nothing else, above the model's, in MiB."""
+    """Peak memory of one arm in a new process, above the model's, in MiB."""
     shape = ["--layers", given.layers, "--width", given.width, "--sentences", sentences]
     command = [sys.executable, "-m", "tests.benchmarks.heads", "--only", name, *map(str, shape)]
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
@@ -267,7 +267,7 @@ GROWTH_WORDS = 8_192
 
 
 def long_documents(words: int, total: int = GROWTH_WORDS) -> list[Any]:
-    """Primer sentences put together into documents of at most so many words."""
+    """Primer sentences joined into documents with a maximum number of words."""
     from spacy.tokens import Doc
 
     from workbench import read
@@ -285,7 +285,7 @@ def long_documents(words: int, total: int = GROWTH_WORDS) -> list[Any]:
 
 
 def small_model(docs: Sequence[Any]) -> HuggingFace:
-    """Six layers of twelve heads, 384 wide, that read 1,024 words and every word whole."""
+    """A random BERT of six layers of twelve heads, width 384, with one piece per word."""
     from transformers import BertConfig, BertModel
 
     words = sorted({token.text for doc in docs for token in doc})
@@ -354,7 +354,7 @@ def main() -> None:
         return
     model, batch, docs = opened(given, given.sentences)
     if given.only:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak counts anew (Linux)
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak (Linux)
         before = engine.memory("VmRSS")
         DOES[given.only](model, batch, docs)
         print((engine.memory("VmHWM") - before) / 1024)

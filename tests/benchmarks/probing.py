@@ -1,17 +1,17 @@
-"""What probing costs: ours beside a plain loop, NeuroX's way, and scikit-learn.
+"""Cost of probing, compared with a plain loop, NeuroX's method, and scikit-learn.
 
     python -m tests.benchmarks.probing                    seven layers, three rounds, ten minutes
 
-On the CPU: a random BERT of six blocks (seven layers), parts of speech and dependencies, the task
-and its control with all targets, and the task with half of them. Linear probes: 42 of them, each
-with every ridge strength, to the optimum. Edge probes: the same with three seeds, until dev has not
-improved for four epochs; after two of them the rate is halved.
-(a) one probe after another in plain PyTorch on cached activations: the same losses, grid, halves
-and stopping, with Adam in batches; (b) one sentence a forward, then a linear probe a layer with
-cross-entropy, as NeuroX does it (its release does not install beside numpy 2, so it is written
-here); (c) logistic regression of scikit-learn on the same activations, every strength.
-Each arm is a process of its own, in turn, so that its peak memory is its own; ratios are medians
-over rounds with their spread, and every arm's seconds are of encoding and of probing apart.
+On the CPU: a random BERT of six blocks (seven layers), parts of speech and dependencies; the task
+and its control task with all targets, and the task with half of them. Linear probes: 42, each with
+every ridge strength, to the optimum. Edge probes: the same with three seeds, until dev has not
+improved for four epochs; after two of them the learning rate is halved.
+(a) One probe after another in plain PyTorch on cached activations: the same losses, grid, halves
+and early stopping, with Adam in batches. (b) One forward pass per sentence, then a linear probe per
+layer with cross-entropy, as in NeuroX (its release cannot be installed with numpy 2, so it is
+written here). (c) Logistic regression of scikit-learn on the same activations, every strength.
+Each arm runs in its own process, which gives its peak memory; arms alternate. Ratios are medians
+over rounds with their spread; seconds of encoding and of probing are separate.
 """
 
 import argparse
@@ -44,7 +44,7 @@ from probes.probe_training import (
     data_of,
     train_seeds,
 )
-from probes.representations import Bank, banked, encoded
+from probes.representations import Bank, build_banks, encoded
 from probes.targets import Examples, control_labels, examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from workbench import Batch, HuggingFace, encode, read
@@ -56,14 +56,14 @@ from workbench.models.word_models import words_of
 ARMS = ("ours", "loop", "neurox", "sklearn")
 RESULTS = Path(__file__).parent / "results" / "probing-cpu.json"
 TASKS = ("pos", "dependencies")
-EPOCHS, BATCH, RATE = 60, 32, 3e-3  # at most; 32 targets a step, as published
-PATIENCE, GAIN = 4, 2e-3  # epochs without so much gain, after which a probe has converged
+EPOCHS, BATCH, RATE = 60, 32, 3e-3  # maximum; 32 targets per step, as published
+PATIENCE, GAIN = 4, 2e-3  # a probe has converged after this many epochs without this gain
 HALF = 0.5
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How many of what."""
+    """Sizes of the benchmark."""
 
     layers: int = 6  # blocks
     width: int = 128
@@ -117,7 +117,7 @@ def ours(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         found = encoded(model(batch, setting), batch, Path(folder), Quiet())
-        bank = banked(found.sources, torch.device("cpu"), torch.arange(len(batch.words)))[0]
+        bank = build_banks(found.sources, torch.device("cpu"), torch.arange(len(batch.words)))[0]
         encoding = time.perf_counter() - started
         started, scores = time.perf_counter(), []
         probes = [
@@ -135,7 +135,7 @@ def ours(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any]:
                 for trained in trained_by(bank, own, some, dev, setting):
                     updates += trained.updates * len(own)
                     control_of = torch.tensor([int(probe.control) for probe in trained.probes])
-                    found = (trained.shape, trained.own, trained.reads, control_of)
+                    found = (trained.shape, trained.parameters, trained.reads, control_of)
                     score = assessed(*found, bank, test)[0]
                     if share == 1:
                         scores.append(score[control_of == 0].tolist())
@@ -147,7 +147,9 @@ def trained_by(
 ) -> list[Trained]:
     if setting.kind == "linear":
         return [logistic(bank, probes, learnt, dev)]
-    schedule = Schedule(rate=RATE, batch=BATCH, epochs=EPOCHS, patience=PATIENCE, gain=GAIN)
+    schedule = Schedule(
+        learning_rate=RATE, batch_size=BATCH, epochs=EPOCHS, patience=PATIENCE, gain=GAIN
+    )
     every = dict.fromkeys(range(setting.seeds), learnt)
     return list(train_seeds("edge", 256, bank, probes, every, dev, schedule).values())
 
@@ -160,12 +162,12 @@ def cached(batch: Batch, setting: Setting) -> Tensor:
 
 
 def features(states: Tensor, examples: Examples, places: Tensor) -> Tensor:
-    """The words of each target side by side.  # [n, sides * width]"""
+    """States of the words of each target, concatenated.  # [n, sides * width]"""
     return torch.cat([states[spans[places, 0]] for spans in examples.spans], dim=1)
 
 
 class Edge(nn.Module):
-    """The edge probe for spans of one word, as anyone would write it."""
+    """A plain edge probe for spans of one word."""
 
     def __init__(self, sides: int, width: int, labels: int) -> None:
         super().__init__()
@@ -228,9 +230,9 @@ def made(setting: Setting, sides: int, labels: int) -> nn.Module:
 def learnt_alone(
     net: nn.Module, parts: list[Tensor], gold: list[Tensor], decay: float
 ) -> tuple[tuple[float, float], int]:
-    """One probe until dev gains no more: its best accuracy on dev, that on test, its updates."""
+    """Train one probe with early stopping; returns best dev accuracy, test accuracy and updates."""
     optimiser = torch.optim.Adam(net.parameters(), RATE, weight_decay=decay)
-    size = batch_size(len(parts[0]), Schedule(rate=RATE, batch=BATCH))
+    size = batch_size(len(parts[0]), Schedule(learning_rate=RATE, batch_size=BATCH))
     best, mark, waited, updates = (-1.0, 0.0), -1.0, 0, 0
     for _ in range(EPOCHS):
         net.train()
@@ -269,7 +271,7 @@ def neurox(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any
     started, scores, updates = time.perf_counter(), [], 0
     for examples, control in targets(batch, part_of, setting):
         learnt, test = examples.of(TRAIN), examples.of(TEST)
-        size = batch_size(len(learnt), Schedule(rate=RATE, batch=BATCH))
+        size = batch_size(len(learnt), Schedule(learning_rate=RATE, batch_size=BATCH))
         for seed in range(setting.seeds):
             row = []
             for layer in range(setting.layers + 1):
@@ -353,7 +355,7 @@ def _told(
 
 
 def asked(arm: str, setting: Setting) -> dict[str, Any]:
-    """One arm in a process of its own."""
+    """Run one arm in a new process."""
     command = [sys.executable, "-m", "tests.benchmarks.probing", "--arm", arm]
     for name, value in vars(setting).items():
         command += [f"--{name}", str(value)]
@@ -365,7 +367,7 @@ def asked(arm: str, setting: Setting) -> dict[str, Any]:
 
 
 def rounds(setting: Setting, arms: Sequence[str], number: int) -> dict[str, Any]:
-    """Every arm in turn, so often; ratios to ours within a round."""
+    """Run all arms in alternation for all rounds; ratios to ours are within a round."""
     runs = [{arm: asked(arm, setting) for arm in arms} for _ in range(number)]
     table: dict[str, Any] = {"setting": vars(setting)}
     for arm in arms:
@@ -408,7 +410,7 @@ def main() -> None:
         "edge": lambda: rounds(Setting(kind="edge"), ARMS[:2], 1),
     }
     found: dict[str, Any] = {"torch": torch.__version__}
-    for name, measured in parts.items():  # each is kept when it is there: the last takes longest
+    for name, measured in parts.items():  # saved one by one: the last takes longest
         found[name] = measured()
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))

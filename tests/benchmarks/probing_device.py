@@ -1,13 +1,13 @@
-"""What probing costs on a device, beside the floor that its own rates set.
+"""Cost of probing on a device, compared with the lower bound from the device's speed.
 
-    python -m tests.benchmarks.probing_device --write FOLDER          encode what is to be carried
+    python -m tests.benchmarks.probing_device --write FOLDER          encode the inputs
     python -m tests.benchmarks.probing_device --read FOLDER --device cuda --precision bf16
 
 A random model of BERT-base's shape, 13 layers, five tasks, three seeds, probe and control: 390 edge
-probes over 12,000 sentences, every one for as many epochs as asked, so that the work is known. The
-floor is the greater of two times: the products' FLOPs over the measured rate of a large matrix
-product in the same precision, and the bytes that parameters, gradients and Adam's two means must
-move over the measured rate of a copy. Where `--read` runs, only torch and transformers are needed.
+probes over 12,000 sentences, each for a fixed number of epochs, so that the work is known. The
+lower bound is the larger of two times: the FLOPs of the products at the measured speed of a large
+matrix product in the same precision, and the bytes of parameters, gradients and Adam's two means at
+the measured speed of a copy. `--read` needs only torch and transformers.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from probes.probe_training import Data, Probe, Schedule, Shape, batch_size, initial, train_seeds
-from probes.representations import Bank, banked, encoded
+from probes.representations import Bank, build_banks, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
 from workbench import Batch
@@ -31,7 +31,7 @@ from workbench.engine import batch as batches
 
 TASKS = ("pos", "dependencies", "constituents", "entities", "roles")
 SEEDS, HIDDEN = 3, 256
-MOVED = 10  # reads and writes of a parameter's own, slope, step and two means
+MOVED = 10  # reads and writes of a parameter, its gradient, step and two means
 
 
 def write(folder: Path, sentences: int, most: int) -> None:
@@ -66,7 +66,7 @@ def write(folder: Path, sentences: int, most: int) -> None:
 
 
 def targets(path: Path) -> tuple[Data, Data]:
-    """What is learnt from, and what is looked at after each epoch."""
+    """Training data and dev data."""
     kept = torch.load(path, weights_only=True)
     scored = torch.ones(kept["labels"].shape[2], dtype=torch.bool)
     data = Data(tuple(kept["spans"]), kept["labels"], kept["unseen"], scored)
@@ -83,7 +83,7 @@ def timed(device: str, work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def rates(device: str) -> dict[str, float]:
-    """FLOPs a second of products in single precision, and bytes a second of a copy."""
+    """FLOPs per second of products in single precision, and bytes per second of a copy."""
     size = 8192 if device == "cuda" else 1024
     one, two = (torch.randn(size, size, device=device) for _ in range(2))
     products = [timed(device, lambda: one @ two)[1] for _ in range(12)][2:]
@@ -97,7 +97,7 @@ def rates(device: str) -> dict[str, float]:
 
 
 def floor(shape: Shape, learnt: Data, steps: int, probes: int, rate: dict[str, float]) -> float:
-    """The least seconds that so many steps of so many probes can take.
+    """Lower bound of the seconds for this number of steps and probes.
 
     The first product is asked for its weights' slope alone, the last for its inputs' too.
     """
@@ -111,7 +111,7 @@ def floor(shape: Shape, learnt: Data, steps: int, probes: int, rate: dict[str, f
 def trained(
     bank: Bank, learnt: Data, dev: Data, given: argparse.Namespace, rate: dict[str, float]
 ) -> dict[str, float]:
-    """All seeds, layers, probe and control of one task."""
+    """Train all probes of one task: all seeds and layers, task and control task."""
     schedule = Schedule(epochs=given.epochs, patience=given.epochs + 1)
     probes = [Probe((layer,), control) for layer in range(given.layers + 1) for control in (0, 1)]
     seeds = dict.fromkeys(range(SEEDS), learnt)
@@ -137,7 +137,7 @@ def measured(given: argparse.Namespace, batch: Batch, home: Path) -> dict[str, A
     own, encoding = timed(given.device, lambda: encoded(ours, batch, home, Quiet()))
     train = torch.arange(len(batch.words))
     bank, filling = timed(
-        given.device, lambda: banked(own.sources, torch.device(given.device), train)[0]
+        given.device, lambda: build_banks(own.sources, torch.device(given.device), train)[0]
     )
     rate = rates(given.device)
     tasks = {
@@ -169,7 +169,12 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     parser.add_argument("--read", type=Path)
     parser.add_argument("--sentences", type=int, default=12_000)
-    parser.add_argument("--targets", type=int, default=20_000, help="of a task at most")
+    parser.add_argument(
+        "--targets",
+        type=int,
+        default=20_000,
+        help="maximum number of targets per task (default 20000)",
+    )
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--device", default="cpu")

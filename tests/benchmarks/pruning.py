@@ -1,16 +1,16 @@
-"""What it costs to leave out every head, beside the plain loop; and importance beside single texts.
+"""Cost of head ablation, compared with a plain loop, and of importance, with single texts.
 
     python -m tests.benchmarks.pruning                        on the CPU, a third of the heads
-    python -m tests.benchmarks.pruning --write BATCH          encode texts into one file, to carry
+    python -m tests.benchmarks.pruning --write BATCH          encode texts into one file
     python -m tests.benchmarks.pruning --batch BATCH --device cuda --precision bf16 --every 1
 
-A random BERT of BERT-base's shape with its language-model head, and the same texts and hidden
-pieces in every arm, the arms in turn. Leaving out: one full evaluation a head, as the published
-scripts and hook libraries do; ours with the prefix reused, a head at a time; ours with as many
-heads in a batch as it has room for. On the CPU every third head is left out, for all of a layer
-cost alike. Importance: one text after the other with slopes of all weights, as scripts do; ours. A
-curve of ten steps: ours beside eleven evaluations of the whole model. Ratios are medians over
-rounds with their spread.
+A random BERT of BERT-base's shape with its language-model head, and the same texts and masked
+pieces in every arm; arms alternate. Ablation: one full evaluation per head, as in published scripts
+and hook libraries; ours with the prefix reused, one head at a time; ours with as many heads in a
+batch as fit in memory. On the CPU every third head is ablated, since all heads of a layer cost the
+same. Importance: one text after the other with gradients of all weights, as in scripts; ours. A
+curve of ten steps: ours, and eleven evaluations of the whole model. Ratios are medians over rounds
+with their spread.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def model(batch: Batch, device: str, dtype: torch.dtype, layers: int) -> Hugging
 
 
 def texts(number: int, words: int) -> Batch:
-    """Sentences of the primer of about so many words, two or three together."""
+    """Texts of about this many words, from two or three primer sentences each."""
     from spacy.tokens import Doc
 
     from workbench import encode, read
@@ -65,7 +65,7 @@ def texts(number: int, words: int) -> Batch:
 
 
 def plain(net: HuggingFace, aim: Aim, questions: list[Question], heads: list[Any]) -> list[float]:
-    """A full evaluation a head."""
+    """One full evaluation per head."""
     return [asked(net, aim, questions, [Gate(closed(net, [head]))]).value("loss") for head in heads]
 
 
@@ -77,7 +77,7 @@ def ours(
 
 
 def one_by_one(net: HuggingFace, aim: Aim, questions: list[Question]) -> torch.Tensor:
-    """The scripts' way: a forward and a backward pass a text, slopes of weights and all."""
+    """As in scripts: a forward and a backward pass per text, with gradients of all weights."""
     total = torch.zeros(len(net.sites), net.sites[0].heads, device=net.device)
     for question in questions:
         for row in range(len(question)):
@@ -149,7 +149,7 @@ def main() -> None:
     }
     seconds: dict[str, list[float]] = {arm: [] for arm in arms}
     answers: dict[str, Any] = {}
-    asked(net, aim, questions)  # to warm up
+    asked(net, aim, questions)  # warm-up
     for _ in range(given.rounds):
         for arm, run in arms.items():
             took, answers[arm] = timed(run, net.device)

@@ -1,13 +1,14 @@
-"""Tokens a second of our trainer and of transformers' own, on the same model, text and batch.
+"""Tokens per second of this trainer and of transformers' Trainer, on the same model and text.
 
     python -m tests.benchmarks.training                    BERT and GPT-2 on two cores, 5 rounds
 
-Real tokens count, padding does not. BERT: the peer reads paragraphs, padded to the longest of a
-batch, through transformers' own collator for masked language models, and as many of them a batch as
-make up our tokens; ours reads them packed, and in a third arm so does the peer, which leaves the
-difference that logits at masks alone make. GPT-2: both read the same packed sequences. All clip
-gradients, and step a fused AdamW with a linear schedule. The arms take turns, so that a drifting
-machine drifts for both; ratios are medians over rounds. The first step of a round does not count.
+Only real tokens count, not padding. BERT: transformers' Trainer reads paragraphs with transformers'
+collator for masked language models, padded to the longest of a batch, with about as many tokens per
+batch as ours. Ours reads packed sequences. In a third arm the Trainer also reads packed sequences,
+which shows the effect of computing logits at masked pieces only. GPT-2: both read the same packed
+sequences. All clip gradients and use a fused AdamW with a linear schedule. Arms alternate, so that
+changes in machine speed affect both; ratios are medians over rounds. The first step of a round does
+not count.
 """
 
 import argparse
@@ -47,7 +48,7 @@ FAMILIES = {"bert": "masked", "gpt": "causal"}
 
 
 def text() -> list[str]:
-    """Novels where the public corpora are, else the built-in corpus."""
+    """Novels if the public corpora are available, otherwise the built-in corpus."""
     if named := os.environ.get("WORKBENCH_DATA"):
         file = Path(named) / "text" / "novels.txt.xz"
         return list(islice((line for line in lines_of(file) if line.strip()), LINES))
@@ -58,7 +59,7 @@ def text() -> list[str]:
 
 
 class Clock(TrainerCallback):
-    """When each step of the peer ended."""
+    """Records the end time of each step of the Trainer."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -76,7 +77,7 @@ def peer(
     masked: bool,
     folder: Path,
 ) -> float:
-    """Real tokens a second of transformers' Trainer."""
+    """Real tokens per second of transformers' Trainer."""
     collate = DataCollatorForLanguageModeling(tokenizer, mlm=masked)
     read: list[int] = []
 
@@ -110,7 +111,7 @@ def peer(
 def ours(
     net: nn.Module, objective: str, packing: Packing, batch: int, steps: int, device: torch.device
 ) -> float:
-    """Tokens a second of ours."""
+    """Tokens per second of this trainer."""
     plan = Plan(steps=steps, batch=batch, rate=1e-4, points=steps)
     part, held = parted(packing, 0.0)
     task = task_of(objective, net, part, held, plan, 1)
@@ -119,7 +120,7 @@ def ours(
 
 
 def features(texts: Sequence[list[int]]) -> list[dict[str, Any]]:
-    """Texts as the peer's collator takes them."""
+    """Texts in the format of transformers' collator."""
     return [{"input_ids": ids, "attention_mask": [1] * len(ids)} for ids in texts]
 
 

@@ -22,7 +22,7 @@ import workbench as wb
 from probes import batched_adam
 from probes.logistic import logistic
 from probes.probe_training import Probe, Schedule, data_of, train_seeds
-from probes.representations import banked, encoded
+from probes.representations import build_banks, encoded
 from probes.targets import examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
@@ -163,7 +163,7 @@ def _probing(home: Path) -> tuple[Any, list[Probe], Any, Any]:
     missing = torch.zeros(len(BATCH.words), dtype=torch.bool)
     examples = examples_of(task, BATCH, part_of, missing, 500, 0)
     sources = encoded(loaded("mini:bert"), BATCH, home, Quiet()).sources
-    bank = banked(sources, CUDA, torch.arange(len(BATCH.words)))[0]
+    bank = build_banks(sources, CUDA, torch.arange(len(BATCH.words)))[0]
     data = data_of(examples, examples.labels, softmax=True)
     probes = [Probe((layer,), False) for layer in range(len(sources))]
     return bank, probes, *(data.take(examples.of(part)) for part in ("train", "dev"))
@@ -187,7 +187,7 @@ def test_edge_probes_wait_for_nothing_in_a_step(tmp_path: Path) -> None:
         bank, probes, learnt, dev = _probing(tmp_path)
         spent = []
         for batch in (16, 64):  # four times as many steps in each epoch
-            schedule = Schedule(rate=3e-3, batch=batch, epochs=3, patience=9, steps=1)
+            schedule = Schedule(learning_rate=3e-3, batch_size=batch, epochs=3, patience=9, steps=1)
             waited(here)
             train_seeds("edge", 32, bank, probes, {0: learnt}, dev, schedule)
             spent.append(sum(waited(here).values()))

@@ -73,7 +73,7 @@ def test_endless_labels_are_cut() -> None:
     assert len(bar["x"][0]) == LONGEST
 
 
-def test_what_cannot_be_seen_is_told_by_its_number() -> None:
+def test_invisible_characters_are_shown_by_number() -> None:
     assert visible("a\0b\u202ec\ud800") == "a⟨U+0000⟩b⟨U+202E⟩c⟨U+D800⟩"
     assert visible("a\nb\tc\r", lines=True) == "a\nb\tc⟨U+000D⟩"
 

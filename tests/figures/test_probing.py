@@ -189,7 +189,7 @@ def test_selectivity_is_the_score_less_the_control_s() -> None:
     assert list(line.y) == pytest.approx([0.2, 0.4, 0.6, 0.8])
 
 
-def test_published_expected_layers_lie_beside_the_bars() -> None:
+def test_published_expected_layers_are_next_to_the_bars() -> None:
     run = laid()
     figure = FIGURES["pipeline"]({"summary": run.summary, "means": run.means})
     assert curves.order_beneath(figure, run, "bert-base", "light") == ["pos", "dependencies"]

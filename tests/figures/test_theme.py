@@ -39,7 +39,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("eyes", EYES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_series_can_be_told_apart(kind: Kind, eyes: str) -> None:
+def test_series_are_distinguishable(kind: Kind, eyes: str) -> None:
     seen = [lab(np.array(EYES[eyes]) @ linear(colour)) for colour in COLOURS[kind]]
     assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
 
@@ -57,7 +57,7 @@ def test_scales_go_one_way_from_the_page_to_its_opposite(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_but_the_systems_fonts_is_asked_for(kind: Kind) -> None:
+def test_only_system_fonts_are_used(kind: Kind) -> None:
     assert "http" not in str(template(kind).to_plotly_json())
 
 
@@ -69,7 +69,7 @@ def test_series_differ_by_more_than_colour() -> None:
 
 
 @pytest.mark.parametrize("eyes", EYES)
-def test_many_kinds_can_be_told_apart_on_any_page(eyes: str) -> None:
+def test_many_kinds_are_distinguishable_on_any_page(eyes: str) -> None:
     seen = [lab(np.array(EYES[eyes]) @ linear(colour)) for colour in MANY]
     assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
     assert all(contrast(colour, PAPER[kind]) >= 2.2 for colour in MANY for kind in KINDS)

@@ -19,7 +19,7 @@ from probes.attention_features import Maps, Sentence
 from probes.dependency_trees import Tree
 from probes.logistic import logistic
 from probes.probe_training import Data, Probe, Schedule, Trained, assessed, train
-from probes.representations import MODEL, Bank, Source, banked
+from probes.representations import MODEL, Bank, Source, build_banks
 from probes.structural_training import Probe as TreeProbe
 from probes.structural_training import States, trained
 from tests.gpu.checks import Figures, Setting, apart, timed
@@ -58,7 +58,7 @@ def planted(device: torch.device, number: int, softmax: bool, width: int = 32) -
     )
     ends = (0, number // 2, 3 * number // 4, number)
     parts = (whole.take(torch.arange(*ends[place : place + 2])) for place in range(3))
-    return Planted(banked(sources, device, rows[: ends[1]])[0], *parts)
+    return Planted(build_banks(sources, device, rows[: ends[1]])[0], *parts)
 
 
 def probes(setting: Setting, figures: Figures) -> None:
@@ -88,7 +88,7 @@ def probes(setting: Setting, figures: Figures) -> None:
 def _assessed(found: Trained, own: Planted) -> tuple[Tensor, Tensor]:
     """F1 and nats a target of each probe, on the CPU."""
     control = torch.tensor([int(probe.control) for probe in found.probes], device=own.bank.device)
-    score, loss = assessed(found.shape, found.own, found.reads, control, own.bank, own.test)
+    score, loss = assessed(found.shape, found.parameters, found.reads, control, own.bank, own.test)
     return score.cpu(), loss.cpu()
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from probes.probe_training import Data
-from probes.representations import banked, encoded
+from probes.representations import build_banks, encoded
 from tests.benchmarks import engine, heads, probing_device, pruning
 from tests.benchmarks.engine import Quiet
 from tests.gpu.checks import Figures, Setting, timed
@@ -133,7 +133,7 @@ def probing_speed(setting: Setting, figures: Figures) -> None:
     home = setting.folder
     own, encoding = timed(setting, lambda: encoded(model, batch, home, Quiet()))
     rows = torch.arange(len(batch.words))
-    bank, filling = timed(setting, lambda: banked(own.sources, setting.device, rows)[0])
+    bank, filling = timed(setting, lambda: build_banks(own.sources, setting.device, rows)[0])
     rate = probing_device.rates(setting.device.type)
     layers, epochs = model.stacks[0].layers, 1 if setting.small else 5
     given = argparse.Namespace(device=setting.device.type, layers=layers, epochs=epochs)

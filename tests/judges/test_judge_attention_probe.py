@@ -1,9 +1,9 @@
 """A judge of `attention-probe`: one probe at a time, from its definition, in double precision.
 
-p(i is the head of j) ~ exp of a weighted sum of what each head gives from j to i and from i to j.
-Maps of words come from a plain transformers forward: summed over the pieces of the word looked at,
-averaged over the pieces of the word that looks. Each probe is fitted by scipy's L-BFGS, with the
-weight decay of a grid that is best on dev. Nothing here is imported from the probes. The small case
+p(i is the head of j) ~ exp of a weighted sum of the attention of each head from j to i and from i to
+j. Word-level maps come from a plain transformers forward pass: sum over the pieces of the attended
+word, mean over the pieces of the attending word. Each probe is fitted with scipy's L-BFGS and the
+best weight decay of a grid on dev. Nothing here is imported from the probes. The small case
 takes seconds; the slow ones a minute each.
 """
 
@@ -124,7 +124,7 @@ def _loss(
 def judged(
     parts: Mapping[str, Sequence[Doc]], maps: Maps, heads: Sequence[int]
 ) -> dict[int, tuple[float, float]]:
-    """UAS of the heads of each layer, and of all (-1): words found for sure, and with all ties.
+    """UAS of the heads of each layer, and of all (-1): words right without ties, and with all ties.
 
     Sharp heads give nothing at all to many candidates, which then tie; the probes read attention
     in half precision, so candidates that are closer than that tell apart are tied too.
@@ -151,7 +151,7 @@ def judged(
 
 
 def counted(test: list[Case], weights: Floats) -> tuple[float, float]:
-    """Share of words whose head is found for sure, and with all ties."""
+    """Share of words whose head is right without ties, and with all ties."""
     sure = tied = 0
     for rows, gold in test:
         scores = rows @ weights
@@ -162,7 +162,7 @@ def counted(test: list[Case], weights: Floats) -> tuple[float, float]:
 
 
 def gap(ours: float, plain: tuple[float, float]) -> float:
-    """How far outside of what ties allow."""
+    """Distance of our score from the range that ties allow."""
     return max(plain[0] - ours, ours - plain[1], 0.0)
 
 
@@ -175,7 +175,7 @@ def measured(result: Any, encoder: str = "model", stack: str | None = None) -> d
 
 
 def compared(model: Any, corpus: Corpus, **sizes: int) -> float:
-    """The largest difference of UAS, of all layers."""
+    """The largest difference of UAS over all layers."""
     parts = {
         part: list(corpus.docs(part, sizes[f"max_{part}"])) for part in ("train", "dev", "test")
     }
@@ -199,7 +199,7 @@ def test_a_few_sentences_of_the_odd_model() -> None:
 
 
 def planted(docs: Sequence[Doc], layers: int, each: int, knows: int, seed: int) -> Maps:
-    """Random attention; one head looks at the head of each word, half of the time."""
+    """Random attention; one head attends to the syntactic head of each word half of the time."""
     random = np.random.default_rng(seed)
     found = {}
     for place, doc in enumerate(docs):

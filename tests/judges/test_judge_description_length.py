@@ -22,7 +22,7 @@ PORTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
 
 
 def online_bits(targets: Targets, layer: int, order: Tensor) -> float:
-    """The length of the whole code in bits."""
+    """Length of the whole online code in bits."""
     train, dev, _ = (torch.from_numpy(part).float() for part in targets.layer(layer))
     names = sorted(set(targets.labels["train"]))
     place = {name: number for number, name in enumerate(names)}
@@ -58,7 +58,7 @@ def online_bits(targets: Targets, layer: int, order: Tensor) -> float:
 
 
 def frequency_bits(labels: "np.ndarray[Any, Any]") -> float:
-    """Krichevsky and Trofimov's code, one label after another."""
+    """Length in bits of Krichevsky and Trofimov's code, label by label."""
     kinds = sorted(set(labels))
     counts, bits = dict.fromkeys(kinds, 0.5), 0.0
     for label in labels:

@@ -1,8 +1,8 @@
 """Edge probing against scikit-learn and plain torch, on states from transformers' own forward.
 
 Nothing here comes from `probes`: words are the means of their pieces by character offsets, targets
-are read off the Docs, the linear probe is scikit-learn's logistic regression, and the edge probe is
-Tenney's as anyone would write it, trained one at a time.
+come from the Docs, the linear probe is scikit-learn's logistic regression, and the edge probe is
+a plain version of Tenney's, trained one at a time.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class Targets:
 
 
 def logistic(targets: Targets, layer: int) -> float:
-    """The test accuracy of the strength that is best on dev (one label each: micro-F1)."""
+    """Test accuracy of the best strength on dev (one label each: micro-F1)."""
     train, dev, test = targets.layer(layer)
     nets = [
         LogisticRegression(C=c, max_iter=3000).fit(train, targets.labels["train"])
@@ -80,7 +80,7 @@ def logistic(targets: Targets, layer: int) -> float:
     ]
 
     def on_dev(net: LogisticRegression) -> tuple[float, float]:
-        """Accuracy, and where that ties the log-likelihood."""
+        """Accuracy; with ties, the log-likelihood."""
         labels = targets.labels["dev"]
         known = np.isin(labels, net.classes_)
         columns = np.searchsorted(net.classes_, labels[known])

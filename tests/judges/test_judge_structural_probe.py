@@ -37,7 +37,7 @@ METRICS = ("uuas", "dspr", "root", "nspr")
 
 
 class Sentence(NamedTuple):
-    """One tree; all words of a text hang together."""
+    """One tree with all words of a text."""
 
     states: Floats  # [layers, words, width]
     apart: Floats  # [words, words], edges between them
@@ -69,7 +69,7 @@ def sentence_of(model: Any, doc: Doc) -> Sentence:
 
 
 def whitened(layer: int, parts: Sequence[Sequence[Sentence]]) -> list[list[Tensor]]:
-    """States of one layer, by what train says, with a constant feature at their end."""
+    """States of one layer, whitened on train, with a constant feature at the end."""
     train = np.concatenate([sentence.states[layer] for sentence in parts[0]])
     mean, spread = train.mean(0), train.std(0)
     spread[spread == 0] = 1.0
@@ -102,7 +102,7 @@ def missed(matrix: Tensor, states: Tensor, sentence: Sentence, task: str) -> Ten
 def trained(
     task: str, states: list[list[Tensor]], parts: Sequence[Sequence[Sentence]], seed: int
 ) -> Tensor:
-    """The matrix that is best on dev."""
+    """The best matrix on dev."""
     width = states[0][0].shape[1]
     torch.manual_seed(seed)
     matrix = (
@@ -179,7 +179,7 @@ def scored(
 def compared(
     model: Any, corpus: Corpus, layers: Sequence[int], sizes: dict[str, int]
 ) -> dict[str, Floats]:
-    """Ours less the plain one's, by metric and layer."""
+    """Our scores minus those of the plain probes, by metric and layer."""
     docs = [list(corpus.docs(part, size)) for part, size in sizes.items()]
     parts = [[sentence_of(model, doc) for doc in part if len(doc) > 1] for part in docs]
     result = run_here(

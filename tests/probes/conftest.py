@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probes.probe_training import Data
-from probes.representations import MODEL, Bank, Source, banked
+from probes.representations import MODEL, Bank, Source, build_banks
 
 
 class Silent:
@@ -37,7 +37,7 @@ def bank() -> Callable[..., Bank]:
 
     def made(*tables: Tensor, encoder: str = MODEL) -> Bank:
         sources = [Source(encoder, "encoder", layer, table) for layer, table in enumerate(tables)]
-        return banked(sources, torch.device("cpu"), torch.arange(len(tables[0])))[0]
+        return build_banks(sources, torch.device("cpu"), torch.arange(len(tables[0])))[0]
 
     return made
 

@@ -1,6 +1,6 @@
-"""A model whose layers know what they are told to know, and a corpus that only it can read.
+"""A model whose layers encode chosen labels, and a corpus that only it can read.
 
-Tags and arcs are drawn for each word anew, so no word tells them; from layer 2 on the states hold
+Tags and arcs are drawn at random for each word, so no word predicts them; from layer 2 on the states hold
 the tag, from layer 4 on the relation of the word to its head.
 """
 

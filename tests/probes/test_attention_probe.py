@@ -113,14 +113,14 @@ def uas(sentences: list[Sentence], maps: Maps, control: bool = False) -> float:
     )
     weights, score = attention_features.by_attention(1, slice(0, maps.flat.shape[1]), CPU)
     variant = torch.tensor([int(control)])
-    fitted = attention_features.learnt(weights, score, variant, train, dev)
+    fitted = attention_features.train_probes(weights, score, variant, train, dev)
     assert bool(fitted.converged.all())
     answers = attention_features.attached(fitted.weights, score, variant, test)
     right = asked = 0
     for place, one in enumerate(cut[2]):
         gold = attention_features.control_heads(one, 0) if control else one.heads
-        right += int(((answers[place][0][: len(one)] == gold) & one.asked).sum())
-        asked += int(one.asked.sum())
+        right += int(((answers[place][0][: len(one)] == gold) & one.scored).sum())
+        asked += int(one.scored.sum())
     return right / asked
 
 
@@ -161,11 +161,11 @@ def test_the_control_is_drawn_by_type_and_not_by_instance() -> None:
 def test_the_best_offset_by_hand() -> None:
     doc = doc_of([1, 1, 1, 2, 3], ["NOUN", "VERB", "NOUN", "ADV", "PUNCT"])
     one = attention_features.sentence_of(doc, 0, 0, nothing_missing(5))
-    assert one is not None and one.asked.tolist() == [True, False, True, True, False]
+    assert one is not None and one.scored.tolist() == [True, False, True, True, False]
     assert attention_features.best_offset([one]) == -1
     assert attention_features.offset_counts([one], -1) == (2, 3)
     assert attention_features.offset_counts([one], 4) == (0, 3)
-    assert attention_features.even_guess([one]) == 1 / 4  # of four other words
+    assert attention_features.uniform_guess([one]) == 1 / 4  # of four other words
 
 
 def test_a_probe_cut_off_is_marked_and_one_at_its_optimum_is_not() -> None:
@@ -175,8 +175,8 @@ def test_a_probe_cut_off_is_marked_and_one_at_its_optimum_is_not() -> None:
     (seen,) = attention_features.cases(every, maps, sizes, torch.zeros(600, 2), (0,), CPU)
     weights, score = attention_features.by_attention(2, slice(0, 2), CPU)
     variants = torch.tensor([0, 1])
-    whole = attention_features.learnt(weights, score, variants, [seen], [seen])
-    short = attention_features.learnt(weights, score, variants, [seen], [seen], steps=1)
+    whole = attention_features.train_probes(weights, score, variants, [seen], [seen])
+    short = attention_features.train_probes(weights, score, variants, [seen], [seen], steps=1)
     assert whole.converged.tolist() == [True, True]
     assert not short.converged[0]
 
@@ -238,7 +238,7 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
         for probe in ("attention", "attention and words"):
             assert layers[stack.name, probe] == [-1, *range(stack.layers)]
     decoders = any(stack.name == "decoder" for stack in model.stacks)
-    assert decoders == any("only those before" in caveat.text for caveat in result.caveats)
+    assert decoders == any("In a decoder" in caveat.text for caveat in result.caveats)
     for draw in FIGURES.values():
         assert draw(result.tables).data
 
@@ -260,11 +260,13 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
     own = means[~means["control"]]
     expected = (own["value"] > own["baseline"]) & (own["value"] > own["control_value"])
     assert list(own["learnt"]) == list(expected)
-    assert not own["learnt"].all() and "no more than the best offset" in said
+    assert not own["learnt"].all() and "not score above the best offset" in said
     model = own[own["encoder"] == "model"]
     assert model["half"].between(0, 1).all()
-    assert ((model["value"] - model["half"]) > 0.02).any() == ("half of the sentences" in said)
-    assert means["converged"].all() and "cut off before" not in said
+    assert ((model["value"] - model["half"]) > 0.02).any() == (
+        "half of the training sentences" in said
+    )
+    assert means["converged"].all() and "stopped before" not in said
     figure = FIGURES["layers"](result.tables)
     faded = [dot for trace in figure.data for dot in trace.marker.opacity or ()]
     assert min(faded) < 1
@@ -293,16 +295,18 @@ def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
     assert "needs attention heads" in str(fault)
 
 
-def test_sentences_without_arcs_are_told_and_a_part_of_them_is_an_error(opened: Opened) -> None:
+def test_sentences_without_arcs_give_a_caveat_and_a_part_of_only_such_is_an_error(
+    opened: Opened,
+) -> None:
     dots = doc_of([0, 0], ["PUNCT", "PUNCT"])
     docs = [doc_of([0, 0, 1]), doc_of([0]), dots]
     result = probed(opened("bert"), corpus_of(docs, docs, docs), seeds=(0,), halves=False)
     assert any("6 of 9 sentences have no arc" in each.text for each in result.caveats)
-    with pytest.raises(WorkbenchError, match="no word with a head in dev"):
+    with pytest.raises(WorkbenchError, match="dev has no word"):
         probed(opened("bert"), corpus_of(docs, [doc_of([0]), dots], docs))
 
 
-def test_words_beyond_the_models_length_are_told_and_not_asked(opened: Opened) -> None:
+def test_words_beyond_the_models_length_give_a_caveat_and_are_not_scored(opened: Opened) -> None:
     short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
     corpus = corpus_of([short], [short], [short, long])
     result = probed(opened("bert"), corpus, seeds=(0,), halves=False)

@@ -18,10 +18,10 @@ import workbench as wb
 from probes import codes as variational
 from probes import description_length
 from probes.codes import ends_of, prequential_code, uniform_bits
-from probes.description_length import Sent, run
+from probes.description_length import SentLabels, run
 from probes.experiments import DESCRIPTION_LENGTH, PORTIONS, DescriptionLength
 from probes.probe_training import Data, Probe, Schedule, Shape, initial
-from probes.representations import Bank, Source, banked
+from probes.representations import Bank, Source, build_banks
 from tests.models import zoo
 from tests.probes.test_structural_probe import Quiet, corpus_of
 from tests.probes.test_trees import doc_of
@@ -36,7 +36,7 @@ FEW = Schedule(epochs=4)
 
 def bank_of(*layers: Tensor) -> Bank:
     sources = [Source("model", "encoder", layer, states) for layer, states in enumerate(layers)]
-    return banked(sources, CPU, torch.arange(len(layers[0])))[0]
+    return build_banks(sources, CPU, torch.arange(len(layers[0])))[0]
 
 
 def data_of(
@@ -68,7 +68,7 @@ def bits_online(bank: Bank, probes: list[Probe], learnt: Data, dev: Data, **more
 
 
 def bits_variational(bank: Bank, probes: list[Probe], learnt: Data, steps: int = 400) -> Tensor:
-    found = variational.learnt(16, bank, probes, learnt, steps, 0)
+    found = variational.train_bayesian(16, bank, probes, learnt, steps, 0)
     nats = variational.divergence(found.layers) + variational.variational_code(
         found, bank, learnt, 0
     ).sum(1)
@@ -120,7 +120,7 @@ def test_labels_written_into_a_layer_are_sent_in_few_bits() -> None:
     probes = [Probe((0,)), Probe((1,))]
     uniform = number * uniform_bits(learnt)
     for bits, factor in (
-        (bits_online(bank, probes, learnt, dev, rate=0.02), 12),
+        (bits_online(bank, probes, learnt, dev, learning_rate=0.02), 12),
         (bits_variational(bank, probes, learnt, 600), 4),
     ):
         assert uniform / bits[1] > factor
@@ -145,7 +145,7 @@ def by_hand(bank: Bank, layer: int, learnt: Data, dev: Data, ends: Sequence[int]
     for first, last in pairwise(ends):
         own = {name: value.requires_grad_() for name, value in initial(shape, 5).items()}
         used = [own[name] for name in ("first", "first_bias", "out", "out_bias")]
-        adam = torch.optim.Adam(used, lr=FEW.rate)
+        adam = torch.optim.Adam(used, lr=FEW.learning_rate)
         order = torch.Generator().manual_seed(5)
         least, best, mark, waited = math.inf, own, math.inf, 0
         for _ in range(FEW.epochs):
@@ -182,7 +182,7 @@ def test_the_online_code_equals_one_probe_after_another() -> None:
     for layer in (0, 1):
         expected = by_hand(bank, layer, learnt, dev, ends)
         torch.testing.assert_close(nats[layer], expected, rtol=1e-3, atol=1e-4)
-    assert last is not None and last.own["out"].shape[:2] == (2, 16)
+    assert last is not None and last.parameters["out"].shape[:2] == (2, 16)
 
 
 def test_a_label_not_met_yet_has_its_column() -> None:
@@ -190,7 +190,7 @@ def test_a_label_not_met_yet_has_its_column() -> None:
     bank = bank_of(drawn_states(24, 4, 0))
     data = data_of(range(24), wanted)
     same, ends = data.take(torch.arange(8)), (8, 16, 24)
-    schedule = Schedule(rate=0.1, epochs=20)
+    schedule = Schedule(learning_rate=0.1, epochs=20)
     nats, last = prequential_code("linear", 1, bank, [Probe((0,))], data, same, ends, schedule, 0)
     assert last is not None and last.shape.labels == 3
     assert nats.isfinite().all()
@@ -211,7 +211,7 @@ def test_one_target_is_sent_by_the_uniform_code() -> None:
 
 
 def test_the_divergence_equals_a_formula_number_by_number() -> None:
-    (layer,) = variational.drawn((3, 2), 0)
+    (layer,) = variational.initial_layers((3, 2), 0)
     random = torch.Generator().manual_seed(1)
     layer = {name: value + torch.randn(value.shape, generator=random) / 2
              for name, value in layer.items()}  # fmt: skip
@@ -239,7 +239,7 @@ def test_a_posterior_that_is_the_prior_costs_nothing() -> None:
 
 def test_noise_on_sums_has_the_spread_of_noise_on_weights() -> None:
     """Local reparametrisation, against weights that are drawn one by one."""
-    (layer,) = variational.drawn((3, 2), 0)
+    (layer,) = variational.initial_layers((3, 2), 0)
     layer = {name: value[None] for name, value in layer.items()}
     layer["weight_spread"] = torch.linspace(-2, 0, 6).reshape(1, 3, 2)
     layer["bias_spread"], layer["scale_spread"] = torch.full((1, 2), -1.0), torch.full((1, 3), -1.0)
@@ -250,7 +250,7 @@ def test_noise_on_sums_has_the_spread_of_noise_on_weights() -> None:
     def noise(like: Tensor) -> Tensor:
         return torch.randn(like.shape[-2:], generator=random)
 
-    found = variational.said([layer], inputs, noise)[0]
+    found = variational.bayesian_logits([layer], inputs, noise)[0]
     z = layer["scale"] + (layer["scale_spread"] / 2).exp() * noise(inputs)
     drawn = torch.randn(many, 3, 2, generator=random)
     weights = layer["weight"] + (layer["weight_spread"] / 2).exp() * drawn
@@ -285,7 +285,7 @@ def test_each_probe_is_as_if_it_were_alone() -> None:
 
 
 def test_bits_are_nats_over_ln_2_and_the_papers_unit_leaves_them() -> None:
-    sent = Sent("task", "online", 0, 0, (Probe((0,)),), np.arange(4), (1, 4),
+    sent = SentLabels("task", "online", 0, 0, (Probe((0,)),), np.arange(4), (1, 4),
                 np.array([[0.0, 1.0, 2.0, 3.0]]), np.zeros(1), np.ones(1), None)  # fmt: skip
     ln = math.log(2)
     assert sent.bits(5.0, 1 / ln)[0].tolist() == pytest.approx([5, 1 / ln, 2 / ln, 3 / ln])
@@ -315,7 +315,7 @@ def told(
 
 
 @pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.slow), "t5"])
-def test_every_layer_stands_beside_its_baselines(opened: Opened, name: str) -> None:
+def test_every_layer_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
     tables = told(model, limit=8).tables
     assert set(tables) == set(DESCRIPTION_LENGTH.tables)
@@ -378,7 +378,7 @@ def test_a_run_goes_on_where_it_was_stopped(
 ) -> None:
     few = {"limit": 8, "epochs": 2, "steps": 4}
     expected = told(opened("bert"), **few).tables
-    real, calls = variational.learnt, []
+    real, calls = variational.train_bayesian, []
 
     def stopped(*args: object, **more: object) -> object:
         calls.append(args)
@@ -386,7 +386,7 @@ def test_a_run_goes_on_where_it_was_stopped(
             raise KeyboardInterrupt
         return real(*args, **more)
 
-    monkeypatch.setattr(description_length.variational, "learnt", stopped)
+    monkeypatch.setattr(description_length.codes, "train_bayesian", stopped)
     with pytest.raises(KeyboardInterrupt):
         told(opened("bert"), scratch=tmp_path, **few)
     found = told(opened("bert"), scratch=tmp_path, **few).tables
@@ -397,7 +397,7 @@ def test_a_run_goes_on_where_it_was_stopped(
 
 def test_labels_that_are_all_the_same_are_left_out_by_name(opened: Opened) -> None:
     nouns = [doc_of([0, 0, 1, 1], ["NOUN"] * 4) for _ in range(3)]
-    with pytest.raises(WorkbenchError, match="nothing to send"):
+    with pytest.raises(WorkbenchError, match="too-few-labels"):
         told(opened("bert"), corpus_of(nouns, nouns, nouns), tasks=("pos",))
     mixed = [doc_of([0, 0, 1, 1], ["NOUN"] * 4), doc_of([0, 0], ["NOUN", "VERB"])]
     corpus = corpus_of(mixed, mixed, mixed)
@@ -406,11 +406,11 @@ def test_labels_that_are_all_the_same_are_left_out_by_name(opened: Opened) -> No
     assert any(
         "dependencies is left out: every target is 'dep'" in caveat.text for caveat in found.caveats
     )
-    with pytest.raises(WorkbenchError, match="nothing to send"):
+    with pytest.raises(WorkbenchError, match="too-few-labels"):
         told(opened("bert"), corpus, tasks=("pos",), targets=1)  # one target, one label
 
 
-def test_what_is_not_asked_is_not_sent(opened: Opened) -> None:
+def test_codes_that_are_not_requested_are_not_computed(opened: Opened) -> None:
     tables = told(
         opened("bert"), tasks=("pos",), codes=("variational",), controls=False, probe="linear",
         limit=8,

@@ -44,7 +44,7 @@ def answer(read: Corpus) -> Result:
     return probe(read, predictions=True)
 
 
-def test_the_cumulative_curve_jumps_where_the_layer_was_told(answer: Result) -> None:
+def test_the_cumulative_curve_jumps_at_the_planted_layer(answer: Result) -> None:
     means = answer.tables["means"]
     curves = means[(means["mode"] == "cumulative") & (means["encoder"] == "model")]
     curves = curves[~curves["control"]].pivot(index="layer", columns="task", values="mean")
@@ -63,7 +63,7 @@ def test_expected_layers_come_in_the_order_they_were_put(answer: Result) -> None
     assert centre["pos"] < centre["dependencies"]
 
 
-def test_baselines_stand_beside_every_task_unasked(answer: Result) -> None:
+def test_every_task_has_all_baselines_by_default(answer: Result) -> None:
     summary = answer.tables["summary"].set_index("task")
     for column in ("majority", "lexical", "static", "random"):
         assert (summary[f"baseline_{column}"] < 0.5).all(), column
@@ -74,7 +74,7 @@ def test_baselines_stand_beside_every_task_unasked(answer: Result) -> None:
     assert set(scores["split"]) == {"test"}
 
 
-def test_modes_that_are_one_probe_are_told_alike(answer: Result) -> None:
+def test_modes_that_share_a_probe_have_the_same_score(answer: Result) -> None:
     scores = answer.tables["scores"]
     own = scores[(scores["encoder"] == "model") & ~scores["control"] & (scores["task"] == "pos")]
     value = own.set_index(["mode", "layer"])["value"]
@@ -228,7 +228,7 @@ def test_learning_curves_rise(read: Corpus) -> None:
     assert by_share[1.0] > by_share[0.02]
 
 
-def test_windows_are_set_beside_on_request(short: Corpus) -> None:
+def test_cnn_windows_add_baselines(short: Corpus) -> None:
     few: dict[str, Any] = {"modes": ("top",), "controls": False, "epochs": 2}
     found = probe(short, tasks=("pos",), windows=(1, 2), **few)
     assert {"cnn1", "cnn2"} <= set(found.tables["scores"]["encoder"])
@@ -295,7 +295,7 @@ def test_hollow_marks_are_of_probes_that_were_cut_off(answer: Result) -> None:
     assert not any("open" in mark for trace in curves(tables).data for mark in trace.marker.symbol)
 
 
-def test_too_little_data_is_told_with_what_more_would_bring(read: Corpus) -> None:
+def test_too_little_data_gives_a_caveat_with_the_gain_of_more(read: Corpus) -> None:
     """A dozen targets do not settle four tags; nine hundred do."""
     few = {
         "tasks": ("pos",), "modes": ("layer",), "controls": False, "random": False, "halves": True,
@@ -342,7 +342,7 @@ def test_the_loss_goes_with_the_task_and_the_result_names_it(
     assert set(probe(short, **single, loss="sigmoid").tables["tasks"]["loss"]) == {"sigmoid"}
     several = of(*[edges(*[("a b c", [((0, 1), None, ("p", "q"))]), A] * 20)] * 3)
     assert probe(several, bert(), **single).tables["tasks"]["loss"].tolist() == ["sigmoid"]
-    with pytest.raises(WorkbenchError, match="softmax predicts one label"):
+    with pytest.raises(WorkbenchError, match="setting-invalid"):
         probe(several, bert(), **single, loss="softmax")
 
 
@@ -402,14 +402,14 @@ A, B = ("a b c", [((0, 1), None, ("x",))]), ("d e f", [((1, 2), None, ("y",))])
 @pytest.mark.parametrize(
     ("train", "dev", "test", "said"),
     [
-        ([A, A], [A], [A], "every target to learn from is 'x'"),
-        ([A], [B], [A], "every target"),
+        ([A, A], [A], [A], "every training target is 'x'"),
+        ([A], [B], [A], "every training target"),
         ([A, B], [("d e f", [])], [A], "dev has no targets"),
         ([A, B], [A], [("a b c", [((0, 1), None, ("z",))])], "do not occur in train"),
-        ([A, B, ("a b c", [((1, 1), None, ("x",))])], [A], [B], "span of no words"),
+        ([A, B, ("a b c", [((1, 1), None, ("x",))])], [A], [B], "an empty span"),
     ],
 )
-def test_odd_labels_are_told(
+def test_unusual_labels_give_a_caveat(
     train: Any, dev: Any, test: Any, said: str, bert: Callable[[], Any]
 ) -> None:
     read = of(edges(*train), edges(*dev), edges(*test))
@@ -420,7 +420,7 @@ def test_odd_labels_are_told(
 
 def test_a_task_with_nothing_to_learn_from_is_refused_by_name(bert: Callable[[], Any]) -> None:
     read = of(edges(("a b", [])), edges(A), edges(A))
-    with pytest.raises(WorkbenchError, match="no task has targets"):
+    with pytest.raises(WorkbenchError, match="too-few-targets"):
         probe(read, bert())
 
 
@@ -441,7 +441,7 @@ def test_an_unknown_task_names_what_there_is(read: Corpus) -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'dependencies'"):
         fits(read, EdgeProbing(tasks=("dependancies",)))
     found = misfits(EDGE_PROBING, EdgeProbing(tasks=("roles",)), (), (read,))
-    assert "there is no task 'roles'" in str(found[0])
+    assert "task-not-found" in str(found[0])
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ def test_attention_over_words_of_very_different_scores_stays_finite(
 def test_a_mix_counts_layers_at_their_own_size(bank: Callable[..., Bank]) -> None:
     """Layers are read standardised, and yet γ Σ softmax(s) h is of the states as they are: up to
     an offset, and one number a feature that is the same for all layers."""
-    from probes.probe_training import mixing
+    from probes.probe_training import mix_weights
 
     torch.manual_seed(4)
     sizes = torch.logspace(-2, 2, WIDTH)  # features differ ten thousandfold
@@ -162,7 +162,7 @@ def test_a_mix_counts_layers_at_their_own_size(bank: Callable[..., Bank]) -> Non
     made = bank(low, high)
     own = {"mix": torch.tensor([[0.0, math.log(3)]]), "scale": torch.ones(1)}
     allowed = torch.ones(1, 2, dtype=torch.bool)
-    assert torch.allclose(mixing(own, allowed), torch.tensor([[0.25, 0.75]]))
+    assert torch.allclose(mix_weights(own, allowed), torch.tensor([[0.25, 0.75]]))
     rows = torch.arange(500)
     spans = [torch.stack([rows, rows + 1], 1)[None]]
     reads = Reads(torch.zeros(0, dtype=torch.long), allowed)

@@ -13,9 +13,18 @@ import torch
 from torch import Tensor
 
 from probes import attention_features, codes, probe_training
-from probes.batched_adam import BETAS, NONE, TINY, Best, Learning, fitted, minimised, optimal
+from probes.batched_adam import (
+    BETAS,
+    NO_FACTORS,
+    TINY,
+    Best,
+    TrainingState,
+    fitted,
+    minimised,
+    optimal,
+)
 from probes.probe_training import Data, Probe, Schedule
-from probes.representations import MODEL, Bank, Source, banked
+from probes.representations import MODEL, Bank, Source, build_banks
 from probes.structural_training import Probe as TreeProbe
 from probes.structural_training import States, trained
 from tests.probes.test_attention_probe import maps_of, sentences_of, towards, uniform
@@ -33,8 +42,8 @@ def test_steps_are_those_of_adam_at_each_probes_own_rate() -> None:
     torch.manual_seed(0)
     start = torch.randn(3, 4, 5)
     rates = torch.tensor([1e-1, 1e-2, 1e-3])
-    now = Learning.of({"own": start}, 0.1)
-    now.rate = rates
+    now = TrainingState.of({"own": start}, 0.1)
+    now.learning_rate = rates
     plain = [start[place].clone().requires_grad_() for place in range(3)]
     optimisers = [
         torch.optim.Adam([one], float(rate)) for one, rate in zip(plain, rates, strict=True)
@@ -46,14 +55,14 @@ def test_steps_are_those_of_adam_at_each_probes_own_rate() -> None:
             one.grad = slope
             optimiser.step()
     for place, one in enumerate(plain):
-        assert torch.allclose(now.own["own"][place], one, atol=1e-6)
+        assert torch.allclose(now.parameters["own"][place], one, atol=1e-6)
 
 
 def test_a_step_can_be_quicker_for_one_parameter() -> None:
-    now = Learning.of({"slow": torch.zeros(1, 2), "quick": torch.zeros(1, 2)}, 0.1)
-    now.step({name: torch.ones(1, 2) for name in now.own}, {"quick": 10.0})
-    assert torch.allclose(now.own["quick"], 10 * now.own["slow"])
-    assert (now.own["slow"] < 0).all()
+    now = TrainingState.of({"slow": torch.zeros(1, 2), "quick": torch.zeros(1, 2)}, 0.1)
+    now.step({name: torch.ones(1, 2) for name in now.parameters}, {"quick": 10.0})
+    assert torch.allclose(now.parameters["quick"], 10 * now.parameters["slow"])
+    assert (now.parameters["slow"] < 0).all()
 
 
 def test_the_best_epoch_is_kept_by_value_and_not_the_last() -> None:
@@ -78,21 +87,21 @@ def test_the_best_epoch_is_kept_by_value_and_not_the_last() -> None:
 def test_what_is_kept_does_not_change_with_what_is_trained() -> None:
     own = {"own": torch.ones(2, 3)}
     best = Best.of(own)
-    best.see(torch.arange(2), own, torch.tensor([-1.0, -1.0]), torch.tensor([1.0, 1.0]), 1)
+    best.update(torch.arange(2), own, torch.tensor([-1.0, -1.0]), torch.tensor([1.0, 1.0]), 1)
     own["own"].fill_(7)
-    best.see(torch.arange(2), own, torch.tensor([-2.0, -0.5]), torch.tensor([2.0, 0.5]), 2)
+    best.update(torch.arange(2), own, torch.tensor([-2.0, -0.5]), torch.tensor([2.0, 0.5]), 2)
     own["own"].fill_(9)
-    assert best.own["own"].tolist() == [[1, 1, 1], [7, 7, 7]]
+    assert best.parameters["own"].tolist() == [[1, 1, 1], [7, 7, 7]]
     assert best.epoch.tolist() == [1, 2]
 
 
-def test_equal_scores_are_told_apart_by_the_loss() -> None:
+def test_the_loss_decides_between_equal_scores() -> None:
     own = {"own": torch.tensor([[1.0]])}
     best = Best.of(own)
     for at, (value, loss) in enumerate([(1.0, 0.5), (2.0, 0.4), (3.0, 0.6)]):
         own["own"].fill_(value)
-        best.see(torch.arange(1), own, torch.tensor([0.9]), torch.tensor([loss]), at)
-    assert best.own["own"].tolist() == [[2.0]] and best.epoch.tolist() == [1]
+        best.update(torch.arange(1), own, torch.tensor([0.9]), torch.tensor([loss]), at)
+    assert best.parameters["own"].tolist() == [[2.0]] and best.epoch.tolist() == [1]
 
 
 # --- however tensors lie in memory ----------------------------------------------------------------
@@ -107,14 +116,14 @@ def strided(tensor: Tensor) -> Tensor:
 def plain_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """Every gradient of a training is handed over strided, and every step of the stack is compared
     with each probe's own, in plain arithmetic; what it was off by."""
-    gradients, step = torch.autograd.grad, Learning.step
+    gradients, step = torch.autograd.grad, TrainingState.step
     off: list[float] = []
 
     def handed(*args: Any, **more: Any) -> tuple[Tensor | None, ...]:
         return tuple(each if each is None else strided(each) for each in gradients(*args, **more))
 
     def compared(
-        self: Learning, slopes: Mapping[str, Tensor], quicker: Mapping[str, float] = NONE
+        self: TrainingState, slopes: Mapping[str, Tensor], quicker: Mapping[str, float] = NO_FACTORS
     ) -> None:
         expected = {}
         for name, slope in slopes.items():
@@ -124,15 +133,15 @@ def plain_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
                 mean = BETAS[0] * self.mean[name][place] + (1 - BETAS[0]) * one
                 square = BETAS[1] * self.square[name][place] + (1 - BETAS[1]) * one**2
                 size = (square / (1 - BETAS[1] ** number)).sqrt() + TINY
-                rate = float(self.rate[place]) * quicker.get(name, 1.0)
+                rate = float(self.learning_rate[place]) * quicker.get(name, 1.0)
                 move = rate * mean / (1 - BETAS[0] ** number) / size
-                expected[name, place] = self.own[name][place] - move
+                expected[name, place] = self.parameters[name][place] - move
         step(self, slopes, quicker)
         for (name, place), value in expected.items():
-            off.append(float((self.own[name][place] - value).abs().max()))
+            off.append(float((self.parameters[name][place] - value).abs().max()))
 
     monkeypatch.setattr(torch.autograd, "grad", handed)
-    monkeypatch.setattr(Learning, "step", compared)
+    monkeypatch.setattr(TrainingState, "step", compared)
     yield off
     assert all(each < 1e-6 for each in off)
 
@@ -141,7 +150,7 @@ def plain_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 def test_strided_gradients_give_the_steps_of_adam(device: str) -> None:
     torch.manual_seed(0)
     start = torch.randn(3, 2, 72, device=device)
-    now = Learning.of({"own": strided(start)}, 0.05)
+    now = TrainingState.of({"own": strided(start)}, 0.05)
     plain = [each.clone().requires_grad_() for each in start]
     optimisers = [torch.optim.Adam([one], 0.05, foreach=False) for one in plain]
     for _ in range(5):
@@ -150,7 +159,7 @@ def test_strided_gradients_give_the_steps_of_adam(device: str) -> None:
         for one, gradient, optimiser in zip(plain, gradients, optimisers, strict=True):
             one.grad = gradient.clone()
             optimiser.step()
-    for one, expected in zip(now.own["own"], plain, strict=True):
+    for one, expected in zip(now.parameters["own"], plain, strict=True):
         assert torch.allclose(one, expected, atol=1e-6)
 
 
@@ -167,19 +176,19 @@ def test_a_probe_of_spans_learns_the_same_alone_from_strided_states(
     made = _bank(tables, device)
     whole = data(torch.randint(0, 3, (90,)), 3)
     known, dev = whole.take(torch.arange(60)), whole.take(torch.arange(60, 90))
-    quick = Schedule(rate=1e-2, batch=32, epochs=2)
+    quick = Schedule(learning_rate=1e-2, batch_size=32, epochs=2)
     probes = [Probe((0,)), Probe((1,)), Probe((0,), control=True)]
     together = probe_training.train(kind, 8, made, probes, known, dev, quick, 0)  # type: ignore[arg-type]
     assert plain_steps
     for row, probe in enumerate(together.probes):
         alone = probe_training.train(kind, 8, made, [probe], known, dev, quick, 0)  # type: ignore[arg-type]
-        for name, value in alone.own.items():
-            assert torch.allclose(together.own[name][row], value[0], atol=1e-6), name
+        for name, value in alone.parameters.items():
+            assert torch.allclose(together.parameters[name][row], value[0], atol=1e-6), name
 
 
 def _bank(tables: list[Tensor], device: str) -> Bank:
     sources = [Source(MODEL, "encoder", layer, table) for layer, table in enumerate(tables)]
-    return banked(sources, torch.device(device), torch.arange(len(tables[0])))[0]
+    return build_banks(sources, torch.device(device), torch.arange(len(tables[0])))[0]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -235,7 +244,7 @@ def test_an_attention_probe_reaches_the_optimum_of_plain_adam(
             "grad",
             lambda *args, **more: tuple(strided(each) for each in gradients(*args, **more)),
         )
-        found = attention_features.learnt(weights, score, variants, seen, seen, decays=[0.1])
+        found = attention_features.train_probes(weights, score, variants, seen, seen, decays=[0.1])
     assert found.converged.all()
     for row in range(2):
         own = [part.requires_grad_() for part in made(1)[0]]
@@ -246,10 +255,10 @@ def test_an_attention_probe_reaches_the_optimum_of_plain_adam(
                 attention_features._log_probabilities(own, score, variants[[row]], c) for c in seen
             ]
             gold = [
-                p[0].gather(-1, c.heads[row][..., None])[..., 0][c.asked].sum()
+                p[0].gather(-1, c.heads[row][..., None])[..., 0][c.scored].sum()
                 for p, c in zip(log_p, seen, strict=True)
             ]
-            loss = -sum(gold) / sum(int(c.asked.sum()) for c in seen)
+            loss = -sum(gold) / sum(int(c.scored.sum()) for c in seen)
             (loss + 0.05 * sum(part.square().sum() for part in own)).backward()
             optimiser.step()
         for ours, plain in zip(found.weights, own, strict=True):
@@ -264,9 +273,9 @@ def test_a_bayesian_probe_learns_the_same_alone_from_strided_states(
     made = _bank([strided(torch.randn(60, 6)), strided(torch.randn(60, 6))], device)
     known = data(torch.randint(0, 3, (60,)), 3)
     probes = [Probe((0,)), Probe((1,)), Probe((1,), control=True)]
-    together = codes.learnt(4, made, probes, known, 5, 0)
+    together = codes.train_bayesian(4, made, probes, known, 5, 0)
     for row, probe in enumerate(probes):
-        alone = codes.learnt(4, made, [probe], known, 5, 0)
+        alone = codes.train_bayesian(4, made, [probe], known, 5, 0)
         for ours, own in zip(together.layers, alone.layers, strict=True):
             for name, value in own.items():
                 assert torch.allclose(ours[name][row], value[0], atol=1e-6), name

@@ -109,7 +109,7 @@ def test_a_linear_probe_is_at_most_a_point_under_scikit_learn(
     train, dev, test = parts(data(known, number, softmax=True), targets)
     found = logistic.logistic(made, [Probe((0,))], train, dev)
     control = torch.zeros(1, dtype=torch.long)
-    score = float(assessed(found.shape, found.own, found.reads, control, made, test)[0])
+    score = float(assessed(found.shape, found.parameters, found.reads, control, made, test)[0])
     assert score >= judged(states, gold, targets) - POINT
     assert bool(found.converged.all())
 
@@ -181,7 +181,7 @@ def test_random_labels_converge_to_chance_and_no_more(
     found = logistic.logistic(made, [Probe((0,))], train, dev)
     assert bool(found.converged.all())
     score = float(
-        assessed(found.shape, found.own, found.reads, torch.zeros(1).long(), made, test)[0]
+        assessed(found.shape, found.parameters, found.reads, torch.zeros(1).long(), made, test)[0]
     )
     majority = float((gold[-TEST:] == 0).float().mean())
     deviation = np.sqrt(majority * (1 - majority) / TEST)
@@ -203,4 +203,6 @@ def test_layers_and_controls_side_by_side_are_each_alone(
     for place, probe in enumerate(probes):
         alone = logistic.logistic(made, [probe], train, dev)
         for name in ("out", "out_bias"):
-            assert torch.allclose(alone.own[name][0], together.own[name][place], atol=2e-3), name
+            assert torch.allclose(
+                alone.parameters[name][0], together.parameters[name][place], atol=2e-3
+            ), name

@@ -43,7 +43,7 @@ def test_the_published_curve_of_parts_of_speech_has_the_published_expected_layer
     assert found == pytest.approx(1.76, abs=0.01)
 
 
-def test_the_best_is_of_what_was_asked_and_not_the_baseline() -> None:
+def test_the_best_layer_is_of_the_requested_modes_and_not_of_a_baseline() -> None:
     def row(mode: str, layer: int, mean: float) -> dict[str, object]:
         told = dict.fromkeys(MEANS, 0.0) | {"share": 1.0, "control": False, "n": 9, "seeds": 1}
         told |= {"task": "pos", "probe": "edge", "encoder": "model", "stack": "encoder"}

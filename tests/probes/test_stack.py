@@ -10,12 +10,14 @@ from probes.probe_training import Data, Probe, Schedule, assessed, train
 from probes.representations import Bank
 
 WIDTH = 16
-QUICK = Schedule(rate=1e-2, batch=64, epochs=30)
+QUICK = Schedule(learning_rate=1e-2, batch_size=64, epochs=30)
 
 
 def _scores(trained: probe_training.Trained, bank: Bank, data: Data) -> list[float]:
     control = torch.tensor([int(probe.control) for probe in trained.probes])
-    return assessed(trained.shape, trained.own, trained.reads, control, bank, data)[0].tolist()
+    return assessed(trained.shape, trained.parameters, trained.reads, control, bank, data)[
+        0
+    ].tolist()
 
 
 @pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
@@ -65,15 +67,15 @@ def test_the_best_epoch_comes_back_by_value(
         return torch.tensor([next(told)], dtype=torch.double), torch.tensor([1.0])
 
     monkeypatch.setattr(probe_training, "assessed", judged)
-    schedule = Schedule(rate=1e-2, batch=16, epochs=6, patience=10)
+    schedule = Schedule(learning_rate=1e-2, batch_size=16, epochs=6, patience=10)
     trained = train("mlp", 8, made, [Probe((0,))], whole, whole, schedule, 0)
     assert trained.epochs.tolist() == [1]
-    for name, value in trained.own.items():
+    for name, value in trained.parameters.items():
         assert torch.equal(value, seen[1][name])
     assert not torch.equal(seen[1]["out"], seen[5]["out"]), "it went on changing after"
 
 
-def test_a_probe_is_the_same_whichever_stand_beside_it(
+def test_a_probe_does_not_depend_on_the_other_probes_of_its_stack(
     bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
     """Batches, dropout and first weights depend on the seed alone."""
@@ -83,18 +85,20 @@ def test_a_probe_is_the_same_whichever_stand_beside_it(
     tables[:, torch.arange(300), classes] += 2
     made, whole = bank(*tables), data(classes, 3)
     learnt, dev = whole.take(torch.arange(200)), whole.take(torch.arange(200, 300))
-    schedule = Schedule(rate=1e-2, batch=32, epochs=5)
+    schedule = Schedule(learning_rate=1e-2, batch_size=32, epochs=5)
     alone = train("edge", 8, made, [Probe((1,))], learnt, dev, schedule, 7)
     some = [Probe((0,)), Probe((1,)), Probe((0, 1, 2)), Probe((2,), control=True)]
     beside = train("edge", 8, made, some, learnt, dev, schedule, 7)
     place = beside.probes.index(Probe((1,)))
     assert beside.epochs[place] == alone.epochs[0]
-    for name, value in alone.own.items():
-        assert torch.allclose(value[0], beside.own[name][place], atol=1e-4)
+    for name, value in alone.parameters.items():
+        assert torch.allclose(value[0], beside.parameters[name][place], atol=1e-4)
     again = train("edge", 8, made, some, learnt, dev, schedule, 7)
-    assert all(torch.equal(again.own[name], beside.own[name]) for name in again.own)
+    assert all(
+        torch.equal(again.parameters[name], beside.parameters[name]) for name in again.parameters
+    )
     other = train("edge", 8, made, [Probe((1,))], learnt, dev, schedule, 8)
-    assert not torch.equal(other.own["out"], alone.own["out"])
+    assert not torch.equal(other.parameters["out"], alone.parameters["out"])
 
 
 def test_what_has_stopped_is_taken_out(
@@ -107,15 +111,15 @@ def test_what_has_stopped_is_taken_out(
     slow[:, 0] += 0.3 * (classes * 2 - 1)  # learnt by and by
     made, whole = bank(easy, slow), data(classes, 2)
     sizes = []
-    update = probe_training._update
+    update = probe_training._training_step
 
     def counted(shape, now, *rest):  # type: ignore[no-untyped-def]
-        sizes.append(len(now.places))
-        assert all(len(value) == len(now.places) for value in now.own.values())
+        sizes.append(len(now.rows))
+        assert all(len(value) == len(now.rows) for value in now.parameters.values())
         update(shape, now, *rest)
 
-    monkeypatch.setattr(probe_training, "_update", counted)
-    schedule = Schedule(rate=1e-2, batch=32, epochs=40, patience=2)
+    monkeypatch.setattr(probe_training, "_training_step", counted)
+    schedule = Schedule(learning_rate=1e-2, batch_size=32, epochs=40, patience=2)
     train("linear", 0, made, [Probe((0,)), Probe((1,))], whole, whole, schedule, 0)
     assert sizes[0] == 2 and sizes[-1] == 1
 
@@ -125,18 +129,18 @@ def test_softmax_costs_are_cross_entropies(data: Callable[..., Data]) -> None:
     said = torch.randn(1, 6, 3)
     batch = data([0, 1, 2, 0, 1, -1], 3, softmax=True)
     known = torch.nn.functional.cross_entropy(said[0, :5], torch.tensor([0, 1, 2, 0, 1]))
-    found = probe_training.nats_of(said, batch, torch.zeros(1, dtype=torch.long))
+    found = probe_training.target_losses(said, batch, torch.zeros(1, dtype=torch.long))
     assert float(found[0].mean()) == pytest.approx(float(known) * 5 / 6, rel=1e-5)
 
 
 @pytest.mark.parametrize("softmax", [False, True])
-def test_slopes_are_those_of_what_labels_cost(data: Callable[..., Data], softmax: bool) -> None:
+def test_the_loss_gradient_is_that_of_autograd(data: Callable[..., Data], softmax: bool) -> None:
     torch.manual_seed(5)
     said = torch.randn(1, 6, 3, requires_grad=True)
     batch = data([0, 1, 2, 0, 1, -1], 3, softmax=softmax)
     one = torch.zeros(1, dtype=torch.long)
-    plain = torch.autograd.grad(probe_training.nats_of(said, batch, one).mean(), said)[0]
-    found = probe_training.slopes_of(said.detach(), batch.labels[one], softmax)
+    plain = torch.autograd.grad(probe_training.target_losses(said, batch, one).mean(), said)[0]
+    found = probe_training.loss_gradient(said.detach(), batch.labels[one], softmax)
     assert torch.allclose(found, plain, atol=1e-7)
     assert plain.abs().max() > 0.05
 
@@ -144,7 +148,7 @@ def test_slopes_are_those_of_what_labels_cost(data: Callable[..., Data], softmax
 @pytest.mark.parametrize("kind", ["edge", "linear", "mlp"])
 @pytest.mark.parametrize("longest", [1, 4])
 @pytest.mark.parametrize("judged", [True, False])
-def test_seeds_beside_each_other_learn_as_each_alone(
+def test_seeds_trained_together_give_the_same_as_alone(
     kind: str, longest: int, judged: bool, bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
     """Each from targets of its own, with its own order and dropout, mixes among them."""
@@ -156,24 +160,24 @@ def test_seeds_beside_each_other_learn_as_each_alone(
     learnt = {7: whole.take(torch.arange(40)), 3: whole.take(torch.arange(20, 60))}
     dev = whole.take(torch.arange(60, 90 if judged else 60))
     probes = [Probe((1,)), Probe((0, 1)), Probe((0,), control=True)]
-    schedule = Schedule(rate=1e-2, batch=16, epochs=4, patience=2)
+    schedule = Schedule(learning_rate=1e-2, batch_size=16, epochs=4, patience=2)
     together = probe_training.train_seeds(kind, 8, made, probes, learnt, dev, schedule)  # type: ignore[arg-type]
     for seed, own in learnt.items():
         alone = train(kind, 8, made, probes, own, dev, schedule, seed)  # type: ignore[arg-type]
         assert together[seed].probes == alone.probes
         assert together[seed].epochs.tolist() == alone.epochs.tolist()
-        for name, value in alone.own.items():
-            assert torch.allclose(value, together[seed].own[name], atol=1e-5), name
-    assert not torch.equal(together[3].own["out"], together[7].own["out"])
+        for name, value in alone.parameters.items():
+            assert torch.allclose(value, together[seed].parameters[name], atol=1e-5), name
+    assert not torch.equal(together[3].parameters["out"], together[7].parameters["out"])
 
 
-def test_a_rate_that_leads_astray_is_told(
+def test_a_learning_rate_that_diverges_is_an_error(
     bank: Callable[..., Bank], data: Callable[..., Data]
 ) -> None:
     from workbench import WorkbenchError
 
     made = bank(torch.full((64, WIDTH), float("nan")))
-    with pytest.raises(WorkbenchError, match="astray"):
+    with pytest.raises(WorkbenchError, match="training-diverged"):
         train(
             "linear", 0, made, [Probe((0,))], data([0, 1] * 32, 2), data([0, 1] * 32, 2), QUICK, 0
         )
@@ -186,15 +190,15 @@ def test_stacks_side_by_side_say_the_same_and_end_when_the_run_is_ended(
     classes = torch.randint(0, 3, (200,))
     made, whole = bank(torch.randn(200, WIDTH), torch.randn(200, WIDTH)), data(classes, 3)
     some = [Probe((0,)), Probe((1,)), Probe((0, 1)), Probe((0,), control=True)]
-    schedule = Schedule(rate=1e-2, batch=32, epochs=4)
+    schedule = Schedule(learning_rate=1e-2, batch_size=32, epochs=4)
     alone = train("linear", 0, made, some, whole, whole, schedule, 0)
-    monkeypatch.setitem(probe_training.AT_ONCE, "cpu", 1)  # a stack for each probe
+    monkeypatch.setitem(probe_training.MAX_NUMBERS, "cpu", 1)  # a stack for each probe
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         apart = train("linear", 0, made, some, whole, whole, schedule, 0)
-        for name, value in alone.own.items():
-            assert torch.allclose(value, apart.own[name], atol=1e-5), name
+        for name, value in alone.parameters.items():
+            assert torch.allclose(value, apart.parameters[name], atol=1e-5), name
 
         def cancelled(done: int, total: int) -> None:
             raise KeyboardInterrupt

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from probes.experiments import LAYER, STRUCTURAL_PROBE, StructuralProbe
-from probes.structural_probe import Learnt, learn, run
+from probes.structural_probe import TrainedProbes, learn, run
 from tests.models import bilms, zoo
 from tests.probes.test_trees import doc_of
 from workbench import Corpus, Inputs, Model, Result, WorkbenchError, load
@@ -61,7 +61,7 @@ def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Re
 @pytest.mark.parametrize(
     "name", ["bert", pytest.param("gpt2", marks=pytest.mark.slow), "t5", "elmo", "vectors"]
 )
-def test_every_layer_of_every_stack_stands_beside_its_baselines(opened: Opened, name: str) -> None:
+def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
     result = probed(model, seeds=(0,))
     assert set(result.tables) == set(STRUCTURAL_PROBE.tables)
@@ -112,7 +112,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: P
     train, dev, test = (list(primer.docs(part, 8)) for part in ("train", "dev", "test"))
     poisoned = [turned(doc) for doc in test]
 
-    def learnt(scored: list[Doc]) -> Learnt:
+    def learnt(scored: list[Doc]) -> TrainedProbes:
         inputs = Inputs((opened("bert"),), (corpus_of(train, dev, scored),))
         return learn(inputs, StructuralProbe(**SMALL), Quiet(), tmp_path)
 
@@ -139,18 +139,18 @@ def test_the_chain_of_words_by_hand(opened: Opened) -> None:
     assert chain.loc["root", "value"] == 1 and chain.loc["root", "n"] == 2
 
 
-def test_one_part_alone_can_be_asked(opened: Opened) -> None:
+def test_one_measure_alone_can_be_requested(opened: Opened) -> None:
     tables = probed(opened("vectors"), parts=("depth",)).tables
     assert set(tables["scores"]["metric"]) == {"root", "nspr"}
     assert tables["trees"].empty
 
 
-def test_short_sentences_and_lone_words_are_told(opened: Opened) -> None:
+def test_short_sentences_and_isolated_words_give_a_caveat(opened: Opened) -> None:
     docs = [doc_of([0, 0]), doc_of([0]), doc_of([0, 0, 1])]
     result = probed(opened("bert"), corpus_of(docs, docs, docs), limit=None)
     assert set(result.tables["summary"]["metric"]) == {"uuas", "root"}
     said = " ".join(caveat.text for caveat in result.caveats)
-    assert "3 words stand alone" in said and "2 of 2 sentences have fewer than 5" in said
+    assert "3 words have no head" in said and "2 of 2 sentences have fewer than 5" in said
 
 
 def test_punctuation_alone_leaves_nothing_to_score(opened: Opened) -> None:
@@ -161,11 +161,11 @@ def test_punctuation_alone_leaves_nothing_to_score(opened: Opened) -> None:
 
 def test_no_tree_is_an_error_that_says_where(opened: Opened) -> None:
     lone = [doc_of([0])]
-    with pytest.raises(WorkbenchError, match="no tree of two words in train"):
+    with pytest.raises(WorkbenchError, match="train has no tree"):
         probed(opened("bert"), corpus_of(lone, lone, lone))
 
 
-def test_words_beyond_the_models_length_are_told_and_left_out(opened: Opened) -> None:
+def test_words_beyond_the_models_length_give_a_caveat_and_are_left_out(opened: Opened) -> None:
     short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
     result = probed(opened("bert"), corpus_of([short, long], [short], [short, long]), limit=None)
     assert any("words were cut off" in each.text for each in result.caveats)
@@ -186,11 +186,11 @@ def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
         assert row["learnt"] == (encoder == "chain" or row["value"] > max(under))
         assert np.isnan(row["half"]) == (encoder in ("random", "chain"))
     said = " ".join(caveat.text for caveat in result.caveats)
-    assert ("no better than words in a chain" in said) == (not means["learnt"].all())
+    assert ("not above the chain baseline" in said) == (not means["learnt"].all())
     monkeypatch.setattr("probes.structural_training.EPOCHS", 2)
     monkeypatch.setattr("probes.structural_training.trained.__defaults__", (lambda *_: None, 2))
     short = probed(opened("bert"), seeds=(0,))
     assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
-    assert any("were cut off" in caveat.text for caveat in short.caveats)
+    assert any("still improving" in caveat.text for caveat in short.caveats)
     figure = FIGURES["layers"](short.tables)
     assert all("open" in symbol for symbol in figure.data[0].marker.symbol)

@@ -1,4 +1,4 @@
-"""A corpus' layers are known by what others call them, and asked for by any of their names."""
+"""Tasks are recognised by the names of other data sets, and requested by any of their names."""
 
 import pytest
 
@@ -22,13 +22,13 @@ def test_two_layers_of_one_kind_keep_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["roles", "srl-ewt", "srl", "propbank"])
-def test_a_task_is_asked_for_by_any_of_its_names(name: str) -> None:
+def test_a_task_is_requested_by_any_of_its_names(name: str) -> None:
     assert [task.layer for task in tasks_of(("pos",), [name], ("srl-ewt",))] == ["srl-ewt"]
 
 
 @pytest.mark.parametrize("name", ["role", "ner", "my-srl", ""])
 def test_what_is_not_there_is_refused_and_what_is_named(name: str) -> None:
-    with pytest.raises(WorkbenchError, match="no task") as failure:
+    with pytest.raises(WorkbenchError, match="task-not-found") as failure:
         tasks_of(("pos",), [name], ("srl-ewt",))
     assert "roles" in failure.value.remedy and "pos" in failure.value.remedy
 
@@ -36,5 +36,5 @@ def test_what_is_not_there_is_refused_and_what_is_named(name: str) -> None:
 def test_tags_are_a_task_only_where_they_are_named() -> None:
     assert [task.name for task in tasks_of(("pos", "tags"))] == ["pos"]
     assert [task.name for task in tasks_of(("pos", "tags"), ["tags"])] == ["tags"]
-    with pytest.raises(WorkbenchError, match="no layer to probe"):
+    with pytest.raises(WorkbenchError, match="layer-missing"):
         tasks_of(("tags",), where="here")

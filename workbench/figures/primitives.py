@@ -1,7 +1,7 @@
-"""What every figure is made of: bars, curves and marks with intervals, heat maps, panels.
+"""Building blocks of figures: bars, curves and marks with intervals, heat maps, panels.
 
-Pure functions: from columns of a table to a trace, and from traces to a figure with its axes. What
-is data is escaped where it becomes words of a figure. Costs milliseconds.
+Pure functions: from columns of a table to a trace, and from traces to a figure with axes. Data is
+escaped where it becomes text of a figure. Costs: milliseconds.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +19,14 @@ from workbench.figures.theme import DASHES, EITHER, FADED, MARKS
 
 Tables = Mapping[str, pd.DataFrame]
 Draw = Callable[[Tables], go.Figure]
-Trace = Any  # of Plotly
+Trace = Any  # a Plotly trace
 Look = Mapping[str, Any]  # attributes of an axis, a line or a marker
-DOWN: Look = {"type": "category", "autorange": "reversed"}  # names, the first on top
-UNLEARNT = "x-thin-open"  # the mark of what was not learnt
+DOWN: Look = {"type": "category", "autorange": "reversed"}  # a category axis, the first name on top
+UNLEARNT = "x-thin-open"  # mark of a probe that did not learn its task
 CELLS: Look = {"showgrid": False, "zeroline": False}  # of an axis of a heat map
-WRITTEN = 16  # columns of a heat map whose cells have words
-TITLE, LEGEND, BELOW = 30, 54, 50  # pixels of a panel's title, of the legend, below the panels
-ROW, THIN = 30, 14  # pixels of a layer of heads, and where there are many
+WRITTEN = 16  # maximum columns of a heat map with text in its cells
+TITLE, LEGEND, BELOW = 30, 54, 50  # pixels of a panel title, of the legend, below the panels
+ROW, THIN = 30, 14  # height of a layer of heads in pixels: maximum and minimum
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ def plot(
     y: Look | None = None,
     **look: Any,
 ) -> go.Figure:
-    """Traces on one pair of axes."""
+    """A figure of traces on one pair of axes."""
     layout = {"height": height, "xaxis": x or {}, "yaxis": y or {}, **look}
     return go.Figure(_named_once([*traces]), layout)
 
@@ -56,12 +56,11 @@ def panels(
     apart: float = 0.2,
     **look: Any,
 ) -> go.Figure:
-    """Small multiples: the traces of each part under its title, in panels of some pixels.
+    """Small multiples: one panel for each part, with a title; `tall` is the height in pixels.
 
-    An axis of all panels has its title below the lowest ones, or beside the first ones; `x` and `y`
-    may also be a list, of an axis for each panel. Panels below one another may have a `shared` x
-    axis. `top` is the room for a legend, in pixels; `apart` the share of the width that lies
-    between panels.
+    A common axis has its title only at the lowest or first panels. `x` and `y` may also be lists
+    with one axis per panel. Panels in a column may have a `shared` x axis. `top` is the room for a
+    legend in pixels; `apart` is the share of the width between panels.
     """
     across = max(1, min(across, len(parts)))
     rows = [tall] * max(1, -(-len(parts) // across)) if isinstance(tall, int | float) else [*tall]
@@ -80,14 +79,14 @@ def panels(
     left = {"x": 0, "xanchor": "left"} if across == 1 else {}
     figure.update_annotations(font={"size": 13}, **left)
     _named_once([trace for _, traces in parts for trace in traces])
-    for place, (_, traces) in enumerate(parts):
-        at = {"row": place // across + 1, "col": place % across + 1}
+    for index, (_, traces) in enumerate(parts):
+        at = {"row": index // across + 1, "col": index % across + 1}
         for trace in traces:
             figure.add_trace(trace, **at)
-        is_lowest, is_first = place + across >= len(parts), place % across == 0
-        own_x, own_y = (own[place] if isinstance(own, Sequence) else own for own in (x, y))
-        figure.update_xaxes(_titled(own_x, is_lowest or own_x is not x), **at)
-        figure.update_yaxes(_titled(own_y, is_first or own_y is not y), **at)
+        is_lowest, is_first = index + across >= len(parts), index % across == 0
+        panel_x, panel_y = (axis[index] if isinstance(axis, Sequence) else axis for axis in (x, y))
+        figure.update_xaxes(_titled(panel_x, is_lowest or panel_x is not x), **at)
+        figure.update_yaxes(_titled(panel_y, is_first or panel_y is not y), **at)
     return figure.update_layout(
         **{
             "height": inner + above + top + BELOW,
@@ -101,8 +100,8 @@ def panels(
 def choice(
     parts: Sequence[tuple[object, Sequence[Trace]]], height: float, at: float = 1.02, **look: Any
 ) -> go.Figure:
-    """The traces of one part at a time, chosen by a menu at this height where there are several."""
-    owners = [place for place, (_, traces) in enumerate(parts) for _ in traces]
+    """One part at a time; a menu at this height selects the part if there are several."""
+    owners = [index for index, (_, traces) in enumerate(parts) for _ in traces]
     figure = plot((trace for _, traces in parts for trace in traces), height, **look)
     for owner, trace in zip(owners, figure.data, strict=True):
         trace.visible = owner == 0
@@ -110,33 +109,34 @@ def choice(
         {
             "label": escaped(name),
             "method": "update",
-            "args": [{"visible": [owner == place for owner in owners]}],
+            "args": [{"visible": [owner == index for owner in owners]}],
         }
-        for place, (name, _) in enumerate(parts)
+        for index, (name, _) in enumerate(parts)
     ]
     return add_menu(figure, buttons, at) if len(parts) > 1 else figure
 
 
 def add_menu(figure: go.Figure, buttons: Sequence[Look], at: float = 1.02) -> go.Figure:
-    """A menu above the figure."""
+    """The figure with a menu above it."""
     menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": at, "yanchor": "bottom"}
     return figure.update_layout(updatemenus=[menu])
 
 
 def _named_once(traces: list[Trace]) -> list[Trace]:
-    """A name that several traces have stands in the legend once, and hides or shows all of them;
-    what has no name is not there."""
+    """Traces with each name once in the legend. Clicking it hides or shows all traces of that name;
+    traces without a name are not in the legend."""
     names = [trace.name for trace in traces]
-    for place, (trace, name) in enumerate(zip(traces, names, strict=True)):
+    for index, (trace, name) in enumerate(zip(traces, names, strict=True)):
         if not name or trace.showlegend is False:
             trace.showlegend = False
         elif len([each for each in names if each]) > 1:
-            trace.showlegend = name not in names[:place]
+            trace.showlegend = name not in names[:index]
             trace.legendgroup = name if names.count(name) > 1 else trace.legendgroup
     return traces
 
 
 def _titled(axis: Look | None, is_titled: bool) -> Look:
+    """The axis, without its title unless `is_titled`."""
     return {key: value for key, value in (axis or {}).items() if is_titled or key != "title"}
 
 
@@ -144,7 +144,7 @@ def _titled(axis: Look | None, is_titled: bool) -> Look:
 
 
 def interval(rows: pd.DataFrame, value: str, low: str = "lower", high: str = "upper") -> Look:
-    """The bars of error of a column, from two others."""
+    """Error bars of a column, from its lower and upper bounds."""
     return {
         "type": "data",
         "symmetric": False,
@@ -166,7 +166,7 @@ def bars(
     marker: Look | None = None,
     **look: Any,
 ) -> go.Bar:
-    """Bars to the right, or `upright`; `spread` are their intervals."""
+    """Horizontal bars, or `upright` ones; `spread` are their error bars."""
     ends = {"x": names, "y": values} if upright else {"x": values, "y": names, "orientation": "h"}
     return go.Bar(
         **ends,
@@ -189,7 +189,7 @@ def marks(
     marker: Look | None = None,
     **look: Any,
 ) -> go.Scatter:
-    """A mark for each value; intervals are `error_x` or `error_y`."""
+    """A mark for each value; error bars are `error_x` or `error_y`."""
     return go.Scatter(
         **{"mode": "markers", **look},
         x=x,
@@ -205,35 +205,35 @@ def curve(
     y: Iterable[Any],
     hover: str,
     name: str | None = None,
-    place: int = 0,
+    style: int = 0,
     colour: str | None = None,
     marker: Look | None = None,
     line: Look | None = None,
     **look: Any,
 ) -> go.Scatter:
-    """A line with marks; `place` chooses its dash and its mark among those there are."""
+    """A line with marks; `style` is the index of its dash and mark."""
     return go.Scatter(
         **{"mode": "lines+markers", **look},
         x=x,
         y=y,
         name=name and escaped(name),
-        line={"color": colour, "dash": DASHES[place % len(DASHES)], **(line or {})},
-        marker={"symbol": MARKS[place % len(MARKS)], **(marker or {})},
+        line={"color": colour, "dash": DASHES[style % len(DASHES)], **(line or {})},
+        marker={"symbol": MARKS[style % len(MARKS)], **(marker or {})},
         hovertemplate=_hover(hover),
     )
 
 
 def level(
-    ends: Sequence[Any], value: float, hover: str, name: str, place: int, **look: Any
+    ends: Sequence[Any], value: float, hover: str, name: str, style: int, **look: Any
 ) -> go.Scatter:
-    """A line at one value, from end to end."""
-    return curve(ends, [value] * len(ends), hover, name, place, mode="lines", **look)
+    """A straight line at one value, between the ends."""
+    return curve(ends, [value] * len(ends), hover, name, style, mode="lines", **look)
 
 
 def band(
     x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str, group: str
 ) -> go.Scatter:
-    """What lies between two curves, in a pale colour; in the legend it belongs to a group."""
+    """The area between two curves in a pale colour, in a group of the legend."""
     return go.Scatter(
         x=[*x, *x[::-1]],
         y=[*high, *low[::-1]],
@@ -248,23 +248,23 @@ def band(
 
 
 def sign(name: str, **look: Any) -> go.Scatter:
-    """An entry of the legend that is nothing in the figure: a marker, or a line."""
+    """A legend entry without data: a marker, or a line."""
     mode = "lines" if "line" in look else "markers"
     return go.Scatter(x=[None], y=[None], name=escaped(name), mode=mode, **look)
 
 
 def symbols(rows: pd.DataFrame, mark: str, learnt: str = "learnt") -> list[str]:
-    """The mark of each row: hollow where training was cut off, a thin cross where nothing was
-    learnt. Tables of earlier versions have no such columns."""
-    known = rows.reindex(columns=["converged", learnt], fill_value=True).astype(bool)
+    """The mark of each row: hollow if the probe did not converge, a thin cross if it did not learn
+    its task. Tables of earlier versions have no such columns."""
+    flags = rows.reindex(columns=["converged", learnt], fill_value=True).astype(bool)
     return [
         UNLEARNT if not is_learnt else mark if is_done else f"{mark}-open"
-        for is_done, is_learnt in known.itertuples(index=False)
+        for is_done, is_learnt in flags.itertuples(index=False)
     ]
 
 
 def faded(rows: pd.DataFrame, mark: str) -> Look:
-    """Markers of probes: faded where nothing was learnt, hollow where training was cut off."""
+    """Markers of probes: faded if the probe did not learn its task, hollow if not converged."""
     return {
         "symbol": symbols(rows, mark, ""),
         "opacity": [1.0 if each else FADED for each in rows["learnt"]],
@@ -281,7 +281,7 @@ def _hover(text: str) -> str | None:
 def matrix(
     rows: Iterable[object], columns: Iterable[object], values: Iterable[object]
 ) -> pd.DataFrame:
-    """Values by row and column, in the order in which they come; numbers of columns by size."""
+    """Values by row and column, in their order in the input; numeric columns are sorted."""
     table = pd.DataFrame({"row": [*rows], "column": [*columns], "value": [*values]})
     wide = table.pivot(index="row", columns="column", values="value")
     if not pd.api.types.is_numeric_dtype(wide.columns):
@@ -298,7 +298,7 @@ def heat_map(
     gap: float = 2,
     **look: Any,
 ) -> go.Heatmap:
-    """A cell for each value; where there are few columns, it is written there in a `form`."""
+    """A heat map; with few columns, each value is written in its cell in the format `form`."""
     return go.Heatmap(
         z=wide.to_numpy(dtype=float),
         x=list(wide.columns),
@@ -314,17 +314,17 @@ def heat_map(
 
 
 def tick(deepest: float) -> int:
-    """Between marks on an axis of layers."""
+    """Distance of ticks on an axis of layers."""
     return 4 if deepest > 13 else 1
 
 
 def largest(values: pd.Series | pd.DataFrame) -> float:
-    """The largest absolute value, for the ends of a scale; 1 where there is none but 0."""
+    """The largest absolute value, for the ends of a colour scale; 1 if all values are 0."""
     return float(np.nanmax(np.abs(values.to_numpy(dtype=float)), initial=0.0)) or 1.0
 
 
 def ends(values: pd.Series, around: bool = True) -> Look:
-    """A scale from 0 to the largest value; even to both sides where one may be, and is, below 0."""
+    """A colour scale from 0 to the largest value; symmetric if `around` and a value is below 0."""
     top = largest(values)
     is_below = around and bool((values.astype(float) < 0).any())
     return {"zmin": -top if is_below else 0.0, "zmax": top}
@@ -337,9 +337,9 @@ def head_grid(
     over: Callable[[pd.DataFrame], Sequence[Trace]] = lambda part: [],
     **look: Any,
 ) -> go.Figure:
-    """Values of heads, a layer a row, the lowest on top, and a panel for each kind of attention.
+    """Values of attention heads: one row per layer, lowest on top; one panel per stack and kind.
 
-    `words` are the `text` of the cells; `over` draws on the cells of a panel's heads.
+    `words` are the texts of the cells; `over` returns traces to draw over a panel.
     """
     if heads.empty:
         raise KeyError("no heads")

@@ -1,8 +1,8 @@
-"""Figures of edge probing: curves by layer, the order of tasks, mixes, confusions.
+"""Figures of edge probing and of description length.
 
-Pure functions of the tables of `edge-probing`; they cost milliseconds. A task has a panel of its
-own, so that one colour serves on light pages and dark ones; probes and stacks differ by dash and
-mark. What was published is shipped as a table, and `published` reads it.
+Pure functions of the tables of `edge-probing` and `description-length`. Each task has its own
+panel, so one colour works on light and dark pages; probes and stacks differ by dash and mark.
+Published scores are shipped as a table, which `published` reads. Costs: milliseconds.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,46 +42,49 @@ BASELINES = {
     "static vectors": "baseline_static",
     "random weights": "baseline_random",
     "no positions": "baseline_no_positions",
-}  # what they are called, and where the summary has them
+}  # name in the figure: column of the summary
 SOURCE = "Tenney, Das and Pavlick 2019, micro-F1 of the cumulative probe"
-MIXED, GREY = COLOURS["light"][1], COLOURS["light"][4]  # seen on light and on dark
-PANELS = 2  # beside each other
+MIXED, GREY = COLOURS["light"][1], COLOURS["light"][4]  # visible on light and dark pages
+PANELS = 2  # in a row
 SINGLE = ("layer", "lexical", "top")  # modes that read one layer
-PROBE = ["probe", "stack"]  # what tells lines of one task apart
-_MODES = {"layer": "one layer", "cumulative": "mix up to it"}
+PROBE = ["probe", "stack"]  # columns that distinguish the lines of one task
+_MODES = {"layer": "single layer", "cumulative": "mix up to layer"}
 
 
 def curves(tables: Tables) -> go.Figure:
-    """Each task by layer, with 95 % intervals: from one layer alone, and from a learnt mix of the
-    layers up to it. The scale differs from task to task. Hollow marks: the probe was still
-    improving when it was cut off. Thin crosses: the probe did not learn the task (it scores under
-    the majority baseline or under its own control task)."""
+    """Probe F1 at each layer, from that layer alone and from a learned mix of the layers up to it.
+    Error bars: 95 % bootstrap intervals. The scale differs between tasks. Hollow marks: the probe
+    was still improving at the maximum number of epochs. Thin crosses: the probe did not learn the
+    task (its score is below the majority baseline or its own control task)."""
     model = true(tables["means"])
 
-    def lines(own: pd.DataFrame) -> list[Trace]:
+    def lines(rows: pd.DataFrame) -> list[Trace]:
         return [
-            _line(line, _named(_MODES[mode], key, model), 2 * place + (mode != "layer"), colour)
+            _line(line, _named(_MODES[mode], key, model), 2 * index + (mode != "layer"), colour)
             for mode, colour in (("layer", EITHER), ("cumulative", MIXED))
-            for place, (key, line) in enumerate(own[own["mode"] == mode].groupby(PROBE, sort=False))
+            for index, (key, line) in enumerate(
+                rows[rows["mode"] == mode].groupby(PROBE, sort=False)
+            )
         ]
 
     return _by_task(model, lines)
 
 
 def selectivity(tables: Tables) -> go.Figure:
-    """Each task by layer, and the same probe on labels drawn by word type: the further apart, the
-    more the score tells of the layer rather than of the probe."""
+    """Probe F1 at each layer, on the task and on its control task (random labels by word type).
+    The difference is the selectivity. A large difference means that the score shows what the layer
+    encodes, not what the probe memorises. Error bars: 95 % bootstrap intervals."""
     means = whole(tables["means"])
     layers = means[(means["encoder"] == "model") & (means["mode"] == "layer")]
     if not layers["control"].any():
         raise KeyError("a control task")
 
-    def lines(own: pd.DataFrame) -> list[Trace]:
+    def lines(rows: pd.DataFrame) -> list[Trace]:
         return [
-            _line(line, _named(name, key, layers), 2 * place + control, colour)
-            for control, name, colour in ((False, "the task", EITHER), (True, "control", GREY))
-            for place, (key, line) in enumerate(
-                own[own["control"] == control].groupby(PROBE, sort=False)
+            _line(line, _named(name, key, layers), 2 * index + control, colour)
+            for control, name, colour in ((False, "task", EITHER), (True, "control task", GREY))
+            for index, (key, line) in enumerate(
+                rows[rows["control"] == control].groupby(PROBE, sort=False)
             )
         ]
 
@@ -89,42 +92,43 @@ def selectivity(tables: Tables) -> go.Figure:
 
 
 def baselines(tables: Tables) -> go.Figure:
-    """The best layer of each task beside what needs no model, or none that has learnt."""
+    """F1 of the best layer of each task, with its baselines: layer 0, majority, static vectors,
+    random weights, and embeddings without positions."""
     summary = tables["summary"]
     names = _names(summary)
     columns = {"best layer": "best_score", "layer 0": "baseline_lexical", **BASELINES}
-    there = {name: column for name, column in columns.items() if summary[column].notna().any()}
-    shown = [
+    available = {n: column for n, column in columns.items() if summary[column].notna().any()}
+    traces = [
         marks(
             summary[column],
             names,
             f"%{{y}}, {name}: %{{x:.1%}}",
             name,
             EITHER if name == "best layer" else GREY,
-            MARKS[place % len(MARKS)],
+            MARKS[index % len(MARKS)],
             10,
         )
-        for place, (name, column) in enumerate(there.items())
+        for index, (name, column) in enumerate(available.items())
     ]
     x = {"title": "F1", "tickformat": ".0%"}
-    return plot(shown, 140 + 36 * max(len(names), 1), x, DOWN)
+    return plot(traces, 140 + 36 * max(len(names), 1), x, DOWN)
 
 
 def pipeline(tables: Tables) -> go.Figure:
-    """How far up each task is found, in the order of the published pipeline: expected layers, from
-    the gains of the mix up to each layer, and centres of gravity, from the weights of the mix of
-    all. Beside the names: F1 from layer 0, and from all layers. An expected layer is not clipped:
-    where the curve falls on its way, it may lie outside the layers."""
+    """Layers that encode each task, in the order of the published pipeline. Expected layer: from
+    the gains of the mixes up to each layer. Centre of gravity: from the weights of the mix of all
+    layers. Next to the task names: F1 from layer 0 → from all layers. An expected layer is not
+    clipped; if the curve falls, it may be outside the layers."""
     summary = tables["summary"]
     columns = ["expected_layer", "centre_of_gravity"]
     if summary[columns].isna().all(axis=None):
         raise KeyError("mixes of layers")
     rows = first_probe(summary)
     names = with_scores(rows, tables["means"])
-    shown = []
+    traces = []
     for column, colour in zip(columns, (EITHER, GREY), strict=True):
         name = column.replace("_", " ")
-        shown.append(
+        traces.append(
             bars(
                 rows[column].fillna(0),
                 names,
@@ -138,12 +142,12 @@ def pipeline(tables: Tables) -> go.Figure:
         )
     x = {"title": "layer", "range": _room(rows[columns].to_numpy(dtype=float))}
     look: Look = {"barmode": "group", "bargap": 0.3, "legend": {"traceorder": "normal"}}
-    return plot(shown, 140 + 52 * max(len(rows), 1), x, DOWN, **look)
+    return plot(traces, 140 + 52 * max(len(rows), 1), x, DOWN, **look)
 
 
 def mixes(tables: Tables) -> go.Figure:
-    """How much each layer counts in the mix that a probe learnt, mean over seeds. Beside the
-    names: the centre of gravity, which is the mean layer under these weights."""
+    """Weight of each layer in the learned mix of all layers, mean over seeds. Next to the names:
+    the centre of gravity, which is the mean layer under these weights."""
     mean = tables["mix"].groupby(["task", *PROBE, "layer"], sort=False)["weight"].mean()
     table = mean.reset_index()
     if table.empty:
@@ -162,88 +166,89 @@ def mixes(tables: Tables) -> go.Figure:
 
 
 def confusions(tables: Tables) -> go.Figure:
-    """Which label is taken for which at the best layer, as shares of the gold label."""
+    """Predicted labels for each gold label at the best layer, as shares of the gold label."""
     confusion, summary = tables["confusion"], tables["summary"]
     confusion = confusion[confusion["mode"].isin(SINGLE)]
     parts = []
     for row, name in zip(summary.to_dict("records"), _names(summary), strict=True):
         key = [row["task"], row["probe"], row["stack"], row["best_layer"]]
-        own = confusion[(confusion[["task", *PROBE, "layer"]] == key).all(axis=1)]
-        if len(own):
-            parts.append((f"{name}, layer {row['best_layer']}", [confusion_map(own)]))
+        counts = confusion[(confusion[["task", *PROBE, "layer"]] == key).all(axis=1)]
+        if len(counts):
+            parts.append((f"{name}, layer {row['best_layer']}", [confusion_map(counts)]))
     if not parts:
-        raise KeyError("one label a target")
+        raise KeyError("one label per target")
     return choice(parts, **_square(20), margin={"t": 64 if len(parts) > 1 else 32})
 
 
-def confusion_of(own: pd.DataFrame) -> go.Figure:
-    """One matrix of counts, as tall as it has labels."""
-    return plot([confusion_map(own)], **_square(len({*own["gold"], *own["predicted"]})))
+def confusion_of(counts: pd.DataFrame) -> go.Figure:
+    """One confusion matrix; its height depends on the number of labels."""
+    return plot([confusion_map(counts)], **_square(len({*counts["gold"], *counts["predicted"]})))
 
 
-def confusion_map(own: pd.DataFrame) -> go.Heatmap:
-    """Counts as shares of each gold label."""
-    wide = own.pivot_table(
+def confusion_map(counts: pd.DataFrame) -> go.Heatmap:
+    """A confusion matrix, with counts as shares of each gold label."""
+    wide = counts.pivot_table(
         index="gold", columns="predicted", values="n", aggfunc="sum", fill_value=0
     )
     order = list(dict.fromkeys([*wide.index, *wide.columns]))
     wide = wide.reindex(index=order, columns=order, fill_value=0)
-    hover = "%{y} taken for %{x}: %{customdata} (%{z:.1%})"
+    hover = "%{y} predicted as %{x}: %{customdata} (%{z:.1%})"
     shares = wide.div(wide.sum(axis=1).clip(lower=1), axis=0)
     look: Look = {"tickformat": ".0%", "gap": 1, "zmin": 0, "zmax": 1}
     return heat_map(shares, hover, "share", customdata=wide.to_numpy(), **look)
 
 
 def _square(labels: int) -> dict[str, Any]:
-    """Height and axes of a matrix of so many labels."""
+    """Height and axes of a confusion matrix with this number of labels."""
     return {
         "height": 180 + 20 * max(labels, 6),
-        "x": {**CELLS, "title": "said", "type": "category", "tickangle": -60},
-        "y": {**CELLS, **DOWN, "title": "gold"},
+        "x": {**CELLS, "title": "predicted label", "type": "category", "tickangle": -60},
+        "y": {**CELLS, **DOWN, "title": "gold label"},
     }
 
 
 def learning(tables: Tables) -> go.Figure:
-    """The best layer by how many targets were learnt from."""
+    """F1 of the best layer for different shares of the training targets (logarithmic axis). Error
+    bars: 95 % bootstrap intervals."""
     means = tables["means"]
     model = means[(means["encoder"] == "model") & ~means["control"] & (means["mode"] == "layer")]
     if model["share"].nunique() < 2:
         raise KeyError("several shares")
 
-    def lines(own: pd.DataFrame) -> list[Trace]:
+    def lines(rows: pd.DataFrame) -> list[Trace]:
         return [
             _line(
                 line.loc[line.groupby("share")["mean"].idxmax()].sort_values("share"),
                 _named("best layer", key, model),
-                place,
+                index,
                 EITHER,
                 "share",
             )
-            for place, (key, line) in enumerate(own.groupby(PROBE, sort=False))
+            for index, (key, line) in enumerate(rows.groupby(PROBE, sort=False))
         ]
 
-    return _by_task(model, lines, title="share of the targets", tickformat=".0%", type="log")
+    return _by_task(model, lines, title="share of training targets", tickformat=".0%", type="log")
 
 
-# --- what figures are made of ---------------------------------------------------------------------
+# --- parts of the figures -------------------------------------------------------------------------
 
 
 def whole(means: pd.DataFrame) -> pd.DataFrame:
-    """Of all targets there are to learn from."""
+    """Rows of probes trained on all targets."""
     largest: pd.DataFrame = means[means["share"] == means["share"].max()]
     return largest
 
 
 def true(means: pd.DataFrame) -> pd.DataFrame:
-    """The model's own probes of the task itself."""
-    found = whole(means)
-    own: pd.DataFrame = found[(found["encoder"] == "model") & ~found["control"]]
-    return own
+    """Rows of the model's probes on the true labels, trained on all targets."""
+    rows = whole(means)
+    true_rows: pd.DataFrame = rows[(rows["encoder"] == "model") & ~rows["control"]]
+    return true_rows
 
 
 @cache
 def published() -> pd.DataFrame:
-    """The curves of BERT-base and -large that were published: task, model, layer, F1 of 1."""
+    """Published curves of BERT-base and BERT-large: task, model, layer, F1 (0 to 1)."""
     text = files("workbench.figures").joinpath("published", "tenney2019.csv")
     with text.open("r", encoding="utf-8") as file:
         table = pd.read_csv(file, comment="#")
@@ -251,20 +256,20 @@ def published() -> pd.DataFrame:
 
 
 def _room(ends: NDArray[np.float64]) -> list[float]:
-    """From zero, or below it, to the longest bar, with room for the numbers beside them."""
+    """Range from zero (or the lowest bar) to the longest bar, with room for the numbers."""
     low, high = min(0.0, float(np.nanmin(ends))), max(0.0, float(np.nanmax(ends)))
-    beside = 0.28 * max(high - low, 0.1)
-    return [low - beside if low else 0.0, high + beside]
+    room = 0.28 * max(high - low, 0.1)
+    return [low - room if low else 0.0, high + room]
 
 
 def first_probe(summary: pd.DataFrame) -> pd.DataFrame:
-    """The rows of one kind of probe, which are those in order."""
+    """The rows of the first kind of probe."""
     rows: pd.DataFrame = summary[summary["probe"] == summary["probe"].iloc[0]]
     return rows
 
 
 def with_scores(rows: pd.DataFrame, means: pd.DataFrame) -> list[str]:
-    """Each task with what it scores from layer 0, and from a mix of all layers."""
+    """Task names with F1 from layer 0 and from a mix of all layers."""
     model = true(means)
     mixed = model[model["mode"] == "cumulative"].sort_values("layer")
     tops = mixed.groupby(["task", *PROBE], sort=False)["mean"].last().to_dict()
@@ -278,52 +283,54 @@ def with_scores(rows: pd.DataFrame, means: pd.DataFrame) -> list[str]:
 def _by_task(
     table: pd.DataFrame, lines: Callable[[pd.DataFrame], list[Trace]], **axis: object
 ) -> go.Figure:
-    """A panel a task."""
-    parts = [(task, lines(own)) for task, own in table.groupby("task", sort=False)]
-    usual = {} if axis else {"title": "layer", "dtick": tick(table["layer"].max())}
-    x = {**usual, **axis, "zeroline": False}
+    """One panel per task."""
+    parts = [(task, lines(rows)) for task, rows in table.groupby("task", sort=False)]
+    default = {} if axis else {"title": "layer", "dtick": tick(table["layer"].max())}
+    x = {**default, **axis, "zeroline": False}
     return panels(
         parts, 190, PANELS, x=x, y={"title": "F1", "tickformat": ".1~%", "zeroline": False}
     )
 
 
-def _line(line: pd.DataFrame, name: str, place: int, colour: str, x: str = "layer") -> go.Scatter:
+def _line(line: pd.DataFrame, name: str, index: int, colour: str, x: str = "layer") -> go.Scatter:
     return curve(
         line[x],
         line["mean"],
         f"{escaped(name)}, %{{x}}: %{{y:.1%}}%{{text}}",
         name,
-        place,
+        index,
         colour,
-        markers(line, MARKS[place % len(MARKS)]),
+        markers(line, MARKS[index % len(MARKS)]),
         error_y=interval(line, "mean"),
         text=remarks(line),
     )
 
 
 def markers(line: pd.DataFrame, mark: str) -> Look:
-    """Marks of a curve: hollow where the probe was cut off, a thin cross where it did not learn."""
-    own = symbols(line, mark)
-    widths = [2 if symbol == UNLEARNT else 1.5 for symbol in own]
-    return {"symbol": own, "size": 8, "line": {"width": widths}}
+    """Marks of a curve: hollow for unconverged probes, thin crosses if they did not learn."""
+    mark_symbols = symbols(line, mark)
+    widths = [2 if symbol == UNLEARNT else 1.5 for symbol in mark_symbols]
+    return {"symbol": mark_symbols, "size": 8, "line": {"width": widths}}
 
 
 def remarks(line: pd.DataFrame) -> list[str]:
-    """What hovering says of each point besides its value."""
-    said = {UNLEARNT: ", did not learn", "": "", "-open": ", cut off while improving"}
-    return [said[symbol] for symbol in symbols(line, "")]
+    """Hover text of each point in addition to its value."""
+    texts = {UNLEARNT: ", did not learn the task", "": "", "-open": ", still improving at the end"}
+    return [texts[symbol] for symbol in symbols(line, "")]
 
 
 def _names(table: pd.DataFrame) -> list[str]:
-    """Each row's task."""
+    """Task name of each row, with probe and stack if there are several."""
     rows = table[["task", *PROBE]].itertuples(index=False)
     return [_named(task, key, table) for task, *key in rows]
 
 
 def _named(what: object, key: Iterable[object], table: pd.DataFrame) -> str:
-    """A name, with its probe and stack where there are several."""
-    of = [str(part) for part, name in zip(key, PROBE, strict=True) if table[name].nunique() > 1]
-    return ", ".join([str(what), *of])
+    """A name, with its probe and stack if there are several."""
+    details = [
+        str(part) for part, name in zip(key, PROBE, strict=True) if table[name].nunique() > 1
+    ]
+    return ", ".join([str(what), *details])
 
 
 FIGURES = {
@@ -339,102 +346,106 @@ FIGURES = {
 
 # --- description length ---------------------------------------------------------------------------
 #
-# Figures of description length: compression by layer, what stands beside, and block by block.
-#
-# Pure functions of the tables of `description-length`; they cost milliseconds.
+# Compression by layer, baselines, and bits per block of the online code.
 
-ACROSS = 3  # panels beside one another
-CONTROL = ", labels by word type"
-BESIDE = {
+ACROSS = 3  # panels in a row
+CONTROL = ", control task"
+CODE_BASELINES = {
     "best layer": "compression",
     "layer 0": "baseline_lexical",
     "no positions": "baseline_no_positions",
     "static vectors": "baseline_static",
     "random weights": "baseline_random",
-    "labels by word type": "control_compression",
+    "control task": "control_compression",
 }
 
 
 def compression(tables: Tables) -> go.Figure:
-    """How often each code goes into the uniform one, by layer, mean over seeds; grey: the same for
-    labels drawn by word type. At 1 nothing is gained, and below it the code is longer."""
+    """Compression at each layer: length of the uniform code divided by that of the code, mean over
+    seeds. Grey: control task (random labels by word type). At 1, the code is as long as the uniform
+    code; below 1, it is longer."""
     table = tables["codes"]
-    own = table[table["encoder"] == "model"]
-    lines = list(dict.fromkeys(zip(own["code"], own["stack"], strict=True)))
-    several = own["stack"].nunique() > 1
+    rows_of_model = table[table["encoder"] == "model"]
+    lines = list(dict.fromkeys(zip(rows_of_model["code"], rows_of_model["stack"], strict=True)))
+    several = rows_of_model["stack"].nunique() > 1
     parts = []
-    for task, rows in own.groupby("task", sort=False):
-        shown = []
+    for task, rows in rows_of_model.groupby("task", sort=False):
+        traces = []
         for (code, stack, control), line in rows.groupby(["code", "stack", "control"], sort=False):
             mean = line.groupby("layer")["compression"].mean()
             name = (f"{code}, {stack}" if several else str(code)) + (CONTROL if control else "")
-            shown.append(_code(mean, name, lines.index((code, stack)), bool(control)))
-        parts.append((task, shown))
-    x = {"title": "layer", "dtick": tick(own["layer"].max())}
+            traces.append(_code(mean, name, lines.index((code, stack)), bool(control)))
+        parts.append((task, traces))
+    x = {"title": "layer", "dtick": tick(rows_of_model["layer"].max())}
     return panels(parts, 190, ACROSS, x=x, y={"title": "compression", "rangemode": "tozero"})
 
 
-def beside(tables: Tables) -> go.Figure:
-    """The best layer's compression beside what needs no model, or none that has learnt, and beside
-    labels drawn by word type; with 95 % intervals over sentences and seeds."""
+def code_baselines(tables: Tables) -> go.Figure:
+    """Compression of the best layer of each task, with its baselines and its control task (random
+    labels by word type). Error bars: 95 % bootstrap intervals over sentences and seeds."""
     table = tables["summary"]
     several = table["stack"].nunique() > 1
     colours = (EITHER, *COLOURS["light"][1:])
     parts = []
-    for code, own in table.groupby("code", sort=False):
-        pairs = zip(own["task"], own["stack"], strict=True)
+    for code, rows in table.groupby("code", sort=False):
+        pairs = zip(rows["task"], rows["stack"], strict=True)
         names = [f"{task}, {stack}" if several else str(task) for task, stack in pairs]
-        shown = [
+        traces = [
             bars(
-                own[column],
+                rows[column],
                 names,
                 f"%{{x}}, {name}: %{{y:.2f}}",
                 name,
-                colours[place % len(colours)],
+                colours[index % len(colours)],
                 upright=True,
-                spread=interval(own, column) if column == "compression" else None,
+                spread=interval(rows, column) if column == "compression" else None,
             )
-            for place, (name, column) in enumerate(BESIDE.items())
-            if own[column].notna().any()
+            for index, (name, column) in enumerate(CODE_BASELINES.items())
+            if rows[column].notna().any()
         ]
-        parts.append((code, shown))
+        parts.append((code, traces))
     y = {"title": "compression", "rangemode": "tozero"}
     return panels(parts, 230, y=[y] * len(parts), barmode="group")
 
 
 def blocks(tables: Tables) -> go.Figure:
-    """What a target costs in each block of the online code, by how much has been sent: at the layer
-    that compresses most, at layer 0, and with random weights. The first block is uniform."""
+    """Bits per target in each block of the online code, by the share of targets sent: at the layer
+    with the highest compression, at layer 0, with random weights, and for the control task. The
+    first block uses the uniform code."""
     table, summary = tables["portions"], tables["summary"]
     if table.empty:
         raise KeyError("portions")
     parts = []
     for task, rows in table.groupby("task", sort=False):
-        shown: list[Trace] = []
+        traces: list[Trace] = []
         best = summary[(summary["task"] == task) & (summary["code"] == "online")]
         for stack, layer in zip(best["stack"], best["best_layer"], strict=True):
-            own = rows[rows["stack"] == stack]
-            model = own[own["encoder"] == "model"]
+            of_stack = rows[rows["stack"] == stack]
+            model = of_stack[of_stack["encoder"] == "model"]
             ends = f", {stack}" if summary["stack"].nunique() > 1 else ""
             lines = {
                 "best layer": model[(model["layer"] == layer) & ~model["control"]],
                 "layer 0": model[(model["layer"] == 0) & ~model["control"]],
-                "random weights": own[own["encoder"] == "random"],
-                "labels by word type": model[(model["layer"] == layer) & model["control"]],
+                "random weights": of_stack[of_stack["encoder"] == "random"],
+                "control task": model[(model["layer"] == layer) & model["control"]],
             }
-            for place, (what, line) in enumerate(lines.items()):
+            for index, (what, line) in enumerate(lines.items()):
                 sums = line.groupby("portion")[["bits", "targets"]].sum()
                 if len(sums):
                     each = sums["bits"] / sums["targets"]
-                    shown.append(_code(each, f"{what}{ends}", place, place > 1))
-        parts.append((task, shown))
-    x = {"title": "share sent", "type": "log", "dtick": 1, "tickformat": ".3~%"}
-    return panels(parts, 190, ACROSS, x=x, y={"title": "bits a target", "rangemode": "tozero"})
+                    traces.append(_code(each, f"{what}{ends}", index, index > 1))
+        parts.append((task, traces))
+    x = {"title": "share of targets sent", "type": "log", "dtick": 1, "tickformat": ".3~%"}
+    return panels(parts, 190, ACROSS, x=x, y={"title": "bits per target", "rangemode": "tozero"})
 
 
-def _code(values: pd.Series, name: str, place: int, is_grey: bool) -> go.Scatter:
+def _code(values: pd.Series, name: str, index: int, is_grey: bool) -> go.Scatter:
     hover = f"{escaped(name)}, %{{x}}: %{{y:.2f}}"
-    return curve(values.index, values, hover, name, place, GREY if is_grey else EITHER)
+    return curve(values.index, values, hover, name, index, GREY if is_grey else EITHER)
 
 
-DESCRIPTION_LENGTH_FIGURES = {"compression": compression, "beside": beside, "blocks": blocks}
+DESCRIPTION_LENGTH_FIGURES = {
+    "compression": compression,
+    "beside": code_baselines,
+    "blocks": blocks,
+}

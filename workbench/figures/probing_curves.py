@@ -1,7 +1,8 @@
-"""Curves of edge probing in the page's own colours: tasks together, runs together, published ones.
+"""Curves of edge probing for a page: several tasks, several runs, and published curves.
 
-Pure functions of tables; a colour is a task, a dash a run. Runs of models with other numbers of
-layers share an axis of depth, 0 the embeddings and 1 the top. Costs milliseconds.
+Pure functions of tables; each task has a colour, each run a dash. Runs of models with different
+numbers of layers share an axis of relative depth, from 0 (embeddings) to 1 (top). Costs:
+milliseconds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,13 +28,13 @@ from workbench.figures.theme import COLOURS, DASHES, FAINT, MARKS, Kind
 
 PUBLISHED = ("none", "bert-base", "bert-large")
 NAMES = {"bert-base": "BERT-base", "bert-large": "BERT-large"}
-BROKEN = {"dash": DASHES[-1], "width": 1.5}  # of what was published
+PUBLISHED_LINE = {"dash": DASHES[-1], "width": 1.5}
 _PUBLISHED_AS = {"proto-roles": "proto-roles-1", "relations": "relations-semeval"}
 
 
 @dataclass(frozen=True)
 class Laid:
-    """A run's curves, and what they are called where there are several runs."""
+    """The tables of a run, and its name in figures of several runs."""
 
     name: str
     means: pd.DataFrame
@@ -41,7 +42,7 @@ class Laid:
 
     @property
     def deepest(self) -> int:
-        """The number of its layers above the embeddings."""
+        """Number of layers above the embeddings."""
         layers = true(self.means)["layer"]
         return max(int(layers.max()), 1) if len(layers) else 1
 
@@ -54,130 +55,138 @@ def draw_curves(
     lines: str = "",
     beneath: str = "none",
 ) -> go.Figure:
-    """Curves of some tasks in one mode: `lines` is a task whose baselines are drawn of the first
-    run, `beneath` a published model whose curves lie under them."""
+    """Curves of some tasks in one mode. `lines` is a task whose baselines of the first run are
+    drawn; `beneath` is a published model whose curves are drawn below."""
     known = _published(beneath, tasks)
     depths = {run.deepest for run in runs} | {*known["layer"].groupby(known["model"]).max()}
     relative = len(depths) > 1
     colours = _colours(runs, kind)
-    shown: list[Trace] = []
+    traces: list[Trace] = []
     for task, line in known.groupby("task", sort=False):
         name = f"{task}, {NAMES[beneath]}"
-        shown.append(
+        traces.append(
             curve(
                 line["layer"] / (line["layer"].max() if relative else 1),
                 line["f1"],
                 f"{escaped(name)}, layer %{{customdata}}: %{{y:.1%}}",
                 name,
-                line={**BROKEN, "color": colours[str(task)][0]},
+                line={**PUBLISHED_LINE, "color": colours[str(task)][0]},
                 mode="lines",
                 customdata=line["layer"],
                 legendgroup=str(task),
                 showlegend=False,
             )
         )
-    dashes: dict[str, int] = {}  # by what a dash stands for
+    dashes: dict[str, int] = {}  # index of the dash, by legend text
     for run in runs:
         model = true(run.means)
         for task, which, line in _lines(model[model["mode"] == mode], tasks):
-            of = ", ".join([*([run.name] if len(runs) > 1 else []), *which])
-            dash = dashes.setdefault(of, len(dashes))
+            label = ", ".join([*([run.name] if len(runs) > 1 else []), *which])
+            dash = dashes.setdefault(label, len(dashes))
             scale = run.deepest if relative else 1
-            shown += _banded(line, task, of, dash, colours[task], scale)
-    shown += _legend(dashes, FAINT[kind])
+            traces += _banded(line, task, label, dash, colours[task], scale)
+    traces += _legend(dashes, FAINT[kind])
     if len(known):
-        shown.append(sign(f"{NAMES[beneath]}, published", line={**BROKEN, "color": FAINT[kind]}))
+        traces.append(
+            sign(f"{NAMES[beneath]}, published", line={**PUBLISHED_LINE, "color": FAINT[kind]})
+        )
     end = 1 if relative else runs[0].deepest
-    for place, (name, value) in enumerate(draw_compared_curves(runs[0], lines), start=1):
+    for index, (name, value) in enumerate(draw_compared_curves(runs[0], lines), start=1):
         name = f"{name} ({lines})"
         look = {"color": FAINT[kind], "width": 1.5}
-        shown.append(level([0, end], value, f"{escaped(name)}: %{{y:.1%}}", name, place, line=look))
+        traces.append(
+            level([0, end], value, f"{escaped(name)}: %{{y:.1%}}", name, index, line=look)
+        )
     x = {"title": "layer", "dtick": tick(max(depths))}
     if relative:
         x = {"title": "depth (0: embeddings, 1: top)", "dtick": 0.25}
-    return _plot(shown, x, {"title": "F1", "zeroline": False})
+    return _plot(traces, x, {"title": "F1", "zeroline": False})
 
 
 def curve_controls(run: Laid, tasks: Sequence[str], kind: Kind) -> go.Figure:
-    """What each layer scores more on the task than on labels drawn by word type."""
-    found = whole(run.means)
-    found = found[(found["encoder"] == "model") & (found["mode"] == "layer")]
+    """Selectivity of each layer: F1 on the task minus F1 on the control task (random labels by word
+    type)."""
+    rows = whole(run.means)
+    rows = rows[(rows["encoder"] == "model") & (rows["mode"] == "layer")]
     keys = ["task", *PROBE, "layer"]
-    wide = found.pivot_table(index=keys, columns="control", values="mean", sort=False)
+    wide = rows.pivot_table(index=keys, columns="control", values="mean", sort=False)
     if not {True, False} <= set(wide.columns):
         raise KeyError("control")
-    table = wide.dropna().rename(columns={False: "own", True: "control"}).reset_index()
+    table = wide.dropna().rename(columns={False: "task_score", True: "control"}).reset_index()
     colours = _colours([run], kind)
     dashes: dict[str, int] = {}
-    shown: list[Trace] = []
+    traces: list[Trace] = []
     for task, which, line in _lines(table, tasks):
-        place = dashes.setdefault(", ".join(which), len(dashes))
+        index = dashes.setdefault(", ".join(which), len(dashes))
         colour, mark = colours[task]
-        shown.append(
+        traces.append(
             curve(
                 line["layer"],
-                line["own"] - line["control"],
+                line["task_score"] - line["control"],
                 f"{escaped(', '.join([task, *which]))}, layer %{{x}}: %{{y:.1%}} "
-                "(%{customdata[0]:.1%} less %{customdata[1]:.1%})",
+                "(%{customdata[0]:.1%} − %{customdata[1]:.1%})",
                 task,
-                place,
+                index,
                 colour,
                 {"symbol": mark},
-                customdata=line[["own", "control"]],
+                customdata=line[["task_score", "control"]],
             )
         )
     x = {"title": "layer", "dtick": tick(run.deepest)}
-    shown += _legend(dashes, FAINT[kind])
-    return _plot(shown, x, {"title": "selectivity", "zeroline": True})
+    traces += _legend(dashes, FAINT[kind])
+    return _plot(traces, x, {"title": "selectivity (F1)", "zeroline": True})
 
 
 def order_beneath(figure: go.Figure, run: Laid, model: str, kind: Kind) -> list[str]:
-    """Lay the published expected layers beside the bars of `pipeline`, at the same depth; of which
-    tasks."""
+    """Add the published expected layers to the bars of `pipeline`, at the same relative depth.
+    Returns the tasks that have one."""
     from probes.edge_probing import expected_layer
 
     rows = first_probe(run.summary)
-    found, x, y = [], [], []
+    with_layer, x, y = [], [], []
     for task, label in zip(map(str, rows["task"]), with_scores(rows, run.means), strict=True):
         known = _published(model, [task])
         if len(known):
             layer = expected_layer(known.rename(columns={"f1": "mean"}))
-            found.append(task)
+            with_layer.append(task)
             x.append(layer / int(known["layer"].max()) * run.deepest)
             y.append(label)
     hover, name = f"%{{y}}, {NAMES[model]}: %{{x:.2f}}", f"{NAMES[model]}, published"
     figure.add_trace(marks(x, y, hover, name, COLOURS[kind][1], "diamond", 11))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(with_layer))
 
 
 def draw_compared_curves(run: Laid, task: str) -> list[tuple[str, float]]:
-    """The baselines of a task that there are: what they are called, and what they score."""
-    own = run.summary[run.summary["task"] == task]
+    """Names and scores of the available baselines of a task."""
+    rows = run.summary[run.summary["task"] == task]
     return [
-        (name, float(own[column].max()))
+        (name, float(rows[column].max()))
         for name, column in BASELINES.items()
-        if own[column].notna().any()
+        if rows[column].notna().any()
     ]
 
 
 def laid_beneath(model: str, tasks: Sequence[str]) -> list[str]:
-    """The tasks of which a published curve is drawn."""
+    """The tasks that have a published curve."""
     return list(dict.fromkeys(_published(model, tasks)["task"]))
 
 
 def _published(model: str, tasks: Sequence[str]) -> pd.DataFrame:
-    """The published curves of some tasks, by our names for them."""
+    """Published curves of some tasks, under the names of tasks here."""
     table = published()
-    own = table[table["model"] == model]
-    parts = [own[own["task"] == _PUBLISHED_AS.get(task, task)].assign(task=task) for task in tasks]
-    return pd.concat([own[:0], *parts])
+    of_model = table[table["model"] == model]
+    parts = [
+        of_model[of_model["task"] == _PUBLISHED_AS.get(task, task)].assign(task=task)
+        for task in tasks
+    ]
+    return pd.concat([of_model[:0], *parts])
 
 
 def _colours(runs: Sequence[Laid], kind: Kind) -> dict[str, tuple[str, str]]:
-    """The colour and the mark of every task of the runs, whichever tasks are shown."""
+    """Colour and mark of every task of the runs; they do not depend on the tasks shown."""
     colours = COLOURS[kind]
     tasks = dict.fromkeys(str(task) for run in runs for task in run.means["task"])
-    return {  # the seventh has the first one's colour and another mark
+    return {  # the seventh task has the first colour and another mark
         task: (colours[n % len(colours)], MARKS[(n + n // len(colours)) % len(MARKS)])
         for n, task in enumerate(tasks)
     }
@@ -186,18 +195,18 @@ def _colours(runs: Sequence[Laid], kind: Kind) -> dict[str, tuple[str, str]]:
 def _lines(
     table: pd.DataFrame, tasks: Sequence[str]
 ) -> Iterator[tuple[str, list[str], pd.DataFrame]]:
-    """Each task's lines: the probe and the stack, where there are several, and its rows."""
+    """Lines of each task: probe and stack if there are several, and the rows."""
     several = [table[name].nunique() > 1 for name in PROBE]
     for task in tasks:
         for key, line in table[table["task"] == task].groupby(PROBE, sort=False):
-            which = [str(part) for part, is_told in zip(key, several, strict=True) if is_told]
+            which = [str(part) for part, is_shown in zip(key, several, strict=True) if is_shown]
             yield task, which, line.sort_values("layer")
 
 
 def _banded(
-    line: pd.DataFrame, task: str, of: str, dash: int, look: tuple[str, str], scale: int
+    line: pd.DataFrame, task: str, label: str, dash: int, look: tuple[str, str], scale: int
 ) -> Iterator[go.Scatter]:
-    """A curve on the band of its intervals; the solid one stands in the legend for its task."""
+    """A curve with the band of its intervals; in the legend it has the name of its task."""
     lower, upper = line["lower"].tolist(), line["upper"].tolist()
     x = (line["layer"] / scale).tolist()
     colour, mark = look
@@ -206,7 +215,7 @@ def _banded(
     yield curve(
         x,
         line["mean"].tolist(),
-        f"{escaped(f'{of}: {task}' if of else task)}, layer %{{customdata[0]}}: %{{y:.1%}} "
+        f"{escaped(f'{label}: {task}' if label else task)}, layer %{{customdata[0]}}: %{{y:.1%}} "
         "(%{customdata[1]})%{customdata[2]}",
         task,
         dash,
@@ -219,7 +228,7 @@ def _banded(
 
 
 def _legend(dashes: Iterable[str], colour: str) -> list[go.Scatter]:
-    """What each dash stands for, where there are several."""
+    """Legend entries of the dashes, if there are several."""
     looks = zip(dashes, DASHES * 9, strict=False)
     names = {name: {"dash": dash, "color": colour, "width": 2} for name, dash in looks}
     return [sign(name, line=line) for name, line in names.items()] if len(names) > 1 else []
@@ -227,5 +236,5 @@ def _legend(dashes: Iterable[str], colour: str) -> list[go.Scatter]:
 
 def _plot(traces: list[Trace], x: Look, y: Look) -> go.Figure:
     named = sum(1 for trace in traces if trace.name and trace.showlegend is not False)
-    usual = {"zeroline": False}
-    return plot(traces, 440 + 8 * named, {**usual, **x}, {**y, "tickformat": ".0%"})
+    default = {"zeroline": False}
+    return plot(traces, 440 + 8 * named, {**default, **x}, {**y, "tickformat": ".0%"})

@@ -1,9 +1,9 @@
-"""Figures and text that come from anywhere, made harmless: what is data shows as text.
+"""Sanitise figures and text from untrusted sources: data is shown as plain text.
 
-Plotly reads a subset of HTML in its strings, and loads pictures and maps by address. Here strings
-in lists, which are data, lose their markup; strings of the figure's own words keep line breaks and
-emphasis; what would be loaded is dropped. Characters that show nothing, or turn the line around,
-show by their numbers. Costs one walk through the figure.
+Plotly reads a subset of HTML in strings, and loads pictures and maps by URL. Strings in lists are
+data, and their markup is escaped. Texts of the figure itself keep line breaks and emphasis.
+Anything that would be loaded is removed. Invisible characters, and characters that change the
+writing direction, are shown by code point. Costs: one pass over the figure.
 """
 
 import json
@@ -13,28 +13,28 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-LONGEST = 200  # characters of a string in a figure
-LOADING = {  # traces that load tiles or outlines from the network
+LONGEST = 200  # maximum characters of a data string in a figure
+LOADING = {  # trace types that load tiles or outlines from the network
     "scattergeo", "choropleth", "scattermap", "choroplethmap", "densitymap",
     "scattermapbox", "choroplethmapbox", "densitymapbox",
 }  # fmt: skip
-INSTEAD = {"scattergl": "scatter", "scatterpolargl": "scatterpolar"}  # a report allows no eval
-_PLACES = {"x", "y", "x0", "x1", "y0", "y1"}  # of notes and shapes, in the words of the axis
-_TEMPLATES = {"hovertemplate", "texttemplate"}  # in a list too, these are the figure's own words
+INSTEAD = {"scattergl": "scatter", "scatterpolargl": "scatterpolar"}  # a report does not allow eval
+_POSITIONS = {"x", "y", "x0", "x1", "y0", "y1"}  # of annotations and shapes, in axis values
+_TEMPLATES = {"hovertemplate", "texttemplate"}  # texts of the figure itself, also in lists
 _OWN = re.compile(r"<(?!/?(?:br|b|i|em|strong|sub|sup|extra) ?/?>)", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*")
-_SEEN = {  # control characters, ends of paragraphs, and what turns the line around
+_VISIBLE = {  # control characters, line separators, and direction marks
     number: f"⟨U+{number:04X}⟩"
     for number in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F),
                    *range(0x2066, 0x206A), 0xFEFF, *range(0xFFF9, 0xFFFC))
 }  # fmt: skip
-_LINES = {number: sign for number, sign in _SEEN.items() if chr(number) not in "\n\t"}
+_LINES = {number: sign for number, sign in _VISIBLE.items() if chr(number) not in "\n\t"}
 _HALVES = re.compile("[\ud800-\udfff]")
 _TURNING = {"R", "AL", "AN", "RLE", "RLO", "RLI"}
 
 
 def harmless(figure: go.Figure) -> dict[str, Any]:
-    """The figure as plain data, without its template: `data` and `layout`, safe to draw."""
+    """The figure as plain data without its template: `data` and `layout`, safe to draw."""
     plain = json.loads(figure.to_json(engine="json"))
     layout = {key: value for key, value in plain.get("layout", {}).items() if key != "template"}
     traces = [
@@ -46,27 +46,28 @@ def harmless(figure: go.Figure) -> dict[str, Any]:
 
 
 def escaped(text: object) -> str:
-    """Data for a figure's own words, such as a title: what looks like markup shows as text."""
+    """Data for texts of the figure, such as a title, with its markup escaped."""
     return visible(str(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def visible(text: str, lines: bool = False) -> str:
-    """Text with every character that shows nothing told by its number; `lines` keeps breaks."""
+    """Text with every invisible character shown by code point; `lines` keeps line breaks."""
     whole = text if text.isascii() else _HALVES.sub(lambda c: f"⟨U+{ord(c[0]):04X}⟩", text)
-    return whole.translate(_LINES if lines else _SEEN)
+    return whole.translate(_LINES if lines else _VISIBLE)
 
 
 def is_turning(text: str) -> bool:
-    """Whether some of it is written from right to left."""
+    """Whether the text has characters that are written from right to left."""
     return not text.isascii() and any(unicodedata.bidirectional(c) in _TURNING for c in text)
 
 
 def _tamed(value: Any, key: str = "", listed: bool = False) -> Any:
+    """A value of a figure with its strings escaped and its URLs removed."""
     if isinstance(value, dict):
         if "bdata" in value:  # numbers, packed
             return value
-        kept = {name: _tamed(item, name) for name, item in value.items()}
-        return {name: item for name, item in kept.items() if not _is_address(name, item)}
+        safe = {name: _tamed(item, name) for name, item in value.items()}
+        return {name: item for name, item in safe.items() if not _is_address(name, item)}
     if isinstance(value, list):
         return [_tamed(item, key, listed=True) for item in value]
     if not isinstance(value, str):
@@ -74,13 +75,13 @@ def _tamed(value: Any, key: str = "", listed: bool = False) -> Any:
     if _PICTURE.fullmatch(value):
         return value
     shown = value if len(value) <= LONGEST or not listed else f"{value[: LONGEST - 1]}…"
-    is_data = (listed and key not in _TEMPLATES) or key in _PLACES
+    is_data = (listed and key not in _TEMPLATES) or key in _POSITIONS
     shown = escaped(shown) if is_data else _OWN.sub("&lt;", visible(shown, lines=True))
     return f"\u2068{shown}\u2069" if is_turning(shown) else shown
 
 
 def _is_address(name: str, value: Any) -> bool:
-    """Whether drawing this would load something."""
+    """Whether drawing the value would load a URL."""
     if not isinstance(value, str):
         return False
     return name in {"source", "geojson"} and not _PICTURE.fullmatch(value)

@@ -1,6 +1,6 @@
-"""Figures of the structural probe: layers and their baselines, and predicted trees and gold ones.
+"""Figures of the structural probe and of the attention probe.
 
-Pure functions of the tables of `structural-probe`; they cost milliseconds.
+Pure functions of the tables of `structural-probe` and `attention-probe`. Costs: milliseconds.
 """
 
 from collections.abc import Sequence
@@ -33,72 +33,78 @@ from workbench.figures.theme import COLOURS, EITHER, MARKS
 
 STEPS = 16  # of an arc
 RANDOM = ", random weights"
-GREY = COLOURS["light"][4]  # of baselines, in every panel alike
+GREY = COLOURS["light"][4]  # of baselines
 NAMES = {
     "uuas": "edges right (UUAS)",
-    "dspr": "rank of distances (DSpr)",
+    "dspr": "distance correlation (DSpr)",
     "root": "roots right",
-    "nspr": "rank of depths (NSpr)",
+    "nspr": "depth correlation (NSpr)",
 }
 
 
 def structure_by_layer(tables: Tables) -> go.Figure:
-    """Every measure by layer with 95 % intervals, words in a chain, static vectors and the same
-    model with random weights. Layer 0 is the embeddings. Faded markers: no better than the chain or
-    random weights. Hollow markers: cut off while dev still gained."""
+    """Every measure at each layer, with baselines: words in a chain, static vectors and the same
+    model with random weights. Layer 0 is the embeddings. Error bars: 95 % bootstrap intervals.
+    Faded marks: not above the chain or random weights. Hollow marks: still improving on dev at the
+    maximum number of epochs."""
     table = tables["means"]
     stacks = list(dict.fromkeys(table.loc[table["encoder"] == "model", "stack"]))
     deepest = max(int(table["layer"].max()), 1) if len(table) else 1
     parts = []
-    for metric, own in table.groupby("metric", sort=False):
-        shown = []
-        for place, (stack, encoder) in enumerate(product(stacks, ("model", "random"))):
-            rows = own[(own["encoder"] == encoder) & (own["stack"] == stack)]
+    for metric, of_metric in table.groupby("metric", sort=False):
+        traces = []
+        for index, (stack, encoder) in enumerate(product(stacks, ("model", "random"))):
+            rows = of_metric[(of_metric["encoder"] == encoder) & (of_metric["stack"] == stack)]
             name = f"{stack}{RANDOM if encoder == 'random' else ''}"
-            shown.append(
+            traces.append(
                 curve(
                     rows["layer"],
                     rows["value"],
                     f"{escaped(name)}, layer %{{x}}: %{{y:.3f}}",
                     name,
-                    place,
+                    index,
                     GREY if encoder == "random" else EITHER,
-                    faded(rows, MARKS[place % len(MARKS)]),
+                    faded(rows, MARKS[index % len(MARKS)]),
                     error_y=interval(rows, "value"),
                 )
             )
-        for place, encoder in enumerate(("chain", "static"), start=len(shown)):
-            values = own.loc[own["encoder"] == encoder, "value"][:1]
-            shown += [
-                level([0, deepest], value, f"{encoder}: %{{y:.3f}}", encoder, place, colour=GREY)
+        for index, encoder in enumerate(("chain", "static"), start=len(traces)):
+            values = of_metric.loc[of_metric["encoder"] == encoder, "value"][:1]
+            traces += [
+                level([0, deepest], value, f"{encoder}: %{{y:.3f}}", encoder, index, colour=GREY)
                 for value in values
             ]
-        parts.append((NAMES.get(str(metric), metric), shown))
+        parts.append((NAMES.get(str(metric), metric), traces))
     x = {"title": "layer", "dtick": tick(deepest)}
     return panels(parts, 270, max(len(parts), 1), x=x, apart=0.28)
 
 
 def tree(tables: Tables) -> go.Figure:
-    """A sentence of the held-out split: gold edges above the words, predicted ones below, of the
-    best layer. A menu chooses among sentences."""
+    """A sentence of the held-out split: gold edges above the words, predicted edges of the best
+    layer below. Select a sentence in the menu."""
     parts = []
-    for (stack, _), own in tables["trees"].groupby(["stack", "sentence"], sort=False):
-        shown = []
+    for (stack, _), rows in tables["trees"].groupby(["stack", "sentence"], sort=False):
+        traces = []
         for column, side, name in (("head", 1, "gold"), ("neighbour", -1, "predicted")):
-            x, y = _arcs(own[column].tolist(), side)
-            place = int(side < 0)
-            shown.append(curve(x, y, "", name, place, mode="lines", hoverinfo="skip"))
-        words = [escaped(word) for word in own["word"]]
-        shown.append(
-            marks([*range(len(own))], [0.0] * len(own), "%{text}", mode="text", text=words)
+            x, y = _arcs(rows[column].tolist(), side)
+            traces.append(curve(x, y, "", name, int(side < 0), mode="lines", hoverinfo="skip"))
+        words = [escaped(word) for word in rows["word"]]
+        traces.append(
+            marks(
+                [*range(len(rows))],
+                [0.0] * len(rows),
+                "%{text}",
+                mode="text",
+                text=words,
+            )
         )
-        parts.append((f"{stack}, sentence {int(own['sentence'].iloc[0]) + 1}", shown))
+        parts.append((f"{stack}, sentence {int(rows['sentence'].iloc[0]) + 1}", traces))
     bare = {"visible": False}
     return choice(parts, 420, 1.12, x=bare, y=bare, margin={"t": 96})
 
 
 def _arcs(heads: Sequence[int], side: int) -> tuple[list[float | None], list[float | None]]:
-    """Half ellipses from each word to another, as one line with gaps; -1 is no edge."""
+    """Half ellipses between connected words, as one line with gaps; head -1: no edge."""
     x: list[float | None] = []
     y: list[float | None] = []
     for word, head in enumerate(heads):
@@ -117,63 +123,65 @@ def _arcs(heads: Sequence[int], side: int) -> tuple[list[float | None], list[flo
 STRUCTURAL_PROBE_FIGURES = {"layers": structure_by_layer, "tree": tree}
 
 
-# --- figures of the attention probe: layers next to baselines, weights of heads, and relations ----
-#
-# Pure functions of the tables of `attention-probe`; they cost milliseconds.
+# --- figures of the attention probe: layers with baselines, weights of heads, and relations -------
 
-DIRECTIONS = {"weight_to_head": "what a word gives its head", "weight_from_head": "what it gets"}
-MOST = 20  # relations shown
+DIRECTIONS = {
+    "weight_to_head": "attention from word to its head",
+    "weight_from_head": "attention from head to word",
+}
+MAX_RELATIONS = 20
 
 
 def attachment_by_layer(tables: Tables) -> go.Figure:
-    """Words attached to their head by the heads of one layer, and of all, with 95 % intervals; next
-    to them random weights, words without attention, and the best fixed offset. Faded markers: no
-    better than that offset or the control task. Hollow markers: cut off before the optimum."""
+    """Share of words attached to their gold head from the attention heads of one layer, and of all.
+    Baselines: random weights, static vectors without attention, and the best fixed offset. Error
+    bars: 95 % bootstrap intervals. Faded marks: not above that offset or the control task. Hollow
+    marks: stopped before the optimum."""
     means, summary = tables["means"], tables["summary"]
     means = means[~means["control"].astype(bool)]
     names = {layer: "all" if layer < 0 else str(layer) for layer in means["layer"]}
     order = [names[layer] for layer in sorted(names, key=lambda layer: (layer < 0, layer))]
-    shown = []
+    traces = []
     known = means[means["layer"] >= 0].groupby(["probe", "encoder", "stack"], sort=False)
-    for place, (key, _) in enumerate(known):
+    for index, (key, _) in enumerate(known):
         rows = means[(means[["probe", "encoder", "stack"]] == list(key)).all(axis=1)].sort_values(
             "layer", key=lambda layers: layers.where(layers >= 0, layers.max() + 1)
         )
         name = f"{key[2]}: {key[0]}{RANDOM if key[1] == 'random' else ''}"
-        shown.append(
+        traces.append(
             curve(
                 [names[layer] for layer in rows["layer"]],
                 rows["value"],
                 f"{escaped(name)}, layer %{{x}}: %{{y:.1%}}",
                 name,
-                place,
-                marker=faded(rows, MARKS[place % len(MARKS)]),
+                index,
+                marker=faded(rows, MARKS[index % len(MARKS)]),
                 error_y=interval(rows, "value"),
             )
         )
     lines = [("words", value) for value in means.loc[means["probe"] == "words", "value"]]
     lines += [("best offset", value) for value in summary["baseline_offset"][:1]]
-    shown += [
-        level(order, value, f"{name}: %{{y:.1%}}", name, place)
-        for place, (name, value) in enumerate(lines, start=len(shown))
+    traces += [
+        level(order, value, f"{name}: %{{y:.1%}}", name, index)
+        for index, (name, value) in enumerate(lines, start=len(traces))
     ]
     return plot(
-        shown,
+        traces,
         420,
-        {"title": "heads of layer", "type": "category", "categoryarray": order},
-        {"title": "attached to the gold head", "tickformat": ".0%", "rangemode": "tozero"},
+        {"title": "layer of the attention heads", "type": "category", "categoryarray": order},
+        {"title": "words attached to the gold head", "tickformat": ".0%", "rangemode": "tozero"},
     )
 
 
 def weights(tables: Tables) -> go.Figure:
-    """How much the probe that sees every head makes of each, in both directions."""
+    """Weight of each attention head in the probe that reads all heads, in both directions."""
     table = tables["weights"]
     several = table["stack"].nunique() > 1
     top = largest(table[list(DIRECTIONS)])
     parts: list[tuple[str, list[Trace]]] = []
-    for stack, own in table.groupby("stack", sort=False):
+    for stack, rows in table.groupby("stack", sort=False):
         for direction, about in DIRECTIONS.items():
-            wide = matrix(own["layer"], own["head"], own[direction])
+            wide = matrix(rows["layer"], rows["head"], rows[direction])
             cells = heat_map(
                 wide,
                 "layer %{y}, head %{x}: %{z:.2f}",
@@ -189,17 +197,18 @@ def weights(tables: Tables) -> go.Figure:
 
 
 def relations(tables: Tables) -> go.Figure:
-    """Words attached to their head by relation, next to that relation's best fixed offset."""
+    """Share of words attached to their gold head by relation, with the best fixed offset of each
+    relation as baseline."""
     table = tables["by_relation"]
-    kept = list(dict.fromkeys(table["relation"]))[:MOST]
-    table = table[table["relation"].isin(kept)]
-    shown = []
-    for (stack, probe), own in table.groupby(["stack", "probe"], sort=False):
+    frequent = list(dict.fromkeys(table["relation"]))[:MAX_RELATIONS]
+    table = table[table["relation"].isin(frequent)]
+    traces = []
+    for (stack, probe), rows in table.groupby(["stack", "probe"], sort=False):
         name = str(probe) if stack == "static" else f"{stack}: {probe}"
         hover = f"%{{y}}, {escaped(name)}: %{{x:.1%}}, n = %{{customdata:,}}"
-        shown.append(bars(own["uas"], own["relation"], hover, name, None, customdata=own["n"]))
+        traces.append(bars(rows["uas"], rows["relation"], hover, name, None, customdata=rows["n"]))
     first = table.drop_duplicates("relation")
-    shown.append(
+    traces.append(
         marks(
             first["baseline"],
             first["relation"],
@@ -212,8 +221,8 @@ def relations(tables: Tables) -> go.Figure:
             customdata=first["offset"],
         )
     )
-    x = {"title": "attached to the gold head", "tickformat": ".0%", "range": [0, 1]}
-    return plot(shown, 160 + 46 * len(kept), x, DOWN, barmode="group")
+    x = {"title": "words attached to the gold head", "tickformat": ".0%", "range": [0, 1]}
+    return plot(traces, 160 + 46 * len(frequent), x, DOWN, barmode="group")
 
 
 ATTENTION_PROBE_FIGURES = {

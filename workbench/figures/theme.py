@@ -1,8 +1,8 @@
-"""How figures look: one Plotly template for light pages, dark pages and paper.
+"""The style of figures: one Plotly template for light pages, dark pages and print.
 
-Colours are told apart by people who are colour-blind, and series differ by mark and dash as well;
-on paper bars get patterns, for it may be printed without colour. Fonts are those the system has, so
-nothing is loaded. Backgrounds are clear: a figure stands on the page it is put on. Costs nothing.
+Colours are distinguishable for colour-blind readers, and series also differ by mark and dash. In
+print, bars have patterns, since the print may have no colour. Only system fonts are used, so
+nothing is loaded. Backgrounds are transparent. Costs: nothing.
 """
 
 from typing import Literal
@@ -23,7 +23,7 @@ COLOURS: dict[Kind, tuple[str, ...]] = {
     "dark": _ON_DARK,
     "print": _ON_LIGHT,
 }
-EITHER = "#3a80bf"  # one colour, where it means nothing, that is seen on light and on dark
+EITHER = "#3a80bf"  # a colour without meaning, visible on light and dark pages
 MANY = (
     "#5900ff",
     "#ab9afd",
@@ -36,7 +36,7 @@ MANY = (
     "#236f49",
     "#7a2caa",
     "#e091ca",
-)  # for kinds of things, more than `COLOURS` has; on light pages and on dark ones
+)  # for more kinds than `COLOURS` has; visible on light and dark pages
 _LOW_TO_HIGH = ("#e8f1f8", "#a9cde6", "#5b9fcb", "#1f6fa8", "#0b3c66")
 SCALE: dict[Kind, tuple[str, ...]] = {
     "light": _LOW_TO_HIGH,
@@ -51,11 +51,11 @@ AROUND_ZERO: dict[Kind, tuple[str, ...]] = {
 MARKS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("/", ".", "x", "-", "+")
-FADED = 0.3  # of markers
+FADED = 0.3  # opacity of markers
 
 
 def template(kind: Kind = "light") -> go.layout.Template:
-    """What a figure takes its looks from where it does not say otherwise."""
+    """The Plotly template with the default style of figures."""
     axis = {
         "automargin": True,
         "gridcolor": LINES[kind],
@@ -95,7 +95,7 @@ def template(kind: Kind = "light") -> go.layout.Template:
 
 
 def _traces(kind: Kind) -> dict[str, list[dict[str, object]]]:
-    """What the first, second, … series of a kind take, over and over."""
+    """Styles of the first, second, … series of each trace type; they repeat."""
     colour_bar = {"colorbar": _bar(kind)}
     patterns = PATTERNS if kind == "print" else ()
     return {
@@ -115,10 +115,10 @@ def _traces(kind: Kind) -> dict[str, list[dict[str, object]]]:
 
 
 def _bar(kind: Kind) -> dict[str, object]:
-    """A colour's scale: thin, without a frame."""
+    """The colour bar: thin, without a frame."""
     faint = {"size": 12, "color": FAINT[kind]}
     return {"outlinewidth": 0, "thickness": 12, "tickfont": faint, "title": {"font": faint}}
 
 
 def _scale(colours: tuple[str, ...]) -> list[tuple[float, str]]:
-    return [(place / (len(colours) - 1), colour) for place, colour in enumerate(colours)]
+    return [(index / (len(colours) - 1), colour) for index, colour in enumerate(colours)]
