@@ -517,7 +517,7 @@ def test_spans_are_apart_and_as_many_as_t5s() -> None:
     for seed in range(number):
         for length in (2, 3, 7, 20, 200) if seed < 100 else (20,):
             lot = np.random.default_rng((seed, length))
-            begins, ends = spans(length, 0.15, SPAN, lot, most=99)
+            begins, ends = spans(length, 0.15, SPAN, lot, max_spans=99)
             hidden = int((ends - begins).sum())
             assert hidden == max(1, round(length * 0.15))
             assert len(begins) == max(1, round(hidden / 3))

@@ -65,7 +65,7 @@ def _gates(asked: Asking, size: int | None, price: float, steps: int = 80) -> Ga
         asked.batch,
         range(len(asked.batch)),
         plan,
-        told=lambda step, loss: gates.cool(step / plan.steps),
+        on_progress=lambda step, loss: gates.cool(step / plan.steps),
         taps=gates.drawn,
         weights=[],
         more=[{"params": [gates.scores], "lr": RATE}],
@@ -124,7 +124,7 @@ def test_learning_lowers_the_loss_and_is_the_same_again(mini: Mini) -> None:
         model = without(asked.model, [(0, 0), (1, 2), (3, 3)])
         runs.append(
             learn(model, asked.aim, asked.batch, range(30), Plan(30, rate=1e-3, texts=10),
-                  told=lambda step, loss: told.append(step))
+                  on_progress=lambda step, loss: told.append(step))
         )  # fmt: skip
     assert runs[0] == runs[1] and told == 2 * [10, 20, 30]
     losses = runs[0].losses
