@@ -60,7 +60,7 @@ REFUSES = {
 # Those that ask for what a model need not do, and what the protocol says where it does not.
 LACKS = {
     "description-length": "random weights",
-    "drift": "name its weights",
+    "drift": "names of its weights",
     "edge-probing": "random weights",
     "finetune": "be copied",
     "frozen-vs-finetuned": "be copied",

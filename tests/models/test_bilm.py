@@ -286,12 +286,12 @@ def test_what_is_missing_is_named(missing: str, said: str, copy: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("model.safetensors", b"{", r"model\.safetensors: cannot be read"),
-        ("model.safetensors", b"", r"model\.safetensors: cannot be read"),
-        ("options.json", b"{", r"options\.json:1: not JSON"),
-        ("vocab.txt", b"the\na\n", "not a vocabulary of words"),
-        ("vocab.txt", b"<S>\n</S>\n<UNK>\n", "not a vocabulary of words"),
-        ("counts.txt", b"1\n2\n", "numbers, one a line"),
+        ("model.safetensors", b"{", r"model\.safetensors: .*\[file-unreadable\]"),
+        ("model.safetensors", b"", r"model\.safetensors: .*\[file-unreadable\]"),
+        ("options.json", b"{", r"options\.json:1: .*not JSON"),
+        ("vocab.txt", b"the\na\n", "not a word vocabulary"),
+        ("vocab.txt", b"<S>\n</S>\n<UNK>\n", "not a word vocabulary"),
+        ("counts.txt", b"1\n2\n", "numbers, one per line"),
     ],
 )
 def test_damaged_files_are_one_clear_error(

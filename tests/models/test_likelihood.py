@@ -591,8 +591,10 @@ def test_a_batch_too_large_for_memory_is_halved(
         score(model, batch)
 
 
-def test_pseudo_likelihood_is_of_models_that_see_both_sides(models: Models, batch: Batch) -> None:
-    with pytest.raises(WorkbenchError, match="models that see both sides"):
+def test_pseudo_likelihood_needs_a_model_that_reads_both_sides(
+    models: Models, batch: Batch
+) -> None:
+    with pytest.raises(WorkbenchError, match="pseudo-likelihood needs"):
         score(models("gpt2"), batch, pseudo="original")
 
 

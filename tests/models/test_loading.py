@@ -124,7 +124,7 @@ def test_a_hub_id_without_a_network_says_where_to_put_a_folder() -> None:
         ("model.safetensors", "neither a folder nor a hub id"),
         ("a/b/c", "neither a folder nor a hub id"),
         ("mo\0del", "neither a folder nor a hub id"),
-        ("elmo:options.json", "two files make an ELMo"),
+        ("elmo:options.json", "needs two files"),
         ("elmo:no.json,no.hdf5", "no.json"),
         ("vectors:no-such-file", "no-such-file"),
     ],

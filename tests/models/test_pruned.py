@@ -95,7 +95,7 @@ def small_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (lambda told: told["sites"][0]["kept"].append(3), "by the manifest"),
         (lambda told: told["sites"][0].update(kept=[2, 1]), "not in order"),
         (lambda told: told["sites"][0].update(kept=[1, 9]), "of 4 heads it keeps"),
-        (lambda told: told["sites"][0].update(kept=[0, 1]), "not written with these weights"),
+        (lambda told: told["sites"][0].update(kept=[0, 1]), "written with other weights"),
         (lambda told: told["sites"][0].pop("stack"), "no stack"),
         (lambda told: told["sites"][0].pop("layer"), "no layer"),
         (lambda told: told.pop("plain"), "plain"),

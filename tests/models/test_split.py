@@ -176,11 +176,11 @@ def test_several_cards_are_refused_where_one_is_used() -> None:
 @pytest.mark.parametrize(
     ("names", "wrong"),
     [
-        ("cpu,cuda:0", "names the cpu"),
+        ("cpu,cuda:0", "includes the cpu"),
         ("cuda:0,", "no device"),
-        ("cuda:0,cuda:0", "does not name several"),
-        ("cuda:0,cuda:7", "does not name several"),
-        ("cuda,cuda:1", "does not name several"),
+        ("cuda:0,cuda:0", "does not name different"),
+        ("cuda:0,cuda:7", "does not name different"),
+        ("cuda,cuda:1", "does not name different"),
         ("", "no device"),
     ],
 )

@@ -195,7 +195,7 @@ def test_broken_stores_and_wrong_questions_are_errors(
     with pytest.raises(WorkbenchError, match="its format is 'other'"):
         open_store(store.folder)
     about.write_text("{")
-    with pytest.raises(WorkbenchError, match="not a sound activation store"):
+    with pytest.raises(WorkbenchError, match="file-format"):
         open_store(store.folder)
 
 

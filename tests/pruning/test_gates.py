@@ -150,16 +150,16 @@ def test_learning_that_is_cut_off_is_not_converged(mini: Mini) -> None:
     assert not found.converged and found.best == 2 * CHECK and list(found.dev) == [0, 10, 20]
 
 
-def test_a_rate_that_is_too_high_is_told(mini: Mini) -> None:
+def test_a_learning_rate_that_is_too_high_is_an_error(mini: Mini) -> None:
     asked = mini("gpt")
     model = without(asked.model, [])
     with torch.no_grad():
         next(model.net.parameters()).fill_(math.nan)
-    with pytest.raises(WorkbenchError, match="lower rate"):
+    with pytest.raises(WorkbenchError, match="training-diverged"):
         learn(model, asked.aim, asked.batch, range(30), Plan(3))
 
 
-def test_nothing_to_learn_from_is_told(mini: Mini) -> None:
+def test_training_without_texts_is_an_error(mini: Mini) -> None:
     asked = mini("gpt")
-    with pytest.raises(WorkbenchError, match="nothing to learn"):
+    with pytest.raises(WorkbenchError, match="too-few-sentences"):
         learn(asked.model, asked.aim, asked.batch, [], Plan(3))

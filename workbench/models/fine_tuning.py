@@ -42,7 +42,7 @@ class Learner:
         self.best: list[Tensor] = []
 
     def step(self, parts: Iterable[Part], penalty: Callable[[], Tensor] | None = None) -> float:
-        """Take one step and return the mean loss of its parts; no step if the loss is not finite."""
+        """Take one step and return its mean loss; no step if the loss is not finite."""
         self.optimiser.zero_grad(set_to_none=True)
         loss = float(averaged(parts, self.moving))
         if not math.isfinite(loss):

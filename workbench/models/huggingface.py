@@ -396,7 +396,7 @@ class HuggingFace(Model):
                 where=self.name,
                 remedy="Add the id of the token that the decoder was trained to start with.",
             )
-        return replace(pieces, segments=None).begun(1, start).narrowed(pieces.ids.shape[1])
+        return replace(pieces, segments=None).prefixed(1, start).narrowed(pieces.ids.shape[1])
 
     @contextmanager
     def _last_blocks(self, enabled: bool) -> Iterator[dict[StackName, Tensor]]:

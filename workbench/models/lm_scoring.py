@@ -197,7 +197,7 @@ def _started(net: HuggingFace, batch: Batch, documents: Sequence[int], start: in
     """Texts in pieces after a start token, which counts towards the maximum length."""
     text = tokenize_batch(net.tokenizer, batch, documents, (net.max_pieces or UNLIMITED) - 1)
 
-    return text.begun(1, start)
+    return text.prefixed(1, start)
 
 
 def _with_head(model: Model, pseudo: Pseudo | None) -> HuggingFace | BiLM:

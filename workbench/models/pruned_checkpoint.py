@@ -4,8 +4,8 @@
 heads, and reads the weights. If every layer keeps the same number of heads and the config has a
 field for the head width (`head_dim`: Llama and similar models), the config describes the pruned
 model, and transformers' `from_pretrained` opens the folder too. Otherwise `from_pretrained` raises
-an error about shapes; it never loads a wrong model. Costs: reading the weights' bytes twice, because
-the manifest holds their hash.
+an error about shapes; it never loads a wrong model. Costs: reading the weights' bytes twice,
+because the manifest holds their hash.
 """
 
 import copy

@@ -82,12 +82,10 @@ def require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
     """Raise for a tokenizer that gives no character offsets."""
     if not tokenizer.is_fast:
         raise WorkbenchError(
-            f"{type(tokenizer).__name__} is written in Python and gives no character offsets of its "
-            "pieces.",
+            f"{type(tokenizer).__name__} is written in Python and gives no character offsets.",
             code="model-unsupported",
             where=str(tokenizer.name_or_path),
-            remedy="The model needs a tokenizer.json. The tokenizer class of its family writes one; "
-            "for BERT:\n"
+            remedy="The model needs a tokenizer.json. Its tokenizer class writes one; for BERT:\n"
             "  from transformers import BertTokenizer\n"
             "  BertTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)\n"
             "CANINE, ByT5 and CTRL have none.",

@@ -1,10 +1,10 @@
-"""Models that read whole words: ELMo and static vectors. Each word is one piece; no attention heads.
+"""Models that read whole words: ELMo and static vectors; each word is one piece.
 
-The adapter gives each new word an index, so that batches are tensors of ids as in other models;
-memory grows with the vocabulary. ELMo has three layers, of which layer 0 is context-free; static
-vectors have layer 0 only. An ELMo trained with Workbench includes its softmax and so has an
-objective; the original's files have none. Costs: as in `elmo`; a dictionary look-up per word for
-vectors.
+They have no attention heads. The adapter gives each new word an index, so that batches are tensors
+of ids as in other models; memory grows with the vocabulary. ELMo has three layers, of which layer 0
+is context-free; static vectors have layer 0 only. An ELMo trained with Workbench includes its
+softmax and so has an objective; the original's files have none. Costs: as in `elmo`; for vectors a
+dictionary look-up per word.
 """
 
 import codecs
