@@ -108,9 +108,9 @@ def test_nor_by_a_command_where_everything_is_answered_yes(
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n" * 20))
     with pytest.raises(SystemExit) as end:
         main()
-    told = capsys.readouterr()
-    assert (end.value.code, told.out) == (2, "")
-    assert "model-unsupported" in told.err
+    printed = capsys.readouterr()
+    assert (end.value.code, printed.out) == (2, "")
+    assert "model-unsupported" in printed.err
     assert not (tmp_path / "ran").exists()
 
 

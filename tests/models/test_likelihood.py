@@ -74,7 +74,7 @@ def each(model: HuggingFace, batch: Batch, number: int = 6) -> Iterator[Pieces]:
 
 
 @pytest.mark.parametrize("name", HEADED)
-def test_the_objective_is_told_from_the_model(name: str, models: Models) -> None:
+def test_the_objective_follows_from_the_model(name: str, models: Models) -> None:
     assert models(name).objective == OBJECTIVES[name]
     assert facts(models(name))["objective"] == OBJECTIVES[name]
 
@@ -141,7 +141,7 @@ def test_logits_of_chosen_pieces_are_the_others_too(
     torch.testing.assert_close(some, whole[wanted], atol=1e-5, rtol=1e-5)
 
 
-def test_the_head_makes_no_logits_that_were_not_asked_for(models: Models, batch: Batch) -> None:
+def test_the_head_computes_only_requested_logits(models: Models, batch: Batch) -> None:
     """Else a batch's logits would take vocabulary / 4 times the memory of its states."""
     for name in ("bert", "gpt2", "t5", "bart", "modernbert", "deberta-v2", "llama"):
         model, shapes = models(name), []
@@ -204,7 +204,7 @@ def test_a_denoising_loss_is_transformers_own(name: str, models: Models, batch: 
         assert found.nats[document] / found.pieces[document] == pytest.approx(loss, rel=1e-5)
 
 
-def test_pretraining_heads_are_asked_for_pieces(models: Models, batch: Batch) -> None:
+def test_pretraining_heads_predict_pieces(models: Models, batch: Batch) -> None:
     model = models("bert", "BertForPreTraining")
     text = model.encode(batch, [0])
     hidden = chosen(text, rate=0.5)

@@ -101,7 +101,7 @@ def test_nothing_is_fetched_for_a_folder(
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
 
     def refuse(*args: object, **kwargs: object) -> None:
-        raise AssertionError("something asked the network")
+        raise AssertionError("something used the network")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
@@ -145,7 +145,7 @@ def test_wrong_devices_and_precisions_are_said(zoo_folder: Folder) -> None:
             load(zoo_folder("bert"), "cuda")
 
 
-def test_pickled_weights_are_refused_unless_asked_for(zoo_folder: Folder, tmp_path: Path) -> None:
+def test_pickled_weights_are_refused_by_default(zoo_folder: Folder, tmp_path: Path) -> None:
     model = load(zoo_folder("bert"), "cpu")
     assert isinstance(model, HuggingFace)
     model.net.config.save_pretrained(tmp_path)

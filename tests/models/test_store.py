@@ -133,9 +133,9 @@ def test_a_killed_writer_leaves_nothing_that_reads_as_a_store(
     arguments = [str(zoo_folder("bert")), str(tmp_path / "batch.safetensors"), str(home)]
     writer = warm.start("-c", WRITER, *arguments, output=writing)
     os.close(writing)
-    with open(reading) as told:  # noqa: PTH123
+    with open(reading) as messages:  # noqa: PTH123
         for _ in range(4):  # well within the writing
-            assert told.readline() == "batch\n"
+            assert messages.readline() == "batch\n"
         time.sleep(0.02)
         writer.kill()
         writer.join()

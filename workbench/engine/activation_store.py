@@ -300,7 +300,7 @@ class _Writer:
         states = torch.empty(len(layers), len(rows), self.about.width, dtype=kind, device=device)
         infinite, there = [], torch.ones(0)
         pools: dict[torch.device, tuple[Pool, Tensor]] = {}  # of every device with layers
-        for values_in_kind, layer in zip(states, layers, strict=True):
+        for stored, layer in zip(states, layers, strict=True):
             if layer.device not in pools:
                 pools[layer.device] = (
                     Pool.of(pieces.to(layer.device)),
@@ -309,8 +309,8 @@ class _Writer:
             pool, chosen_rows = pools[layer.device]
             words, owned = pool(layer)  # [batch, words, width], [batch, words]
             values, there = (part.to(device) for part in self._chosen(words, owned, chosen_rows))
-            values_in_kind.copy_(values)
-            infinite.append(values.isfinite().all() & ~values_in_kind.isfinite().all())
+            stored.copy_(values)
+            infinite.append(values.isfinite().all() & ~stored.isfinite().all())
         return _Pooled(rows, *_to_host(states, torch.stack(infinite), there))
 
     def write(self, pooled: _Pooled) -> None:

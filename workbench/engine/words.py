@@ -133,16 +133,16 @@ def merged(maps: Tensor, attending: Owned, attended: Owned) -> Tensor:
         share = torch.where(attending.count > 0, 1 / attending.count.clamp(min=1), 0.0)
         rows.mul_(of_heads(share).view(-1, 1))
     rows = rows.view(batch, heads * words, keys)
-    columns_ = rows.gather(2, attended.first[:, None].expand(-1, heads * words, -1))
+    word_maps = rows.gather(2, attended.first[:, None].expand(-1, heads * words, -1))
     if not attended.is_plain:
-        columns_.mul_((attended.count > 0)[:, None])
+        word_maps.mul_((attended.count > 0)[:, None])
     if attended.more.numel():
         more, whose = (
             tensor[:, None].expand(-1, heads * words, -1)
             for tensor in (attended.more, attended.whose)
         )
-        columns_.scatter_add_(2, whose, rows.gather(2, more).mul_(attended.real[:, None]))
-    return columns_.view(batch, heads, words, columns)
+        word_maps.scatter_add_(2, whose, rows.gather(2, more).mul_(attended.real[:, None]))
+    return word_maps.view(batch, heads, words, columns)
 
 
 def by_words(maps: Tensor, queries: Pieces, keys: Pieces) -> Tensor:

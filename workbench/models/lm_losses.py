@@ -160,11 +160,11 @@ def _with_sentinels(row: Row, begins: Ints, ends: Ints, symbols: Symbols) -> tup
     marks = np.array(symbols.sentinels[: len(begins) + 1], dtype=np.int64)
     source = _replaced(row, begins, ends, marks)
     content = np.flatnonzero(~row.special)
-    hidden_spans_ = [(row.ids[a:b], row.words[a:b]) for a, b in zip(begins, ends, strict=True)]
+    span_pieces = [(row.ids[a:b], row.words[a:b]) for a, b in zip(begins, ends, strict=True)]
     no_word = np.full(1, NO_WORD, dtype=np.int64)
     parts = [
         part
-        for mark, span in zip(marks, hidden_spans_, strict=False)
+        for mark, span in zip(marks, span_pieces, strict=False)
         for part in ((mark[None], no_word), span)
     ]
     if len(begins) and ends[-1] <= content[-1]:

@@ -30,7 +30,7 @@ from workbench.models.net_parts import blocks
 
 
 @dataclass(frozen=True)
-class Places:
+class ReplayPoints:
     """The modules whose outputs are recorded and replayed; found once per model."""
 
     stacks: Sequence[Sequence[nn.Module]]
@@ -38,17 +38,17 @@ class Places:
     axis: int  # the batch dimension of the blocks' outputs
 
 
-def places_of(model: HuggingFace) -> Places:
+def places_of(model: HuggingFace) -> ReplayPoints:
     """The modules to record and replay; costs a forward pass over four pieces."""
     axis = 1 if model.sequence_first else 0
-    return Places(tuple(_blocks_of(model)), _maps_of(model), axis)
+    return ReplayPoints(tuple(_blocks_of(model)), _maps_of(model), axis)
 
 
 @dataclass(eq=False)
 class Prefix:
     """The recorded outputs of one batch, in the order of the calls."""
 
-    places: Places
+    points: ReplayPoints
     outputs: list[Any] = field(default_factory=list)
     after: list[int] = field(
         default_factory=list
@@ -62,7 +62,7 @@ class Prefix:
 
         `rows`, [rows], are rows of the recorded batch; the tensor is on the host.
         """
-        first, chosen = self.saved(site), _Chosen(rows, self.places.axis)
+        first, chosen = self.saved(site), _Chosen(rows, self.points.axis)
         calls = 0
 
         def replayed(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,14 +80,14 @@ class Prefix:
 
             return forward
 
-        with _replaced(self.places.stacks, replayed), self._replay_projections(site, chosen):
+        with _replaced(self.points.stacks, replayed), self._replay_projections(site, chosen):
             yield
 
     @contextmanager
     def _replay_projections(self, site: int, chosen: "_Chosen") -> Iterator[None]:
         """The site's projections return their recorded outputs on their first call."""
         called: set[nn.Module] = set()
-        owners = self.places.maps[site]
+        owners = self.points.maps[site]
 
         def replayed(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
             index = owners.index(owner)
@@ -110,10 +110,10 @@ class Prefix:
 
 
 @contextmanager
-def recorded(places: Places) -> Iterator[Prefix]:
+def recorded(points: ReplayPoints) -> Iterator[Prefix]:
     """Record the outputs of all blocks in one forward pass inside the context."""
-    prefix = Prefix(places)
-    last_blocks = {stack[-1] for stack in places.stacks}
+    prefix = Prefix(points)
+    last_blocks = {stack[-1] for stack in points.stacks}
 
     def record_block(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -131,7 +131,7 @@ def recorded(places: Places) -> Iterator[Prefix]:
 
     def record_projection(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
         """Record a projection; its site follows from how often it was called before."""
-        sites = [site for site, owners in places.maps.items() if owner in owners]
+        sites = [site for site, owners in points.maps.items() if owner in owners]
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             output = run(*args, **kwargs)
@@ -139,13 +139,13 @@ def recorded(places: Places) -> Iterator[Prefix]:
             calls[owner] = n_before + 1
             if n_before < len(sites):
                 site = sites[n_before]
-                prefix.made[site, places.maps[site].index(owner)] = output
+                prefix.made[site, points.maps[site].index(owner)] = output
             return output
 
         return forward
 
-    all_owners = dict.fromkeys(owner for owners in places.maps.values() for owner in owners)
-    with _replaced(places.stacks, record_block), _replaced([list(all_owners)], record_projection):
+    all_owners = dict.fromkeys(owner for owners in points.maps.values() for owner in owners)
+    with _replaced(points.stacks, record_block), _replaced([list(all_owners)], record_projection):
         yield prefix
 
 
