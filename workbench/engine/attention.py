@@ -19,10 +19,8 @@ from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Vectors, current
 
 NAME = "workbench"
-_UNSUPPORTED = (
-    "softcap",
-    "s_aux",
-)  # options that change the softmax; no supported family uses them
+# options that change the softmax; no supported family uses them
+_UNSUPPORTED = ("softcap", "s_aux")
 
 
 def register() -> None:
@@ -110,9 +108,8 @@ def _scores(
     if position_bias is not None:
         scores = scores + position_bias
     lowest = torch.finfo(scores.dtype).min
-    if (
-        mask is None and causal and query.shape[2] > 1
-    ):  # the fused kernel applies its own causal mask here
+    # the fused kernel applies its own causal mask here
+    if mask is None and causal and query.shape[2] > 1:
         mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
     if mask is None:
         return scores

@@ -100,9 +100,8 @@ def in_halves(
         yield from in_halves(run, half, limit, within=within)
 
 
-Part = tuple[
-    Tensor, Tensor | int, Sequence[Tensor | None]
-]  # mean loss, number of predictions, gradients
+# mean loss, number of predictions, gradients
+Part = tuple[Tensor, Tensor | int, Sequence[Tensor | None]]
 
 
 def averaged(parts: Iterable[Part], weights: Sequence[Tensor]) -> Tensor:

@@ -75,9 +75,8 @@ def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] |
     _reject_output_taps(running)
     probabilities: Tensor = args[0]  # [batch, heads, queries, keys]
     batch, heads = probabilities.shape[:2]
-    site: Site | None = getattr(
-        module, _SECOND_STREAM, None
-    )  # XLNet's second stream has the site of its first
+    # XLNet's second stream has the site of its first
+    site: Site | None = getattr(module, _SECOND_STREAM, None)
     if site is None:
         site = running.next_site(heads, heads)
         running.show(site, probabilities, None)
@@ -147,9 +146,8 @@ def _read_bands(
         running.show(site, unrolled(rest[0])[..., :length, :length], None)
     gates = running.gate(site, states.shape[0])
     if gates is not None and heads:
-        by_head = states.view(
-            *states.shape[:2], heads, -1
-        )  # [batch, queries, heads, width of a head]
+        # [batch, queries, heads, width of a head]
+        by_head = states.view(*states.shape[:2], heads, -1)
         states = (by_head * gates[:, None, :, None].to(states.dtype)).flatten(-2)
     return (states, *rest)
 

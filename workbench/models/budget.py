@@ -64,9 +64,8 @@ def batch_memory(net: PreTrainedModel, dtype: torch.dtype, texts: int, length: i
         groups = getattr(config, "num_key_value_heads", None) or heads[-1]
         width = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
         width = width or config.hidden_size // heads[-1]
-        attentions = layers[-1] * (
-            2 if config.is_encoder_decoder else 1
-        )  # self-attention, cross-attention
+        # self-attention, cross-attention
+        attentions = layers[-1] * (2 if config.is_encoder_decoder else 1)
         cached = 2 * attentions * groups * width * pieces * dtype.itemsize
     return BatchMemory(
         states=(sum(layers) + len(layers)) * pieces * config.hidden_size * dtype.itemsize,

@@ -82,9 +82,8 @@ def read_tokenizer(source: str) -> PreTrainedTokenizerBase:
             source, local_files_only=True, trust_remote_code=False
         )
         require_fast(tokenizer)
-        tokenizer.convert_tokens_to_ids(
-            ""
-        )  # would recurse without end if the unknown piece is missing
+        # would recurse without end if the unknown piece is missing
+        tokenizer.convert_tokens_to_ids("")
         return tokenizer
 
     try:

@@ -409,9 +409,8 @@ def reading_order(lengths: Tensor) -> ReadingOrder:
 def _convolve_words(characters: Tensor, weights: nn.ParameterDict, options: ElmoOptions) -> Tensor:
     """Context-free word vectors from character ids.  # [words, width]"""
     activate = functional.relu if options.activation == "relu" else torch.tanh
-    letters = weights["char_embed"][characters].transpose(
-        1, 2
-    )  # [words, character_width, characters]
+    # [words, character_width, characters]
+    letters = weights["char_embed"][characters].transpose(1, 2)
     features = []
     for i in range(len(options.filters)):
         kernel = weights[f"CNN/W_cnn_{i}"][0].permute(2, 1, 0)  # [filters, character_width, seen]

@@ -26,9 +26,8 @@ from workbench.models.net_parts import probe
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
 
-Kept = Mapping[
-    int, Sequence[int]
-]  # by site: the remaining heads, with indices of the original model
+# by site: the remaining heads, with indices of the original model
+Kept = Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True)

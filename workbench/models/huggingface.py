@@ -179,9 +179,8 @@ class HuggingFace(Model):
             int(pieces.ids.max()) if pieces.ids.numel() else 0,
             self._pieces_known,
         )
-        if (
-            n_embeddings is not None and largest >= n_embeddings
-        ):  # a lookup beyond the table breaks a GPU process
+        # a lookup beyond the table breaks a GPU process
+        if n_embeddings is not None and largest >= n_embeddings:
             raise self._misfit(f"piece {largest}, but only {n_embeddings} have an embedding")
         return pieces
 

@@ -149,9 +149,8 @@ def spans(
     n_spans = min(max(round(hidden / mean), 1), max_spans, length - hidden)
     cuts = np.sort(generator.permutation(hidden - 1)[: n_spans - 1]) + 1
     sizes = np.diff(cuts, prepend=0, append=hidden)  # [spans], 1 or more
-    visible_before = (
-        np.sort(generator.permutation(length - hidden)[:n_spans]) + 1
-    )  # [spans], visible pieces before
+    # [spans], visible pieces before
+    visible_before = np.sort(generator.permutation(length - hidden)[:n_spans]) + 1
     ends = visible_before + np.cumsum(sizes)
     return ends - sizes, ends
 

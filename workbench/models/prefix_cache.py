@@ -50,9 +50,8 @@ class Prefix:
 
     points: ReplayPoints
     outputs: list[Any] = field(default_factory=list)
-    after: list[int] = field(
-        default_factory=list
-    )  # number of attention calls up to the end of each block
+    # number of attention calls up to the end of each block
+    after: list[int] = field(default_factory=list)
     last: set[int] = field(default_factory=set)  # indices of block calls that end a stack
     made: dict[tuple[int, int], Any] = field(default_factory=dict)  # by site and index in `maps`
 

@@ -126,9 +126,8 @@ def _cards_by_id(net: PreTrainedModel, cards: int) -> dict[int, int]:
         ids = [id(tensor) for tensor in _tensors(unit, recurse=is_block)]
         has_weights = next(unit.parameters(), None) is not None
         for tensor_id in ids:
-            card_of.setdefault(
-                tensor_id, card if has_weights else 0
-            )  # position frequencies: first GPU
+            # position frequencies: first GPU
+            card_of.setdefault(tensor_id, card if has_weights else 0)
         owners.append(ids)
     changed = True
     while changed:  # modules that share a weight go to the first GPU among them

@@ -273,9 +273,8 @@ class WordModel(Model):
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         """The mask of words outside the softmax."""
         known = set(self.words)
-        unknown = torch.tensor(
-            [*(word not in known for word in self._word_of), False]
-        )  # [words + 1]
+        # [words + 1]
+        unknown = torch.tensor([*(word not in known for word in self._word_of), False])
         return unknown.to(pieces.ids.device)[pieces.ids] & pieces.mask
 
     def copy(self, in_fp32: bool = False) -> Model:
