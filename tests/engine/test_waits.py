@@ -407,7 +407,7 @@ def test_what_is_on_another_device_is_refused_by_name(what: str) -> None:
             given["taps"] = [Gate(torch.ones(len(model.sites), 4))]
         if what == "the mask of logits":
             given["logits"] = text.mask
-        with pytest.raises(WorkbenchError, match=f"{what} is on cpu, and the model on cuda:0"):
+        with pytest.raises(WorkbenchError, match=f"{what} is on cpu, but the model is on cuda:0"):
             model.forward(text if what == "the text" else there, **given)
 
 

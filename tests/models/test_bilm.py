@@ -271,7 +271,7 @@ def test_without_h5py_the_folder_is_still_whole(
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
-        ("options.json", r"options\.json: cannot be read"),
+        ("options.json", r"options\.json: .*cannot be read"),
         ("vocab.txt", r"vocab\.txt: cannot be read"),
     ],
 )
@@ -309,12 +309,12 @@ SIZE = 3 + len(WORDS)
 @pytest.mark.parametrize(
     ("tensors", "said"),
     [
-        ({"bias": None}, "it lacks 'softmax/bias'"),
-        ({"weight": None}, "it lacks 'softmax/weight'"),
-        ({"more": torch.zeros(2)}, "has, besides what the options call for, 'softmax/more'"),
-        ({"weight": torch.zeros(1, 5)}, r"is float32 \[1, 5\], and by the options floats"),
-        ({"bias": torch.zeros(SIZE).long()}, r"is int64 \[13\], and by the options floats \[13\]"),
-        ({"bias": torch.zeros(20), "weight": torch.zeros(20, 5)}, r"20 words, and vocab\.txt 14"),
+        ({"bias": None}, "it lacks the tensor 'softmax/bias'"),
+        ({"weight": None}, "it lacks the tensor 'softmax/weight'"),
+        ({"more": torch.zeros(2)}, "it has the tensor 'softmax/more'"),
+        ({"weight": torch.zeros(1, 5)}, r"is float32 \[1, 5\]; the options require floats"),
+        ({"bias": torch.zeros(SIZE).long()}, r"is int64 \[13\]; the options require floats \[13\]"),
+        ({"bias": torch.zeros(20), "weight": torch.zeros(20, 5)}, r"20 words, but vocab\.txt has 14"),
         ({"bias": torch.zeros(2), "weight": torch.zeros(2, 5)}, "its softmax has 2 words"),
     ],
 )

@@ -92,7 +92,7 @@ def test_its_code_is_never_run(
 ) -> None:
     warm.answer(monkeypatch)
     monkeypatch.setattr("builtins.input", lambda text="": "yes")
-    with pytest.raises(WorkbenchError, match="model-unsupported"):
+    with pytest.raises(WorkbenchError, match="own Python code"):
         ask(hostile)
     assert not (tmp_path / "ran").exists()
 

@@ -110,7 +110,7 @@ def test_nothing_is_fetched_for_a_folder(
 
 def test_a_hub_id_without_a_network_says_where_to_put_a_folder() -> None:
     with pytest.raises(
-        WorkbenchError, match=r"no-such/model: cannot be loaded.*\n.*folder"
+        WorkbenchError, match=r"no-such/model: .*cannot be loaded.*\n.*folder"
     ) as error:
         load("no-such/model")
     assert "network" in str(error.value)
@@ -189,7 +189,7 @@ def test_a_damaged_folder_is_one_clear_error(
     for file in zoo_folder("bert").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / damage).write_bytes(b"{" + (tmp_path / damage).read_bytes()[:40])
-    with pytest.raises(WorkbenchError, match=r"cannot be (loaded|read)"):
+    with pytest.raises(WorkbenchError, match=r"file-unreadable|file-format"):
         load(tmp_path, "cpu")
 
 
@@ -229,7 +229,7 @@ def test_a_piece_without_an_embedding_is_an_error_and_no_look_up(
 
     folder = _changed(zoo_folder("bert"), tmp_path / "bert", "tokenizer.json", renumber)
     model = load(folder, "cpu")
-    with pytest.raises(WorkbenchError, match="piece 50000, of"):
+    with pytest.raises(WorkbenchError, match="piece 50000"):
         model.encode(encode([Doc(Vocab(), words=["the", "cat"])]))
 
 
@@ -242,7 +242,7 @@ def test_a_vocabulary_numbered_into_the_billions_is_refused(
         found["model"]["vocab"]["the"] = 2**31
 
     folder = _changed(zoo_folder("bert"), tmp_path / "bert", "tokenizer.json", renumber)
-    with pytest.raises(WorkbenchError, match="number of a piece is 2147483648"):
+    with pytest.raises(WorkbenchError, match="piece id is 2147483648"):
         load(folder, "cpu")
 
 

@@ -54,5 +54,5 @@ def test_layers_that_cannot_be_mixed_are_refused(only: list[int]) -> None:
 
 
 def test_a_wrong_number_of_layers_is_an_error() -> None:
-    with pytest.raises(ValueError, match="3 layers; 2 were given"):
+    with pytest.raises(ValueError, match="3 layers, but got 2"):
         ScalarMix(3)(HIDDEN[:2])

@@ -150,7 +150,7 @@ def test_what_is_not_split_is_refused_by_name(folders: Callable[[str], Path]) ->
         for name in ("albert", "xlnet"):
             with pytest.raises(WorkbenchError, match=name):
                 load(folders(name), BOTH)
-        with pytest.raises(WorkbenchError, match="words"):
+        with pytest.raises(WorkbenchError, match="whole-word"):
             load("mini:elmo", BOTH)
         for named in ("cuda:0,cuda:0", "cuda:0,cuda:2", "cuda,cpu"):
             with pytest.raises(WorkbenchError, match="GPUs"):

@@ -263,7 +263,7 @@ class _Pooled:
     rows: NDArray[np.int64]  # [rows], their indices in the store
     states: Tensor  # [layers + 1, rows, width]
     overflows: Tensor  # [layers + 1], whether a number became infinite
-    there: Tensor  # [rows], whether the row has a word with a piece
+    has_state: Tensor  # [rows], whether the row has a word with a piece
     arrived: Callable[[], object]  # waits for the copies
 
 
@@ -298,7 +298,7 @@ class _Writer:
         device, kind = layers[0].device, _KINDS[self.about.kind][0]
         rows, positions = self._rows_of(text.order.numpy(), pieces)
         states = torch.empty(len(layers), len(rows), self.about.width, dtype=kind, device=device)
-        infinite, there = [], torch.ones(0)
+        infinite, has_state = [], torch.ones(0)
         pools: dict[torch.device, tuple[Pool, Tensor]] = {}  # of every device with layers
         for stored, layer in zip(states, layers, strict=True):
             if layer.device not in pools:
@@ -308,10 +308,12 @@ class _Writer:
                 )
             pool, chosen_rows = pools[layer.device]
             words, owned = pool(layer)  # [batch, words, width], [batch, words]
-            values, there = (part.to(device) for part in self._chosen(words, owned, chosen_rows))
+            values, has_state = (
+                part.to(device) for part in self._chosen(words, owned, chosen_rows)
+            )
             stored.copy_(values)
             infinite.append(values.isfinite().all() & ~stored.isfinite().all())
-        return _Pooled(rows, *_to_host(states, torch.stack(infinite), there))
+        return _Pooled(rows, *_to_host(states, torch.stack(infinite), has_state))
 
     def write(self, pooled: _Pooled) -> None:
         """Write a batch; raises if a number overflows the store's precision."""
@@ -327,7 +329,7 @@ class _Writer:
         states = pooled.states.view(torch.int16) if self.about.kind == "bf16" else pooled.states
         for layer, values in zip(self.states, states.numpy(), strict=True):
             layer[pooled.rows] = values
-        self.missing[pooled.rows] = ~pooled.there.numpy()
+        self.missing[pooled.rows] = ~pooled.has_state.numpy()
 
     def _rows_of(
         self, documents: NDArray[np.int64], pieces: Pieces

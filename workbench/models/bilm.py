@@ -276,8 +276,12 @@ def _require_fitting(tensors: Mapping[str, Tensor], options: ElmoOptions, words:
     size = tensors["softmax/bias"].numel() if "softmax/bias" in tensors else 0
     shapes |= {"softmax/weight": (size, options.width), "softmax/bias": (size,)}
     if unexpected := sorted(shapes.keys() ^ tensors.keys()):
-        lacks = "lacks" if unexpected[0] in shapes else "has, without need by the options,"
-        raise ValueError(f"it {lacks} the tensor {unexpected[0]!r}")
+        name = unexpected[0]
+        raise ValueError(
+            f"it lacks the tensor {name!r}"
+            if name in shapes
+            else f"it has the tensor {name!r}, which the options do not include"
+        )
     for name, shape in shapes.items():
         if tuple(tensors[name].shape) != shape or not tensors[name].is_floating_point():
             kind = str(tensors[name].dtype).removeprefix("torch.")

@@ -118,13 +118,13 @@ def require_room(
     )
 
 
-def _shares(net: PreTrainedModel, dtype: torch.dtype, cards: int) -> list[int]:
+def _shares(net: PreTrainedModel, dtype: torch.dtype, n_gpus: int) -> list[int]:
     """Bytes of the weights on each GPU."""
-    if cards == 1:
+    if n_gpus == 1:
         return [weights(net, dtype)]
-    sizes, card_of = [0] * cards, layout(net, cards)
+    sizes, gpu_of = [0] * n_gpus, layout(net, n_gpus)
     for name, weight in net.named_parameters():
-        sizes[card_of[name]] += weight.numel() * held_in(net, name, weight, dtype).itemsize
+        sizes[gpu_of[name]] += weight.numel() * held_in(net, name, weight, dtype).itemsize
     return sizes
 
 

@@ -205,8 +205,8 @@ def _with_head(model: Model, pseudo: Pseudo | None) -> HuggingFace | BiLM:
     net = model.bilm if isinstance(model, WordModel) else model
     if not isinstance(net, HuggingFace | BiLM) or not model.objective:
         raise WorkbenchError(
-            f"{model.name} ({model.family}) has no trained language-model head, or none that can "
-            "be scored.",
+            f"{model.name} ({model.family}) has no language-model head with trained weights, or "
+            "none that can be scored.",
             code="model-unsupported",
             remedy="Choose a model saved with such a head, for example bert-base-uncased or gpt2.",
         )

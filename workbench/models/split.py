@@ -35,24 +35,24 @@ def require_splits(family: str, where: str) -> None:
         )
 
 
-def layout(net: PreTrainedModel, cards: int) -> dict[str, int]:
+def layout(net: PreTrainedModel, n_gpus: int) -> dict[str, int]:
     """The index of the GPU of every parameter and buffer, by name."""
     tensors = {**dict(net.named_parameters()), **dict(net.named_buffers())}
-    cards_by_id = _cards_by_id(net, cards)
-    return {name: cards_by_id[id(tensor)] for name, tensor in tensors.items()}
+    gpus_by_id = _gpus_by_id(net, n_gpus)
+    return {name: gpus_by_id[id(tensor)] for name, tensor in tensors.items()}
 
 
 def placed_over(
     net: PreTrainedModel, devices: Sequence[torch.device], dtype: torch.dtype
 ) -> PreTrainedModel:
     """Move a model to several devices and a precision; see `lm_heads.placed`."""
-    units, card_of = _units(net), layout(net, len(devices))
+    units, gpu_of = _units(net), layout(net, len(devices))
     for name, weight in net.named_parameters():
         precision = held_in(net, name, weight, dtype)
-        weight.data = weight.data.to(device=devices[card_of[name]], dtype=precision)
+        weight.data = weight.data.to(device=devices[gpu_of[name]], dtype=precision)
     for path, module in net.named_modules():
         for name, buffer in module.named_buffers(prefix=path, recurse=False):
-            module._buffers[name.rpartition(".")[2]] = buffer.to(devices[card_of[name]])
+            module._buffers[name.rpartition(".")[2]] = buffer.to(devices[gpu_of[name]])
     for unit in units:
         unit.register_forward_pre_hook(_move_inputs, with_kwargs=True)
     net.train(False)
@@ -111,29 +111,29 @@ def _units(net: PreTrainedModel) -> list[nn.Module]:
     ]
 
 
-def _cards_by_id(net: PreTrainedModel, cards: int) -> dict[int, int]:
+def _gpus_by_id(net: PreTrainedModel, n_gpus: int) -> dict[int, int]:
     """The GPU index of every tensor, by its id; tensors of one module are on one GPU."""
     blocks = set(_blocks(net))
     sizes = {block: sum(weight.numel() for weight in block.parameters()) for block in blocks}
-    total, before, card = sum(sizes.values()), 0, 0
-    card_of: dict[int, int] = {}
+    total, before, gpu = sum(sizes.values()), 0, 0
+    gpu_of: dict[int, int] = {}
     owners: list[list[int]] = []
     for unit in _units(net):
         is_block = unit in blocks
         if is_block:  # by the position of the block's middle among all parameters
-            card = min(cards - 1, (2 * before + sizes[unit]) * cards // (2 * total))
+            gpu = min(n_gpus - 1, (2 * before + sizes[unit]) * n_gpus // (2 * total))
             before += sizes[unit]
         ids = [id(tensor) for tensor in _tensors(unit, recurse=is_block)]
         has_weights = next(unit.parameters(), None) is not None
         for tensor_id in ids:
             # position frequencies: first GPU
-            card_of.setdefault(tensor_id, card if has_weights else 0)
+            gpu_of.setdefault(tensor_id, gpu if has_weights else 0)
         owners.append(ids)
     changed = True
     while changed:  # modules that share a weight go to the first GPU among them
         changed = False
         for ids in owners:
-            first = min(card_of[tensor_id] for tensor_id in ids)
-            changed |= any(card_of[tensor_id] != first for tensor_id in ids)
-            card_of.update(dict.fromkeys(ids, first))
-    return card_of
+            first = min(gpu_of[tensor_id] for tensor_id in ids)
+            changed |= any(gpu_of[tensor_id] != first for tensor_id in ids)
+            gpu_of.update(dict.fromkeys(ids, first))
+    return gpu_of
