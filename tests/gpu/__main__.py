@@ -1,14 +1,14 @@
-"""Checks the engine on a GPU: the same answers as on the CPU, memory, and time beside the card's.
+"""Checks the engine on a GPU: the same results as on the CPU, memory, and time.
 
-    python -m tests.gpu                               every check on the GPU, at most 10 minutes
-    python -m tests.gpu --only machine store          some of them
-    python -m tests.gpu --device cpu --small          what a machine without a GPU can run of it
+    python -m tests.gpu                               all checks on the GPU, at most 10 minutes
+    python -m tests.gpu --only machine store          some checks
+    python -m tests.gpu --device cpu --small          the checks that run without a GPU
 
-Needs torch, transformers and safetensors, and neither spaCy nor Streamlit, a network or a corpus.
-One line a check as it goes, a table at the end, and a JSON file that is rewritten after every
-check: outcome, seconds, peak memory on the device, figures with their bounds, and the last lines of
-a traceback. A check that fails does not stop the next, not even where it takes the device with it:
-the others then run in a new process. The exit code is 1 where a check failed.
+Needs torch, transformers and safetensors, but no spaCy, Streamlit, network or corpus. Prints one
+line per check and a table at the end. Writes a JSON file, updated after every check: outcome,
+seconds, peak memory on the device, figures with their bounds, and the last lines of a traceback. A
+failed check does not stop the next; if it breaks the device, the others run in a new process. The
+exit code is 1 if a check failed.
 """
 
 import argparse
@@ -32,8 +32,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 ROOT = Path(__file__).parents[2]
-MINUTES = 9.5  # of all checks together
-CHECKS = {  # in this order: what is cheap comes first
+MINUTES = 9.5  # time limit of all checks together
+CHECKS = {  # in this order: cheap checks first
     "machine": "tests.gpu.machine:machine",
     "answers": "tests.gpu.answers:answers",
     "families": "tests.gpu.answers:families",
@@ -68,15 +68,22 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--small", action="store_true", help="models and texts shrunk")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help=", ".join(CHECKS))
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="(default %(default)s)")
+    parser.add_argument("--small", action="store_true", help="smaller models and texts")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help=f"checks to run: {', '.join(CHECKS)} (default: all)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="file for the results")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="time limit in minutes (default %(default)s)"
+    )
     found = parser.parse_args(given)
     if unknown := [name for name in found.only or () if name not in CHECKS]:
-        parser.error(f"no check {', '.join(unknown)}: there are {', '.join(CHECKS)}")
+        parser.error(f"unknown check {', '.join(unknown)}; the checks are {', '.join(CHECKS)}")
     if found.device == "cuda" and not torch.cuda.is_available():
-        parser.error("no CUDA device was found: say --device cpu --small")
+        parser.error("no CUDA device was found; use --device cpu --small")
     return found
 
 
@@ -174,7 +181,7 @@ def _table(outcomes: list[dict[str, Any]]) -> None:
 
 
 def _in_short(outcome: dict[str, Any]) -> str:
-    """Why it is as it is; of a check that passed, how many figures keep a bound."""
+    """The reason of the outcome; for a passed check, how many figures keep a bound."""
     if outcome["reason"]:
         return str(outcome["reason"])
     bounded = sum("kept" in figure for figure in outcome["figures"].values())
