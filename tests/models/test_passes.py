@@ -157,5 +157,5 @@ def test_words_beyond_the_models_length_are_counted(bert: HuggingFace) -> None:
 
 
 def test_no_batch_is_refused(bert: HuggingFace, batch: Batch) -> None:
-    with pytest.raises(WorkbenchError, match="a batch of 0 pieces"):
+    with pytest.raises(WorkbenchError, match="setting-invalid"):
         forward(bert, batch, pieces=0)

@@ -184,7 +184,7 @@ def test_broken_stores_and_wrong_questions_are_errors(
         store.layer(3)
     with pytest.raises(WorkbenchError, match="no decoder stack"):
         stored(bert, batch, tmp_path, stack="decoder")
-    with pytest.raises(WorkbenchError, match="no kind 'int8'"):
+    with pytest.raises(WorkbenchError, match="no number format 'int8'"):
         stored(bert, batch, tmp_path, kind="int8")
     states = store.folder / "states.npy"
     put("pipe", states)

@@ -208,7 +208,7 @@ def _unreadable(error: Exception, source: str, remedy: str) -> WorkbenchError:
         )
     reason = reason or type(error).__name__
     return WorkbenchError(
-        f"the model cannot be loaded: {reason}",
+        f"its files cannot be loaded: {reason}",
         code="file-unreadable",
         where=source,
         remedy=remedy,
