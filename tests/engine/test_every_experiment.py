@@ -58,8 +58,8 @@ CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if asked.is_long else ())
-        for name, asked in EXPERIMENTS.items()
+        pytest.param(name, marks=pytest.mark.slow if request.is_long else ())
+        for name, request in EXPERIMENTS.items()
     ],
 )
 def test_an_experiment_in_bf16_on_a_card_says_the_same(
@@ -67,15 +67,15 @@ def test_an_experiment_in_bf16_on_a_card_says_the_same(
 ) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    asked = EXPERIMENTS[name]
-    corpus: Any = wb.read(asked.corpus)
+    request = EXPERIMENTS[name]
+    corpus: Any = wb.read(request.corpus)
     model = wb.load("mini:bert", "cpu", "fp32")
-    exact = wb.run(name, model=model, corpus=corpus, **asked.settings).tables
+    exact = wb.run(name, model=model, corpus=corpus, **request.settings).tables
     with card():
         model = wb.load("mini:bert", "cuda", "bf16")
-        half = wb.run(name, model=model, corpus=corpus, **asked.settings).tables
-    apart = np.abs(exact[asked.table][asked.column] - half[asked.table][asked.column])
-    assert apart.mean() <= asked.bound
+        half = wb.run(name, model=model, corpus=corpus, **request.settings).tables
+    apart = np.abs(exact[request.table][request.column] - half[request.table][request.column])
+    assert apart.mean() <= request.bound
     assert set(exact) == set(half)
     for each in exact:
         one, other = exact[each], half[each]

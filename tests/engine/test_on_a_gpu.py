@@ -54,24 +54,24 @@ def test_a_batch_copied_on_another_stream_is_kept_for_the_one_that_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else its memory may be given to the next copy while it is still read."""
-    told: list[tuple[str, object]] = []
-    reads = SimpleNamespace(wait_stream=lambda other: told.append(("waits", other)))
+    events: list[tuple[str, object]] = []
+    reads = SimpleNamespace(wait_stream=lambda other: events.append(("waits", other)))
     copies = object()
     model: Any = SimpleNamespace(device=CUDA)
     batches = [_text([[0, 1]]), _text([[0, 0, 1]])]
     with card() as here:
         monkeypatch.setattr(torch.cuda, "Stream", lambda device: copies)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: reads)
-        monkeypatch.setattr(Tensor, "record_stream", lambda self, by: told.append(("kept", by)))
+        monkeypatch.setattr(Tensor, "record_stream", lambda self, by: events.append(("kept", by)))
         found = list(forward_pass._sent(model, iter(batches)))
         assert [text.ids.device for text in found] == [CUDA, CUDA]
         assert [text.words.tolist() for text in found] == [[[0, 1]], [[0, 0, 1]]]
         assert {name.split()[0] for name in here.waits} == {"tolist"}, (
             "pinned memory is copied meanwhile"
         )
-    assert told.count(("waits", copies)) == 2
-    assert told.count(("kept", reads)) == 2 * 4  # every tensor that a model reads, of both
-    assert [what for what, _ in told[:2]] == ["waits", "kept"]
+    assert events.count(("waits", copies)) == 2
+    assert events.count(("kept", reads)) == 2 * 4  # every tensor that a model reads, of both
+    assert [what for what, _ in events[:2]] == ["waits", "kept"]
 
 
 def test_an_elmo_convolves_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """A GPU that is not there: nothing is on the wrong device, and the host seldom waits for it.
 
 Everything runs on the CPU, on `card.Card`, which counts waits and refuses what a GPU would refuse.
-What transformers itself waits for (whether a batch has padding) is told apart.
+What transformers itself waits for (whether a batch has padding) is not counted.
 """
 
 from collections import Counter
@@ -57,12 +57,12 @@ def _read(name: str, device: str) -> Any:
 
 
 def loaded(name: str, device: str = "cuda") -> Any:
-    """A model of its own, on the card; what loading waited for is not asked."""
+    """A model of its own, on the card; waits during loading do not count."""
     return deepcopy(_read(name, device))
 
 
 def waited(here: Card) -> Counter[str]:
-    """What our own code waited for since this was asked last."""
+    """What our own code waited for since the last call."""
     own = Counter({what: n for what, n in here.waits.items() if "masking_utils" not in what})
     here.waits.clear()
     return own
@@ -212,10 +212,10 @@ def test_ablation_and_learning_wait_a_few_times_a_batch(name: str) -> None:
         assert sum(waited(here).values()) <= 12 * 3
     plain = loaded(name, "cpu")
     assert isinstance(plain, HuggingFace)
-    asked_ = list(aim.questions(plain, few, pieces=SMALL // 2))
-    expected = ablated(plain, aim, asked_, sets, pieces=2 * SMALL)
+    questions = list(aim.questions(plain, few, pieces=SMALL // 2))
+    expected = ablated(plain, aim, questions, sets, pieces=2 * SMALL)
     assert abs(found.differences("loss") - expected.differences("loss")).max() < 1e-4
-    own = gate_gradients(plain, aim, asked_)
+    own = gate_gradients(plain, aim, questions)
     assert abs(gradients.values - own.values).max() < 1e-4
 
 
@@ -358,8 +358,8 @@ def test_a_step_of_learning_is_halved_and_learns_the_same() -> None:
 
         layer.register_forward_hook(watch)
         plan = Plan(4, rate=1e-3, texts=20)
-        told = learn(model, aim_of(model, BATCH), BATCH, range(len(BATCH)), plan)
-        return told.losses, layer.weight.detach()
+        curves = learn(model, aim_of(model, BATCH), BATCH, range(len(BATCH)), plan)
+        return curves.losses, layer.weight.detach()
 
     room = _Cramped(150)
     losses, weights = learnt(None)
@@ -407,7 +407,7 @@ def test_what_is_on_another_device_is_refused_by_name(what: str) -> None:
             given["taps"] = [Gate(torch.ones(len(model.sites), 4))]
         if what == "the mask of logits":
             given["logits"] = text.mask
-        with pytest.raises(WorkbenchError, match=f"{what} is on cpu, and the model on cuda:0"):
+        with pytest.raises(WorkbenchError, match=f"{what} is on cpu, but the model is on cuda:0"):
             model.forward(text if what == "the text" else there, **given)
 
 
@@ -481,21 +481,21 @@ def test_an_ablation_asks_about_fewer_heads_at_once_where_all_do_not_fit() -> No
     questions = list(aim.questions(model, BATCH, pieces=200))[:1]
     sets = [[(site.index, head)] for site in model.sites for head in range(site.heads)]
     expected = ablated(model, aim, questions, sets).values("loss")
-    room, told = _Cramped(60), list[int]()
+    room, done = _Cramped(60), list[int]()
 
     def narrow(module: Any, args: Any, output: Any) -> None:
         states = output[0] if isinstance(output, tuple) else output
         room.need(states.shape[0] * states.shape[1])
 
     hook = model.net.base_model.encoder.layer[-1].register_forward_hook(narrow)
-    found = ablated(model, aim, questions, sets, told=told.append, pieces=200).values("loss")
+    found = ablated(model, aim, questions, sets, told=done.append, pieces=200).values("loss")
     hook.remove()
     total = len(sets) * sum(map(len, questions))
     assert room.failed and found == pytest.approx(expected, rel=1e-4)
-    assert told[-1] == max(told) == total
+    assert done[-1] == max(done) == total
 
 
-def test_a_part_in_which_nothing_is_asked_counts_for_nothing() -> None:
+def test_a_part_without_predictions_has_no_weight() -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     parts = [(torch.tensor(float(loss)), torch.tensor(number), [torch.full((2,), float(loss))])
              for loss, number in ((0, 0), (0, 0), (4, 1), (0, 0), (1, 2))]  # fmt: skip
@@ -506,8 +506,8 @@ def test_a_part_in_which_nothing_is_asked_counts_for_nothing() -> None:
 def test_no_two_weights_share_a_gradient() -> None:
     """Clipping would scale it twice."""
     one, other = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
-    slopes = torch.autograd.grad((one + other).square().sum(), [one, other])
-    averaged([(torch.zeros(()), 1, slopes)], [one, other])
+    gradients = torch.autograd.grad((one + other).square().sum(), [one, other])
+    averaged([(torch.zeros(()), 1, gradients)], [one, other])
     assert one.grad is not None and other.grad is not None
     assert one.grad.data_ptr() != other.grad.data_ptr()
     assert torch.equal(one.grad, other.grad)
@@ -521,9 +521,9 @@ def test_memory_that_runs_out_when_heads_are_counted_leaves_nothing_behind(
     expected = look(model, BATCH, gold, FEW, pieces=SMALL)
     hits, room = collect.shuffled_hits, _Cramped(4)
 
-    def cramped(looks: Tensor, asked_of: Any) -> Tensor:
+    def cramped(looks: Tensor, mask: Any) -> Tensor:
         room.need(len(looks))
-        return hits(looks, asked_of)
+        return hits(looks, mask)
 
     monkeypatch.setattr(collect, "shuffled_hits", cramped)
     found = look(model, BATCH, gold, FEW, pieces=SMALL)

@@ -1,14 +1,14 @@
-"""Checks the engine on a GPU: the same answers as on the CPU, memory, and time beside the card's.
+"""Checks the engine on a GPU: the same results as on the CPU, memory, and time.
 
-    python -m tests.gpu                               every check on the GPU, at most 10 minutes
-    python -m tests.gpu --only machine store          some of them
-    python -m tests.gpu --device cpu --small          what a machine without a GPU can run of it
+    python -m tests.gpu                               all checks on the GPU, at most 10 minutes
+    python -m tests.gpu --only machine store          some checks
+    python -m tests.gpu --device cpu --small          the checks that run without a GPU
 
-Needs torch, transformers and safetensors, and neither spaCy nor Streamlit, a network or a corpus.
-One line a check as it goes, a table at the end, and a JSON file that is written anew after every
-check: outcome, seconds, peak memory on the device, figures with their bounds, and the last lines of
-a traceback. A check that fails does not stop the next, not even where it takes the device with it:
-the others then run in a new process. The exit code is 1 where a check failed.
+Needs torch, transformers and safetensors, but no spaCy, Streamlit, network or corpus. Prints one
+line per check and a table at the end. Writes a JSON file, updated after every check: outcome,
+seconds, peak memory on the device, figures with their bounds, and the last lines of a traceback. A
+failed check does not stop the next; if it breaks the device, the others run in a new process. The
+exit code is 1 if a check failed.
 """
 
 import argparse
@@ -32,8 +32,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 ROOT = Path(__file__).parents[2]
-MINUTES = 9.5  # of all checks together
-CHECKS = {  # in this order: what is cheap comes first
+MINUTES = 9.5  # time limit of all checks together
+CHECKS = {  # in this order: cheap checks first
     "machine": "tests.gpu.machine:machine",
     "answers": "tests.gpu.answers:answers",
     "families": "tests.gpu.answers:families",
@@ -68,37 +68,44 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--small", action="store_true", help="models and texts shrunk")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help=", ".join(CHECKS))
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="(default %(default)s)")
+    parser.add_argument("--small", action="store_true", help="smaller models and texts")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help=f"checks to run: {', '.join(CHECKS)} (default: all)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="file for the results")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="time limit in minutes (default %(default)s)"
+    )
     found = parser.parse_args(given)
     if unknown := [name for name in found.only or () if name not in CHECKS]:
-        parser.error(f"no check {', '.join(unknown)}: there are {', '.join(CHECKS)}")
+        parser.error(f"unknown check {', '.join(unknown)}; the checks are {', '.join(CHECKS)}")
     if found.device == "cuda" and not torch.cuda.is_available():
-        parser.error("no CUDA device was found: say --device cpu --small")
+        parser.error("no CUDA device was found; use --device cpu --small")
     return found
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    told = arguments(given)
+    options = arguments(given)
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    device, started = torch.device(told.device), time.perf_counter()
-    names = [name for name in CHECKS if not told.only or name in told.only]
+    device, started = torch.device(options.device), time.perf_counter()
+    names = [name for name in CHECKS if not options.only or name in options.only]
     outcomes: list[dict[str, Any]] = []
     for place, name in enumerate(names):
-        left = 60 * told.minutes - (time.perf_counter() - started)
+        left = 60 * options.minutes - (time.perf_counter() - started)
         if left < 1:
             outcomes.append(_not_begun(name))
         else:
-            outcomes.append(checks.run_one(name, CHECKS[name], device, told.small, left))
-        _told(outcomes[-1])
+            outcomes.append(checks.run_one(name, CHECKS[name], device, options.small, left))
+        _print_outcome(outcomes[-1])
         lost = outcomes[-1]["outcome"] == checks.FAILED and not checks.is_usable(device)
         if lost and (rest := names[place + 1 :]):
-            left = 60 * told.minutes - (time.perf_counter() - started)
-            outcomes += _in_a_new_process(rest, told, left / 60)
-        _written(told, outcomes, time.perf_counter() - started)
+            left = 60 * options.minutes - (time.perf_counter() - started)
+            outcomes += _in_a_new_process(rest, options, left / 60)
+        _written(options, outcomes, time.perf_counter() - started)
         if lost:
             break
     _table(outcomes)
@@ -106,22 +113,22 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _in_a_new_process(
-    names: Sequence[str], told: argparse.Namespace, minutes: float
+    names: Sequence[str], options: argparse.Namespace, minutes: float
 ) -> list[dict[str, Any]]:
-    """The outcomes of these checks, where the device cannot be asked any more in this process."""
+    """The outcomes of these checks, if this process can no longer use the device."""
     print("the device does not answer: the others run in a new process", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "rest.json"
-        command = [sys.executable, "-m", "tests.gpu", "--device", told.device]
+        command = [sys.executable, "-m", "tests.gpu", "--device", options.device]
         command += ["--minutes", f"{minutes:.2f}", "--out", str(out), "--only", *names]
-        command += ["--small"] if told.small else []
+        command += ["--small"] if options.small else []
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd=ROOT)
         written = out.read_text("utf-8") if out.is_file() else '{"checks": []}'
     found: list[dict[str, Any]] = json.loads(written)["checks"]
     done = {each["name"] for each in found}
     found += [_not_begun(name) for name in names if name not in done]
     for each in found:
-        _told(each)
+        _print_outcome(each)
     return found
 
 
@@ -137,7 +144,7 @@ def _not_begun(name: str) -> dict[str, Any]:
     }
 
 
-def _told(outcome: dict[str, Any]) -> None:
+def _print_outcome(outcome: dict[str, Any]) -> None:
     print(
         f"{outcome['name']:20} {MARKS[outcome['outcome']]:8} {outcome['seconds']:7.1f} s  "
         f"{outcome['reason']}",
@@ -145,17 +152,17 @@ def _told(outcome: dict[str, Any]) -> None:
     )
 
 
-def _written(told: argparse.Namespace, outcomes: list[dict[str, Any]], seconds: float) -> None:
-    if told.out is None:
+def _written(options: argparse.Namespace, outcomes: list[dict[str, Any]], seconds: float) -> None:
+    if options.out is None:
         return
     found = {
-        "device": told.device,
-        "small": told.small,
+        "device": options.device,
+        "small": options.small,
         "seconds": round(seconds, 1),
         "torch": torch.__version__,
         "checks": outcomes,
     }
-    told.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    options.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _table(outcomes: list[dict[str, Any]]) -> None:
@@ -174,7 +181,7 @@ def _table(outcomes: list[dict[str, Any]]) -> None:
 
 
 def _in_short(outcome: dict[str, Any]) -> str:
-    """Why it is as it is; of a check that passed, how many figures keep a bound."""
+    """The reason of the outcome; for a passed check, how many figures keep a bound."""
     if outcome["reason"]:
         return str(outcome["reason"])
     bounded = sum("kept" in figure for figure in outcome["figures"].values())

@@ -53,7 +53,7 @@ class Setting:
             raise Skipped("needs a GPU")
 
     def wait(self) -> None:
-        """Until the device has done all that it was asked."""
+        """Wait until the device has finished all its work."""
         if self.on_gpu:
             torch.cuda.synchronize()
 

@@ -50,10 +50,10 @@ def large(setting: Setting, figures: Figures) -> None:
         peaks = []
         for batch in (once, doubled(once)):
             home = setting.folder / f"{name}-{len(batch)}"
-            told: list[tuple[bool, float]] = []
-            run = partial(_run, setting, partial(of, model, batch, home), told)
+            results: list[tuple[bool, float]] = []
+            run = partial(_run, setting, partial(of, model, batch, home), results)
             peaks.append(peak_of(setting, figures, run))
-            sound, seconds = told[0]
+            sound, seconds = results[0]
             figures.holds(f"{name}: numbers of {len(batch)} documents are finite", sound)
             figures.note(f"{name}: seconds for {len(batch)} documents", seconds)
             shutil.rmtree(home, ignore_errors=True)
@@ -62,9 +62,9 @@ def large(setting: Setting, figures: Figures) -> None:
             figures.at_most(f"{name}: peak of twice the documents", peaks[1] / peaks[0], GROWTH)
 
 
-def _run(setting: Setting, of: Callable[[], bool], told: list[tuple[bool, float]]) -> None:
+def _run(setting: Setting, of: Callable[[], bool], results: list[tuple[bool, float]]) -> None:
     """Notes whether every number is finite, and the seconds."""
-    told.append(timed(setting, of))
+    results.append(timed(setting, of))
 
 
 def _model(setting: Setting) -> HuggingFace:

@@ -111,11 +111,11 @@ def training(setting: Setting, figures: Figures) -> None:
         folder = setting.folder / family
         folder.mkdir()
         run = partial(_trained, family, folder, str(setting.device))
-        alone, told = run("alone", Told()), Told()
+        alone, progress = run("alone", Told()), Told()
         with suppress(_OverError):
             run("ended", _Ended())
-        resumed = run("ended", told)
-        going = told.logs[:1] == [f"Going on from step {ENDED}."]
+        resumed = run("ended", progress)
+        going = progress.logs[:1] == [f"Going on from step {ENDED}."]
         figures.holds(f"{family}: gone on with", going)
         one, two = (np.array([row.loss for row in each.rows]) for each in (alone, resumed))
         far = float(np.abs(two / one - 1).max()) if len(one) == len(two) else float("inf")
@@ -128,11 +128,11 @@ def training(setting: Setting, figures: Figures) -> None:
             )
 
 
-def _trained(family: str, folder: Path, device: str, name: str, told: Told) -> Trained:
+def _trained(family: str, folder: Path, device: str, name: str, progress: Told) -> Trained:
     """A short training with dropout, a checkpoint every four steps and a row for each."""
     own = settings(STEPS, checkpoint_steps=4, points=STEPS, dropout=0.1, at_once=4)
     home = folder / "tokens"
-    return train(family, lesson(), folder / name, own, told, device=device, home=home)
+    return train(family, lesson(), folder / name, own, progress, device=device, home=home)
 
 
 def one_rank(setting: Setting, figures: Figures) -> None:

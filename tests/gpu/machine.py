@@ -17,7 +17,7 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scip
 
 
 def machine(setting: Setting, figures: Figures) -> None:
-    """Versions, flags and rates; products of float32 must be exact unless asked otherwise."""
+    """Versions, flags and rates; products of float32 must be exact by default."""
     figures.note("python", platform.python_version())
     figures.note("platform", platform.platform())
     figures.note("cores", os.cpu_count())

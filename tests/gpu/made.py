@@ -1,6 +1,6 @@
 """Texts, trees and models for checks, made without spaCy, a network or a corpus.
 
-Costs milliseconds, but for models as large as they are asked to be.
+Costs milliseconds, except for models of a requested size.
 """
 
 from pathlib import Path

@@ -91,14 +91,14 @@ def _pass(model: HuggingFace, batch: Batch) -> tuple[Report, int]:
 def _synchronisations(work: Callable[[], Any]) -> tuple[int, dict[str, int]]:
     """How often some work waits for the device, and the ten places that wait most."""
     before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:
             work()
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    own = [each for each in told if "synchronizing" in str(each.message)]
+    own = [each for each in warned if "synchronizing" in str(each.message)]
     places = Counter("/".join(Path(e.filename).parts[-2:]) + f":{e.lineno}" for e in own)
     return len(own), dict(places.most_common(10))
 

@@ -32,7 +32,7 @@ NOISE = 0.1  # of a code, where the noise that a probe learns with is the device
 
 
 class Planted(NamedTuple):
-    """States of words in several layers, and what is to be told of them."""
+    """States of words in several layers, and their labels."""
 
     bank: Bank
     learnt: Data
@@ -41,7 +41,7 @@ class Planted(NamedTuple):
 
 
 def planted(device: torch.device, number: int, softmax: bool, width: int = 32) -> Planted:
-    """Layer k holds the class of a word k times as loud; the control's labels are drawn by lot."""
+    """Layer k holds the class of a word k times as loud; the control's labels are random."""
     random = torch.Generator().manual_seed(0)
     classes, control = torch.randint(0, CLASSES, (2, number), generator=random)
     tables = torch.randn(LAYERS, number, width, generator=random)
@@ -64,20 +64,20 @@ def planted(device: torch.device, number: int, softmax: bool, width: int = 32) -
 def probes(setting: Setting, figures: Figures) -> None:
     """Edge, linear and MLP probes, by sigmoids and by softmax, and the convex one."""
     number, schedule = 2_000 if setting.small else 6_000, Schedule()
-    asked = [Probe((layer,), control) for layer in range(LAYERS) for control in (False, True)]
-    asked.append(Probe(tuple(range(LAYERS))))
+    probes = [Probe((layer,), control) for layer in range(LAYERS) for control in (False, True)]
+    probes.append(Probe(tuple(range(LAYERS))))
     for softmax in (False, True):
         both = [planted(device, number, softmax) for device in (CPU, setting.device)]
         code = "softmax" if softmax else "sigmoids"
         for kind in KINDS:
             found = [
-                train(kind, 16, own.bank, asked, own.learnt, own.dev, schedule, 0) for own in both
+                train(kind, 16, own.bank, probes, own.learnt, own.dev, schedule, 0) for own in both
             ]
             said = [_assessed(one, own) for one, own in zip(found, both, strict=True)]
             figures.at_most(f"{kind} by {code}: F1 apart", _largest(said, 0), 0.05)
             best = float(said[1][0].max())
             figures.at_least(f"{kind} by {code}: F1 of what is planted", best, 0.8)
-        alone = [probe for probe in asked if len(probe.sources) == 1]
+        alone = [probe for probe in probes if len(probe.sources) == 1]
         found = [logistic(own.bank, alone, own.learnt, own.dev) for own in both]
         said = [_assessed(one, own) for one, own in zip(found, both, strict=True)]
         figures.at_most(f"logistic by {code}: F1 apart", _largest(said, 0), 0.01)
@@ -105,11 +105,11 @@ def trees(setting: Setting, figures: Figures) -> None:
     exact = _ancestors(every, 9)
     noise = torch.randn(exact.shape, generator=torch.Generator().manual_seed(0))
     rows = np.concatenate([tree.rows for tree in known])
-    asked = [TreeProbe(task, source, 0) for task in ("distance", "depth") for source in (0, 1)]
+    probes = [TreeProbe(task, source, 0) for task in ("distance", "depth") for source in (0, 1)]
     found = {}
     for place, device in (("cpu", CPU), ("device", setting.device)):
         states = States.of([noise, exact], rows, device)
-        learn = partial(trained, states, known, judges, asked, 16, epochs=epochs)
+        learn = partial(trained, states, known, judges, probes, 16, epochs=epochs)
         fitted, seconds = timed(setting, learn)
         found[place] = fitted.losses.cpu()
         figures.note(f"seconds on the {place}", seconds)
@@ -209,15 +209,15 @@ def _right(answers: dict[int, np.ndarray], sentences: Sequence[Sentence]) -> flo
 def description_length(setting: Setting, figures: Figures) -> None:
     """The online and the variational code of planted labels and of the control's, in bits."""
     number, steps = (2_000, 120) if setting.small else (4_000, 600)
-    asked = [Probe((layer,), control) for layer in range(LAYERS) for control in (False, True)]
+    probes = [Probe((layer,), control) for layer in range(LAYERS) for control in (False, True)]
     bits: dict[tuple[str, str], Tensor] = {}
     for place, device in (("cpu", CPU), ("device", setting.device)):
         own = planted(device, number, True)
         ends = codes.ends_of(len(own.learnt), (25.0, 50.0, 100.0))
-        given = (own.bank, asked, own.learnt, own.dev, ends, Schedule(), 0)
+        given = (own.bank, probes, own.learnt, own.dev, ends, Schedule(), 0)
         nats, _ = codes.prequential_code("mlp", 16, *given)
         bits[place, "online"] = nats.sum(1).cpu()
-        found = codes.learnt(None, own.bank, asked, own.learnt, steps, 0)
+        found = codes.learnt(None, own.bank, probes, own.learnt, steps, 0)
         nats = codes.variational_code(found, own.bank, own.learnt, 0).sum(1)
         bits[place, "variational"] = (nats + codes.divergence(found.layers)).cpu()
     for code in ("online", "variational"):

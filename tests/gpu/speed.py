@@ -149,7 +149,7 @@ def probing_speed(setting: Setting, figures: Figures) -> None:
 
 
 def _targets(words: int, labels: int) -> Data:
-    """Each word with a label drawn by lot, and another for the control."""
+    """Each word with a random label, and another for the control."""
     rows = torch.arange(words)
     drawn = torch.randint(0, labels, (2, words), generator=torch.Generator().manual_seed(0))
     return Data(

@@ -21,7 +21,7 @@ IN_HALF = [  # every model in bf16; in fp16 some by day, the others at night
 
 @pytest.fixture(scope="session")
 def zoo_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of a model by its name in the zoo, made when it is first asked for."""
+    """The folder of a model by its name in the zoo, created on first use."""
     return cache(lambda name: zoo.make(name, tmp_path_factory.mktemp(name)))
 
 

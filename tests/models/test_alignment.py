@@ -237,7 +237,7 @@ def test_a_text_without_words(kind: str, text: str, tokenizer: Tokenizers) -> No
     assert (row.words == NO_WORD).all()
 
 
-# Two texts told apart by numbers, where the models are told
+# The two texts have different segment ids, if the model uses them
 SEGMENTS = {
     "bert-uncased": [0, 0, 0, 1, 1],
     "bert-cased": [0, 0, 0, 1, 1],

@@ -16,8 +16,8 @@ from workbench import Model, WorkbenchError, experiments
 PRIMER, SENTIMENT = "primer:size=40", "primer/sentiment:size=40"
 FEW: dict[str, Any] = {"max_train": 20, "max_dev": 10, "max_test": 10}
 QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "epochs": 1, "rates": (1e-2,)}
-# What is asked of each experiment: a corpus and settings that keep it small.
-ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+# The request to each experiment: a corpus, and settings that keep it small.
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "attention-averages": (PRIMER, {}),
     "attention-probe": (PRIMER, {}),
     "describe": (PRIMER, {}),
@@ -60,7 +60,7 @@ REFUSES = {
 # Those that ask for what a model need not do, and what the protocol says where it does not.
 LACKS = {
     "description-length": "random weights",
-    "drift": "name its weights",
+    "drift": "names of its weights",
     "edge-probing": "random weights",
     "finetune": "be copied",
     "frozen-vs-finetuned": "be copied",
@@ -76,18 +76,18 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None) -> None
 
 
 def answer(experiment: str, model: Any, **other: Any) -> Any:
-    corpus, settings = ASKED[experiment]
+    corpus, settings = REQUESTS[experiment]
     both = [model, type(model)(1, "other")] if experiment == "drift" else model
     return wb.run(experiment, model=both, corpus=corpus, device="cpu", **{**settings, **other})
 
 
-def test_every_experiment_is_asked() -> None:
+def test_every_experiment_is_covered() -> None:
     """An experiment that is new here is taken or refused too: say which."""
-    assert set(experiments()) == set(ASKED)
-    assert set(REFUSES) | set(LACKS) == set(ASKED) - {"profile"}
+    assert set(experiments()) == set(REQUESTS)
+    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - {"profile"}
 
 
-@pytest.mark.parametrize("experiment", sorted(set(ASKED) - set(REFUSES)))
+@pytest.mark.parametrize("experiment", sorted(set(REQUESTS) - set(REFUSES)))
 def test_what_needs_states_and_weights_takes_the_model(experiment: str) -> None:
     found = answer(experiment, TrainableBag())
     assert found.tables and all(len(table.columns) for table in found.tables.values())
@@ -95,16 +95,16 @@ def test_what_needs_states_and_weights_takes_the_model(experiment: str) -> None:
 
 @pytest.mark.parametrize("experiment", sorted(REFUSES))
 def test_what_needs_heads_or_predictions_refuses_it_with_the_reason(experiment: str) -> None:
-    with pytest.raises(WorkbenchError, match=REFUSES[experiment]) as told:
+    with pytest.raises(WorkbenchError, match=REFUSES[experiment]) as error:
         answer(experiment, TrainableBag())
-    assert told.value.remedy and "bug" not in str(told.value)
+    assert error.value.remedy and "bug" not in str(error.value)
 
 
 @pytest.mark.parametrize("experiment", sorted(LACKS))
 def test_what_a_model_does_not_write_is_refused_in_one_way(experiment: str) -> None:
-    with pytest.raises(WorkbenchError, match=LACKS[experiment]) as told:
+    with pytest.raises(WorkbenchError, match=LACKS[experiment]) as error:
         answer(experiment, BagOfEmbeddings())
-    assert "bag" in str(told.value) and "bug" not in str(told.value) and told.value.remedy
+    assert "bag" in str(error.value) and "bug" not in str(error.value) and error.value.remedy
 
 
 def test_a_model_of_nothing_but_states_is_described_probed_and_compared() -> None:
@@ -196,9 +196,9 @@ def test_outside_their_room_nothing_asks_of_what_class_a_model_is() -> None:
     assert len(outside) > 100
     asks = re.compile(rf"\b({'|'.join(ASKS)})\(")  # most of the time goes into trees
     sources = {str(path): path.read_text("utf-8") for path in outside}
-    asked = {
+    imported = {
         path: found
         for path, source in sources.items()
         if asks.search(source) and (found := questions(source))
     }
-    assert not asked
+    assert not imported

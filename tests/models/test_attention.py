@@ -233,8 +233,8 @@ def test_gate_gradients_are_finite_differences(name: str) -> None:
         moved[:, site, site % 4] = step
         with torch.no_grad():
             up, down = (losses(model, text, target, gates + sign * moved) for sign in (1, -1))
-        slope = (up - down) / (2 * step)  # [batch]
-        torch.testing.assert_close(gradient[:, site, site % 4], slope, atol=1e-5, rtol=1e-6)
+        difference = (up - down) / (2 * step)  # [batch]
+        torch.testing.assert_close(gradient[:, site, site % 4], difference, atol=1e-5, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in zoo.NAMES if name != "longformer"])
@@ -345,7 +345,7 @@ def test_a_reduction_is_the_sum_over_batches_of_what_the_maps_say() -> None:
         torch.testing.assert_close(reduce.total[site][:, 0], expected, atol=1e-4, rtol=1e-5)
 
 
-def test_capture_keeps_only_the_sites_and_heads_asked_for() -> None:
+def test_capture_keeps_only_the_requested_sites_and_heads() -> None:
     model = shared("t5")
     capture = Capture(lambda site: site.kind == "cross" and site.layer == 1, heads=[2])
     with torch.no_grad():
@@ -362,7 +362,7 @@ def test_head_mask_is_refused_and_so_is_what_no_one_knows() -> None:
     text = pieces(model, 1, 5, False)
     with pytest.raises(WorkbenchError, match=r"head_mask.*\n.*Gate"):
         model.forward(text, head_mask=torch.ones(2, 4))
-    with pytest.raises(WorkbenchError, match="takes no output_attentions"):
+    with pytest.raises(WorkbenchError, match="no argument output_attentions"):
         model.forward(text, output_attentions=True)
 
 

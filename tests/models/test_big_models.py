@@ -75,10 +75,12 @@ def test_the_host_never_holds_all_weights_of_a_card(zoo_folder: Folder, tmp_path
         words.save_pretrained(folder)
         assert len(list(folder.glob("*.safetensors"))) >= 3
     held = [(torch.bfloat16, "bf16", 2), (torch.float32, "bf16", 2), (torch.float32, "fp32", 4)]
-    asked = [each for stored, precision, _ in held for each in (tmp_path / str(stored), precision)]
-    done = warm.python("-c", MEASURED, *map(str, asked))
-    for (stored, precision, width), told in zip(held, done.splitlines(), strict=True):
-        most, sent = json.loads(told)
+    arguments = [
+        each for stored, precision, _ in held for each in (tmp_path / str(stored), precision)
+    ]
+    done = warm.python("-c", MEASURED, *map(str, arguments))
+    for (stored, precision, width), line in zip(held, done.splitlines(), strict=True):
+        most, sent = json.loads(line)
         case = f"stored in {stored}, opened in {precision}"
         assert sent >= width * net.num_parameters(), f"{case}: all of it went to the card"
         assert most < 0.25 * sent, f"{case}: {most / sent:.2f} of the weights were on the host"

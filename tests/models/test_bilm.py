@@ -271,7 +271,7 @@ def test_without_h5py_the_folder_is_still_whole(
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
-        ("options.json", r"options\.json: cannot be read"),
+        ("options.json", r"options\.json: .*cannot be read"),
         ("vocab.txt", r"vocab\.txt: cannot be read"),
     ],
 )
@@ -286,12 +286,12 @@ def test_what_is_missing_is_named(missing: str, said: str, copy: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("model.safetensors", b"{", r"model\.safetensors: cannot be read"),
-        ("model.safetensors", b"", r"model\.safetensors: cannot be read"),
-        ("options.json", b"{", r"options\.json:1: not JSON"),
-        ("vocab.txt", b"the\na\n", "not a vocabulary of words"),
-        ("vocab.txt", b"<S>\n</S>\n<UNK>\n", "not a vocabulary of words"),
-        ("counts.txt", b"1\n2\n", "numbers, one a line"),
+        ("model.safetensors", b"{", r"model\.safetensors: .*\[file-unreadable\]"),
+        ("model.safetensors", b"", r"model\.safetensors: .*\[file-unreadable\]"),
+        ("options.json", b"{", r"options\.json:1: .*not JSON"),
+        ("vocab.txt", b"the\na\n", "not a word vocabulary"),
+        ("vocab.txt", b"<S>\n</S>\n<UNK>\n", "not a word vocabulary"),
+        ("counts.txt", b"1\n2\n", "numbers, one per line"),
     ],
 )
 def test_damaged_files_are_one_clear_error(
@@ -309,12 +309,15 @@ SIZE = 3 + len(WORDS)
 @pytest.mark.parametrize(
     ("tensors", "said"),
     [
-        ({"bias": None}, "it lacks 'softmax/bias'"),
-        ({"weight": None}, "it lacks 'softmax/weight'"),
-        ({"more": torch.zeros(2)}, "has, besides what the options call for, 'softmax/more'"),
-        ({"weight": torch.zeros(1, 5)}, r"is float32 \[1, 5\], and by the options floats"),
-        ({"bias": torch.zeros(SIZE).long()}, r"is int64 \[13\], and by the options floats \[13\]"),
-        ({"bias": torch.zeros(20), "weight": torch.zeros(20, 5)}, r"20 words, and vocab\.txt 14"),
+        ({"bias": None}, "it lacks the tensor 'softmax/bias'"),
+        ({"weight": None}, "it lacks the tensor 'softmax/weight'"),
+        ({"more": torch.zeros(2)}, "it has the tensor 'softmax/more'"),
+        ({"weight": torch.zeros(1, 5)}, r"is float32 \[1, 5\]; the options require floats"),
+        ({"bias": torch.zeros(SIZE).long()}, r"is int64 \[13\]; the options require floats \[13\]"),
+        (
+            {"bias": torch.zeros(20), "weight": torch.zeros(20, 5)},
+            r"20 words, but vocab\.txt has 14",
+        ),
         ({"bias": torch.zeros(2), "weight": torch.zeros(2, 5)}, "its softmax has 2 words"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Memory told beforehand is what a real pass takes, and what does not fit is refused unread."""
+"""Predicted memory equals that of a real pass, and a model that does not fit is rejected."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,18 +35,18 @@ def headed(name: str, folder: Path, dtype: torch.dtype) -> HuggingFace:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_told_is_what_a_pass_allocates(
+def test_predicted_memory_is_what_a_pass_allocates(
     name: str, dtype: torch.dtype, zoo_folder: Folder
 ) -> None:
     model, capture = headed(name, zoo_folder(name), dtype), Capture()
     text = pieces(model, 3, 9, False)
     with torch.no_grad():
         output = model.forward(text, taps=[capture], logits=True)
-    told = batch_memory(model.net, dtype, 3, 9)
+    predicted = batch_memory(model.net, dtype, 3, 9)
     assert weights(model.net, dtype) == size(model.net.parameters())
-    assert told.states == sum(size(states) for states in output.hidden.values())
-    assert told.attention_map == max(size(maps) for maps in capture.maps.values())
-    assert output.logits is not None and told.logits == size([output.logits])
+    assert predicted.states == sum(size(states) for states in output.hidden.values())
+    assert predicted.attention_map == max(size(maps) for maps in capture.maps.values())
+    assert output.logits is not None and predicted.logits == size([output.logits])
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "bart", "gpt-neox"])
@@ -62,18 +62,18 @@ def test_the_cache_is_what_generating_keeps(name: str, zoo_folder: Folder) -> No
     assert batch_memory(model.net, torch.float32, 3, 9).cache == kept > 0
 
 
-def test_a_llama_of_seven_billion_is_told_from_its_shape() -> None:
+def test_memory_of_a_seven_billion_llama_follows_from_its_shape() -> None:
     """Numbers by hand: 2 x 32,000 x 4,096 + 32 x (4 x 4,096² + 3 x 4,096 x 11,008 + 2 x 4,096)
     + 4,096 = 6,738,415,616 parameters."""
     with torch.device("meta"):
         net = LlamaForCausalLM(LlamaConfig())
     assert weights(net, torch.bfloat16) == 2 * 6_738_415_616
     assert weights(net, torch.float32) == 4 * 6_738_415_616
-    told = batch_memory(net, torch.bfloat16, 64, 512)
-    assert told.states == 33 * 64 * 512 * 4_096 * 2
-    assert told.attention_map == 64 * 32 * 512 * 512 * 4
-    assert told.logits == 64 * 512 * 32_000 * 4
-    assert told.cache == 2 * 32 * 64 * 512 * 4_096 * 2
+    predicted = batch_memory(net, torch.bfloat16, 64, 512)
+    assert predicted.states == 33 * 64 * 512 * 4_096 * 2
+    assert predicted.attention_map == 64 * 32 * 512 * 512 * 4
+    assert predicted.logits == 64 * 512 * 32_000 * 4
+    assert predicted.cache == 2 * 32 * 64 * 512 * 4_096 * 2
 
 
 def test_weights_that_stay_in_float32_count_as_such(zoo_folder: Folder) -> None:

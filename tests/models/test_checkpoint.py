@@ -92,7 +92,7 @@ def test_its_code_is_never_run(
 ) -> None:
     warm.answer(monkeypatch)
     monkeypatch.setattr("builtins.input", lambda text="": "yes")
-    with pytest.raises(WorkbenchError, match="never runs a checkpoint's code"):
+    with pytest.raises(WorkbenchError, match="own Python code"):
         ask(hostile)
     assert not (tmp_path / "ran").exists()
 
@@ -108,9 +108,9 @@ def test_nor_by_a_command_where_everything_is_answered_yes(
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n" * 20))
     with pytest.raises(SystemExit) as end:
         main()
-    told = capsys.readouterr()
-    assert (end.value.code, told.out) == (2, "")
-    assert "never runs a checkpoint's code" in told.err
+    printed = capsys.readouterr()
+    assert (end.value.code, printed.out) == (2, "")
+    assert "model-unsupported" in printed.err
     assert not (tmp_path / "ran").exists()
 
 
@@ -128,7 +128,7 @@ def test_nor_from_the_command_line_where_everything_is_answered_yes(
         env={**os.environ, "WORKBENCH_HOME": str(tmp_path / "home")},
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "never runs a checkpoint's code" in ended.stderr
+    assert "model-unsupported" in ended.stderr
     assert not (tmp_path / "ran").exists()
 
 
@@ -143,7 +143,7 @@ def test_nor_from_an_uploaded_zip(hostile: Path, tmp_path: Path) -> None:
         unpack(file, folder)
     (hostile / "code.py").unlink()
     changed(hostile, "config.json", auto_map={"AutoConfig": "somebody/else--code.Config"})
-    with pytest.raises(WorkbenchError, match="never runs a checkpoint's code"):
+    with pytest.raises(WorkbenchError, match="model-unsupported"):
         load(hostile, "cpu")
 
 
@@ -179,7 +179,7 @@ def test_numbers_that_are_no_models_are_refused_before_anything_is_built(
 
 def test_a_config_of_another_model_than_the_weights_is_refused(copied: Path) -> None:
     changed(copied, "config.json", vocab_size=900_000)
-    with pytest.raises(WorkbenchError, match=r"parameters, and the weight files hold"):
+    with pytest.raises(WorkbenchError, match="weight files hold"):
         load(copied, "cpu")
 
 
@@ -275,7 +275,7 @@ def test_weights_are_read_from_beside_their_list(file: str, copied: Path) -> Non
     (copied / "model.safetensors").rename(copied / "model-1.safetensors")
     index = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": file}}
     (copied / "model.safetensors.index.json").write_text(json.dumps(index))
-    with in_time(), pytest.raises(WorkbenchError, match="not beside it"):
+    with in_time(), pytest.raises(WorkbenchError, match="unsafe-path"):
         load(copied, "cpu")
 
 

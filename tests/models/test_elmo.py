@@ -305,7 +305,7 @@ def test_the_published_size_has_the_published_number_of_parameters() -> None:
 
 @pytest.mark.parametrize("learns", ["rows", "weights", "both"])
 @pytest.mark.parametrize("options", [SMALL, replace(SMALL, cells=5)], ids=["projected", "plain"])
-def test_slopes_are_those_of_small_differences(options: ElmoOptions, learns: str) -> None:
+def test_gradients_equal_finite_differences(options: ElmoOptions, learns: str) -> None:
     torch.manual_seed(0)
     elmo = Elmo.random(options, seed=0).double()
     sizes = [3, 3, 2, 1]

@@ -1,4 +1,4 @@
-"""What is told of files is what is told of the model opened in fp32, whatever they are held in."""
+"""Facts of files equal the facts of the model opened in fp32, for any stored precision."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ def rewritten(folder: Path, change: Callable[[str, torch.Tensor], torch.Tensor])
 
 
 @pytest.mark.parametrize(("name", "precision"), IN_HALF)
-def test_half_as_wide_it_is_told_without_its_being_opened_in_fp32(
+def test_facts_of_half_precision_files_need_no_opening_in_fp32(
     name: str, precision: str, zoo_folder: Folder, tmp_path: Path, precisions: list[str]
 ) -> None:
     copytree(zoo_folder(name), tmp_path / "half")
@@ -109,7 +109,7 @@ def test_a_head_that_was_made_up_is_no_weight_of_the_files(
 def test_what_overflows_in_fp16_is_opened_in_fp32(
     zoo_folder: Folder, tmp_path: Path, precisions: list[str]
 ) -> None:
-    """Without numbers in its maps no causal one can be told from another."""
+    """Without finite maps, causal attention cannot be recognised."""
     copytree(zoo_folder("gpt2"), tmp_path / "large")
     folder = rewritten(
         tmp_path / "large",

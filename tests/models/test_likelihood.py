@@ -74,7 +74,7 @@ def each(model: HuggingFace, batch: Batch, number: int = 6) -> Iterator[Pieces]:
 
 
 @pytest.mark.parametrize("name", HEADED)
-def test_the_objective_is_told_from_the_model(name: str, models: Models) -> None:
+def test_the_objective_follows_from_the_model(name: str, models: Models) -> None:
     assert models(name).objective == OBJECTIVES[name]
     assert facts(models(name))["objective"] == OBJECTIVES[name]
 
@@ -141,7 +141,7 @@ def test_logits_of_chosen_pieces_are_the_others_too(
     torch.testing.assert_close(some, whole[wanted], atol=1e-5, rtol=1e-5)
 
 
-def test_the_head_makes_no_logits_that_were_not_asked_for(models: Models, batch: Batch) -> None:
+def test_the_head_computes_only_requested_logits(models: Models, batch: Batch) -> None:
     """Else a batch's logits would take vocabulary / 4 times the memory of its states."""
     for name in ("bert", "gpt2", "t5", "bart", "modernbert", "deberta-v2", "llama"):
         model, shapes = models(name), []
@@ -204,7 +204,7 @@ def test_a_denoising_loss_is_transformers_own(name: str, models: Models, batch: 
         assert found.nats[document] / found.pieces[document] == pytest.approx(loss, rel=1e-5)
 
 
-def test_pretraining_heads_are_asked_for_pieces(models: Models, batch: Batch) -> None:
+def test_pretraining_heads_predict_pieces(models: Models, batch: Batch) -> None:
     model = models("bert", "BertForPreTraining")
     text = model.encode(batch, [0])
     hidden = chosen(text, rate=0.5)
@@ -517,7 +517,7 @@ def test_spans_are_apart_and_as_many_as_t5s() -> None:
     for seed in range(number):
         for length in (2, 3, 7, 20, 200) if seed < 100 else (20,):
             lot = np.random.default_rng((seed, length))
-            begins, ends = spans(length, 0.15, SPAN, lot, most=99)
+            begins, ends = spans(length, 0.15, SPAN, lot, max_spans=99)
             hidden = int((ends - begins).sum())
             assert hidden == max(1, round(length * 0.15))
             assert len(begins) == max(1, round(hidden / 3))
@@ -591,8 +591,10 @@ def test_a_batch_too_large_for_memory_is_halved(
         score(model, batch)
 
 
-def test_pseudo_likelihood_is_of_models_that_see_both_sides(models: Models, batch: Batch) -> None:
-    with pytest.raises(WorkbenchError, match="models that see both sides"):
+def test_pseudo_likelihood_needs_a_model_that_reads_both_sides(
+    models: Models, batch: Batch
+) -> None:
+    with pytest.raises(WorkbenchError, match="pseudo-likelihood needs"):
         score(models("gpt2"), batch, pseudo="original")
 
 

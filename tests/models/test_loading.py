@@ -101,7 +101,7 @@ def test_nothing_is_fetched_for_a_folder(
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
 
     def refuse(*args: object, **kwargs: object) -> None:
-        raise AssertionError("something asked the network")
+        raise AssertionError("something used the network")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
@@ -110,7 +110,7 @@ def test_nothing_is_fetched_for_a_folder(
 
 def test_a_hub_id_without_a_network_says_where_to_put_a_folder() -> None:
     with pytest.raises(
-        WorkbenchError, match=r"no-such/model: cannot be loaded.*\n.*folder"
+        WorkbenchError, match=r"no-such/model: .*cannot be loaded.*\n.*folder"
     ) as error:
         load("no-such/model")
     assert "network" in str(error.value)
@@ -124,7 +124,7 @@ def test_a_hub_id_without_a_network_says_where_to_put_a_folder() -> None:
         ("model.safetensors", "neither a folder nor a hub id"),
         ("a/b/c", "neither a folder nor a hub id"),
         ("mo\0del", "neither a folder nor a hub id"),
-        ("elmo:options.json", "two files make an ELMo"),
+        ("elmo:options.json", "needs two files"),
         ("elmo:no.json,no.hdf5", "no.json"),
         ("vectors:no-such-file", "no-such-file"),
     ],
@@ -145,7 +145,7 @@ def test_wrong_devices_and_precisions_are_said(zoo_folder: Folder) -> None:
             load(zoo_folder("bert"), "cuda")
 
 
-def test_pickled_weights_are_refused_unless_asked_for(zoo_folder: Folder, tmp_path: Path) -> None:
+def test_pickled_weights_are_refused_by_default(zoo_folder: Folder, tmp_path: Path) -> None:
     model = load(zoo_folder("bert"), "cpu")
     assert isinstance(model, HuggingFace)
     model.net.config.save_pretrained(tmp_path)
@@ -189,7 +189,7 @@ def test_a_damaged_folder_is_one_clear_error(
     for file in zoo_folder("bert").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / damage).write_bytes(b"{" + (tmp_path / damage).read_bytes()[:40])
-    with pytest.raises(WorkbenchError, match=r"cannot be (loaded|read)"):
+    with pytest.raises(WorkbenchError, match=r"file-unreadable|file-format"):
         load(tmp_path, "cpu")
 
 
@@ -229,7 +229,7 @@ def test_a_piece_without_an_embedding_is_an_error_and_no_look_up(
 
     folder = _changed(zoo_folder("bert"), tmp_path / "bert", "tokenizer.json", renumber)
     model = load(folder, "cpu")
-    with pytest.raises(WorkbenchError, match="piece 50000, of"):
+    with pytest.raises(WorkbenchError, match="piece 50000"):
         model.encode(encode([Doc(Vocab(), words=["the", "cat"])]))
 
 
@@ -242,7 +242,7 @@ def test_a_vocabulary_numbered_into_the_billions_is_refused(
         found["model"]["vocab"]["the"] = 2**31
 
     folder = _changed(zoo_folder("bert"), tmp_path / "bert", "tokenizer.json", renumber)
-    with pytest.raises(WorkbenchError, match="number of a piece is 2147483648"):
+    with pytest.raises(WorkbenchError, match="piece id is 2147483648"):
         load(folder, "cpu")
 
 

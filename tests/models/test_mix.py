@@ -53,6 +53,6 @@ def test_layers_that_cannot_be_mixed_are_refused(only: list[int]) -> None:
     assert "0 to 2" in caught.value.remedy
 
 
-def test_it_is_told_how_many_layers_come() -> None:
-    with pytest.raises(ValueError, match="3 layers; 2 were given"):
+def test_a_wrong_number_of_layers_is_an_error() -> None:
+    with pytest.raises(ValueError, match="3 layers, but got 2"):
         ScalarMix(3)(HIDDEN[:2])

@@ -134,10 +134,10 @@ def test_one_document_too_large_for_memory_is_said(cramped: HuggingFace, batch: 
 
 
 def test_progress_counts_up_and_time_left_comes_to_nothing(bert: HuggingFace, batch: Batch) -> None:
-    told: list[Progress] = []
-    forward(bert, batch, pieces=200, progress=told.append)
-    assert [p.done for p in told] == sorted({p.done for p in told})
-    assert told[-1].done == told[-1].total == len(batch)
+    reports: list[Progress] = []
+    forward(bert, batch, pieces=200, progress=reports.append)
+    assert [p.done for p in reports] == sorted({p.done for p in reports})
+    assert reports[-1].done == reports[-1].total == len(batch)
 
 
 def test_an_empty_batch_is_a_pass_over_nothing(bert: HuggingFace) -> None:
@@ -157,5 +157,5 @@ def test_words_beyond_the_models_length_are_counted(bert: HuggingFace) -> None:
 
 
 def test_no_batch_is_refused(bert: HuggingFace, batch: Batch) -> None:
-    with pytest.raises(WorkbenchError, match="a batch of 0 pieces"):
+    with pytest.raises(WorkbenchError, match="setting-invalid"):
         forward(bert, batch, pieces=0)

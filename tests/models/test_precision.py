@@ -146,7 +146,7 @@ def test_an_elmo_learns_under_autocast(form: str) -> None:
     """Weights in float32, products in bf16, as on a GPU."""
     options = replace(FORMS[form], cell_clip=None, projection_clip=None)
 
-    def slopes(enabled: bool) -> dict[str, Tensor]:
+    def gradients(enabled: bool) -> dict[str, Tensor]:
         elmo = Elmo.random(options, seed=0)
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             layers, _ = elmo(SENTENCES)
@@ -154,12 +154,14 @@ def test_an_elmo_learns_under_autocast(form: str) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
         return {name: weight.grad for name, weight in elmo.weights.items()}  # type: ignore[misc]
 
-    exact = slopes(False)
-    for name, slope in slopes(True).items():
-        assert slope.dtype == torch.float32 and slope.isfinite().all() and slope.any(), name
+    exact = gradients(False)
+    for name, gradient in gradients(True).items():
+        assert gradient.dtype == torch.float32 and gradient.isfinite().all() and gradient.any(), (
+            name
+        )
         # where two letters are as good, rounding chooses which of them a filter learns from
         bound = 0.3 if "W_cnn" in name or name == "char_embed" else 0.1
-        assert (slope - exact[name]).norm() < bound * exact[name].norm(), name
+        assert (gradient - exact[name]).norm() < bound * exact[name].norm(), name
 
 
 def test_a_fine_tuning_in_bf16_adds_up_small_steps() -> None:

@@ -142,7 +142,7 @@ def test_heads_that_share_weights_go_together() -> None:
 
 
 @pytest.mark.parametrize("head", [(9, 0), (0, 4), (-1, 0), (0, -1)])
-def test_a_head_that_is_not_there_is_told(head: tuple[int, int]) -> None:
+def test_a_missing_head_is_an_error(head: tuple[int, int]) -> None:
     with pytest.raises(WorkbenchError, match="no head"):
         without(shared("bert"), [head])
 
@@ -164,6 +164,6 @@ def test_a_smaller_model_learns(name: str) -> None:
 
 
 def _used(key: str) -> bool:
-    """A pooler, a second stream and global attention are not asked for."""
+    """A pooler, a second stream and global attention are not needed."""
     unused = ("pooler", "mask_emb", "_global", "seg_embed", "r_s_bias")
     return not any(part in key for part in unused)

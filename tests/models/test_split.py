@@ -150,7 +150,7 @@ def test_what_is_not_split_is_refused_by_name(folders: Callable[[str], Path]) ->
         for name in ("albert", "xlnet"):
             with pytest.raises(WorkbenchError, match=name):
                 load(folders(name), BOTH)
-        with pytest.raises(WorkbenchError, match="words"):
+        with pytest.raises(WorkbenchError, match="whole-word"):
             load("mini:elmo", BOTH)
         for named in ("cuda:0,cuda:0", "cuda:0,cuda:2", "cuda,cpu"):
             with pytest.raises(WorkbenchError, match="GPUs"):
@@ -176,11 +176,11 @@ def test_several_cards_are_refused_where_one_is_used() -> None:
 @pytest.mark.parametrize(
     ("names", "wrong"),
     [
-        ("cpu,cuda:0", "names the cpu"),
+        ("cpu,cuda:0", "includes the cpu"),
         ("cuda:0,", "no device"),
-        ("cuda:0,cuda:0", "does not name several"),
-        ("cuda:0,cuda:7", "does not name several"),
-        ("cuda,cuda:1", "does not name several"),
+        ("cuda:0,cuda:0", "does not name different"),
+        ("cuda:0,cuda:7", "does not name different"),
+        ("cuda,cuda:1", "does not name different"),
         ("", "no device"),
     ],
 )

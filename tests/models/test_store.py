@@ -133,9 +133,9 @@ def test_a_killed_writer_leaves_nothing_that_reads_as_a_store(
     arguments = [str(zoo_folder("bert")), str(tmp_path / "batch.safetensors"), str(home)]
     writer = warm.start("-c", WRITER, *arguments, output=writing)
     os.close(writing)
-    with open(reading) as told:  # noqa: PTH123
+    with open(reading) as messages:  # noqa: PTH123
         for _ in range(4):  # well within the writing
-            assert told.readline() == "batch\n"
+            assert messages.readline() == "batch\n"
         time.sleep(0.02)
         writer.kill()
         writer.join()
@@ -184,7 +184,7 @@ def test_broken_stores_and_wrong_questions_are_errors(
         store.layer(3)
     with pytest.raises(WorkbenchError, match="no decoder stack"):
         stored(bert, batch, tmp_path, stack="decoder")
-    with pytest.raises(WorkbenchError, match="no kind 'int8'"):
+    with pytest.raises(WorkbenchError, match="no number format 'int8'"):
         stored(bert, batch, tmp_path, kind="int8")
     states = store.folder / "states.npy"
     put("pipe", states)
@@ -195,7 +195,7 @@ def test_broken_stores_and_wrong_questions_are_errors(
     with pytest.raises(WorkbenchError, match="its format is 'other'"):
         open_store(store.folder)
     about.write_text("{")
-    with pytest.raises(WorkbenchError, match="not a sound activation store"):
+    with pytest.raises(WorkbenchError, match="file-format"):
         open_store(store.folder)
 
 

@@ -131,16 +131,16 @@ def line(number: int) -> str:
         (b"a 1 2\nb 3 4 5\n", line(2), "more than 2 numbers"),
         (b"a 1 2\nb 3 x\n", line(2), "not a number: 'x'"),
         (b"a 1 2\nb 3  4\n", line(2), "not a number: ''"),
-        (b"a 1 2\nb 3 inf\n", line(2), "'b' is not finite"),
-        (b"a 1 2\nb 3 1e99\n", line(2), "'b' is not finite"),
+        (b"a 1 2\nb 3 inf\n", line(2), "'b' has a number that is not finite"),
+        (b"a 1 2\nb 3 1e99\n", line(2), "'b' has a number that is not finite"),
         (b"a 1 2\n\xff 3 4\n", line(2), "not UTF-8"),
         (b"2 2\na 1 2\nb 3 4 5\n", line(3), "more than 2 numbers"),
-        (b"3 2\na 1 2\nb 3 4\n", line(3), "promises 3 words, and there are 2"),
-        (b"1 2\na 1 2\nb 3 4\n", line(3), "promises 1 words, and there are 2"),
+        (b"3 2\na 1 2\nb 3 4\n", line(3), "promises 3 words, but the file has 2"),
+        (b"1 2\na 1 2\nb 3 4\n", line(3), "promises 1 words, but the file has 2"),
         (b"only words\n", line(1), "not a number: 'words'"),
         (b"word\n", line(1), "0 numbers after 'word', expected some"),
-        (b"", "vectors.txt", "holds no vectors"),
-        (b"\n\n", "vectors.txt", "holds no vectors"),
+        (b"", "vectors.txt", "has no vectors"),
+        (b"\n\n", "vectors.txt", "has no vectors"),
     ],
 )
 def test_a_fault_in_text_is_named_by_its_line(
@@ -162,11 +162,11 @@ def test_a_fault_in_text_is_named_by_its_line(
         (b"3 0\n", "", "not a word2vec binary file"),
         (binary()[:-9], ", word 9 of 9", "cut off"),
         (binary().replace(b"9 3\n", b"12 3\n"), ", word 10 of 12", "cut off"),
-        (binary().replace(b"9 3\n", b"8 3\n"), "", "goes on after the 8 words"),
+        (binary().replace(b"9 3\n", b"8 3\n"), "", "continues after the 8 words"),
         (b"1 3\n" + b"x" * 20_000, ", word 1 of 1", "cut off"),
         (b"2 1\na \0\0\0\0b\nc \0\0\0\0", ", word 2 of 2", "damaged"),
-        (b"0 3\n", "", "holds no vectors"),
-        (b"1 1\na \x00\x00\xc0\x7f", ", word 1 of 1", "'a' is not finite"),
+        (b"0 3\n", "", "has no vectors"),
+        (b"1 1\na \x00\x00\xc0\x7f", ", word 1 of 1", "'a' has a number that is not finite"),
     ],
 )
 def test_a_fault_in_a_binary_file_is_named_by_its_word(
@@ -199,8 +199,8 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (lambda folder: (folder / "vectors.safetensors").unlink(), "No such file"),
         (lambda folder: (folder / "vectors.safetensors").write_bytes(b"none"), "cannot be read"),
         (lambda folder: (folder / "words.txt").write_bytes(b"\xff\n"), "not UTF-8"),
-        (lambda folder: (folder / "words.txt").write_text("a\nb\n"), "2 words do not fit"),
-        (lambda folder: (folder / "words.txt").write_text("a\n" * 9), "a word stands twice"),
+        (lambda folder: (folder / "words.txt").write_text("a\nb\n"), "2 words do not match"),
+        (lambda folder: (folder / "words.txt").write_text("a\n" * 9), "a word occurs twice"),
     ],
 )
 def test_a_spoilt_folder_is_refused(tmp_path: Path, spoil: object, what: str) -> None:
@@ -211,11 +211,11 @@ def test_a_spoilt_folder_is_refused(tmp_path: Path, spoil: object, what: str) ->
 
 
 def test_a_table_of_whole_numbers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"2 words do not fit a table of int64 \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"2 words do not match a table of int64 \[2, 3\]"):
         Vectors(["a", "b"], torch.ones(2, 3, dtype=torch.long))
 
 
 def test_a_word_over_two_lines_cannot_be_saved_and_nothing_is_written(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="goes over two lines"):
+    with pytest.raises(WorkbenchError, match="contains a line feed"):
         Vectors(["a\nb"], TABLE[:1]).save(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -1,6 +1,6 @@
 """Both planted models with either lexicon, and Docs that go with them.
 
-A model costs a tenth of a second, and is built anew for each file of tests.
+A model costs a tenth of a second, and is built again for each test file.
 """
 
 import pytest

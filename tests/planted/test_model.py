@@ -50,13 +50,13 @@ def test_gpt2_goes_on_repeating_when_it_generates() -> None:
     planted.tokenizer.padding_side = "left"
     texts = ["The old dog saw Alfred. The old", "A lamp ran. A"]
     batch = planted.tokenizer(texts, padding=True, return_tensors="pt")
-    told = planted.model.generate(
+    generated = planted.model.generate(
         input_ids=batch["input_ids"],
         attention_mask=batch["attention_mask"],
         max_new_tokens=4,
         do_sample=False,
     )
-    assert planted.tokenizer.batch_decode(told[:, -4:]) == [" dog saw Alfred.", " lamp ran. A"]
+    assert planted.tokenizer.batch_decode(generated[:, -4:]) == [" dog saw Alfred.", " lamp ran. A"]
 
 
 def silence(planted: Planted, output: str, transposed: bool = False) -> set[str]:

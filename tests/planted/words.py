@@ -118,8 +118,8 @@ def governor(
 def planted_docs(n: int, words: Lexicon | None = None) -> list[Doc]:
     """Primer sentences that obey the rule throughout, and whose rarest word comes once."""
     words = words or lexicon()
-    told = read(f"primer:size={max(10_000, 3 * n)}").docs("train")
-    fitting = (doc for doc in told if obeys(doc, words) and not _rarest_comes_twice(doc, words))
+    docs = read(f"primer:size={max(10_000, 3 * n)}").docs("train")
+    fitting = (doc for doc in docs if obeys(doc, words) and not _rarest_comes_twice(doc, words))
     return list(islice(fitting, n))
 
 

@@ -75,7 +75,7 @@ def _model(tag: dict[str, int], arc: dict[str, int], name: str, seed: int) -> Wo
         {"seed": torch.tensor([float(seed)])},
         states,
         tag,
-        anew=lambda drawn: _model({}, {}, f"{name}@random", drawn + 1),
+        make_random=lambda drawn: _model({}, {}, f"{name}@random", drawn + 1),
     )
 
 

@@ -65,7 +65,7 @@ def _gates(asked: Asking, size: int | None, price: float, steps: int = 80) -> Ga
         asked.batch,
         range(len(asked.batch)),
         plan,
-        told=lambda step, loss: gates.cool(step / plan.steps),
+        on_progress=lambda step, loss: gates.cool(step / plan.steps),
         taps=gates.drawn,
         weights=[],
         more=[{"params": [gates.scores], "lr": RATE}],
@@ -124,7 +124,7 @@ def test_learning_lowers_the_loss_and_is_the_same_again(mini: Mini) -> None:
         model = without(asked.model, [(0, 0), (1, 2), (3, 3)])
         runs.append(
             learn(model, asked.aim, asked.batch, range(30), Plan(30, rate=1e-3, texts=10),
-                  told=lambda step, loss: told.append(step))
+                  on_progress=lambda step, loss: told.append(step))
         )  # fmt: skip
     assert runs[0] == runs[1] and told == 2 * [10, 20, 30]
     losses = runs[0].losses
@@ -150,16 +150,16 @@ def test_learning_that_is_cut_off_is_not_converged(mini: Mini) -> None:
     assert not found.converged and found.best == 2 * CHECK and list(found.dev) == [0, 10, 20]
 
 
-def test_a_rate_that_is_too_high_is_told(mini: Mini) -> None:
+def test_a_learning_rate_that_is_too_high_is_an_error(mini: Mini) -> None:
     asked = mini("gpt")
     model = without(asked.model, [])
     with torch.no_grad():
         next(model.net.parameters()).fill_(math.nan)
-    with pytest.raises(WorkbenchError, match="lower rate"):
+    with pytest.raises(WorkbenchError, match="training-diverged"):
         learn(model, asked.aim, asked.batch, range(30), Plan(3))
 
 
-def test_nothing_to_learn_from_is_told(mini: Mini) -> None:
+def test_training_without_texts_is_an_error(mini: Mini) -> None:
     asked = mini("gpt")
-    with pytest.raises(WorkbenchError, match="nothing to learn"):
+    with pytest.raises(WorkbenchError, match="too-few-sentences"):
         learn(asked.model, asked.aim, asked.batch, [], Plan(3))

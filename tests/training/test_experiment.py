@@ -172,7 +172,7 @@ def test_its_name_and_how_it_begins_are_references(bert: Run) -> None:
 
 
 def test_a_run_of_another_name_trained_nothing(place: Path) -> None:
-    with pytest.raises(WorkbenchError, match="no runs that made"):
+    with pytest.raises(WorkbenchError, match="model-not-found"):
         located("train-00ff")
     assert located("bert-base-uncased") == "bert-base-uncased"
 

@@ -1,5 +1,5 @@
-"""Inside a forward pass: encoded batches in, hidden states and attention out.
+"""The engine: from encoded batches to hidden states and attention, in one forward pass.
 
-Imports neither spaCy nor Streamlit, so that the heavy work also runs where only torch, transformers
-and safetensors are installed.
+Imports neither spaCy nor Streamlit, so that it also runs where only torch, transformers and
+safetensors are installed.
 """

@@ -1,12 +1,11 @@
-"""Activations on disk: every layer's states of every word, or span, memory-mapped.
+"""Activations on disk: the states of every word or span in every layer, memory-mapped.
 
-A store is a folder with one array `[layers + 1, rows, width]` and a description, named by the hash
-of what it was made from: weights, tokenizer and texts. It is written beside its place and
-moved there at the end, so a killed writer leaves nothing that reads as a store, and the same
-question is answered from disk. A batch's layers are pooled on the device and copied to the host
-together; a thread writes them while the next batch is computed. Half precision by default: 2 bytes
-a number, so 10,000 sentences of 10 words through a BERT-base take 2 GB; in memory a batch's share
-of that, twice.
+A store is a folder with one array `[layers + 1, rows, width]` and a description. Its name is the
+hash of its inputs: weights, tokenizer and texts, so the same request is read from disk. It is
+written to a temporary folder and renamed at the end, so a killed writer leaves no incomplete store.
+The layers of a batch are pooled on the device and copied to the host together; a thread writes them
+while the next batch is computed. Costs: 2 bytes per number in half precision (the default), so
+10,000 sentences of 10 words through BERT-base take 2 GB on disk; in memory twice one batch's share.
 """
 
 import hashlib
@@ -32,10 +31,10 @@ from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import Progress, Report, forward
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import StackName
-from workbench.engine.words import Pool, words_of_rows
+from workbench.engine.words import Pool, max_words
 
 FORMAT = "workbench-store-2"
-_KINDS: dict[str, tuple[torch.dtype, Any]] = {  # what torch calls it, and what numpy keeps
+_KINDS: dict[str, tuple[torch.dtype, Any]] = {  # torch's type, and the type stored by numpy
     "fp16": (torch.float16, np.float16),
     "bf16": (torch.bfloat16, np.int16),
     "fp32": (torch.float32, np.float32),
@@ -43,16 +42,16 @@ _KINDS: dict[str, tuple[torch.dtype, Any]] = {  # what torch calls it, and what 
 
 
 class TooLargeError(WorkbenchError):
-    """States that the kind of number asked for cannot hold."""
+    """States that the requested number format cannot hold."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a store holds and what it was made from."""
+    """What a store holds, and its inputs."""
 
     key: str
     stack: StackName
-    layers: int  # blocks; there is one more array than that
+    layers: int  # number of blocks; the store has one more array (the embeddings)
     rows: int
     width: int
     kind: str
@@ -62,11 +61,11 @@ class Description:
 
 @dataclass(frozen=True)
 class Store:
-    """An open store; nothing is read until a layer is asked for."""
+    """An open store; a layer is read when it is requested."""
 
     folder: Path
     description: Description
-    missing: NDArray[np.bool_]  # [rows], words that own no piece and read as zero
+    missing: NDArray[np.bool_]  # [rows], words without a piece, whose states are zero
 
     def __repr__(self) -> str:
         """What it holds and where it lies."""
@@ -75,41 +74,43 @@ class Store:
         return f"<Store {about.model} {about.stack}: {size}; {self.folder}>"
 
     def layer(self, layer: int) -> Tensor:
-        """States of one layer, memory-mapped.  # [rows, width]"""
-        about = self.description
-        if not 0 <= layer <= about.layers:
+        """The states of one layer, memory-mapped.  # [rows, width]"""
+        description = self.description
+        if not 0 <= layer <= description.layers:
             raise WorkbenchError(
                 f"there is no layer {layer}.",
+                code="layer-missing",
                 where=str(self.folder),
-                remedy=f"Layers run from 0, the embeddings, to {about.layers}.",
+                remedy=f"Choose a layer from 0 (the embeddings) to {description.layers}.",
             )
         try:
             path = require_regular(self.folder / "states.npy")
-            array = np.load(path, mmap_mode="c")  # torch wants it writable; the file stays
-            kept = torch.from_numpy(array[layer].view())  # [rows, width]
+            array = np.load(path, mmap_mode="c")  # torch needs it writable; the file is not changed
+            states = torch.from_numpy(array[layer].view())  # [rows, width]
         except (OSError, ValueError, LookupError, TypeError) as error:
-            raise _unsound(self.folder, reason_of(error)) from None
-        return kept.view(_KINDS[about.kind][0])
+            raise _unreadable(self.folder, reason_of(error)) from None
+        return states.view(_KINDS[description.kind][0])
 
 
 def open_store(folder: Path) -> Store:
     """Open what `word_states` wrote."""
     try:
-        about = parsed_json(read_regular(folder / "store.json"))
+        content = parsed_json(read_regular(folder / "store.json"))
         missing = np.load(require_regular(folder / "missing.npy"))
-        description = Description(**about)
+        description = Description(**content)
     except (OSError, ValueError, TypeError) as error:
-        raise _unsound(folder, str(error)) from None
+        raise _unreadable(folder, str(error)) from None
     if description.format != FORMAT:
-        raise _unsound(folder, f"its format is {description.format!r}")
+        raise _unreadable(folder, f"its format is {description.format!r}")
     return Store(folder, description, missing)
 
 
-def _unsound(folder: Path, reason: str) -> WorkbenchError:
+def _unreadable(folder: Path, reason: str) -> WorkbenchError:
     return WorkbenchError(
-        f"not a sound activation store: {reason}.",
+        f"this activation store cannot be read: {reason}.",
+        code="file-format",
         where=str(folder),
-        remedy="Delete the folder; it is made again when it is needed.",
+        remedy="Delete the folder; it is computed again when needed.",
     )
 
 
@@ -125,27 +126,27 @@ def word_states(
     pieces: int | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> tuple[dict[StackName, Store], Report | None]:
-    """Compute the states of every word, or span, in every layer, or read them from disk.
+    """Compute the states of every word or span in every layer, or read them from disk.
 
-    A store lies under a name made from weights, tokenizer and text, memory mapped. A word is the
-    mean of its pieces. What is not there yet is written in one pass.
+    A store's name is the hash of weights, tokenizer and texts; its states are memory-mapped. A
+    word's state is the mean of its pieces. Missing stores are written in one forward pass.
 
     Args:
         model: A `Model`.
         batch: Texts, from `wb.encode`.
-        home: The folder of stores.
+        home: The folder for stores.
         stacks: `encoder`, `decoder` or both (default: all stacks).
-        spans: [spans, 3]: document, first word, last word + 1. A row is then a span, the mean of
-            its words (default: a row is a word).
-        kind: Number format on disk: `fp16`, `bf16` or `fp32`.
+        spans: [spans, 3]: document, first word, last word + 1. Each row is then a span, the mean of
+            its words (default: each row is a word).
+        kind: Number format on disk: `fp16`, `bf16` or `fp32` (default: `fp16`).
         pieces: Maximum number of pieces in a batch, padding included.
         progress: Called with a `Progress` after each batch.
 
     Returns:
-        The store of each stack, and what the pass did (None where all was on disk).
+        The store of each stack, and a report of the pass (None if all stores were on disk).
 
     Raises:
-        WorkbenchError: A store on disk is damaged, its number format cannot hold the states, or a
+        WorkbenchError: A store on disk is damaged, the number format cannot hold the states, or a
             document does not fit into memory.
 
     Example:
@@ -157,22 +158,28 @@ def word_states(
         torch.Size([17, 128])
     """
     if kind not in _KINDS:
-        raise WorkbenchError(f"there is no kind {kind!r}.", remedy=f"Say {', '.join(_KINDS)}.")
+        raise WorkbenchError(
+            f"there is no number format {kind!r}.",
+            code="setting-invalid",
+            remedy=f"Choose {', '.join(_KINDS)}.",
+        )
     _require_spans(batch, spans)
     layers = {stack.name: stack.layers for stack in model.stacks}
     rows = len(batch.words) if spans is None else len(spans)
-    places: dict[StackName, tuple[Path, Description]] = {}
+    stores: dict[StackName, tuple[Path, Description]] = {}
     for name in layers if stacks is None else (stacks,) if isinstance(stacks, str) else stacks:
         if name not in layers:
             raise WorkbenchError(
-                f"{model.name} has no {name} stack.", remedy=f"It has {', '.join(layers)}."
+                f"{model.name} has no {name} stack.",
+                code="setting-invalid",
+                remedy=f"Its stacks are {', '.join(layers)}.",
             )
         key = store_key(model, batch, name, spans, kind)
-        about = Description(key, name, layers[name], rows, model.width, kind, model.name)
-        places[name] = Path(home) / f"activations-{key}", about
-    new = [place for place in places.values() if not place[0].is_dir()]
-    report = _write(model, batch, new, spans, pieces, progress) if new else None
-    return {name: open_store(folder) for name, (folder, _) in places.items()}, report
+        description = Description(key, name, layers[name], rows, model.width, kind, model.name)
+        stores[name] = Path(home) / f"activations-{key}", description
+    missing = [store for store in stores.values() if not store[0].is_dir()]
+    report = _write(model, batch, missing, spans, pieces, progress) if missing else None
+    return {name: open_store(folder) for name, (folder, _) in stores.items()}, report
 
 
 def _require_spans(batch: Batch, spans: NDArray[np.int64] | None) -> None:
@@ -200,7 +207,7 @@ def _require_spans(batch: Batch, spans: NDArray[np.int64] | None) -> None:
 def store_key(
     model: Model, batch: Batch, stack: str, spans: NDArray[np.int64] | None, kind: str
 ) -> str:
-    """The hash of everything the numbers depend on, and of nothing else."""
+    """The hash of everything that the states depend on."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (FORMAT, model.content_hash, model.precision, stack, kind):
         digest.update(part.encode() + b"\0")
@@ -214,30 +221,30 @@ def store_key(
 def _write(
     model: Model,
     batch: Batch,
-    places: Sequence[tuple[Path, Description]],
+    stores: Sequence[tuple[Path, Description]],
     spans: NDArray[np.int64] | None,
     pieces: int | None,
     progress: Callable[[Progress], object] | None,
 ) -> Report:
-    home = places[0][0].parent
+    home = stores[0][0].parent
     drafts: list[Path] = []
     try:
         home.mkdir(parents=True, exist_ok=True)
         writers = []
-        for _, about in places:
+        for _, description in stores:
             drafts.append(Path(tempfile.mkdtemp(prefix=".writing-", dir=home)))
-            writers.append(_Writer.into(drafts[-1], batch, spans, about))
+            writers.append(_Writer.into(drafts[-1], batch, spans, description))
 
-        with _Behind() as behind:
+        with _BackgroundWriter() as background:
 
-            def take(text: Pieces, output: Output) -> None:
-                made = [writer.pooled(text, output) for writer in writers]
-                behind.do(*(partial(w.write, m) for w, m in zip(writers, made, strict=True)))
+            def pool_and_write(text: Pieces, output: Output) -> None:
+                pooled = [writer.pooled(text, output) for writer in writers]
+                background.do(*(partial(w.write, m) for w, m in zip(writers, pooled, strict=True)))
 
-            report = forward(model, batch, take, pieces=pieces, progress=progress)
-        for (folder, _), draft, writer in zip(places, drafts, writers, strict=True):
+            report = forward(model, batch, pool_and_write, pieces=pieces, progress=progress)
+        for (folder, _), draft, writer in zip(stores, drafts, writers, strict=True):
             writer.finish(draft)
-            _into_place(draft, folder)
+            _rename_draft(draft, folder)
         return report
     except OSError as error:
         raise unwritable(home, error) from None
@@ -246,8 +253,8 @@ def _write(
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _into_place(draft: Path, folder: Path) -> None:
-    """Rename; where another process was first, its store is as good as this one."""
+def _rename_draft(draft: Path, folder: Path) -> None:
+    """Rename; if another process was faster, its store is equivalent and is kept."""
     try:
         draft.rename(folder)
     except OSError:
@@ -255,8 +262,8 @@ def _into_place(draft: Path, folder: Path) -> None:
             raise
 
 
-class _Behind:
-    """A thread that writes one batch while the next is computed; its errors come to who waits."""
+class _BackgroundWriter:
+    """A thread that writes one batch while the next is computed; errors are raised on waiting."""
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(max_workers=1)
@@ -282,18 +289,18 @@ class _Behind:
 
 @dataclass(frozen=True)
 class _Pooled:
-    """One batch in all layers, on its way to the host."""
+    """The rows of one batch in all layers, being copied to the host."""
 
-    rows: NDArray[np.int64]  # [rows], where they belong
+    rows: NDArray[np.int64]  # [rows], their indices in the store
     states: Tensor  # [layers + 1, rows, width]
     overflows: Tensor  # [layers + 1], whether a number became infinite
-    there: Tensor  # [rows], whether the row has a word that owns a piece
+    has_state: Tensor  # [rows], whether the row has a word with a piece
     arrived: Callable[[], object]  # waits for the copies
 
 
 @dataclass
 class _Writer:
-    """Puts each batch's words, or spans, where they belong."""
+    """Writes the words or spans of each batch to their rows of a store."""
 
     batch: Batch
     spans: NDArray[np.int64] | None
@@ -317,70 +324,77 @@ class _Writer:
         (draft / "store.json").write_text(json.dumps(asdict(self.about), indent=1), "utf-8")
 
     def pooled(self, text: Pieces, output: Output) -> _Pooled:
-        """One batch's rows of every layer, in the store's precision."""
-        read, found = output.texts[self.about.stack], output.hidden[self.about.stack]
-        device, kind = found[0].device, _KINDS[self.about.kind][0]
-        rows, places = self._placed(text.order.numpy(), read)
-        states = torch.empty(len(found), len(rows), self.about.width, dtype=kind, device=device)
-        infinite, there = [], torch.ones(0)
-        pools: dict[torch.device, tuple[Pool, Tensor]] = {}  # of every card that layers are on
-        for own, layer in zip(states, found, strict=True):
+        """The rows of one batch in every layer, in the store's precision."""
+        pieces, layers = output.texts[self.about.stack], output.hidden[self.about.stack]
+        device, kind = layers[0].device, _KINDS[self.about.kind][0]
+        rows, positions = self._rows_of(text.order.numpy(), pieces)
+        states = torch.empty(len(layers), len(rows), self.about.width, dtype=kind, device=device)
+        infinite, has_state = [], torch.ones(0)
+        pools: dict[torch.device, tuple[Pool, Tensor]] = {}  # of every device with layers
+        for stored, layer in zip(states, layers, strict=True):
             if layer.device not in pools:
-                pools[layer.device] = Pool.of(read.to(layer.device)), sent(places, layer.device)
-            pool, chosen = pools[layer.device]
+                pools[layer.device] = (
+                    Pool.of(pieces.to(layer.device)),
+                    sent(positions, layer.device),
+                )
+            pool, chosen_rows = pools[layer.device]
             words, owned = pool(layer)  # [batch, words, width], [batch, words]
-            values, there = (part.to(device) for part in self._chosen(words, owned, chosen))
-            own.copy_(values)
-            infinite.append(values.isfinite().all() & ~own.isfinite().all())
-        return _Pooled(rows, *_to_host(states, torch.stack(infinite), there))
-
-    def write(self, made: _Pooled) -> None:
-        """A number the store's precision cannot hold is an error, not an infinity."""
-        made.arrived()
-        if made.overflows.any():
-            raise TooLargeError(
-                f"layer {int(made.overflows.int().argmax())} has numbers too large for "
-                f"{self.about.kind}.",
-                where=self.about.model,
-                remedy="Keep them as bf16 or fp32.",
+            values, has_state = (
+                part.to(device) for part in self._chosen(words, owned, chosen_rows)
             )
-        kept = made.states.view(torch.int16) if self.about.kind == "bf16" else made.states
-        for layer, values in zip(self.states, kept.numpy(), strict=True):
-            layer[made.rows] = values
-        self.missing[made.rows] = ~made.there.numpy()
+            stored.copy_(values)
+            infinite.append(values.isfinite().all() & ~stored.isfinite().all())
+        return _Pooled(rows, *_to_host(states, torch.stack(infinite), has_state))
 
-    def _placed(
-        self, documents: NDArray[np.int64], read: Pieces
+    def write(self, pooled: _Pooled) -> None:
+        """Write a batch; raises if a number overflows the store's precision."""
+        pooled.arrived()
+        if pooled.overflows.any():
+            raise TooLargeError(
+                f"layer {int(pooled.overflows.int().argmax())} has numbers too large for "
+                f"{self.about.kind}.",
+                code="states-overflow",
+                where=self.about.model,
+                remedy="Store the states as bf16 or fp32.",
+            )
+        states = pooled.states.view(torch.int16) if self.about.kind == "bf16" else pooled.states
+        for layer, values in zip(self.states, states.numpy(), strict=True):
+            layer[pooled.rows] = values
+        self.missing[pooled.rows] = ~pooled.has_state.numpy()
+
+    def _rows_of(
+        self, documents: NDArray[np.int64], pieces: Pieces
     ) -> tuple[NDArray[np.int64], Tensor]:
-        """The rows of these documents, and what each is made of in the batch.
+        """The store rows of these documents, and the position of each in the batch.
 
-        # [rows]; [rows], a word of the batch laid flat, or [3, rows] of spans: row, first, last + 1
+        # [rows]; [rows], index into the batch's flattened words, or [3, rows] for spans: batch row,
+        # first word, last word + 1
         """
         if self.spans is None:
             offsets = self.batch.word_offsets
-            rows = offsets[documents][:, None] + np.arange(words_of_rows(read))  # [batch, words]
-            real = rows < offsets[documents + 1][:, None]
-            return rows[real], torch.from_numpy(np.flatnonzero(real))
-        place = np.full(len(self.batch), -1)
-        place[documents] = np.arange(len(documents))
-        rows = np.flatnonzero(place[self.spans[:, 0]] >= 0)
+            rows = offsets[documents][:, None] + np.arange(max_words(pieces))  # [batch, words]
+            exists = rows < offsets[documents + 1][:, None]
+            return rows[exists], torch.from_numpy(np.flatnonzero(exists))
+        batch_row = np.full(len(self.batch), -1)
+        batch_row[documents] = np.arange(len(documents))
+        rows = np.flatnonzero(batch_row[self.spans[:, 0]] >= 0)
         first, last = self.spans[rows, 1:].T
-        return rows, torch.from_numpy(np.stack([place[self.spans[rows, 0]], first, last]))
+        return rows, torch.from_numpy(np.stack([batch_row[self.spans[rows, 0]], first, last]))
 
-    def _chosen(self, words: Tensor, owned: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """States of the rows, and which of them have any.  # [rows, width], [rows]"""
+    def _chosen(self, words: Tensor, owned: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The states of the rows, and the mask of rows with a state.  # [rows, width], [rows]"""
         if self.spans is None:
-            return words.flatten(0, 1).index_select(0, places), owned.flatten()[places]
-        row, first, last = places  # means over ranges of words, from running sums
+            return words.flatten(0, 1).index_select(0, positions), owned.flatten()[positions]
+        row, first, last = positions  # means over word ranges, from cumulative sums
         before = torch.nn.functional.pad(words.double().cumsum(1), (0, 0, 1, 0))
         counts = torch.nn.functional.pad(owned.long().cumsum(1), (1, 0))  # [batch, words + 1]
         sums = before[row, last] - before[row, first]  # [spans, width]
-        number = counts[row, last] - counts[row, first]  # [spans]
-        return (sums / number.clamp(min=1)[:, None]).float(), number > 0
+        n_words = counts[row, last] - counts[row, first]  # [spans]
+        return (sums / n_words.clamp(min=1)[:, None]).float(), n_words > 0
 
 
 def _to_host(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Callable[[], object]]:
-    """Copies in page-locked memory, on their way; the last says when they have arrived."""
+    """Start copies to page-locked host memory; the last value is a function that waits for them."""
     first, *_ = tensors
     if first.device.type != "cuda":
         return (*tensors, lambda: None)  # type: ignore[return-value]

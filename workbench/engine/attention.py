@@ -1,9 +1,10 @@
-"""The one attention function that every model of transformers' interface runs through.
+"""The attention function of every model that uses transformers' attention interface.
 
-Registered once under the name `workbench`, together with its mask function: without the latter,
-padding and causal masks vanish and nothing warns. With no taps, or with gates alone, it is
-PyTorch's fused attention; where a tap needs probabilities, it computes them once, in float32 at
-least, after the softmax and before dropout, so they are right in train mode too.
+It is registered once as `workbench`, together with its mask function; without the latter, padding
+and causal masks would be lost silently. Without taps, or with gates only, it is PyTorch's fused
+attention. If a tap needs probabilities, it computes them once, in at least float32, after the
+softmax and before dropout, so they are also right in train mode. Costs: nothing without taps; one
+explicit attention map per layer with them.
 """
 
 from typing import Any
@@ -18,11 +19,12 @@ from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Vectors, current
 
 NAME = "workbench"
-_UNSUPPORTED = ("softcap", "s_aux")  # change the softmax itself; none of our families has them
+# options that change the softmax; no supported family uses them
+_UNSUPPORTED = ("softcap", "s_aux")
 
 
 def register() -> None:
-    """Make `model.set_attn_implementation("workbench")` known to transformers."""
+    """Register `workbench` as an attention implementation of transformers."""
     AttentionInterface.register(NAME, attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
 
@@ -32,22 +34,24 @@ def attention(
     query: Tensor,  # [batch, heads, queries, width]
     key: Tensor,  # [batch, groups, keys, width]
     value: Tensor,  # [batch, groups, keys, width]
-    attention_mask: Tensor | None,  # [batch, 1, queries, keys], true where to look, or additive
+    attention_mask: Tensor
+    | None,  # [batch, 1, queries, keys], true where attention is allowed, or additive
     dropout: float = 0.0,
     scaling: float | None = None,
     is_causal: bool | None = None,
     position_bias: Tensor | None = None,  # [1 or batch, heads, queries, keys]
     **kwargs: Any,
 ) -> tuple[Tensor, None]:  # [batch, queries, heads, width]
-    """Attention with taps; the second result is always None, maps go to taps."""
+    """Attention with taps; the second result is always None, because maps go to the taps."""
     if any(kwargs.get(name) is not None for name in _UNSUPPORTED):
         raise WorkbenchError(
-            f"{type(module).__name__} changes the softmax in a way the engine does not follow.",
-            remedy="Use a model without soft-capped or sink attention.",
+            f"{type(module).__name__} uses a softmax that the engine does not support.",
+            code="model-unsupported",
+            remedy="Use a model without soft-capped attention or attention sinks.",
         )
-    kept: Tensor | None = getattr(module, "kept_heads", None)  # of a T5 whose heads were cut
-    if position_bias is not None and kept is not None and position_bias.shape[1] != query.shape[1]:
-        position_bias = position_bias.index_select(1, kept)
+    heads: Tensor | None = getattr(module, "kept_heads", None)  # of a pruned T5
+    if position_bias is not None and heads is not None and position_bias.shape[1] != query.shape[1]:
+        position_bias = position_bias.index_select(1, heads)
     running = current()
     site = running.next_site(query.shape[1], key.shape[1]) if running else None
     if running is None or site is None or not running.looking(site):
@@ -70,18 +74,18 @@ def attention(
         probabilities = scores.softmax(-1)
         vectors = Vectors(query, key, scale, position_bias)
         running.show(site, probabilities, value, vectors)
-        kept = nn.functional.dropout(probabilities.to(value.dtype), dropout, module.training)
-        output = (kept @ _repeated(value, query)).transpose(1, 2)
+        dropped = nn.functional.dropout(probabilities.to(value.dtype), dropout, module.training)
+        output = (dropped @ _repeated(value, query)).transpose(1, 2)
     gates = running.gate(site, query.shape[0]) if running and site else None
     if gates is not None:
-        output = output * gates[:, None, :, None].to(output)  # its site's card, and precision
+        output = output * gates[:, None, :, None].to(output)  # the device and precision of the site
     if running and site:
         output = running.passed(site, output)
     return output, None
 
 
 def _repeated(shared: Tensor, query: Tensor) -> Tensor:
-    """Keys or values once for every head that shares them.  # [batch, heads, keys, width]"""
+    """Keys or values repeated for every head that shares them.  # [batch, heads, keys, width]"""
     times = query.shape[1] // shared.shape[1]
     return shared if times == 1 else shared.repeat_interleave(times, dim=1)
 
@@ -94,17 +98,18 @@ def _scores(
     position_bias: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """What goes into the softmax, in float32 at least.  # [batch, heads, queries, keys]
+    """The scores before the softmax, in at least float32.  # [batch, heads, queries, keys]
 
-    Scores rounded to bf16 tie: the argmax of a row would differ in up to one of a hundred.
+    Scores rounded to bf16 tie: the argmax would differ in up to one of a hundred rows.
     """
     wide = torch.promote_types(query.dtype, torch.float32)
-    with torch.autocast(query.device.type, enabled=False):  # which would round them again
+    with torch.autocast(query.device.type, enabled=False):  # autocast would round them again
         scores = (query.to(wide) * scale) @ _repeated(key, query).to(wide).transpose(-1, -2)
     if position_bias is not None:
         scores = scores + position_bias
     lowest = torch.finfo(scores.dtype).min
-    if mask is None and causal and query.shape[2] > 1:  # left to the kernel's own causal mask
+    # the fused kernel applies its own causal mask here
+    if mask is None and causal and query.shape[2] > 1:
         mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
     if mask is None:
         return scores

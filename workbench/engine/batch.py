@@ -1,9 +1,8 @@
-"""Encoded batches: the one form in which text crosses from corpora to models.
+"""Encoded batches: the format in which text passes from corpora to models.
 
-Everything is flat arrays with offsets, so a batch of any size is a dozen arrays, saves to one
-safetensors file, and can be carried to a machine that has no spaCy. Texts stay raw: the model's own
-tokenizer sees them as it would in production, and words are ranges of their characters. Costs the
-bytes of the text, 9 bytes a word, and about 30 bytes an edge.
+A batch is a dozen flat arrays with offsets. It is saved to one safetensors file and can be used on
+a machine without spaCy. Texts stay raw: the model's tokenizer sees them as in production, and words
+are character ranges. Costs: the bytes of the text, 9 bytes per word, and about 30 bytes per edge.
 """
 
 import json
@@ -25,27 +24,27 @@ FORMAT = "workbench-batch-1"
 
 @dataclass(frozen=True)
 class Edges:
-    """Labelled edges of one layer; those of document d are `offsets[d]:offsets[d + 1]`."""
+    """Labelled edges of one layer; document d has the edges `offsets[d]:offsets[d + 1]`."""
 
     names: tuple[str, ...]  # the label set, sorted
     offsets: NDArray[np.int64]  # [documents + 1]
-    span1: NDArray[np.int32]  # [edges, 2], half-open over the document's words
-    span2: NDArray[np.int32]  # [edges, 2], -1 where there is none
+    span1: NDArray[np.int32]  # [edges, 2], half-open word ranges in the document
+    span2: NDArray[np.int32]  # [edges, 2], -1 without a second span
     label_offsets: NDArray[np.int64]  # [edges + 1]
     labels: NDArray[np.int32]  # [labels], indices into `names`
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What is said of whole texts: a class each (`names` given), or a score each (none)."""
+    """Labels of whole texts: a class per text (with `names`), or a score per text (without)."""
 
     names: tuple[str, ...]
-    values: NDArray[np.float64]  # [documents], index into `names` or score; NaN where unknown
+    values: NDArray[np.float64]  # [documents], index into `names`, or score; NaN if unknown
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts, their words and their gold as flat arrays, and where in the corpus each came from.
+    """Texts, words and gold labels as flat arrays, and each text's index in the corpus.
 
     Example:
         >>> batch = wb.encode(wb.read("primer").docs("test", limit=1))
@@ -58,7 +57,7 @@ class Batch:
     words: NDArray[np.int32]  # [words, 2], character ranges in the document's text
     word_offsets: NDArray[np.int64]  # [documents + 1]
     segments: NDArray[np.int8]  # [words], 0, or 1 in the second text of a pair
-    order: NDArray[np.int64]  # [documents], place in the corpus
+    order: NDArray[np.int64]  # [documents], index in the corpus
     edges: Mapping[str, Edges] = field(default_factory=dict)
     targets: Mapping[str, Targets] = field(default_factory=dict)
 
@@ -71,6 +70,7 @@ class Batch:
         return len(self.order)
 
     def text_of(self, document: int) -> str:
+        """The text of a document."""
         first, last = self.text_offsets[document : document + 2]
         return bytes(self.text[first:last]).decode("utf-8")
 
@@ -85,7 +85,7 @@ _EDGE_ARRAYS = ("offsets", "span1", "span2", "label_offsets", "labels")
 
 
 def save(batch: Batch, path: Path) -> None:
-    """Write one safetensors file, whole or not at all."""
+    """Write a batch to one safetensors file, atomically."""
     from safetensors.numpy import save_file
 
     arrays = {name: getattr(batch, name) for name in _ARRAYS}
@@ -137,22 +137,22 @@ def _assemble(arrays: dict[str, NDArray[Any]], names: dict[str, dict[str, list[s
 
 def _not_a_batch(path: Path, reason: str) -> WorkbenchError:
     return WorkbenchError(
-        f"not an encoded batch: {reason}.",
+        f"this file is not an encoded batch: {reason}.",
+        code="file-format",
         where=str(path),
-        remedy="Write it anew with workbench.corpora.encode and workbench.engine.batch.save.",
+        remedy="Write it again with workbench.corpora.encode and workbench.engine.batch.save.",
     )
 
 
-# --- tokenised batches: what a model reads, and which word each of its pieces belongs to ----------
+# --- tokenised batches: a model's input, and the word of each piece -------------------------------
 #
-# A `Row` is one document in pieces (numpy, any length); `pad` lays rows side by side as the
-# tensors a model takes. Padding is always on the right. A word of the corpus is in exactly one of
-# three states: it owns at least one piece; it was cut off with the end of a text too long for the
-# model (`cut`); or it is `unaligned`, for the tokenizer made nothing of it. A word that alone is
-# longer than the model is cut and, since no shorter text would have saved it, counted as
-# unaligned too. What a model reads moves to its device; what is known of each row stays on the
-# host, where it is asked for: reading a number from a GPU waits for all that the GPU has to do.
-# Costs 18 bytes a piece, padding included, 26 with segments.
+# A `Row` is one document in pieces (numpy, any length); `pad` stacks rows into the tensors that a
+# model takes. Padding is always on the right. A word of the corpus is in exactly one of three
+# states: it has at least one piece; it was cut off at the end of a text too long for the model
+# (`cut`); or it is `unaligned`, because the tokenizer produced no piece for it. A word that alone
+# is longer than the model's maximum is cut, and also counts as unaligned. The model's inputs move
+# to its device. Facts about rows stay on the host, because reading a number from a GPU waits for
+# all its pending work. Costs: 18 bytes per piece, padding included; 26 with segments.
 
 NO_WORD = -1
 
@@ -162,23 +162,23 @@ class Row:
     """One document in pieces."""
 
     ids: NDArray[np.int64]  # [pieces]
-    words: NDArray[np.int64]  # [pieces], the word that owns each, or NO_WORD
-    special: NDArray[np.bool_]  # [pieces], put there by the tokenizer: [CLS], </s>
-    segments: NDArray[np.int64] | None  # [pieces], token type ids, where the model takes them
+    words: NDArray[np.int64]  # [pieces], the word of each piece, or NO_WORD
+    special: NDArray[np.bool_]  # [pieces], added by the tokenizer: [CLS], </s>
+    segments: NDArray[np.int64] | None  # [pieces], token type ids, if the model uses them
     word_count: int
-    unaligned: tuple[int, ...] = ()  # words that own no piece, ascending
-    cut: tuple[tuple[int, int], ...] = ()  # half-open ranges of words lost with the end of a text
-    order: int = 0  # place in the corpus
+    unaligned: tuple[int, ...] = ()  # words without a piece, ascending
+    cut: tuple[tuple[int, int], ...] = ()  # half-open ranges of words cut off at the end of a text
+    order: int = 0  # index in the corpus
 
     @property
     def kept(self) -> int:
-        """How many words survived truncation."""
+        """Number of words that were not cut off."""
         return self.word_count - sum(last - first for first, last in self.cut)
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A batch of documents in pieces, ready for a model.
+    """A batch of documents in pieces: the input of a model.
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
@@ -187,16 +187,16 @@ class Pieces:
     """
 
     ids: Tensor  # [batch, pieces], int64
-    mask: Tensor  # [batch, pieces], bool: a real piece, not padding
-    words: Tensor  # [batch, pieces], int64: the word that owns it; NO_WORD: special, padding, none
+    mask: Tensor  # [batch, pieces], bool: a piece, not padding
+    words: Tensor  # [batch, pieces], int64: the word of the piece, or NO_WORD
     special: Tensor  # [batch, pieces], bool
     segments: Tensor | None  # [batch, pieces], int64
     word_counts: Tensor  # [batch], int64, on the host
-    kept: Tensor  # [batch], int64, on the host: the first `kept` words of a text; of a pair: `cut`
-    order: Tensor  # [batch], int64, on the host: place in the corpus
-    unaligned: tuple[tuple[int, int], ...] = ()  # (row, word) that own no piece
-    cut: tuple[tuple[int, int, int], ...] = ()  # (row, first word, last word + 1) lost at an end
-    unseen: Tensor | None = None  # [batch, pieces], bool: hidden from all others, without a mask
+    kept: Tensor  # [batch], int64, on the host: number of words not cut off
+    order: Tensor  # [batch], int64, on the host: index in the corpus
+    unaligned: tuple[tuple[int, int], ...] = ()  # (row, word) of words without a piece
+    cut: tuple[tuple[int, int, int], ...] = ()  # (row, first word, last word + 1) cut off
+    unseen: Tensor | None = None  # [batch, pieces], bool: hidden without a mask piece
 
     def __repr__(self) -> str:
         """Its size; not its numbers."""
@@ -208,44 +208,44 @@ class Pieces:
 
     @property
     def pieces(self) -> int:
-        """In all rows, padding included."""
+        """Number of pieces in all rows, padding included."""
         return self.ids.numel()
 
     def halves(self) -> tuple["Pieces", "Pieces"]:
-        """The first rows and the last, no wider than they need to be."""
+        """The first and the last half of the rows, each without unneeded padding."""
         middle = len(self) // 2
         first, last = self.take(range(middle)), self.take(range(middle, len(self)))
         return first.narrowed(), last.narrowed()
 
     def narrowed(self, width: int | None = None) -> "Pieces":
-        """The same rows without padding beyond `width`; by itself, what no row needs."""
+        """The rows cut to `width` pieces (default: the longest row)."""
         if width is None:
             width = max(int(self.mask.sum(1).max()), 1) if len(self) else 1
         return self._each(lambda tensor: tensor[:, :width])
 
     def to(self, device: torch.device | str) -> "Pieces":
-        """The same batch on another device; the host does not wait for it."""
-        place = torch.device(device)
-        return self._each(lambda tensor: sent(tensor, place))
+        """The batch on another device; the host does not wait for the copy."""
+        target = torch.device(device)
+        return self._each(lambda tensor: sent(tensor, target))
 
     def read_on(self, stream: "torch.cuda.Stream") -> "Pieces":
-        """Keep the memory of a batch that was copied on another stream until this one is done."""
+        """Keep the memory of a batch copied on another stream until this stream is done."""
 
-        def kept(tensor: Tensor) -> Tensor:
+        def record(tensor: Tensor) -> Tensor:
             tensor.record_stream(stream)
             return tensor
 
-        return self._each(kept)
+        return self._each(record)
 
     def take(self, rows: Sequence[int] | Tensor) -> "Pieces":
-        """These rows, in this order, as wide as before."""
+        """The given rows, in this order, at the same width."""
         chosen = torch.as_tensor(rows, dtype=torch.int64).tolist()
         chosen = [range(len(self))[row] for row in chosen]
         index = torch.tensor(chosen, dtype=torch.int64)
-        there = sent(index, self.ids.device)
-        taken = self._each(lambda tensor: tensor[there])
+        on_device = sent(index, self.ids.device)
+        pieces = self._each(lambda tensor: tensor[on_device])
         return replace(
-            taken,
+            pieces,
             word_counts=self.word_counts[index],
             kept=self.kept[index],
             order=self.order[index],
@@ -263,23 +263,23 @@ class Pieces:
             ),
         )
 
-    def begun(self, number: int, piece: int) -> "Pieces":
-        """So many of a special piece before each text."""
+    def prefixed(self, count: int, piece: int) -> "Pieces":
+        """The batch with a special piece `count` times before each text."""
 
-        def behind(tensor: Tensor, first: int) -> Tensor:
-            return torch.nn.functional.pad(tensor, (number, 0), value=first)
+        def prefix(tensor: Tensor, value: int) -> Tensor:
+            return torch.nn.functional.pad(tensor, (count, 0), value=value)
 
         return replace(
             self,
-            ids=behind(self.ids, piece),
-            mask=behind(self.mask, True),
-            words=behind(self.words, NO_WORD),
-            special=behind(self.special, True),
-            segments=None if self.segments is None else behind(self.segments, 0),
+            ids=prefix(self.ids, piece),
+            mask=prefix(self.mask, True),
+            words=prefix(self.words, NO_WORD),
+            special=prefix(self.special, True),
+            segments=None if self.segments is None else prefix(self.segments, 0),
         )
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Pieces":
-        """Change all that has a value for each piece."""
+        """Apply a function to all tensors with a value per piece."""
         return replace(
             self,
             ids=change(self.ids),
@@ -293,45 +293,45 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Flat:
-    """Documents in pieces, end to end: what `lay` makes a batch of."""
+    """Concatenated documents in pieces: the input of `lay`."""
 
     ids: NDArray[np.int64]  # [all pieces]
-    words: NDArray[np.int64]  # [all pieces], each a word of its own document
+    words: NDArray[np.int64]  # [all pieces], the word of each piece in its document
     special: NDArray[np.bool_]  # [all pieces]
     segments: NDArray[np.int64] | None  # [all pieces]
-    lengths: NDArray[np.int64]  # [documents], pieces
+    lengths: NDArray[np.int64]  # [documents], number of pieces
     word_counts: NDArray[np.int64]  # [documents]
     unaligned: tuple[tuple[int, int], ...]  # (document, word)
     cut: tuple[tuple[int, int, int], ...]  # (document, first word, last word + 1)
 
 
 def pad(rows: Sequence[Row], pad_id: int = 0) -> Pieces:
-    """Rows side by side, as wide as the longest, and at least one piece wide.
+    """Rows stacked into a batch as wide as the longest row, and at least one piece wide.
 
-    A row without any piece (an empty text, a tokenizer that adds nothing) is all padding.
+    A row without pieces (an empty text, no special pieces) is all padding.
     """
-    nothing = np.empty(0, dtype=np.int64)
+    empty = np.empty(0, dtype=np.int64)
     segments = [row.segments for row in rows if row.segments is not None]
     flat = Flat(
-        ids=np.concatenate([nothing, *(row.ids for row in rows)]),
-        words=np.concatenate([nothing, *(row.words for row in rows)]),
-        special=np.concatenate([nothing.astype(np.bool_), *(row.special for row in rows)]),
+        ids=np.concatenate([empty, *(row.ids for row in rows)]),
+        words=np.concatenate([empty, *(row.words for row in rows)]),
+        special=np.concatenate([empty.astype(np.bool_), *(row.special for row in rows)]),
         segments=np.concatenate(segments) if rows and len(segments) == len(rows) else None,
         lengths=np.array([len(row.ids) for row in rows], dtype=np.int64),
         word_counts=np.array([row.word_count for row in rows], dtype=np.int64),
-        unaligned=tuple((place, word) for place, row in enumerate(rows) for word in row.unaligned),
-        cut=tuple((place, *lost) for place, row in enumerate(rows) for lost in row.cut),
+        unaligned=tuple((index, word) for index, row in enumerate(rows) for word in row.unaligned),
+        cut=tuple((index, *cut_range) for index, row in enumerate(rows) for cut_range in row.cut),
     )
     return lay(flat, np.array([row.order for row in rows], dtype=np.int64), pad_id)
 
 
 def lay(flat: Flat, order: NDArray[np.int64], pad_id: int = 0) -> Pieces:
-    """Documents side by side as a batch, padded as `pad` does."""
+    """Concatenated documents as a padded batch, as in `pad`."""
     width = max(1, int(flat.lengths.max(initial=0)))
     mask = np.arange(width) < flat.lengths[:, None]  # [batch, pieces]
     kept = flat.word_counts.copy()
-    for place, first, last in flat.cut:
-        kept[place] -= last - first
+    for index, first, last in flat.cut:
+        kept[index] -= last - first
     return Pieces(
         ids=_filled(mask, flat.ids, pad_id),
         mask=torch.from_numpy(mask),
@@ -349,7 +349,7 @@ def lay(flat: Flat, order: NDArray[np.int64], pad_id: int = 0) -> Pieces:
 def _filled(
     mask: NDArray[np.bool_], values: NDArray[np.int64] | NDArray[np.bool_], filler: int
 ) -> Tensor:
-    """The values laid into the true cells of the mask, row by row."""
+    """The values in the true cells of the mask, row by row."""
     cells = np.full(mask.shape, filler, dtype=values.dtype)  # [batch, pieces]
     cells[mask] = values
     return torch.from_numpy(cells)
@@ -357,31 +357,31 @@ def _filled(
 
 # --- batches to the device ------------------------------------------------------------------------
 #
-# Tensors on their way to the device, without the host waiting for it.
+# Tensors are copied to the device without the host waiting.
 #
-# A copy from ordinary memory waits until the device has done all that was asked of it; from page-
-# locked memory it does not. Costs a copy on the host.
+# A copy from ordinary memory waits until the device has finished all pending work; a copy from
+# page-locked memory does not. Costs: a copy on the host.
 
 D = TypeVar("D")
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on the device; to a GPU from pinned memory, without waiting."""
+    """The tensor on the device; copied to a GPU from pinned memory, without waiting."""
     if device.type == "cpu" or tensor.device.type != "cpu":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-def all_sent(made: D, device: torch.device) -> D:
-    """A dataclass with all tensors in it, and in what it holds, on the device."""
-    found: Any = made
-    if isinstance(found, Tensor):
-        return sent(found, device)  # type: ignore[return-value]
-    if isinstance(found, tuple):
-        return tuple(all_sent(each, device) for each in found)  # type: ignore[return-value]
-    if not is_dataclass(found):
-        return made
-    values = {each.name: getattr(found, each.name) for each in fields(found)}
-    sent_values = {name: all_sent(value, device) for name, value in values.items()}
-    moved: Any = replace(found, **sent_values)  # type: ignore[type-var]
+def all_sent(value: D, device: torch.device) -> D:
+    """The value with all tensors in it, nested dataclasses and tuples included, on the device."""
+    item: Any = value
+    if isinstance(item, Tensor):
+        return sent(item, device)  # type: ignore[return-value]
+    if isinstance(item, tuple):
+        return tuple(all_sent(each, device) for each in item)  # type: ignore[return-value]
+    if not is_dataclass(item):
+        return value
+    parts = {each.name: getattr(item, each.name) for each in fields(item)}
+    moved_parts = {name: all_sent(part, device) for name, part in parts.items()}
+    moved: Any = replace(item, **moved_parts)  # type: ignore[type-var]
     return moved  # type: ignore[no-any-return]

@@ -1,11 +1,10 @@
-"""A forward pass over a whole corpus: batches of like length, copies ahead of need, no surprises.
+"""A forward pass over a whole corpus, in batches of documents of similar length.
 
-Documents are sorted by length, longest first, and cut into batches of at most so many pieces,
-padding included; on a GPU batches are filled, and the next ones are tokenised and copied while the
-present one is computed. Where memory does not suffice, for the model or for what is made of its
-output, the batch is halved and the pass goes on with smaller ones (`halving`). What comes of each
-batch is handed to a function or left in taps; nothing of the corpus is held, so memory does not
-grow with its length.
+Documents are sorted by length, longest first, and cut into batches with a maximum number of pieces,
+padding included. On a GPU batches are filled, and the next batches are tokenised and copied while
+the current one is computed. If memory is too small for the model or for the use of its output, the
+batch is halved and the pass continues with smaller batches (`halving`). The output of each batch
+goes to a function or to taps. Costs: one forward pass; memory does not grow with the corpus.
 """
 
 import time
@@ -28,43 +27,45 @@ from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Tap
 
-CHUNK = 512  # documents tokenised at a time, or as many as make `AHEAD` batches
+CHUNK = 512  # documents tokenised at a time, or enough for `AHEAD` batches
 AHEAD = 8
-BEFORE = 2  # batches that are ready on the host before a GPU needs them
-BYTES = 4  # of text a piece; most subwords are longer
-ALIKE = 0.75  # documents shorter than this share of a batch's longest wait for the next; on a GPU,
-# which computes padding sooner than it begins another batch, they do not
-PIECES = {"cpu": 2_048, "cuda": 32_768}  # in a batch
+BEFORE = 2  # batches prepared on the host before a GPU needs them
+BYTES = 4  # bytes of text per piece; most subwords are longer
+ALIKE = (
+    0.75  # documents shorter than this share of a batch's longest go to the next batch; not on a
+)
+# GPU, where padding is cheaper than another batch
+PIECES = {"cpu": 2_048, "cuda": 32_768}  # default maximum number of pieces in a batch
 
 
 T = TypeVar("T")
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """So many at a time."""
+    """The items in consecutive chunks of `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pass has come."""
+    """The progress of a pass, in documents."""
 
-    done: int  # documents
+    done: int
     total: int
 
 
 @dataclass
 class Report:
-    """What a pass did, and what it had to leave out."""
+    """Counts of a pass: documents, words, pieces, and what was left out."""
 
     documents: int = 0
     words: int = 0
-    pieces: int = 0  # real ones
+    pieces: int = 0  # without padding
     padding: int = 0
-    unaligned: int = 0  # words the tokenizer made nothing of
-    cut: int = 0  # words beyond the model's length
-    halvings: int = 0  # times memory did not suffice
+    unaligned: int = 0  # words without a piece
+    cut: int = 0  # words beyond the model's maximum length
+    halvings: int = 0  # how often a batch was halved for lack of memory
     seconds: float = 0.0
     device: str = ""
     precision: str = ""
@@ -82,26 +83,26 @@ def forward(
     progress: Callable[[Progress], object] | None = None,
     ahead: Callable[[Pieces], object] | None = None,
 ) -> Report:
-    """Send every document of a batch through the model once.
+    """Run every document of a batch through the model once.
 
-    Documents are sorted by length and cut into batches; where memory does not suffice, a batch is
-    halved. Gradients are not kept.
+    Documents are sorted by length and cut into batches; a batch that does not fit into memory is
+    halved. No gradients are computed.
 
     Args:
         model: A `Model`.
         batch: Texts, from `wb.encode`.
-        use: Called with each batch of pieces and the model's output; the pieces' `order` says which
-            documents they are. Where memory does not suffice for `use`, its batch comes again in
-            halves, after the taps have seen all of it: what `use` adds up it adds last, and taps
-            next to it keep what they see for it, and add up nothing.
-        taps: What looks at attention, or changes it: `Capture`, `Reduce`, `Gate`.
+        use: Called with each batch of pieces and the model's output; the pieces' `order` gives the
+            documents. If memory is too small for `use`, its batch is repeated in halves, although
+            taps have seen all of it. So `use` must add up its sums last, and taps used together
+            with it must store what they see for it instead of adding up.
+        taps: Taps that read or change attention: `Capture`, `Reduce`, `Gate`.
         hidden: Whether `use` needs the hidden states.
         pieces: Maximum number of pieces in a batch, padding included (default: by device).
         progress: Called with a `Progress` after each batch.
-        ahead: Called with each batch beforehand, on the host; on a GPU by another thread.
+        ahead: Called with each batch before it runs, on the host; with a GPU, by another thread.
 
     Returns:
-        A report: documents, words, pieces, what was cut off, seconds.
+        A report: number of documents, words, pieces and cut words, and seconds.
 
     Raises:
         WorkbenchError: One document alone does not fit into memory.
@@ -118,7 +119,11 @@ def forward(
     report = Report(device=str(model.device), precision=model.precision)
     limit = Limit(PIECES.get(model.device.type, PIECES["cpu"]) if pieces is None else pieces)
     if limit.pieces < 1:
-        raise WorkbenchError(f"a batch of {pieces} pieces is none.", remedy="Give 1 or more.")
+        raise WorkbenchError(
+            f"the maximum number of pieces in a batch is {pieces}.",
+            code="setting-invalid",
+            remedy="Choose 1 or more.",
+        )
     started, documents = time.perf_counter(), 0
 
     def run(text: Pieces) -> None:
@@ -139,10 +144,10 @@ def forward(
 
 
 def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[Pieces]:
-    """Tokenised batches, longest documents first, the next chunk made while this one is used."""
+    """Tokenised batches, longest documents first; the next chunk is tokenised in a thread."""
     with ThreadPoolExecutor(max_workers=1) as worker:
-        least = AHEAD * BYTES * limit.pieces if fills else 0
-        parts = iter(_chunks(np.diff(batch.text_offsets), least))
+        min_bytes = AHEAD * BYTES * limit.pieces if fills else 0
+        parts = iter(_chunks(np.diff(batch.text_offsets), min_bytes))
         waiting = [worker.submit(model.encode, batch, part) for part in islice(parts, 1)]
         while waiting:
             encoded = waiting.pop().result()
@@ -150,22 +155,22 @@ def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[
             yield from by_length(encoded, limit, fills)
 
 
-def _chunks(sizes: NDArray[np.int64], least: int) -> Iterator[list[int]]:
-    """Documents to tokenise at a time, longest first, of so many bytes.  # sizes: [documents]"""
+def _chunks(sizes: NDArray[np.int64], min_bytes: int) -> Iterator[list[int]]:
+    """Chunks of documents to tokenise, longest first, by bytes.  # sizes: [documents]"""
     order = np.argsort(-sizes, kind="stable")
-    whole = sizes[order].cumsum()  # bytes up to each
+    total = sizes[order].cumsum()  # cumulative bytes
     start = 0
     while start < len(order):
-        before = int(whole[start - 1]) if start else 0
-        end = max(start + CHUNK, int(np.searchsorted(whole, before + least)) + 1)
+        done = int(total[start - 1]) if start else 0
+        end = max(start + CHUNK, int(np.searchsorted(total, done + min_bytes)) + 1)
         yield order[start:end].tolist()
         start = end
 
 
 def by_length(encoded: Pieces, limit: Limit, fills: bool = True) -> Iterator[Pieces]:
-    """Documents of like length together, the longest first, within the limit, which may sink.
+    """Batches of documents of similar length, longest first, within the limit, which may shrink.
 
-    A batch that is not filled takes none that is much shorter than its longest.
+    A batch that is not filled contains no document much shorter than its longest.
     """
     for rows, width in length_batches(encoded.mask.sum(1), limit, fills):
         yield encoded.take(rows).narrowed(width)
@@ -174,15 +179,15 @@ def by_length(encoded: Pieces, limit: Limit, fills: bool = True) -> Iterator[Pie
 def length_batches(
     lengths: Tensor, limit: Limit, fills: bool = True
 ) -> Iterator[tuple[Tensor, int]]:
-    """The documents of each batch, and its longest length; see `by_length`.  # [documents]"""
+    """The documents of each batch and its maximum length; see `by_length`.  # [documents]"""
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0
     while start < len(order):
         width = max(int(lengths[order[start]]), 1)
         rows = order[start : start + max(1, limit.pieces // width)]
-        worth = max(1, limit.pieces // (4 * width))  # a batch this large need take no short ones
-        alike = len(rows) if fills else int((lengths[rows] >= ALIKE * width).sum())
-        rows = rows[: max(worth, alike)]
+        min_rows = max(1, limit.pieces // (4 * width))  # a batch this large takes no short ones
+        similar = len(rows) if fills else int((lengths[rows] >= ALIKE * width).sum())
+        rows = rows[: max(min_rows, similar)]
         yield rows, width
         start += len(rows)
 
@@ -190,29 +195,29 @@ def length_batches(
 def _counted(
     batches: Iterable[Pieces], report: Report, ahead: Callable[[Pieces], object] | None
 ) -> Iterator[Pieces]:
-    """The same batches, counted and shown while they are on the host."""
+    """The batches, counted and passed to `ahead` while they are on the host."""
     for text in batches:
         if ahead is not None:
             ahead(text)
-        real = int(text.mask.sum())
+        n_pieces = int(text.mask.sum())
         report.documents += len(text)
         report.words += int(text.word_counts.sum())
-        report.pieces += real
-        report.padding += text.mask.numel() - real
+        report.pieces += n_pieces
+        report.padding += text.mask.numel() - n_pieces
         report.unaligned += len(text.unaligned)
         report.cut += sum(last - first for _, first, last in text.cut)
         yield text
 
 
 def _sent(model: Model, batches: Iterator[Pieces]) -> Iterator[Pieces]:
-    """Batches on the model's device; on a GPU the next is copied while this one is used."""
+    """Batches on the model's device; to a GPU, the next is copied while this one is used."""
     if model.device.type != "cuda":
         for text in batches:
             yield text.to(model.device)
         return
     stream = torch.cuda.Stream(model.device)  # type: ignore[no-untyped-call]
     ready: Pieces | None = None
-    for text in _beforehand(batches):
+    for text in _prepared(batches):
         with torch.cuda.stream(stream):
             copied = text.to(model.device)
         if ready is not None:
@@ -224,8 +229,8 @@ def _sent(model: Model, batches: Iterator[Pieces]) -> Iterator[Pieces]:
         yield ready
 
 
-def _beforehand(batches: Iterator[Pieces]) -> Iterator[Pieces]:
-    """The same batches, made by another thread while those before them are used."""
+def _prepared(batches: Iterator[Pieces]) -> Iterator[Pieces]:
+    """The batches, prepared by another thread while earlier ones are used."""
     with ThreadPoolExecutor(max_workers=1) as worker:
         waiting = deque(worker.submit(next, batches, None) for _ in range(BEFORE))
         while (text := waiting.popleft().result()) is not None:

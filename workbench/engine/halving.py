@@ -1,9 +1,9 @@
-"""Out of memory: a batch that does not fit is computed in halves, whatever is computed of it.
+"""Out of memory: a batch that does not fit is computed in halves.
 
-`in_halves` calls a function for a batch and, where the device's memory does not suffice, for its
-halves, and theirs; a `Limit` remembers what did not fit, so that the batches after it are not tried
-in vain. What the function made before it failed is dropped, so it must change nothing outside until
-it can no longer fail. Costs nothing where memory suffices.
+`in_halves` calls a function for a batch and, if the device runs out of memory, for its halves,
+recursively. A `Limit` remembers the size that failed, so that later batches do not fail again. The
+results of a failed call are dropped, so the function must not change outside state before it can no
+longer fail. Costs: nothing if memory suffices.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,28 +16,28 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 
-ANY = 1 << 62  # pieces: no limit is known yet
+ANY = 1 << 62  # pieces; no limit is known yet
 
 
 @dataclass
 class Limit:
-    """The most pieces in a batch; it sinks where memory does not suffice."""
+    """The maximum number of pieces in a batch; it shrinks when memory runs out."""
 
     pieces: int = ANY
     halvings: int = 0
 
     def halve(self, failed: int) -> None:
-        """A batch of so many pieces was too large."""
+        """Lower the limit after a batch of `failed` pieces ran out of memory."""
         self.halvings += 1
         self.pieces = max(1, min(self.pieces, failed // 2))
 
 
 class Rows(Protocol):
-    """A batch whose rows can be computed apart."""
+    """A batch whose rows can be computed separately."""
 
     @property
     def pieces(self) -> int:
-        """In all rows, padding included."""
+        """Number of pieces in all rows, padding included."""
         ...
 
     def __len__(self) -> int: ...
@@ -47,10 +47,10 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class Places:
-    """Texts, or whatever else has numbers, that are computed together: so many pieces each."""
+    """Indices of texts or other items computed together, each counted with `longest` pieces."""
 
     places: Sequence[int]
-    longest: int  # pieces of each, padding included
+    longest: int  # pieces per item, padding included
 
     @property
     def pieces(self) -> int:
@@ -72,22 +72,24 @@ T = TypeVar("T")
 def in_halves(
     run: Callable[[R], T], batch: R, limit: Limit, *, within: bool = False
 ) -> Iterator[tuple[R, T]]:
-    """What `run` makes of a batch, or of each part of it that fits into memory.
+    """The result of `run` for a batch, or for each part of it that fits into memory.
 
-    `within` other halves, what cannot be halved any more is for those to halve.
+    With `within`, for a call inside another `in_halves`, a batch of one row that does not fit
+    raises an out-of-memory error, so that the outer call halves.
     """
     if batch.pieces <= limit.pieces or len(batch) < 2:
-        found: list[T] = []
-        with suppress(torch.OutOfMemoryError):  # whose traceback holds all that was made
-            found.append(run(batch))
-        if found:
-            yield batch, found.pop()
+        results: list[T] = []
+        with suppress(torch.OutOfMemoryError):  # its traceback holds all tensors of the call
+            results.append(run(batch))
+        if results:
+            yield batch, results.pop()
             return
         if len(batch) < 2 and within:
-            raise torch.OutOfMemoryError("not even one fits")
+            raise torch.OutOfMemoryError("a batch of one row does not fit")
         if len(batch) < 2:
             raise WorkbenchError(
                 f"one document of {batch.pieces} pieces does not fit into memory.",
+                code="out-of-memory",
                 remedy="Use a smaller model or a lower precision, close other programs, or read "
                 "the corpus by sentences.",
             )
@@ -98,29 +100,30 @@ def in_halves(
         yield from in_halves(run, half, limit, within=within)
 
 
-Part = tuple[Tensor, Tensor | int, Sequence[Tensor | None]]  # mean loss, of how many, its gradients
+# mean loss, number of predictions, gradients
+Part = tuple[Tensor, Tensor | int, Sequence[Tensor | None]]
 
 
 def averaged(parts: Iterable[Part], weights: Sequence[Tensor]) -> Tensor:
-    """The mean loss of all parts of a step, whose gradient is left in the weights.
+    """The mean loss of all parts of a step; its gradient is stored in the weights.
 
-    A part in which nothing is asked counts for nothing. Gradients are laid out in memory as their
-    weights are, which fused optimisers take for granted, and no two weights share one.
+    A part without predictions has no weight. Gradients are contiguous in memory like their weights,
+    as fused optimisers require, and no two weights share a gradient tensor.
     """
-    loss, number, first = torch.zeros(()), torch.zeros(()), True
-    for own, several, slopes in parts:
-        number = several + number.to(own.device)
-        share = several / number.clamp(min=1)
-        loss = own if first else loss * (1 - share) + own * share
+    loss, total, first = torch.zeros(()), torch.zeros(()), True
+    for part_loss, count, gradients in parts:
+        total = count + total.to(part_loss.device)
+        share = count / total.clamp(min=1)
+        loss = part_loss if first else loss * (1 - share) + part_loss * share
         seen: set[int] = set()
-        for weight, slope in zip(weights, slopes, strict=True):
-            here = share.to(weight.device)
+        for weight, gradient in zip(weights, gradients, strict=True):
+            own_share = share.to(weight.device)
             if not first and weight.grad is not None:
-                weight.grad = weight.grad * (1 - here)
-            if slope is None:
+                weight.grad = weight.grad * (1 - own_share)
+            if gradient is None:
                 continue
-            dense = slope.contiguous() if first else (slope * here).contiguous()
-            if dense.data_ptr() in seen:  # of a sum of two weights autograd returns one tensor
+            dense = gradient.contiguous() if first else (gradient * own_share).contiguous()
+            if dense.data_ptr() in seen:  # autograd returns one tensor for a sum of two weights
                 dense = dense.clone()
             seen.add(dense.data_ptr())
             weight.grad = dense if weight.grad is None else weight.grad + dense

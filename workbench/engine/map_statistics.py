@@ -1,7 +1,8 @@
-"""What a head's maps come to, as sums over the pieces that attend: for `Reduce`.
+"""Statistics of attention maps, as sums over the attending pieces, for `Reduce`.
 
-Each statistic turns maps `[batch, heads, queries, keys]` into `[heads, numbers]` on the device,
-leaving out padding; divided by `count`, sums over a corpus are means. One pass over the map each.
+Each statistic turns maps `[batch, heads, queries, keys]` into `[heads, numbers]` on the device and
+ignores padding. Divided by `count`, sums over a corpus are means. Costs: one pass over the map per
+statistic.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,12 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Statistic, View
 
-FARTHEST = 8  # offsets are counted one by one up to here
+FARTHEST = 8  # maximum offset that is counted separately
 OFFSETS = tuple(range(-FARTHEST, FARTHEST + 1))
 
 
-def _real(view: View) -> Tensor:
-    """1 for each piece that attends and is no padding.  # [batch, 1, queries]"""
+def _not_padding(view: View) -> Tensor:
+    """1 for each attending piece that is not padding.  # [batch, 1, queries]"""
     maps = view.probabilities
     if view.queries is None:
         return maps.new_ones(maps.shape[0], 1, maps.shape[2])
@@ -25,37 +26,37 @@ def _real(view: View) -> Tensor:
 
 
 def _summed(by_query: Tensor, view: View) -> Tensor:
-    """[batch, heads, queries] -> [heads, 1]"""
-    return (by_query * _real(view)).sum((0, 2), dtype=torch.float64)[:, None]
+    """Sums over all attending pieces.  # [batch, heads, queries] -> [heads, 1]"""
+    return (by_query * _not_padding(view)).sum((0, 2), dtype=torch.float64)[:, None]
 
 
 def count(view: View) -> Tensor:
-    """How many pieces attend."""
-    number = _real(view).sum(dtype=torch.float64)
+    """The number of attending pieces."""
+    number = _not_padding(view).sum(dtype=torch.float64)
     return number.expand(view.probabilities.shape[1])[:, None]
 
 
 def confidence(view: View) -> Tensor:
-    """The largest weight of each row."""
+    """The largest attention weight of each row."""
     return _summed(view.probabilities.amax(-1), view)
 
 
 def entropy(view: View) -> Tensor:
-    """Of each row, in nats."""
+    """The entropy of each row, in nats."""
     return _summed(torch.special.entr(view.probabilities).sum(-1), view)
 
 
 def distance(view: View) -> Tensor:
-    """How far away a row looks on average, in pieces."""
+    """The mean distance of each row's attention, in pieces."""
     queries, keys = view.probabilities.shape[-2:]
-    place = torch.arange(max(queries, keys), device=view.probabilities.device)
-    apart = (place[:queries, None] - place[None, :keys]).abs()  # [queries, keys]
-    away = torch.einsum("bhqk,qk->bhq", view.probabilities, apart.to(view.probabilities.dtype))
-    return _summed(away, view)
+    positions = torch.arange(max(queries, keys), device=view.probabilities.device)
+    distances = (positions[:queries, None] - positions[None, :keys]).abs()  # [queries, keys]
+    means = torch.einsum("bhqk,qk->bhq", view.probabilities, distances.to(view.probabilities.dtype))
+    return _summed(means, view)
 
 
 def special_mass(view: View) -> Tensor:
-    """How much of each row falls on special pieces."""
+    """The attention of each row on special pieces."""
     if view.keys is None:
         return torch.zeros_like(count(view))
     special = view.keys.special.to(view.probabilities.dtype)  # [batch, keys]
@@ -63,11 +64,11 @@ def special_mass(view: View) -> Tensor:
 
 
 def offsets(view: View) -> Tensor:
-    """How many rows have their largest weight at each offset of -8..8.  # [heads, 17]"""
+    """The number of rows with their largest weight at each offset in -8..8.  # [heads, 17]"""
     maps = view.probabilities
     heads, queries = maps.shape[1:3]
     offset = maps.argmax(-1) - torch.arange(queries, device=maps.device)  # [batch, heads, queries]
-    near = (offset.abs() <= FARTHEST) & (_real(view) > 0)
+    near = (offset.abs() <= FARTHEST) & (_not_padding(view) > 0)
     head = torch.arange(heads, device=maps.device)[None, :, None]
     cell = head * len(OFFSETS) + offset + FARTHEST  # [batch, heads, queries]
     flat = torch.zeros(heads * len(OFFSETS), dtype=torch.float64, device=maps.device)

@@ -1,11 +1,10 @@
-"""What the engine asks of a model: stacks of layers that turn pieces into states, and their sites.
+"""The model interface of the engine: stacks of layers that turn pieces into states.
 
-`workbench.models` has the models that keep this contract. A kind of model is a class that inherits
-from `Model` and writes what has no default there: its facts, `encode` and `forward`. All else has a
-default: an empty value where a model may well have none (heads, a vocabulary, a language-model
-head), or an error that says what it lacks (weights by name, a copy, a folder on disk). So an
-analysis finds what it needs or refuses the model with a reason, and never asks of what class it is.
-Costs nothing.
+`workbench.models` implements it. A new kind of model is a class that inherits from `Model` and
+defines what has no default: its facts, `encode` and `forward`. Everything else has a default. It is
+an empty value for parts that a model may lack (heads, a vocabulary, a language-model head), or an
+error that names what is missing (named weights, a copy, a folder on disk). So an analysis either
+finds what it needs or rejects the model with a reason, and never checks the class. Costs: nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +19,13 @@ from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.taps import Kind, Site, StackName, Tap
 
-# What a language-model head predicts; bidirectional: the next word and, by itself, the one before.
+# What a language-model head predicts; bidirectional: the next word and, separately, the previous.
 Objective = Literal["causal", "masked", "seq2seq", "bidirectional", ""]
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One column of layers; `heads` is 0 where it has no attention."""
+    """One stack of layers; `heads` is 0 without attention."""
 
     name: StackName
     layers: int
@@ -36,11 +35,11 @@ class Stack:
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass leaves: states by stack and layer, and logits where they were asked for.
+    """The result of a forward pass: states by stack and layer, and logits if requested.
 
-    `hidden[stack][0]` is the embedding layer, `hidden[stack][k]` what block k hands on, the last
-    one raw; `final[stack]` is the same after the final norm, where the model has one. Of a model
-    over several cards each layer is on its own card; all else is on the model's device.
+    `hidden[stack][0]` is the embedding layer, `hidden[stack][k]` the output of block k, before any
+    final norm; `final[stack]` is the last one after the final norm, if the model has one. In a
+    model split over several GPUs each layer is on its own GPU; all else is on the model's device.
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
@@ -67,17 +66,17 @@ class Output:
 
 @dataclass(frozen=True)
 class Symbols:
-    """The pieces that stand for what is hidden, and those that fill up and end a text."""
+    """The ids of special pieces: padding, end, unknown, and those for hidden pieces."""
 
     pad: int = 0
     end: int | None = None
     unknown: int | None = None
-    mask: int | None = None  # None: hidden pieces stay, unseen by the others
-    sentinels: tuple[int, ...] = ()  # <extra_id_0>, …: one for each hidden span, in turn
+    mask: int | None = None  # None: hidden pieces stay, but no other piece attends to them
+    sentinels: tuple[int, ...] = ()  # <extra_id_0>, …: one per hidden span, in order
 
 
 class WeightPlace(NamedTuple):
-    """Where a weight is; `layer` is 0 for embeddings, and None for what belongs to no layer."""
+    """The layer of a weight: 0 for embeddings, None for a weight outside all layers."""
 
     stack: StackName | None
     layer: int | None
@@ -85,7 +84,7 @@ class WeightPlace(NamedTuple):
 
 
 class Model(Protocol):
-    """Anything that turns text into states, and perhaps shows attention; `wb.load` opens one.
+    """A model that turns text into states and may expose attention; `wb.load` opens one.
 
     Example:
         >>> model = wb.load("mini:gpt", device="cpu")
@@ -93,7 +92,7 @@ class Model(Protocol):
         (['decoder'], 'causal')
     """
 
-    # --- what every model says and does -----------------------------------------------------------
+    # --- what every model defines -----------------------------------------------------------------
 
     name: str
     family: str
@@ -108,11 +107,11 @@ class Model(Protocol):
 
     @property
     def content_hash(self) -> str:
-        """Of weights, configuration and tokenizer: the same for the same model under any name."""
+        """Hash of weights, configuration and tokenizer; it does not depend on the name."""
         ...
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
-        """Documents of a batch in pieces, on the CPU."""
+        """Documents of a batch in pieces, on the CPU (default: all documents)."""
         ...
 
     def forward(
@@ -124,15 +123,15 @@ class Model(Protocol):
         hidden: bool = True,
         logits: bool | Tensor = False,
     ) -> Output:
-        """One forward pass; `targets` is what a decoder beside an encoder must write.
+        """One forward pass; `targets` are the targets of an encoder-decoder.
 
-        Logits of chosen pieces alone are asked for by a mask over what the last stack reads,
-        [batch, pieces]; the others are then never made, where the architecture allows it.
+        `logits` may be a mask over the last stack's pieces, [batch, pieces]. Only logits of these
+        pieces are then computed, if the architecture allows it.
         """
         ...
 
     def __repr__(self) -> str:
-        """Its name and what it is made of, in one line."""
+        """Name, family, sizes, device and precision in one line."""
         stacks = ", ".join(
             f"{stack.name} of {stack.layers} layers"
             + (f" x {stack.heads} heads" if stack.heads else "")
@@ -141,52 +140,52 @@ class Model(Protocol):
         facts = f"{stacks}; width {self.width}; {self.parameters:,} parameters"
         return f"<Model {self.name}: {self.family}; {facts}; {self.device}, {self.precision}>"
 
-    # --- what a model may do without --------------------------------------------------------------
+    # --- what a model may lack --------------------------------------------------------------------
 
-    max_pieces: int | None = None  # the longest input; None where there is no limit
-    sites: tuple[Site, ...] = ()  # where its heads are
-    objective: Objective = ""  # "": no head, none with weights of its own, or none to be measured
-    classes: tuple[str, ...] = ()  # of a classifier of whole texts
-    without_heads: str = "It has no attention heads"  # and what it has instead, as a sentence
+    max_pieces: int | None = None  # maximum input length; None without a limit
+    sites: tuple[Site, ...] = ()  # the attention sites
+    objective: Objective = ""  # "": no head, no trained head, or none that can be scored
+    classes: tuple[str, ...] = ()  # of a text classifier
+    without_heads: str = "It has no attention heads"  # a sentence; may say what it has instead
 
     @property
     def lacking(self) -> int:
-        """How many heads were taken out."""
+        """Number of removed heads."""
         return 0
 
     @property
     def precision(self) -> str:
-        """Of the weights: fp32, bf16, fp16 or fp64."""
+        """Precision of the weights: fp32, bf16, fp16 or fp64."""
         return "fp32"
 
     def content_hash_in_fp32(self) -> str | None:
-        """The content hash of the same files opened in fp32; None where it is not known."""
+        """The content hash of the same files opened in fp32; None if unknown."""
         return None
 
     def memory(self) -> Mapping[str, Any] | None:
-        """Bytes that it takes with a batch; None where that is not known."""
+        """Bytes that the model needs with a batch; None if unknown."""
         return None
 
     def states(self, text: Pieces) -> Sequence[Tensor]:
-        """Every layer of the stack that reads the text, embeddings first; no other stack is run.
+        """All layers of the stack that reads the text, embeddings first; no other stack runs.
 
         # [batch, pieces, width] each
         """
         return self.forward(text).hidden[self.stacks[0].name]
 
     def texts_of(self, pieces: Pieces) -> Mapping[StackName, Pieces]:
-        """What each stack reads in a pass over these pieces."""
+        """The input pieces of each stack in a pass over these pieces."""
         return {stack.name: pieces for stack in self.stacks}
 
     def output_weights(self) -> Mapping[Site, Tensor]:
-        """What each head writes with: its slice of the output map, of sites where that is known.
+        """Each head's slice of the output projection, for sites where it is known.
 
-        # [heads, width of a head, width] a site
+        # [heads, width of a head, width] per site
         """
         return {}
 
     def embeddings_without_positions(self, pieces: Pieces) -> Tensor | None:
-        """Embeddings of pieces before positions are added; None where layer 0 has none.
+        """Embeddings of pieces before positions are added; None if layer 0 has no positions.
 
         # [batch, pieces, width]
         """
@@ -196,86 +195,88 @@ class Model(Protocol):
 
     @property
     def symbols(self) -> Symbols:
-        """The pieces that are no text."""
+        """The special pieces."""
         return Symbols()
 
     @property
     def vocabulary(self) -> Mapping[str, int]:
-        """Rows of the embeddings, or of the head, by what they stand for; empty where unknown."""
+        """Row of the embeddings, or of the head, of each piece; empty if unknown."""
         return {}
 
     @property
     def folds_case(self) -> bool:
-        """Whether it reads upper case as lower case."""
+        """Whether upper case is read as lower case."""
         return False
 
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """How each piece is written."""
-        return tuple(f"<{number}>" for number in ids)
+        """Each piece as text."""
+        return tuple(f"<{id_}>" for id_ in ids)
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
-        """Which pieces stand for what the vocabulary does not have.  # [batch, pieces], bool"""
+        """The mask of unknown pieces (outside the vocabulary).  # [batch, pieces], bool"""
         return torch.zeros_like(pieces.mask)
 
     def pieces_to_draw(self) -> Sequence[int]:
-        """The pieces that random texts can be made of: with an embedding, and no symbols."""
+        """The pieces for random texts: those with an embedding, without special pieces."""
         return ()
 
     # --- its weights ------------------------------------------------------------------------------
 
     def copy(self, in_fp32: bool = False) -> "Model":
-        """The same model with weights of its own."""
+        """A copy of the model with its own weights."""
         raise refusal(self, "cannot be copied", _ANOTHER)
 
     def reinitialised(self, seed: int) -> "Model":
-        """The same architecture, device and precision, with weights drawn from the seed."""
+        """The same architecture, device and precision, with random weights by the seed."""
         raise refusal(
             self,
-            "cannot be made again with random weights",
-            "Leave the random baseline out where a setting says so, or choose another model.",
+            "cannot be created with random weights",
+            "Turn the random-weight baseline off if a setting allows it, or choose another model.",
         )
 
     def save(self, folder: Path) -> None:
-        """Write it into a folder, made where it is not there, that `wb.load` opens."""
+        """Save the model to a folder (created if needed) that `wb.load` opens."""
         raise refusal(self, "cannot be saved", _ANOTHER)
 
     def named_weights(self) -> Mapping[str, Tensor]:
-        """Every weight that can learn, by the name it has whatever head the model was saved with.
+        """Every trainable weight, by a name that does not depend on the model's head.
 
-        A tensor that is tied stands there under each of its names.
+        A tied tensor is listed under each of its names.
         """
-        raise refusal(self, "does not name its weights", _ANOTHER)
+        raise refusal(self, "gives no names of its weights", _ANOTHER)
 
     def weight_places(self) -> Mapping[str, WeightPlace]:
-        """The place of every weight, by its first name; of shared layers it is layer 1."""
-        raise refusal(self, "does not say which layer its weights are of", _ANOTHER)
+        """Stack and layer of every weight, by its first name; shared layers count as layer 1."""
+        raise refusal(self, "does not give the layers of its weights", _ANOTHER)
 
     def parameters_by_part(self) -> Mapping[str, int]:
-        """How many parameters each part has; they add up to all the model's."""
+        """Number of parameters of each part; they sum to the model's total."""
         return {"all": self.parameters}
 
     def train(self, learning: bool) -> None:
-        """Switch what a model does only while it learns, such as dropout, on or off."""
+        """Switch train mode (such as dropout) on or off."""
         return
 
 
-_ANOTHER = "Choose a model of transformers, such as mini:bert, or one of words, such as mini:elmo."
+_ANOTHER = "Choose a transformers model such as mini:bert, or a word model such as mini:elmo."
 
 
 class LackingError(WorkbenchError):
-    """What was asked for is nothing that this kind of model has or does."""
+    """This kind of model does not support the requested operation."""
 
 
 def refusal(model: Model, what: str, remedy: str) -> LackingError:
-    """The error that says what a model does not have or do; `what` goes on from its name."""
-    return LackingError(f"{model.name} ({model.family}) {what}.", remedy=remedy)
+    """The error for an unsupported operation; `what` continues after the model's name."""
+    return LackingError(
+        f"{model.name} ({model.family}) {what}.", code="model-unsupported", remedy=remedy
+    )
 
 
 def require_sites(model: Model, taps: Iterable[Tap]) -> None:
-    """Asking for attention of a model that has none is an error, not an empty answer."""
+    """Raise if attention is requested from a model without attention."""
     if list(taps) and not model.sites:
-        raise refusal(
-            model,
-            "has no attention heads to look at",
-            "Ask it for hidden states, or choose a model with attention such as BERT.",
+        raise LackingError(
+            f"{model.name} ({model.family}) has no attention heads.",
+            code="no-attention",
+            remedy="Use its hidden states, or choose a model with attention such as BERT.",
         )

@@ -1,13 +1,14 @@
-"""Taps: what can hang on attention while a forward pass runs, and where.
+"""Taps: objects that read or change attention during a forward pass.
 
-A `Site` is one call of an attention function, numbered in the order of the calls, since models
-share weights (ALBERT) or do not know their own layer (DistilBERT). A tap is told each site's
-attention as a `View`: `Capture` keeps the maps it is asked for, `Reduce` turns each map into a
-few numbers a head on the spot and adds them up, `Gate` scales the output of each head, row by
-row if need be, and `Outputs` is shown what each head hands on and may hand on something else.
+A `Site` is one call of an attention function, counted in the order of the calls, because models
+share weights (ALBERT) or do not know their own layer (DistilBERT). A tap gets the attention of each
+site as a `View`. `Capture` stores chosen maps, `Reduce` turns each map into a few numbers per head
+and adds them up, `Gate` scales the output of each head, per row if needed, and `Outputs` gets each
+head's output and may replace it.
 
-Only taps that need probabilities make the engine compute them; gates alone keep the fast kernel.
-Capture costs the maps it keeps, Reduce a few numbers a head whatever the corpus, Gate a product.
+The engine computes probabilities only for taps that need them; gates alone keep the fast kernel.
+Costs: Capture the maps that it stores, Reduce a few numbers per head for any corpus, Gate a
+product.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +42,7 @@ class Site:
     kind: Kind
     layer: int  # within its stack and kind
     heads: int
-    groups: int  # heads of keys and values; fewer than `heads` where queries are grouped
+    groups: int  # key-value heads; fewer than `heads` with grouped queries
 
     @property
     def name(self) -> str:
@@ -50,55 +51,59 @@ class Site:
 
 @dataclass(frozen=True)
 class View:
-    """Attention at one site, as a tap sees it: after the softmax, before dropout."""
+    """Attention at one site as a tap gets it: after the softmax, before dropout."""
 
     site: Site
     probabilities: Tensor  # [batch, heads, queries, keys]
     value: Tensor | None  # [batch, groups, keys, width of a head]
-    queries: Pieces | None  # of the text whose pieces attend
-    keys: Pieces | None  # of the text attended to
-    vectors: "Vectors | None" = None  # what the scores were made of, where the route shows it
+    queries: Pieces | None  # the attending text
+    keys: Pieces | None  # the attended text
+    vectors: "Vectors | None" = None  # the vectors behind the scores, if available
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What goes into the softmax: `scale * query . key + bias`, queries and keys as compared."""
+    """The vectors behind the scores: `scale * query . key + bias` goes into the softmax."""
 
-    query: Tensor  # [batch, heads, queries, width of a head], after rotation
+    query: Tensor  # [batch, heads, queries, width of a head], after rotary embedding
     key: Tensor  # [batch, groups, keys, width of a head]
     scale: float
-    bias: Tensor | None  # [1 or batch, heads, queries, keys], of positions
+    bias: Tensor | None  # [1 or batch, heads, queries, keys], position bias
 
 
 class Tap(Protocol):
-    """Anything that looks at attention; by default at every site, and at probabilities."""
+    """An object that reads or changes attention (default: probabilities at every site)."""
 
     @property
     def needs_probabilities(self) -> bool:
+        """Whether the engine must compute probabilities for this tap."""
         return True
 
     def wants(self, site: Site) -> bool:
+        """Whether the tap reads this site."""
         return True
 
     def close(self, whole: bool) -> None:
-        """The pass is over; what a pass that broke off left behind does not count."""
+        """End of a pass; values of an incomplete pass (`whole` is false) must be dropped."""
         return
 
 
-class Looking(Tap, Protocol):
+class MapReader(Tap, Protocol):
+    """A tap that reads attention maps."""
+
     def see(self, view: View) -> None: ...
 
 
 @dataclass(eq=False)
 class Capture(Tap):
-    """Keep the attention maps of chosen sites.
+    """Store the attention maps of chosen sites.
 
     Args:
         sites: Returns True for a `Site` to capture, such as `lambda site: site.layer == 1`
             (default: all sites).
         heads: Indices of the heads to capture (default: all).
 
-    `maps[site]` has one tensor a batch, [batch, heads, queries, keys].
+    `maps[site]` has one tensor per batch, [batch, heads, queries, keys].
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
@@ -121,7 +126,7 @@ class Capture(Tap):
         return self.sites(site)
 
     def see(self, view: View) -> None:
-        kept = view.probabilities
+        maps = view.probabilities
         if self.heads is not None:
             if wrong := [head for head in self.heads if not 0 <= head < view.site.heads]:
                 raise WorkbenchError(
@@ -129,12 +134,12 @@ class Capture(Tap):
                     code="head-unknown",
                     remedy=f"Its heads are 0 to {view.site.heads - 1}.",
                 )
-            kept = kept[:, list(self.heads)]
-        self._pending[view.site] = kept.detach()
+            maps = maps[:, list(self.heads)]
+        self._pending[view.site] = maps.detach()
 
     def close(self, whole: bool) -> None:
-        for site, kept in self._pending.items() if whole else ():
-            self.maps.setdefault(site, []).append(kept)
+        for site, maps in self._pending.items() if whole else ():
+            self.maps.setdefault(site, []).append(maps)
         self._pending.clear()
 
 
@@ -143,12 +148,12 @@ Statistic = Callable[[View], Tensor]  # -> [heads, numbers]
 
 @dataclass(eq=False)
 class Reduce(Tap):
-    """Add up a statistic of each head's maps, on the device.
+    """Sum a statistic of each head's maps on the device.
 
     Args:
         statistic: Turns a `View` of one site into [heads, numbers]; see `wb.map_statistics`.
 
-    `total[site]` is [heads, numbers], whatever the size of the corpus.
+    `total[site]` is [heads, numbers], for any size of the corpus.
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
@@ -178,7 +183,7 @@ class Reduce(Tap):
 
 @dataclass(eq=False)
 class Gate(Tap):
-    """Scale each head's output; the same as scaling its probabilities, and keeps the fast kernel.
+    """Scale each head's output: equal to scaling its probabilities, but with the fast kernel.
 
     Args:
         values: A tensor [sites, heads], or [batch, sites, heads] with gates for each row. Columns
@@ -186,7 +191,7 @@ class Gate(Tap):
             tensor.
 
     Raises:
-        WorkbenchError: The shape does not fit the model or the batch (when the model runs).
+        WorkbenchError: The shape does not fit the model or the batch (raised when the model runs).
 
     Example:
         >>> import torch
@@ -218,21 +223,22 @@ class Gate(Tap):
             raise WorkbenchError(
                 f"gates of shape {list(shape)} do not fit site {site.index} ({site.name}) with "
                 f"{site.heads} heads in a batch of {batch}.",
-                remedy="Give [sites, heads], or [batch, sites, heads] for gates of each row.",
+                code="setting-invalid",
+                remedy="Use the shape [sites, heads], or [batch, sites, heads] for gates per row.",
             )
 
 
 class Outputs(Tap, Protocol):
-    """A tap that is shown what heads hand on; its answer goes on in its place."""
+    """A tap that gets the heads' outputs and returns their replacement."""
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
-        """[batch, queries, heads, width of a head] -> the same; `text` is that of the queries."""
+        """The new output, [batch, queries, heads, width of a head]; `text` is the queries'."""
         ...
 
 
 @dataclass(eq=False)
 class Session:
-    """The taps of one forward pass, and how far it has come."""
+    """The taps of one forward pass, and the number of attention calls so far."""
 
     taps: Sequence[Tap]
     sites: Sequence[Site] | None  # None while the sites are being found
@@ -241,20 +247,21 @@ class Session:
     _texts_on: dict[tuple[StackName, torch.device], Pieces] = field(default_factory=dict)
 
     def next_site(self, heads: int, groups: int) -> Site:
-        """The site of this attention call, by its place in the order of calls."""
+        """The site of this attention call, by the order of calls."""
         index = self.calls
         self.calls += 1
         if self.sites is None:
             return Site(index, "encoder", "self", index, heads, groups)
         if index >= len(self.sites):
             raise WorkbenchError(
-                f"this forward pass has more than the {len(self.sites)} attention calls expected.",
-                remedy="Run one forward pass at a time within a session.",
+                f"this forward pass makes more than {len(self.sites)} attention calls.",
+                code="internal",
+                remedy="Run only one forward pass at a time in a session.",
             )
         return self.sites[index]
 
-    def looking(self, site: Site) -> list[Looking]:
-        """The taps that want this site's probabilities."""
+    def looking(self, site: Site) -> list[MapReader]:
+        """The taps that read this site's probabilities."""
         return [t for t in self.taps if t.needs_probabilities and t.wants(site)]  # type: ignore[misc]
 
     def show(
@@ -264,19 +271,19 @@ class Session:
         value: Tensor | None,
         vectors: Vectors | None = None,
     ) -> None:
-        """Let every tap that asked see this site."""
-        takers = self.looking(site)
-        if not takers:
+        """Pass this site's attention to every tap that reads it."""
+        readers = self.looking(site)
+        if not readers:
             return
         keys: StackName = "encoder" if site.kind == "cross" else site.stack
         device = probabilities.device
         texts = self.text_on(site.stack, device), self.text_on(keys, device)
         view = View(site, probabilities, value, *texts, vectors)
-        for tap in takers:
+        for tap in readers:
             tap.see(view)
 
     def text_on(self, stack: StackName, device: torch.device) -> Pieces | None:
-        """What a stack reads, on the device of one of its sites; copied once a pass."""
+        """A stack's input on the device of one of its sites; copied once per pass."""
         text = self.texts.get(stack)
         if text is None or text.ids.device == device:
             return text
@@ -294,13 +301,13 @@ class Session:
         return product
 
     def passed(self, site: Site, output: Tensor) -> Tensor:
-        """What goes on in the place of what the heads hand on."""
+        """The heads' outputs after replacement by the taps."""
         for tap in self.passing():
             output = tap.passed(site, output, self.text_on(site.stack, output.device))
         return output
 
     def passing(self) -> list[Outputs]:
-        """The taps that are shown outputs."""
+        """The taps that get outputs."""
         return [tap for tap in self.taps if hasattr(tap, "passed")]  # type: ignore[misc]
 
 
@@ -308,6 +315,7 @@ _current: ContextVar[Session | None] = ContextVar("workbench_attention_session",
 
 
 def current() -> Session | None:
+    """The session of the running forward pass, if any."""
     return _current.get()
 
 
@@ -317,7 +325,7 @@ def session(
     sites: Sequence[Site] | None,
     texts: dict[StackName, Pieces] | None = None,
 ) -> Iterator[Session]:
-    """Make taps active for the forward pass inside the block."""
+    """Activate taps for the forward pass inside the context."""
     opened = Session(list(taps), sites, texts or {})
     token = _current.set(opened)
     whole = False
@@ -326,6 +334,6 @@ def session(
         whole = True
     finally:
         _current.reset(token)
-        with ExitStack() as closed:  # all of them, even where one fails
+        with ExitStack() as closed:  # closes all taps, even if one fails
             for tap in reversed(opened.taps):
                 closed.callback(tap.close, whole)

@@ -1,9 +1,9 @@
-"""From pieces to words: states of words from those of their pieces, and maps of words from maps.
+"""From pieces to words: word states from piece states, and word maps from piece maps.
 
-A word's state is the mean of its pieces'. Of a map, the word that attends is the mean of its
-pieces' rows, the word attended to the sum of its pieces' columns, so rows still sum to one. Costs a
-pass over the states, and some four over a map: pieces are gathered and added, since a product with
-a matrix of owners grows with the cube of a text's length.
+A word's state is the mean of its pieces' states. In a map, the row of an attending word is the mean
+of its pieces' rows, and the column of an attended word the sum of its pieces' columns, so rows
+still sum to one. Costs: one pass over the states, and about four over a map. Pieces are gathered
+and added, because a product with a word-piece matrix grows with the cube of a text's length.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from torch import Tensor
 from workbench.engine.batch import Pieces
 
 
-def words_of_rows(text: Pieces) -> int:
-    """So many words has the row with most."""
+def max_words(text: Pieces) -> int:
+    """The largest number of words in a row."""
     return int(text.word_counts.max()) if len(text) else 0
 
 
@@ -25,45 +25,45 @@ def words_of_rows(text: Pieces) -> int:
 
 @dataclass(frozen=True)
 class Pool:
-    """States of words from those of their pieces; what all layers need of a batch is made once.
+    """Computes word states from piece states; the index tensors serve all layers of a batch.
 
-    The same bytes each time, on a GPU too: there `scatter_add_` adds in any order, so means are
+    Deterministic on a GPU too: there `scatter_add_` adds in any order, so means are matrix
     products.
     """
 
-    index: Tensor  # [batch, pieces], the word that owns each; one beyond the last where none does
-    counts: Tensor  # [batch, words + 1], pieces of each
+    index: Tensor  # [batch, pieces], the word of each piece; `words` for a piece without a word
+    counts: Tensor  # [batch, words + 1], number of pieces of each word
     shares: Tensor | None  # [batch, words + 1, pieces], on a GPU
 
     @classmethod
     def of(cls, text: Pieces) -> Self:
-        batch, words, device = len(text.words), words_of_rows(text), text.words.device
+        batch, words, device = len(text.words), max_words(text), text.words.device
         index = torch.where(text.words >= 0, text.words, words)
         counts = torch.zeros(batch, words + 1, device=device)
         counts.scatter_add_(1, index, torch.ones_like(index, dtype=counts.dtype))
         if device.type == "cpu":
             return cls(index, counts, None)
-        own = index[:, None] == torch.arange(words + 1, device=device)[:, None]
-        return cls(index, counts, own / counts.clamp(min=1)[..., None])
+        is_owned = index[:, None] == torch.arange(words + 1, device=device)[:, None]
+        return cls(index, counts, is_owned / counts.clamp(min=1)[..., None])
 
     def __call__(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """States of words, in float32, and which words own any piece.
+        """Word states in float32, and the mask of words with a piece.
 
         # [batch, pieces, width] -> [batch, words, width], [batch, words]
         """
         width = states.shape[-1]
         if self.shares is not None:
-            found = self.shares @ states.float()
+            means = self.shares @ states.float()
         else:
             sums = torch.zeros(*self.counts.shape, width)
             sums.scatter_add_(1, self.index[..., None].expand(-1, -1, width), states.float())
-            found = sums / self.counts.clamp(min=1)[..., None]
-        there = self.counts[:, :-1] > 0
-        return found[:, :-1] * there[..., None], there
+            means = sums / self.counts.clamp(min=1)[..., None]
+        has_piece = self.counts[:, :-1] > 0
+        return means[:, :-1] * has_piece[..., None], has_piece
 
 
 def by_word(states: Tensor, text: Pieces) -> tuple[Tensor, Tensor]:
-    """The same of one layer; see `Pool`."""
+    """Word states of one layer; see `Pool`."""
     return Pool.of(text)(states)
 
 
@@ -71,77 +71,78 @@ def by_word(states: Tensor, text: Pieces) -> tuple[Tensor, Tensor]:
 
 
 def owners(text: Pieces) -> Tensor:
-    """Which pieces each word owns.  # [batch, words, pieces], bool"""
-    numbers = torch.arange(max(1, words_of_rows(text)), device=text.words.device)
-    return text.words[:, None, :] == numbers[None, :, None]
+    """The mask of pieces of each word.  # [batch, words, pieces], bool"""
+    indices = torch.arange(max(1, max_words(text)), device=text.words.device)
+    return text.words[:, None, :] == indices[None, :, None]
 
 
 def piece_shares(text: Pieces) -> Tensor:
-    """What part of its word each piece is; 0 of one that no word owns.  # [batch, pieces]"""
-    own = owners(text).float()
-    return (own / own.sum(-1, keepdim=True).clamp(min=1)).sum(1)
+    """1 over the number of pieces of each piece's word; 0 without a word.  # [batch, pieces]"""
+    mask = owners(text).float()
+    return (mask / mask.sum(-1, keepdim=True).clamp(min=1)).sum(1)
 
 
 @dataclass(frozen=True)
 class Owned:
-    """Which pieces belong to each word, or to each other item of one side of a map."""
+    """The pieces of each word, or of each other item, on one side of a map."""
 
-    first: Tensor  # [batch, n], its first piece; 0 where it has none
-    count: Tensor  # [batch, n]
-    further: Tensor  # [3, further pieces of all items], text, item and piece
-    more: Tensor  # [batch, most], the same next to each other; 0 where there are no more
-    whose: Tensor  # [batch, most], which item each of them belongs to
-    real: Tensor  # [batch, most], which of them are there
+    first: Tensor  # [batch, n], first piece of each item; 0 without a piece
+    count: Tensor  # [batch, n], number of pieces of each item
+    further: Tensor  # [3, further pieces of all items]: text, item and piece
+    more: Tensor  # [batch, most], the further pieces of each text, padded with 0
+    whose: Tensor  # [batch, most], the item of each further piece
+    real: Tensor  # [batch, most], mask without padding
     is_plain: bool  # every item has exactly one piece
 
     @classmethod
-    def of(cls, there: Tensor) -> Self:
-        """From owners.  # [batch, n, pieces], bool"""
-        count = there.sum(-1)
-        further = there & (there.cumsum(-1) > 1)  # [batch, n, pieces]
+    def of(cls, mask: Tensor) -> Self:
+        """From the mask of pieces of each item.  # [batch, n, pieces], bool"""
+        count = mask.sum(-1)
+        further = mask & (mask.cumsum(-1) > 1)  # [batch, n, pieces]
         row, item, piece = torch.nonzero(further, as_tuple=True)
-        each = further.sum((1, 2))  # [batch]
-        most = int(each.max()) if len(each) else 0
-        place = torch.arange(len(row), device=row.device) - (each.cumsum(0) - each)[row]
-        more, whose = (count.new_zeros(len(there), most) for _ in range(2))
-        more[row, place], whose[row, place] = piece, item
-        real = torch.arange(most, device=row.device) < each[:, None]
-        first, is_plain = there.int().argmax(-1), bool((count == 1).all())
+        counts = further.sum((1, 2))  # [batch]
+        most = int(counts.max()) if len(counts) else 0
+        position = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
+        more, whose = (count.new_zeros(len(mask), most) for _ in range(2))
+        more[row, position], whose[row, position] = piece, item
+        real = torch.arange(most, device=row.device) < counts[:, None]
+        first, is_plain = mask.int().argmax(-1), bool((count == 1).all())
         return cls(first, count, torch.stack([row, item, piece]), more, whose, real, is_plain)
 
 
-def merged(maps: Tensor, looking: Owned, seen: Owned) -> Tensor:
-    """Maps of pieces as maps of words: the mean of those that attend, the sum of those attended to.
+def merged(maps: Tensor, attending: Owned, attended: Owned) -> Tensor:
+    """Word maps from piece maps: mean over attending pieces, sum over attended pieces.
 
     [batch, heads, queries, keys] -> [batch, heads, words, columns]
     """
     batch, heads, queries, keys = maps.shape
-    words, columns = looking.count.shape[1], seen.count.shape[1]
-    numbers = torch.arange(batch * heads, device=maps.device)[:, None]
+    words, columns = attending.count.shape[1], attended.count.shape[1]
+    indices = torch.arange(batch * heads, device=maps.device)[:, None]
     flat = maps.reshape(batch * heads * queries, keys)
 
-    def of_heads(each: Tensor) -> Tensor:  # [batch, n] -> [batch * heads, n]
-        return each.repeat_interleave(heads, 0)
+    def of_heads(tensor: Tensor) -> Tensor:  # [batch, n] -> [batch * heads, n]
+        return tensor.repeat_interleave(heads, 0)
 
-    rows = flat.index_select(0, (numbers * queries + of_heads(looking.first)).flatten())
-    if looking.more.numel():
-        text, word, piece = looking.further[..., None]  # [further, 1] each
+    rows = flat.index_select(0, (indices * queries + of_heads(attending.first)).flatten())
+    if attending.more.numel():
+        text, word, piece = attending.further[..., None]  # [further, 1] each
         map_ = text * heads + torch.arange(heads, device=maps.device)  # [further, heads]
-        given = flat.index_select(0, (map_ * queries + piece).flatten())
-        rows.index_add_(0, (map_ * words + word).flatten(), given)
-    if not looking.is_plain:
-        share = torch.where(looking.count > 0, 1 / looking.count.clamp(min=1), 0.0)
+        added = flat.index_select(0, (map_ * queries + piece).flatten())
+        rows.index_add_(0, (map_ * words + word).flatten(), added)
+    if not attending.is_plain:
+        share = torch.where(attending.count > 0, 1 / attending.count.clamp(min=1), 0.0)
         rows.mul_(of_heads(share).view(-1, 1))
     rows = rows.view(batch, heads * words, keys)
-    found = rows.gather(2, seen.first[:, None].expand(-1, heads * words, -1))
-    if not seen.is_plain:
-        found.mul_((seen.count > 0)[:, None])
-    if seen.more.numel():
+    word_maps = rows.gather(2, attended.first[:, None].expand(-1, heads * words, -1))
+    if not attended.is_plain:
+        word_maps.mul_((attended.count > 0)[:, None])
+    if attended.more.numel():
         more, whose = (
-            each[:, None].expand(-1, heads * words, -1) for each in (seen.more, seen.whose)
+            tensor[:, None].expand(-1, heads * words, -1)
+            for tensor in (attended.more, attended.whose)
         )
-        found.scatter_add_(2, whose, rows.gather(2, more).mul_(seen.real[:, None]))
-    return found.view(batch, heads, words, columns)
+        word_maps.scatter_add_(2, whose, rows.gather(2, more).mul_(attended.real[:, None]))
+    return word_maps.view(batch, heads, words, columns)
 
 
 def by_words(maps: Tensor, queries: Pieces, keys: Pieces) -> Tensor:

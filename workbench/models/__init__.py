@@ -1,4 +1,4 @@
-"""Models in: anything that turns a batch of texts into hidden states, and perhaps attention.
+"""Models: everything that turns a batch of texts into hidden states and, often, attention maps.
 
 Imports neither spaCy nor Streamlit.
 """

@@ -1,15 +1,16 @@
-"""Attention of the families that do not run through transformers' attention interface.
+"""Hooks that expose attention in the families outside transformers' attention interface.
 
-XLNet, openai-gpt, DeBERTa-v2 and BLOOM hand their probabilities, after the softmax, to a dropout
-module: a hook before it lets taps see them and gates scale them, in train mode too. They give no
-value vectors to a tap. XLNet looks twice where it predicts (`lm_heads.in_order`): taps see the
-stream that knows its own pieces, gates scale both. BLOOM's biases of distance (ALiBi) are in the
-probabilities; they are made for all heads at once, and a module that lost heads takes those of the
-heads it kept. Longformer keeps its probabilities in bands and drops out inside a function: its maps
-are asked for with `output_attentions` and unrolled (only in eval mode, and only of local attention;
-the adapter never asks for global attention), its gates scale the output of each head.
+XLNet, openai-gpt, DeBERTa-v2 and BLOOM pass their probabilities, after the softmax, to a dropout
+module. A hook before that module shows them to taps and lets gates scale them, in train mode too.
+These families give no value vectors to a tap. XLNet attends twice when it predicts
+(`lm_heads.in_order`): taps see the content stream, gates scale both streams. BLOOM's distance
+biases (ALiBi) are part of the probabilities. BLOOM computes them for all heads at once, so a module
+with removed heads selects the biases of its remaining heads. Longformer stores probabilities in
+bands and applies dropout inside a function. Its maps come from `output_attentions` and are unrolled
+(only in eval mode, and only for local attention; the adapter never uses global attention). Its
+gates scale the output of each head.
 
-A hook does nothing outside a session; it costs a call a layer.
+Costs: one function call per layer; a hook does nothing outside a session.
 """
 
 from typing import Any
@@ -21,102 +22,109 @@ from transformers import PreTrainedModel
 from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Session, Site, current
 
-# by model type: the class of the attention module, and the dropout its probabilities pass through
+# by model type: the class of the attention module, and the dropout module after its softmax
 _BEFORE_DROPOUT = {
     "xlnet": ("XLNetRelativeAttention", "dropout"),
     "openai-gpt": ("Attention", "attn_dropout"),
     "deberta-v2": ("DisentangledSelfAttention", "dropout"),
     "bloom": ("BloomAttention", "attention_dropout"),
 }
-_HUNG = "workbench_hooks"
-_SECOND = "workbench_site"
+_INSTALLED = "workbench_hooks"
+_SECOND_STREAM = "workbench_site"
 
 
 def is_special(family: str) -> bool:
+    """Whether models of this family need the hooks of this module."""
     return family in _BEFORE_DROPOUT or family == "longformer"
 
 
 def install(net: PreTrainedModel, family: str) -> None:
-    """Hang the hooks on a model of one of these families; a copy of one has them already."""
-    if getattr(net, _HUNG, False):
+    """Add the hooks to a model of one of these families; a copied model already has them."""
+    if getattr(net, _INSTALLED, False):
         return
-    setattr(net, _HUNG, True)
+    setattr(net, _INSTALLED, True)
     if family == "longformer":
         for module in net.modules():
             if type(module).__name__ == "LongformerSelfAttention":
-                module.register_forward_pre_hook(_ask_for_bands, with_kwargs=True)
+                module.register_forward_pre_hook(_request_bands, with_kwargs=True)
                 module.register_forward_hook(_read_bands, with_kwargs=True)
         return
     class_name, dropout = _BEFORE_DROPOUT[family]
-    found = [module for module in net.modules() if type(module).__name__ == class_name]
-    if not found:
+    attention_modules = [module for module in net.modules() if type(module).__name__ == class_name]
+    if not attention_modules:
         raise WorkbenchError(
-            f"no module of this {family} is a {class_name}, so its attention cannot be seen.",
+            f"this {family} model has no {class_name} module, so its attention cannot be read.",
+            code="model-unsupported",
             where=type(net).__name__,
-            remedy="The installed transformers may name it otherwise; see attention_hooks.py.",
+            remedy="The installed transformers version may use another class name; see "
+            "attention_hooks.py.",
         )
-    for module in found:
+    for module in attention_modules:
         getattr(module, dropout).register_forward_pre_hook(_before_dropout)
         if family == "xlnet":
-            module.register_forward_pre_hook(_first_stream)
+            module.register_forward_pre_hook(_begin_first_stream)
         if family == "bloom":
-            module.register_forward_pre_hook(_own_alibi, with_kwargs=True)
+            module.register_forward_pre_hook(_alibi_of_remaining_heads, with_kwargs=True)
 
 
 def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
-    """Show probabilities on their way to dropout; scale them by the gates."""
+    """Show probabilities to the taps before dropout, and scale them by the gates."""
     running = current()
-    if running is None or args[0].ndim != 4:  # XLNet drops out its output here as well
+    if running is None or args[0].ndim != 4:  # XLNet also drops out its output with this module
         return None
-    _refuse_outputs(running)
+    _reject_output_taps(running)
     probabilities: Tensor = args[0]  # [batch, heads, queries, keys]
     batch, heads = probabilities.shape[:2]
-    site: Site | None = getattr(module, _SECOND, None)  # of XLNet's second stream: the first's
+    # XLNet's second stream has the site of its first
+    site: Site | None = getattr(module, _SECOND_STREAM, None)
     if site is None:
         site = running.next_site(heads, heads)
         running.show(site, probabilities, None)
-        if hasattr(module, _SECOND):
-            setattr(module, _SECOND, site)
+        if hasattr(module, _SECOND_STREAM):
+            setattr(module, _SECOND_STREAM, site)
     gates = running.gate(site, batch)  # [batch or 1, heads]
     if gates is None:
         return None
     return (probabilities * gates[:, :, None, None].to(probabilities.dtype),)
 
 
-def _first_stream(module: Any, args: tuple[Any, ...]) -> None:
-    """Two streams of an XLNet, where it predicts, look by the same heads: they are one site."""
-    setattr(module.dropout, _SECOND, None)
+def _begin_first_stream(module: Any, args: tuple[Any, ...]) -> None:
+    """Reset the site: the two streams of a predicting XLNet use the same heads, so one site."""
+    setattr(module.dropout, _SECOND_STREAM, None)
 
 
-def _own_alibi(
+def _alibi_of_remaining_heads(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """The biases of the heads that a BLOOM's module kept."""
-    kept: Tensor | None = getattr(module, "kept_heads", None)
-    if kept is None:
+    """Select the ALiBi biases of the heads that a pruned BLOOM module still has."""
+    remaining: Tensor | None = getattr(module, "kept_heads", None)
+    if remaining is None:
         return None
     alibi: Tensor = kwargs["alibi"]  # [batch x all heads, 1, keys]
-    by_head = alibi.view(args[0].shape[0], -1, *alibi.shape[1:]).index_select(1, kept)
+    by_head = alibi.view(args[0].shape[0], -1, *alibi.shape[1:]).index_select(1, remaining)
     return args, {**kwargs, "alibi": by_head.flatten(0, 1)}
 
 
-def _refuse_outputs(running: Session) -> None:
+def _reject_output_taps(running: Session) -> None:
     if running.passing():
         raise WorkbenchError(
-            "what the heads of this architecture hand on cannot be replaced.",
-            remedy="Leave heads out instead (zero), which works for every architecture.",
+            "head outputs of this architecture cannot be replaced.",
+            code="model-unsupported",
+            remedy="Set head outputs to zero instead (zero), which works for every architecture.",
         )
 
 
-def _ask_for_bands(
+def _request_bands(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Make Longformer return its probabilities when a tap needs them."""
     running = current()
     if running is None or not any(tap.needs_probabilities for tap in running.taps):
         return None
     if module.training:
         raise WorkbenchError(
-            "Longformer's attention can be seen in eval mode only.",
+            "Longformer's attention maps are available in eval mode only.",
+            code="model-unsupported",
             remedy="Call model.net.eval() first; gates work in train mode too.",
         )
     return args, {**kwargs, "output_attentions": True}
@@ -128,7 +136,7 @@ def _read_bands(
     running = current()
     if running is None:
         return None
-    _refuse_outputs(running)
+    _reject_output_taps(running)
     states, *rest = output  # [batch, queries, width]
     heads: int = module.num_heads  # type: ignore[assignment]
     site = running.next_site(heads, heads)
@@ -138,15 +146,14 @@ def _read_bands(
         running.show(site, unrolled(rest[0])[..., :length, :length], None)
     gates = running.gate(site, states.shape[0])
     if gates is not None and heads:
-        by_head = states.view(
-            *states.shape[:2], heads, -1
-        )  # [batch, queries, heads, width of a head]
+        # [batch, queries, heads, width of a head]
+        by_head = states.view(*states.shape[:2], heads, -1)
         states = (by_head * gates[:, None, :, None].to(states.dtype)).flatten(-2)
     return (states, *rest)
 
 
 def unrolled(bands: Tensor) -> Tensor:
-    """Maps from bands: band w + d of query i holds key i + d.
+    """Attention maps unrolled from bands: band w + d of query i holds key i + d.
 
     [batch, queries, heads, 2 w + 1] -> [batch, heads, queries, keys]
     """

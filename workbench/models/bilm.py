@@ -1,14 +1,14 @@
-"""ELMo's bidirectional language model: the model that reads, and the softmax that it learnt by.
+"""ELMo's bidirectional language model: the encoder and the softmax that it was trained with.
 
-A forward and a backward LSTM over words spelt in characters; both predict with one softmax, the
-former the next word and the latter the one before. A folder of it holds
+A forward and a backward LSTM read words as characters. Both predict with one softmax: the forward
+LSTM the next word, the backward LSTM the previous word. Its folder holds
 
-    options.json, weights.hdf5   the original's, without the softmax: elmo:OPTIONS,WEIGHTS
+    options.json, weights.hdf5   the original's files, without the softmax: elmo:OPTIONS,WEIGHTS
     model.safetensors            `elmo/NAME` as in the hdf5, `softmax/weight`, `softmax/bias`
-    vocab.txt, counts.txt        all words by falling count; the softmax has the first
+    vocab.txt, counts.txt        all words by decreasing count; the softmax has the first of them
 
-The tensors may be in half precision, and are float32 once read. Costs, a word, what
-`workbench.models.elmo` says, and two products with the softmax's matrix.
+The tensors may be stored in half precision; they are float32 in memory. Costs: per word what
+`workbench.models.elmo` states, plus two products with the softmax matrix.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,11 +42,11 @@ from workbench.models.lm_losses import piece_nats
 
 # --- vocabulary files -----------------------------------------------------------------------------
 #
-# The words of a model that reads whole ones, as files: `vocab.txt`, and `counts.txt` beside it.
+# The vocabulary of a whole-word model as files: `vocab.txt`, and `counts.txt` next to it.
 #
-# `vocab.txt` is the original ELMo's: a word a line, `<S>`, `</S>`, `<UNK>`, then by falling
-# count, so that a softmax of any size is over the first so many. `counts.txt` says how often each
-# came. Costs a string a word.
+# `vocab.txt` has the original ELMo's format: one word per line, `<S>`, `</S>`, `<UNK>`, then by
+# decreasing count, so that a softmax of size n covers the first n words. `counts.txt` holds the
+# count of each word. Costs: one string per word.
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 MARKS = (BEGIN, END, UNKNOWN)
@@ -54,18 +54,19 @@ WORDS, COUNTS = "vocab.txt", "counts.txt"
 
 
 class Words(NamedTuple):
-    """The words of a text by falling count, the three marks first, with a count of 0."""
+    """The words of a text by decreasing count; the three marks come first, with count 0."""
 
     words: tuple[str, ...]
     counts: tuple[int, ...]
 
     @property
     def unknown(self) -> int:
+        """Index of `<UNK>`."""
         return MARKS.index(UNKNOWN)
 
 
 def save_words(words: Words, folder: Path) -> None:
-    """Write `vocab.txt`, a word a line as the original has it, and `counts.txt` beside it."""
+    """Write `vocab.txt` in the original's format (one word per line), and `counts.txt`."""
     with written_whole(folder / WORDS) as draft:
         draft.write_text("".join(f"{word}\n" for word in words.words), "utf-8", newline="\n")
     with written_whole(folder / COUNTS) as draft:
@@ -73,42 +74,47 @@ def save_words(words: Words, folder: Path) -> None:
 
 
 def read_words(folder: Path) -> Words:
-    """Read what `save_words` wrote; a vocabulary of the original has no counts, they are then 0."""
+    """Read what `save_words` wrote; the original's vocabulary has no counts: they become 0."""
     words = tuple(line for _, line in numbered_lines(folder / WORDS))
     counts = (0,) * len(words)
     if (folder / COUNTS).is_file():
         lines = [line for _, line in numbered_lines(folder / COUNTS)]
         if not all(line.isdecimal() for line in lines) or len(lines) != len(words):
-            raise _unsound(folder / COUNTS, f"it is not {len(words):,} numbers, one a line")
+            raise _unreadable(
+                folder / COUNTS, f"it does not hold {len(words):,} numbers, one per line"
+            )
         counts = tuple(map(int, lines))
     if words[: len(MARKS)] != MARKS or len(set(words)) != len(words):
-        raise _unsound(folder / WORDS, "it does not begin with <S>, </S>, <UNK>, or repeats a word")
+        reason = "it does not begin with <S>, </S>, <UNK>, or it repeats a word"
+        raise _unreadable(folder / WORDS, reason)
     return Words(words, counts)
 
 
-def _unsound(path: Path, reason: str) -> WorkbenchError:
+def _unreadable(path: Path, reason: str) -> WorkbenchError:
     return WorkbenchError(
-        f"not a vocabulary of words: {reason}.",
+        f"this file is not a word vocabulary: {reason}.",
+        code="file-format",
         where=str(path),
-        remedy="Write it anew with save_words, or copy both files together.",
+        remedy=f"Write the vocabulary again with save_words, or copy {WORDS} and {COUNTS} "
+        "together.",
     )
 
 
 # --- the bidirectional language model -------------------------------------------------------------
 
 FORMAT, MODEL = "workbench-elmo-1", "model.safetensors"
-LOGITS = 2**25  # made at a time
+LOGITS = 2**25  # maximum number computed at a time
 
 
 class Scored(NamedTuple):
-    """A number of each word and of the boundary that ends it, by direction; 0 after the end."""
+    """One value per word and per closing boundary, by direction; 0 after the end."""
 
     forward: Tensor  # [batch, words + 1], the words and `</S>`
     backward: Tensor  # [batch, words + 1], `<S>` and the words
 
 
 class BiLM(nn.Module):
-    """ELMo with its softmax and its words."""
+    """ELMo with its softmax and its vocabulary."""
 
     def __init__(self, elmo: Elmo, words: Words, softmax: int) -> None:
         super().__init__()
@@ -118,7 +124,7 @@ class BiLM(nn.Module):
 
     @classmethod
     def fresh(cls, options: ElmoOptions, words: Words, softmax: int, seed: int) -> "BiLM":
-        """New weights; the softmax has the `softmax` most frequent words, at most all."""
+        """A model with random weights; its softmax has the `softmax` most frequent words."""
         net = cls(Elmo.random(options, seed), words, min(softmax, len(words.words)))
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
@@ -127,86 +133,91 @@ class BiLM(nn.Module):
 
     @property
     def predicted(self) -> tuple[str, ...]:
-        """The words of the softmax, in its order."""
+        """The words of the softmax, in its row order."""
         return self.words.words[: len(self.bias)]
 
-    def forward(self, characters: Tensor, places: Tensor, lengths: Tensor) -> list[Tensor]:
-        """The last layer's states of both directions, packed as `reading_order` says.
+    def forward(self, characters: Tensor, positions: Tensor, lengths: Tensor) -> list[Tensor]:
+        """States of the last layer in both directions, packed in `reading_order`.
 
-        `characters` spells distinct words, `places` is where they stand, boundaries among them.
+        `characters` spells the distinct words; `positions` holds the row of each word of each
+        sentence, boundaries included.
         # [distinct, characters], [batch, longest], [batch] -> [rows, width] each
         """
         vectors = self.elmo.token_vectors(characters)  # [distinct, width]
         order = reading_order(lengths)
         return [
-            self.elmo.read(vectors[places[order.sentence, place]], order.sizes, direction)[-1]
-            for direction, place in enumerate((order.forward, order.backward))
+            self.elmo.read(vectors[positions[order.sentence, position]], order.sizes, direction)[-1]
+            for direction, position in enumerate((order.forward, order.backward))
         ]
 
     def nats(self, sentences: Sequence[Sequence[str]]) -> Scored:
-        """How well each word of some sentences is predicted, from its left and from its right.
+        """Nats of each word of the sentences, predicted from its left and from its right context.
 
-        What the softmax does not have counts as `<UNK>`.
+        A word outside the softmax counts as `<UNK>`.
         """
-        numbers = {word: number for number, word in enumerate(self.predicted)}
+        index_of = {word: index for index, word in enumerate(self.predicted)}
         unknown = self.words.unknown
-        known = [[numbers.get(word, unknown) for word in sentence] for sentence in sentences]
-        return self.scored(sentences, known)[0]
+        indices = [[index_of.get(word, unknown) for word in sentence] for sentence in sentences]
+        return self.scored(sentences, indices)[0]
 
     def scored(
-        self, sentences: Sequence[Sequence[str]], numbers: Sequence[Sequence[int]]
+        self, sentences: Sequence[Sequence[str]], indices: Sequence[Sequence[int]]
     ) -> tuple[Scored, Scored]:
-        """-log p of each prediction, and whether it is the likeliest; `numbers` are the softmax's.
+        """-log p of each prediction, and whether it is the most likely word.
 
-        The numbers are of the sentences' words, boundaries left out.
+        `indices` are softmax rows of the sentences' words, without boundaries.
         """
         indexed = index_words(sentences, self.elmo.options.max_characters)
         gold = torch.zeros(indexed.words.shape, dtype=torch.long)  # [batch, longest]
-        for row, own in zip(gold, numbers, strict=True):
-            row[: len(own) + 2] = torch.tensor([0, *own, 1])
+        for row, sentence in zip(gold, indices, strict=True):
+            row[: len(sentence) + 2] = torch.tensor([0, *sentence, 1])
         parts = (torch.from_numpy(part).to(self.bias.device) for part in indexed)
-        characters, places, lengths = parts
+        characters, positions, lengths = parts
         gold = gold.to(self.bias.device)
-        states = self(characters, places, lengths)
+        states = self(characters, positions, lengths)
         nats, right = [], []
-        for states_of, (rows, targets, at) in zip(states, wanted(gold, lengths), strict=True):
-            found, hits = self._predictions(states_of[rows], targets)
-            laid = torch.zeros(gold[:, 1:].shape, device=gold.device)  # [batch, words + 1]
-            nats.append(laid.index_put(at, found))
-            right.append(laid.bool().index_put(at, hits))
+        for states_of, (rows, targets, at) in zip(
+            states, targets_by_direction(gold, lengths), strict=True
+        ):
+            losses, hits = self._predictions(states_of[rows], targets)
+            zeros = torch.zeros(gold[:, 1:].shape, device=gold.device)  # [batch, words + 1]
+            nats.append(zeros.index_put(at, losses))
+            right.append(zeros.bool().index_put(at, hits))
         return Scored(*nats), Scored(*right)
 
     def _predictions(self, states: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """# [rows, width], [rows] -> [rows], [rows]"""
+        """Nats and hits of packed states.  # [rows, width], [rows] -> [rows], [rows]"""
         size = max(1, LOGITS // len(self.bias))
         nats, right = [], []
         for part, targets in zip(torch.split(states, size), torch.split(gold, size), strict=True):
             logits = functional.linear(part, self.weight, self.bias)  # [part, softmax]
-            found, hits = piece_nats(logits, targets)
-            nats.append(found)
+            losses, hits = piece_nats(logits, targets)
+            nats.append(losses)
             right.append(hits)
         return torch.cat(nats), torch.cat(right)
 
     def save(self, folder: Path) -> bool:
-        """Write the folder; whether `weights.hdf5` is in it, for which h5py must be there."""
+        """Write the folder; returns whether `weights.hdf5` was written, which needs h5py."""
         tensors = {f"elmo/{name}": value.detach() for name, value in self.elmo.weights.items()}
         tensors |= {"softmax/weight": self.weight.detach(), "softmax/bias": self.bias.detach()}
-        kept = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
+        on_cpu = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
         with written_whole(folder / MODEL) as draft:
-            save_file(kept, draft, metadata={"format": FORMAT})
+            save_file(on_cpu, draft, metadata={"format": FORMAT})
         save_words(self.words, folder)
         write_options(folder, self.elmo.options)
         try:
             write_original(folder, self.elmo.options, dict(self.elmo.weights.items()))
         except WorkbenchError as error:
-            if "h5py" not in str(error):
+            if error.code != "package-missing":
                 raise
             return False
         return True
 
 
-def wanted(gold: Tensor, lengths: Tensor) -> list[tuple[Tensor, Tensor, tuple[Tensor, Tensor]]]:
-    """Of both directions: rows that predict, what they should, and where that stands.
+def targets_by_direction(
+    gold: Tensor, lengths: Tensor
+) -> list[tuple[Tensor, Tensor, tuple[Tensor, Tensor]]]:
+    """For each direction: the predicting rows, their targets, and the targets' positions.
 
     # gold: [batch, longest] -> [rows], [rows], ([rows], [rows]) in [batch, longest - 1]
     """
@@ -222,7 +233,7 @@ def wanted(gold: Tensor, lengths: Tensor) -> list[tuple[Tensor, Tensor, tuple[Te
 
 
 def is_trained(folder: Path) -> bool:
-    """Whether the weights of a folder say that `BiLM.save` wrote them."""
+    """Whether `BiLM.save` wrote the folder, by the metadata of its weights."""
     try:
         with safe_open(require_regular(folder / MODEL), framework="pt") as file:
             return (file.metadata() or {}).get("format") == FORMAT
@@ -231,75 +242,79 @@ def is_trained(folder: Path) -> bool:
 
 
 def load_trained(folder: Path) -> BiLM:
-    """Open what `BiLM.save` wrote: the reader, its softmax and its words."""
+    """Open what `BiLM.save` wrote: the encoder, its softmax and its vocabulary."""
     path = folder / MODEL
     options, words = read_options(folder / OPTIONS), read_words(folder)
     try:
         with safe_open(require_regular(path), framework="pt") as file:
             if (file.metadata() or {}).get("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
-            there = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        _require_fitting(there, options, words)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        _require_fitting(tensors, options, words)
     except (SafetensorError, OSError, ValueError) as error:
         raise WorkbenchError(
-            f"cannot be read: {error}.",
+            f"the bidirectional language model cannot be read: {error}.",
+            code="file-unreadable",
             where=str(path),
-            remedy=f"Name a folder that training wrote, with {OPTIONS}, {MODEL} and {WORDS}, "
-            "copied whole.",
+            remedy=f"Name a complete folder that training wrote, with {OPTIONS}, {MODEL} and "
+            f"{WORDS}.",
         ) from None
     with torch.device("meta"):
         elmo = Elmo(options)
-    own = {f"weights.{name}": there[f"elmo/{name}"].float() for name in elmo.weights}
-    elmo.load_state_dict(own, assign=True)
-    net = BiLM(elmo, words, len(there["softmax/bias"]))
+    weights = {f"weights.{name}": tensors[f"elmo/{name}"].float() for name in elmo.weights}
+    elmo.load_state_dict(weights, assign=True)
+    net = BiLM(elmo, words, len(tensors["softmax/bias"]))
     with torch.no_grad():
-        net.weight.copy_(there["softmax/weight"])
-        net.bias.copy_(there["softmax/bias"])
+        net.weight.copy_(tensors["softmax/weight"])
+        net.bias.copy_(tensors["softmax/bias"])
     return net.eval()
 
 
-def _require_fitting(there: Mapping[str, Tensor], options: ElmoOptions, words: Words) -> None:
-    """Every tensor that the options call for, in its shape, and none besides."""
+def _require_fitting(tensors: Mapping[str, Tensor], options: ElmoOptions, words: Words) -> None:
+    """Check that the tensors and their shapes are exactly those that the options require."""
     shapes = {f"elmo/{name}": shape for name, shape in dataset_shapes(options).items()}
-    size = there["softmax/bias"].numel() if "softmax/bias" in there else 0
+    size = tensors["softmax/bias"].numel() if "softmax/bias" in tensors else 0
     shapes |= {"softmax/weight": (size, options.width), "softmax/bias": (size,)}
-    if odd := sorted(shapes.keys() ^ there.keys()):
-        lacks = "lacks" if odd[0] in shapes else "has, besides what the options call for,"
-        raise ValueError(f"it {lacks} {odd[0]!r}")
+    if unexpected := sorted(shapes.keys() ^ tensors.keys()):
+        name = unexpected[0]
+        raise ValueError(
+            f"it lacks the tensor {name!r}"
+            if name in shapes
+            else f"it has the tensor {name!r}, which the options do not include"
+        )
     for name, shape in shapes.items():
-        if tuple(there[name].shape) != shape or not there[name].is_floating_point():
-            kind = str(there[name].dtype).removeprefix("torch.")
-            found = f"{kind} {list(there[name].shape)}"
-            raise ValueError(f"{name!r} is {found}, and by the options floats {list(shape)}")
+        if tuple(tensors[name].shape) != shape or not tensors[name].is_floating_point():
+            kind = str(tensors[name].dtype).removeprefix("torch.")
+            actual = f"{kind} {list(tensors[name].shape)}"
+            raise ValueError(f"{name!r} is {actual}; the options require floats {list(shape)}")
     if not len(MARKS) <= size <= len(words.words):
-        raise ValueError(f"its softmax has {size:,} words, and {WORDS} {len(words.words):,}")
+        raise ValueError(f"its softmax has {size:,} words, but {WORDS} has {len(words.words):,}")
 
 
-# --- how well ELMo predicts whole texts, word by word, in both directions -------------------------
+# --- likelihood of whole texts under ELMo, word by word, in both directions -----------------------
 #
-# Forward, each word and the end of the text is predicted from what is before it; backward, each
-# word and its beginning from what is after it. So each direction alone gives a text a likelihood.
-# Words that the softmax does not have are one word, `<UNK>`, where they are predicted, and are
-# spelt in full where they are read. Costs one pass over the words, and logits over the softmax
-# for each of them, twice.
+# The forward direction predicts each word and the end of the text from the words before; the
+# backward direction predicts each word and the beginning from the words after. So each direction
+# alone gives a text a likelihood. Words outside the softmax are predicted as one word, `<UNK>`,
+# but read in full. Costs: one pass over the words, and two rows of softmax logits per word.
 
 
 class WordScores(NamedTuple):
-    """Sums over each text, [texts]; one without words has none."""
+    """Sums over each text, [texts]; 0 for a text without words."""
 
     nats: NDArray[np.float64]  # the mean of both directions' sums
     predictions: NDArray[np.int64]  # of one direction: the words, and the boundary
-    right: NDArray[np.int64]  # of both directions: no other word was thought likelier
-    unknown: NDArray[np.int64]  # words that the softmax does not have
+    right: NDArray[np.int64]  # of both directions: the gold word was the most likely
+    unknown: NDArray[np.int64]  # words outside the softmax
 
 
 def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordScores:
-    """Score texts, of at most about `limit` words in a batch."""
-    numbers = {word: number for number, word in enumerate(net.predicted)}
+    """Score texts in batches of about `limit` words."""
+    index_of = {word: index for index, word in enumerate(net.predicted)}
     unknown = net.words.unknown
-    golds = [[numbers.get(word, unknown) for word in text] for text in texts]
+    golds = [[index_of.get(word, unknown) for word in text] for text in texts]
     lengths = np.array([len(text) for text in texts], dtype=np.int64)  # [texts]
-    found = WordScores(
+    scores = WordScores(
         nats=np.zeros(len(texts)),
         predictions=np.where(lengths > 0, lengths + 1, 0),
         right=np.zeros(len(texts), dtype=np.int64),
@@ -307,14 +322,16 @@ def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordSc
     )
 
     @torch.no_grad()
-    def scored(some: Places) -> tuple[Scored, Scored]:
-        return net.scored([texts[p] for p in some.places], [golds[p] for p in some.places])
+    def scored(group: Places) -> tuple[Scored, Scored]:
+        return net.scored(
+            [texts[index] for index in group.places], [golds[index] for index in group.places]
+        )
 
-    room, read = Limit(), np.flatnonzero(lengths)  # texts without words are left out
+    memory, read = Limit(), np.flatnonzero(lengths)  # texts without words are skipped
     for rows, width in length_batches(torch.from_numpy(lengths[read] + 2), Limit(limit)):
         batch = Places(read[rows.numpy()].tolist(), width)
-        for some, (nats, right) in in_halves(scored, batch, room):
+        for group, (nats, right) in in_halves(scored, batch, memory):
             for direction, hits in zip(nats, right, strict=True):
-                found.nats[list(some.places)] += direction.double().sum(1).cpu().numpy() / 2
-                found.right[list(some.places)] += hits.sum(1).cpu().numpy()
-    return found
+                scores.nats[list(group.places)] += direction.double().sum(1).cpu().numpy() / 2
+                scores.right[list(group.places)] += hits.sum(1).cpu().numpy()
+    return scores

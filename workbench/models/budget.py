@@ -1,9 +1,10 @@
-"""Memory that a model needs, known from its architecture before a weight is read.
+"""Memory that a model needs, computed from its architecture before any weight is read.
 
-`weights` are the bytes that parameters take in a precision, `batch_memory` those that a batch adds:
-states of all layers, the attention map of one site, logits, and the keys and values kept while text
-is generated. All take a model on the `meta` device, which has shapes and no numbers, or an open
-one. `require_room` refuses what does not fit a card. Costs a look at the parameters' shapes.
+`weights` gives the bytes of the parameters in a precision. `batch_memory` gives the bytes that a
+batch adds: states of all layers, the attention map of one site, logits, and the keys and values
+cached during generation. All functions take an open model or a model on the `meta` device (shapes
+without numbers). `require_room` rejects a model that does not fit a GPU. Costs: a pass over the
+parameters' shapes.
 """
 
 from collections.abc import Sequence
@@ -25,21 +26,23 @@ if TYPE_CHECKING:
 
 GB = 1_000_000_000
 FP32 = 4  # bytes of a number
-LENGTH = 512  # pieces of the texts that `memory` counts with, or as many as the model reads
+LENGTH = 512  # pieces per text that `memory` assumes; less for a model with a shorter maximum
 
 
 @dataclass(frozen=True)
 class BatchMemory:
-    """Bytes that a batch takes besides the weights."""
+    """Bytes that a batch needs in addition to the weights."""
 
     states: int  # of all layers of all stacks, embeddings included, as `Output.hidden` has them
-    attention_map: int  # of the site with most heads, in float32 (XLNet and kin: or less)
+    attention_map: (
+        int  # of the site with most heads, in float32 (XLNet and similar models: or less)
+    )
     logits: int  # of every piece, in float32; 0 without an output map
-    cache: int  # keys and values of all layers; 0 where no text is generated piece by piece
+    cache: int  # keys and values of all layers; 0 for a model that does not generate text
 
 
 def weights(net: PreTrainedModel, dtype: torch.dtype) -> int:
-    """Bytes of a model's parameters in this precision, those included that stay in float32."""
+    """Bytes of a model's parameters in this precision, including those kept in float32."""
     return sum(
         weight.numel() * held_in(net, name, weight, dtype).itemsize
         for name, weight in net.named_parameters()
@@ -47,9 +50,9 @@ def weights(net: PreTrainedModel, dtype: torch.dtype) -> int:
 
 
 def batch_memory(net: PreTrainedModel, dtype: torch.dtype, texts: int, length: int) -> BatchMemory:
-    """Bytes of a batch of so many texts of so many pieces.
+    """Bytes that a batch of `texts` texts with `length` pieces each needs.
 
-    A decoder beside an encoder reads as many pieces as the encoder does.
+    The decoder of an encoder-decoder is assumed to read as many pieces as the encoder.
     """
     config: Any = net.config
     pieces = texts * length
@@ -61,7 +64,8 @@ def batch_memory(net: PreTrainedModel, dtype: torch.dtype, texts: int, length: i
         groups = getattr(config, "num_key_value_heads", None) or heads[-1]
         width = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
         width = width or config.hidden_size // heads[-1]
-        attentions = layers[-1] * (2 if config.is_encoder_decoder else 1)  # of itself, of the text
+        # self-attention, cross-attention
+        attentions = layers[-1] * (2 if config.is_encoder_decoder else 1)
         cached = 2 * attentions * groups * width * pieces * dtype.itemsize
     return BatchMemory(
         states=(sum(layers) + len(layers)) * pieces * config.hidden_size * dtype.itemsize,
@@ -72,47 +76,56 @@ def batch_memory(net: PreTrainedModel, dtype: torch.dtype, texts: int, length: i
 
 
 def memory(model: "HuggingFace") -> dict[str, Any]:
-    """What an open model takes, in bytes, with a batch as passes over a corpus make them."""
+    """Bytes that an open model needs with a batch of the size used in passes over a corpus."""
     length = min(LENGTH, model.max_pieces or LENGTH)
     texts = max(1, PIECES.get(model.device.type, PIECES["cpu"]) // length)
-    found = batch_memory(model.net, model.net.dtype, texts, length)
+    batch = batch_memory(model.net, model.net.dtype, texts, length)
     return {
         "weights": weights(model.net, model.net.dtype),
         "texts": texts,
         "length": length,
-        **vars(found),
+        **vars(batch),
     }
 
 
 def require_room(
     net: PreTrainedModel, dtype: torch.dtype, devices: Sequence[torch.device], source: str
 ) -> None:
-    """Refuse a model whose weights do not fit the free memory of its cards, before any is read."""
+    """Raise if the weights do not fit the free memory of their GPUs, before any is read."""
     if any(device.type != "cuda" for device in devices):
         return
-    there, each = [free_memory(device) for device in devices], _shares(net, dtype, len(devices))
-    if all(own <= room for own, room in zip(each, there, strict=True)):
+    available, required = (
+        [free_memory(device) for device in devices],
+        _shares(net, dtype, len(devices)),
+    )
+    if all(need <= free_bytes for need, free_bytes in zip(required, available, strict=True)):
         return
-    needed, free = sum(each), sum(there)
-    named = " and ".join(map(str, devices))
-    apart = f" in shares of {', '.join(f'{own / GB:.1f}' for own in each)}" if each[1:] else ""
-    less = "a lower precision (--precision bf16), " if dtype == torch.float32 else ""
+    needed, free = sum(required), sum(available)
+    names = " and ".join(map(str, devices))
+    shares = (
+        f" in shares of {', '.join(f'{need / GB:.1f}' for need in required)}"
+        if required[1:]
+        else ""
+    )
+    lower_precision = "a lower precision (--precision bf16), " if dtype == torch.float32 else ""
     raise WorkbenchError(
-        f"its weights need {needed / GB:.1f} GB{apart}; free on {named}: {free / GB:.1f} GB.",
+        f"the model's weights need {needed / GB:.1f} GB{shares}; free on {names}: "
+        f"{free / GB:.1f} GB.",
+        code="out-of-memory",
         where=source,
-        remedy=f"Choose {less}a card with more memory, or several cards, as "
-        'wb.load(REF, device="cuda:0,cuda:1") does, or end what else runs there.',
+        remedy=f"Use {lower_precision}a GPU with more memory, or several GPUs, for example "
+        'wb.load(REF, device="cuda:0,cuda:1"), or stop other programs on the GPU.',
     )
 
 
-def _shares(net: PreTrainedModel, dtype: torch.dtype, cards: int) -> list[int]:
-    """Bytes of the weights on each card."""
-    if cards == 1:
+def _shares(net: PreTrainedModel, dtype: torch.dtype, n_gpus: int) -> list[int]:
+    """Bytes of the weights on each GPU."""
+    if n_gpus == 1:
         return [weights(net, dtype)]
-    found, where = [0] * cards, layout(net, cards)
+    sizes, gpu_of = [0] * n_gpus, layout(net, n_gpus)
     for name, weight in net.named_parameters():
-        found[where[name]] += weight.numel() * held_in(net, name, weight, dtype).itemsize
-    return found
+        sizes[gpu_of[name]] += weight.numel() * held_in(net, name, weight, dtype).itemsize
+    return sizes
 
 
 def _stacks(config: Any) -> Sequence[str]:
@@ -120,12 +133,12 @@ def _stacks(config: Any) -> Sequence[str]:
 
 
 def _heads(config: Any, stack: str) -> int:
-    own = getattr(config, f"{stack}_attention_heads", None) if stack else None
-    return int(own or config.num_attention_heads)
+    heads = getattr(config, f"{stack}_attention_heads", None) if stack else None
+    return int(heads or config.num_attention_heads)
 
 
 def _generates(config: Any) -> bool:
-    """Whether text is written piece by piece with keys and values kept."""
+    """Whether the model generates text with a key-value cache."""
     if config.is_encoder_decoder:
         return True
     causal = config.model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

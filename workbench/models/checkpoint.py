@@ -1,14 +1,14 @@
-"""A checkpoint's config and tokenizer, read with transformers: no code of its own, sound numbers.
+"""A checkpoint's config and tokenizer, read safely with transformers and with checked numbers.
 
-    config = read_config(folder)              no module of the checkpoint is imported
+    config = read_config(folder)              imports no module of the checkpoint
     tokenizer = read_tokenizer(folder)
-    check_size(build, config, folder)         before any weight has memory
+    check_size(build, config, folder)         before any weight is allocated
 
-A config is text that anybody may have written, so its numbers are checked here and nowhere else:
-each for itself as it stands in the file, before transformers makes lists as long as they say; again
-with the defaults of its family; then together, by building the model on the meta device, against
-the numbers in the weight files and the machine's memory. Costs the headers of the weight files and
-a build without memory: tens of milliseconds.
+A config may come from an untrusted source, so its numbers are checked here and nowhere else. First
+each number is checked as it stands in the file, before transformers allocates lists of that length;
+then again with the family's defaults. Finally the model is built on the meta device, and its size
+is compared with the weight files and the machine's memory. Costs: reading the headers of the weight
+files and a build without memory, tens of milliseconds.
 """
 
 import math
@@ -30,15 +30,15 @@ from workbench.core.files import parsed_json, read_regular, reason_of, require_r
 from workbench.core.machine import machine_memory, ran_out
 from workbench.models.tokenization import require_fast
 
-MODULES = 1_000  # layers, groups or experts; more are a mistake or an attack
-PARTS = 200_000  # modules in modules that a build may make, whatever its numbers are called
-LABELS = 1_000_000  # names that transformers makes up where a config has none
+MODULES = 1_000  # maximum number of layers, groups or experts; more is an error or an attack
+PARTS = 200_000  # maximum number of modules that a build may create
+LABELS = 1_000_000  # maximum number of label names that transformers generates
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-CONFIG = 16 << 20  # bytes of a config.json
-WIDEST = 2**20  # of any width; the widest of today's models have a quarter of it
-LONGEST = 2**26  # of a vocabulary, or of positions; some parts of transformers make tables of them
-SPARE = 1_000_000  # parameters that a config may have beyond its weights' (a new head)
-_PRECISIONS = {"F32": "fp32", "BF16": "bf16", "F16": "fp16"}  # in the words of safetensors
+CONFIG = 16 << 20  # maximum number of bytes of a config.json
+WIDEST = 2**20  # maximum of any width; today's widest models have a quarter of it
+LONGEST = 2**26  # maximum vocabulary size or number of positions; transformers makes tables of them
+SPARE = 1_000_000  # parameters that a config may have beyond its weight files (a new head)
+_PRECISIONS = {"F32": "fp32", "BF16": "bf16", "F16": "fp16"}  # safetensors' names
 _FP32 = torch.finfo(torch.float32).max
 _MODULES = re.compile(r"(^|_)(layers?|groups|experts|blocks|depths?)$|^inner_group_num$")
 _WIDTHS = re.compile(
@@ -48,7 +48,7 @@ _WIDTHS = re.compile(
 _LENGTHS = re.compile(r"^vocab_size$|^n_(positions|ctx)$|^max_position_embeddings$")
 _SHARES = re.compile(r"dropout|pdrop|_drop$")
 WHOLE = (
-    "The folder needs config.json, model.safetensors and the tokenizer's files, all of one "
+    "The folder needs config.json, model.safetensors and the tokenizer files, all from the same "
     "checkpoint."
 )
 T = TypeVar("T")
@@ -56,12 +56,12 @@ N = TypeVar("N", bound=torch.nn.Module)
 
 
 def read_config(source: str) -> PretrainedConfig:
-    """The config of a folder; a number that can be none of a model's is an error."""
+    """The config of a folder; raises if a number is outside any model's range."""
     _require_files(Path(source))
-    written: Mapping[str, Any] = opened(
+    raw: Mapping[str, Any] = opened(
         lambda: PretrainedConfig.get_config_dict(source, local_files_only=True)[0], source
     )
-    _check_numbers(written, source)
+    _check_numbers(raw, source)
     config: PretrainedConfig = opened(
         lambda: AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False),
         source,
@@ -69,7 +69,7 @@ def read_config(source: str) -> PretrainedConfig:
     _check_numbers(config.to_dict(), source)
     _check_start(config, source)
     if getattr(config, "chunk_size_feed_forward", 0):
-        config.chunk_size_feed_forward = 0  # saves memory only, and fails where lengths do not fit
+        config.chunk_size_feed_forward = 0  # only saves memory, and fails for some lengths
     return config
 
 
@@ -77,27 +77,28 @@ def read_tokenizer(source: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a folder."""
     _require_files(Path(source))
 
-    def whole() -> PreTrainedTokenizerBase:
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+    def read() -> PreTrainedTokenizerBase:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             source, local_files_only=True, trust_remote_code=False
         )
-        require_fast(found)
-        found.convert_tokens_to_ids("")  # looks for an unknown piece, without end if it is unknown
-        return found
+        require_fast(tokenizer)
+        # would recurse without end if the unknown piece is missing
+        tokenizer.convert_tokens_to_ids("")
+        return tokenizer
 
     try:
-        found = opened(whole, source)
+        tokenizer = opened(read, source)
     except WorkbenchError:
-        _require_objects(Path(source))  # else the library's words, which name no file
+        _require_objects(Path(source))  # this error names the file; the library's does not
         raise
-    longest = found.model_max_length
+    longest = tokenizer.model_max_length
     if not isinstance(longest, int | float) or not 1 <= longest < math.inf:
         raise _bad_value("model_max_length", longest, "1 or more", source, "tokenizer_config.json")
-    largest = max(found.get_vocab().values(), default=0)
-    if largest > LONGEST:  # written down, it makes a table of so many
-        told = f"{LONGEST:,} or less"
-        raise _bad_value("the number of a piece", largest, told, source, "tokenizer.json")
-    return found
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    if largest > LONGEST:  # saving the tokenizer allocates a table of this size
+        expected = f"{LONGEST:,} or less"
+        raise _bad_value("a piece id", largest, expected, source, "tokenizer.json")
+    return tokenizer
 
 
 def check_size(
@@ -107,10 +108,10 @@ def check_size(
     weights: Path | None,
     width: int = 4,
 ) -> N:
-    """What a config describes, on `meta`; it must fit the weights and this machine's memory.
+    """The model of a config on `meta`; raises if it does not fit its weights or the memory.
 
-    `weights` is the folder of its weight files; None where there are none to compare with. `width`
-    is the bytes of a number as it will be held.
+    `weights` is the folder of the weight files; None where there are none to compare with. `width`
+    is the number of bytes per parameter in memory.
     """
     with torch.device("meta"), _few_modules(source):
         net = opened(lambda: build(config), source)
@@ -119,25 +120,27 @@ def check_size(
     stored = numbers_stored(weights) if weights is not None else None
     if stored is not None and parameters > 2 * stored + SPARE:
         raise WorkbenchError(
-            f"config.json describes a model of {parameters:,} parameters, and the weight files "
+            f"config.json describes a model of {parameters:,} parameters, but the weight files "
             f"hold {stored:,}.",
+            code="file-format",
             where=source,
             remedy="Copy config.json and the weights from the same checkpoint.",
         )
-    needed, there = width * parameters + 4 * buffers, machine_memory()
-    if needed > there:
+    needed, available = width * parameters + 4 * buffers, machine_memory()
+    if needed > available:
         raise WorkbenchError(
             f"config.json describes a model that needs {needed / 2**30:,.0f} GiB of memory; this "
-            f"machine has {there / 2**30:,.0f}.",
+            f"machine has {available / 2**30:,.0f} GiB.",
+            code="out-of-memory",
             where=source,
-            remedy="Check the sizes in config.json, or open it on a machine with more memory.",
+            remedy="Check the sizes in config.json, or use a machine with more memory.",
         )
     return net
 
 
 @contextmanager
 def _few_modules(source: str) -> Iterator[None]:
-    """A build that makes modules without end is stopped, whatever number of its config asks it."""
+    """Stop a build that creates too many modules, whatever config number causes it."""
     made = 0
 
     def count(*registered: object) -> None:
@@ -146,8 +149,9 @@ def _few_modules(source: str) -> Iterator[None]:
         if made > PARTS:
             raise WorkbenchError(
                 f"config.json describes a model of more than {PARTS:,} modules.",
+                code="file-format",
                 where=source,
-                remedy="Restore config.json from the checkpoint it belongs to.",
+                remedy="Restore config.json from its original checkpoint.",
             )
 
     hook = register_module_module_registration_hook(count)
@@ -158,7 +162,7 @@ def _few_modules(source: str) -> Iterator[None]:
 
 
 def numbers_stored(folder: Path) -> int | None:
-    """How many numbers the safetensors files of a folder hold, by their headers; None of none."""
+    """How many numbers a folder's safetensors files hold, by their headers; None without files."""
     files = sorted(folder.glob("*.safetensors"))
     return (
         sum(math.prod(s) for path in files for s in _headers(path, lambda each: each.get_shape()))
@@ -168,15 +172,15 @@ def numbers_stored(folder: Path) -> int | None:
 
 
 def precisions_stored(folder: Path) -> set[str]:
-    """The precisions of what the safetensors files of a folder hold, by their headers."""
+    """The precisions stored in a folder's safetensors files, by their headers."""
     paths = sorted(folder.glob("*.safetensors"))
-    found = {kind for path in paths for kind in _headers(path, lambda each: each.get_dtype())}
-    floats = {kind for kind in found if kind.startswith(("F", "BF"))}
+    kinds = {kind for path in paths for kind in _headers(path, lambda each: each.get_dtype())}
+    floats = {kind for kind in kinds if kind.startswith(("F", "BF"))}
     return {_PRECISIONS.get(kind, kind) for kind in floats}
 
 
 def opened(read: Callable[[], T], source: str, remedy: str = WHOLE) -> T:
-    """Run one of transformers' readers; whatever goes wrong becomes a `WorkbenchError`."""
+    """Run one of transformers' readers; any exception becomes a `WorkbenchError`."""
     try:
         return read()
     except WorkbenchError:
@@ -188,87 +192,100 @@ def opened(read: Callable[[], T], source: str, remedy: str = WHOLE) -> T:
 def _unreadable(error: Exception, source: str, remedy: str) -> WorkbenchError:
     if ran_out(error):
         return WorkbenchError(
-            "there is not enough memory to open it.",
+            "there is not enough memory to open the model.",
+            code="out-of-memory",
             where=source,
-            remedy="Check the sizes in config.json, or open it on a machine with more memory.",
+            remedy="Check the sizes in config.json, or use a machine with more memory.",
         )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = (" ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1]))[:300]
     if "trust_remote_code" in str(error):
         return WorkbenchError(
-            "the checkpoint needs code of its own, and Workbench never runs a checkpoint's code.",
+            "the checkpoint needs its own Python code, and Workbench never runs such code.",
+            code="model-unsupported",
             where=source,
-            remedy="Use a checkpoint of an architecture that transformers has, without auto_map.",
+            remedy="Use a checkpoint of an architecture in transformers, without auto_map.",
         )
     reason = reason or type(error).__name__
-    return WorkbenchError(f"cannot be loaded: {reason}", where=source, remedy=remedy)
+    return WorkbenchError(
+        f"its files cannot be loaded: {reason}",
+        code="file-unreadable",
+        where=source,
+        remedy=remedy,
+    )
 
 
 def _require_files(folder: Path) -> None:
-    """A pipe or device among the files would be waited for without end."""
+    """Raise on a pipe, socket or device among the files: reading it would never end."""
     for path in (*folder.iterdir(), *folder.glob("additional_chat_templates/*")):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise WorkbenchError(
-                "this is a pipe, socket or device, not a file.",
+                "this is a pipe, socket or device, not a regular file.",
+                code="unsafe-path",
                 where=str(path),
-                remedy="Put the checkpoint's own files into the folder, and nothing else.",
+                remedy="Keep only the checkpoint's regular files in the folder.",
             )
     for index in folder.glob("*.index.json"):
-        _require_beside(index)
+        _require_same_folder(index)
     config = folder / "config.json"
     if config.is_file() and (size := config.stat().st_size) > CONFIG:
         raise WorkbenchError(
-            f"it has {size:,} bytes; a config has {CONFIG:,} at most.",
+            f"config.json has {size:,} bytes; the maximum is {CONFIG:,}.",
+            code="file-format",
             where=str(config),
-            remedy="Restore config.json from the checkpoint it belongs to.",
+            remedy="Restore config.json from its original checkpoint.",
         )
 
 
 def _require_objects(folder: Path) -> None:
-    """Each file of a tokenizer is a JSON object."""
+    """Raise if a tokenizer file is not a JSON object."""
     for name in TOKENIZER:
         path = folder / name
         if not path.is_file():
             continue
         try:
-            found = parsed_json(read_regular(path))
-            if isinstance(found, dict):
+            parsed = parsed_json(read_regular(path))
+            if isinstance(parsed, dict):
                 continue
-            said = f"it is a JSON {type(found).__name__}, not an object"
+            reason = f"it is a JSON {type(parsed).__name__}, not an object"
         except (OSError, ValueError) as error:
-            said = reason_of(error)
+            reason = reason_of(error)
         raise WorkbenchError(
-            f"{name} cannot be read: {said}.",
+            f"{name} cannot be read: {reason}.",
+            code="file-format",
             where=str(path),
-            remedy=f"Copy {name} again from where the checkpoint came from.",
+            remedy=f"Copy {name} again from the original checkpoint.",
         ) from None
 
 
-def _require_beside(index: Path) -> None:
-    """The files that weights are read from lie beside the list of them, not anywhere else."""
+def _require_same_folder(index: Path) -> None:
+    """Raise if the weight index names a file outside its own folder."""
     try:
         files = parsed_json(read_regular(index))["weight_map"].values()
-        away = [name for name in files if not isinstance(name, str) or Path(name).name != name]
+        outside = [name for name in files if not isinstance(name, str) or Path(name).name != name]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise WorkbenchError(
-            f"cannot be read as a list of weight files: {reason_of(error)}.",
+            f"this index of weight files cannot be read: {reason_of(error)}.",
+            code="file-format",
             where=str(index),
-            remedy="Copy it again from where the checkpoint came from.",
+            remedy="Copy the index again from the original checkpoint.",
         ) from None
-    if away:
+    if outside:
         raise WorkbenchError(
-            f"it names a weight file that is not beside it: {away[0]!r:.80}.",
+            f"the index names a weight file outside its folder: {outside[0]!r:.80}.",
+            code="unsafe-path",
             where=str(index),
-            remedy="Put the checkpoint's weight files into one folder, without folders in it.",
+            remedy="Put all weight files of the checkpoint into one folder, without subfolders.",
         )
 
 
 def _check_numbers(fields: Mapping[str, Any], source: str) -> None:
-    named = fields.get("architectures")
-    if named is not None and not (
-        isinstance(named, list) and all(isinstance(name, str) for name in named)
+    """Raise if a number of a config is outside its range."""
+    architectures = fields.get("architectures")
+    if architectures is not None and not (
+        isinstance(architectures, list) and all(isinstance(name, str) for name in architectures)
     ):
-        raise _bad_value("architectures", named, "a list of names", source)
+        raise _bad_value("architectures", architectures, "a list of names", source)
     for name, value in _numbers(fields):
         if not math.isfinite(value):
             raise _bad_value(name, value, "a finite number", source)
@@ -287,7 +304,7 @@ def _check_numbers(fields: Mapping[str, Any], source: str) -> None:
 
 
 def _numbers(fields: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
-    """Every number of a config by its name, those of configs within it too."""
+    """Every number of a config and of its nested configs, by name."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
             yield from _numbers(value)
@@ -296,40 +313,42 @@ def _numbers(fields: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
 
 
 def _check_start(config: PretrainedConfig, source: str) -> None:
-    """A decoder's first symbol is looked up in its table at every pass."""
+    """Raise if the decoder's start token is not in its vocabulary."""
     start = getattr(config, "decoder_start_token_id", None)
     if not config.is_encoder_decoder or start is None:
         return
     if not isinstance(start, int) or not 0 <= start < config.vocab_size:
-        wanted = f"between 0 and {config.vocab_size - 1:,}"
-        raise _bad_value("decoder_start_token_id", start, wanted, source)
+        expected = f"between 0 and {config.vocab_size - 1:,}"
+        raise _bad_value("decoder_start_token_id", start, expected, source)
 
 
 def _bad_value(
-    name: str, value: object, wanted: str, source: str, file: str = "config.json"
+    name: str, value: object, expected: str, source: str, file: str = "config.json"
 ) -> WorkbenchError:
     return WorkbenchError(
-        f"{name} is {value!r:.80}; it must be {wanted}.",
+        f"{name} is {value!r:.80}; it must be {expected}.",
+        code="file-format",
         where=f"{source}/{file}",
-        remedy=f"Restore {file} from the checkpoint it belongs to.",
+        remedy=f"Restore {file} from its original checkpoint.",
     )
 
 
-def _headers(path: Path, told: Callable[[Any], T]) -> list[T]:
-    """What the header of a safetensors file tells of each tensor."""
+def _headers(path: Path, read: Callable[[Any], T]) -> list[T]:
+    """One value per tensor, read from the header of a safetensors file."""
     try:
         with safe_open(require_regular(path), framework="pt") as file:
-            return [told(file.get_slice(name)) for name in file.keys()]  # noqa: SIM118
+            return [read(file.get_slice(name)) for name in file.keys()]  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise WorkbenchError(
-            f"cannot be loaded: it is no safetensors file ({type(error).__name__}).",
+            f"this is not a safetensors file ({type(error).__name__}).",
+            code="file-format",
             where=str(path),
-            remedy="Copy the file again from where the checkpoint came from.",
+            remedy="Copy the file again from the original checkpoint.",
         ) from None
 
 
 def in_half_precision(source: Path, folder: Path, left_out: Collection[str] = ()) -> Path:
-    """A copy of a model's folder with its float32 weights in half precision."""
+    """Copy a model folder, with its float32 weights in half precision."""
     folder.mkdir(parents=True)
     for path in sorted(source.iterdir()):
         if path.name in left_out:

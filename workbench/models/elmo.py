@@ -1,15 +1,15 @@
-"""ELMo: characters, a convolution with highways, and an LSTM stack in each direction.
+"""ELMo: a character convolution with highway layers, and an LSTM stack in each direction.
 
-Reads and writes the original's files, and keeps its weights under their names and in their shapes,
-so the model is what the file holds. Gates stand in the order input, candidate, forget, output, and
-the forget gate gets the 1 that the file leaves out. Stateless: the original carries its LSTM's
-state from one batch to the next, so that its output depends on what it read before; here each
-sentence starts from zeros, as the original's first batch does.
+Reads and writes the original's files, and keeps its weights under their original names and shapes.
+The gates are in the order input, candidate, forget, output; the forget gate gets the bias of 1 that
+the file omits. Stateless: the original carries its LSTM state from one batch to the next, so its
+output depends on earlier batches. Here each sentence starts from zero states, as in the original's
+first batch.
 
-Costs, at the published size (93.6 million parameters): 54 MFLOP a distinct word of the batch and
-151 MFLOP a word, some 64 kB a word of the batch while a layer runs, and one step after another
-along the longest sentence. One CPU core reads 280 words a second in batches of 64 sentences, 110 in
-batches of 8. No padding is computed, so sentences of a batch need not be alike.
+Costs: at the published size (93.6 million parameters) 54 MFLOP per distinct word of the batch and
+151 MFLOP per word, about 64 kB per word of the batch while a layer runs, and one step per word of
+the longest sentence. One CPU core reads 280 words per second in batches of 64 sentences, 110 in
+batches of 8. No padding is computed, so the sentences of a batch may differ in length.
 """
 
 import json
@@ -35,53 +35,53 @@ if TYPE_CHECKING:
 
 # --- words as characters --------------------------------------------------------------------------
 #
-# The ids are those of the weights file, whose `char_embed` has one row each: 0 to 255 the bytes,
-# then begin of sentence, end of sentence, begin of word, end of word, padding. The original adds
-# one to every id at run time and lets 0 stand for "no word here"; we know each sentence's length
-# instead, so no id is shifted and no row is added. Costs 400 bytes a distinct word of a batch.
+# The ids are rows of `char_embed` in the weights file: 0 to 255 the bytes, then begin of sentence,
+# end of sentence, begin of word, end of word, padding. The original adds one to every id at run
+# time and uses 0 for "no word here". We know each sentence's length instead, so no id is shifted
+# and no row is added. Costs: 400 bytes per distinct word of a batch.
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
 CHARACTERS = 261
-# Words of the text that read so are boundaries too: the original looks them up by this name.
+# A text word spelt like a boundary is read as one, because the original looks it up by this name.
 BOUNDARIES = {"<S>": BEGIN_SENTENCE, "</S>": END_SENTENCE}
 
 
 class IndexedWords(NamedTuple):
-    """A batch of sentences between boundaries, each distinct word spelt once."""
+    """A batch of sentences with boundaries; each distinct word is spelt once."""
 
     characters: NDArray[np.int64]  # [distinct, characters], see `character_ids`
     words: NDArray[np.int64]  # [batch, longest], rows of `characters`; 0 after the end
     lengths: NDArray[np.int64]  # [batch], boundaries included
 
 
-def character_ids(words: Iterable[str], most: int) -> NDArray[np.int64]:
-    """Spell words with `most` ids each; of longer ones the first `most - 2` bytes are kept.
+def character_ids(words: Iterable[str], max_characters: int) -> NDArray[np.int64]:
+    """Character ids of words; a long word keeps its first `max_characters - 2` bytes.
 
     # [words, characters]
     """
     words = list(words)
-    ids = np.full((len(words), most), PADDING, dtype=np.int64)
+    ids = np.full((len(words), max_characters), PADDING, dtype=np.int64)
     ids[:, 0] = BEGIN_WORD
     for row, word in zip(ids, words, strict=True):
-        spelling = _spelling(word)[: most - 2]
+        spelling = _spelling(word)[: max_characters - 2]
         row[1 : len(spelling) + 1] = spelling
         row[len(spelling) + 1] = END_WORD
     return ids
 
 
-def index_words(sentences: Sequence[Sequence[str]], most: int) -> IndexedWords:
-    """Put each sentence between boundaries and number its words by first occurrence."""
+def index_words(sentences: Sequence[Sequence[str]], max_characters: int) -> IndexedWords:
+    """Add boundaries to each sentence and index its words by first occurrence."""
     bounded = [["<S>", *sentence, "</S>"] for sentence in sentences]
-    numbers: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     lengths = np.array([len(sentence) for sentence in bounded], dtype=np.int64)
     words = np.zeros((len(bounded), lengths.max(initial=0)), dtype=np.int64)
     for row, sentence in zip(words, bounded, strict=True):
-        row[: len(sentence)] = [numbers.setdefault(word, len(numbers)) for word in sentence]
-    return IndexedWords(character_ids(numbers, most), words, lengths)
+        row[: len(sentence)] = [index_of.setdefault(word, len(index_of)) for word in sentence]
+    return IndexedWords(character_ids(index_of, max_characters), words, lengths)
 
 
 def _spelling(word: str) -> list[int]:
-    """Half a surrogate pair has no bytes, and is left out as in the original."""
+    """The byte ids of a word; an unpaired surrogate has no bytes and is dropped, as originally."""
     if word in BOUNDARIES:
         return [BOUNDARIES[word]]
     return list(word.encode("utf-8", "ignore"))
@@ -89,9 +89,9 @@ def _spelling(word: str) -> list[int]:
 
 # --- `options.json` -------------------------------------------------------------------------------
 #
-# Keys and meanings are the original's; what only its training used is not kept. Costs nothing.
+# Keys and meanings are the original's; keys used only for its training are ignored. Costs: nothing.
 
-# Where each field stands in options.json.
+# The key of each field in options.json.
 KEYS = {
     "activation": "char_cnn.activation",
     "character_width": "char_cnn.embedding.dim",
@@ -105,56 +105,63 @@ KEYS = {
     "projection_clip": "lstm.proj_clip",
     "skip": "lstm.use_skip_connections",
 }
-# What the original takes a missing key to mean; the others must be there.
+# The original's defaults of missing keys; all other keys are required.
 MISSING = {"highways": 0, "layers": 1, "cell_clip": None, "projection_clip": None}
-# Characters seen at once, and how many filters see so many; as published.
+# Width of each filter in characters, and number of filters of that width; as published.
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 ACTIVATIONS = ("relu", "tanh")
 
 
 @dataclass(frozen=True)
 class ElmoOptions:
-    """Sizes of a bidirectional language model over characters; as published, unless told."""
+    """Sizes of a bidirectional language model over characters (defaults: as published)."""
 
     activation: str = "relu"
     character_width: int = 16
     filters: tuple[tuple[int, int], ...] = FILTERS
-    max_characters: int = 50  # of a word, its two marks included
+    max_characters: int = 50  # per word, including its two marks
     highways: int = 2
-    cells: int = 4096  # of the LSTM of one direction
-    width: int = 512  # of a direction's output, and of the words read
+    cells: int = 4096  # of the LSTM in one direction
+    width: int = 512  # of one direction's output, and of the word vectors
     layers: int = 2
     cell_clip: float | None = 3.0
     projection_clip: float | None = 3.0
     skip: bool = True  # each layer after the first adds its input to its output
 
     def __post_init__(self) -> None:
-        if complaint := _complaint(self):
-            raise WorkbenchError(complaint, remedy="Correct it, or use the file as it was made.")
+        if message := _invalid_value(self):
+            raise WorkbenchError(
+                message,
+                code="file-format",
+                remedy="Correct the value, or use the original options.json.",
+            )
 
 
 def parse_options(raw: object, where: str) -> ElmoOptions:
-    """From the parsed JSON of `where`, which errors name."""
+    """The options in the parsed JSON; errors name `where`."""
     fields = {name: _find(raw, key, name, where) for name, key in KEYS.items()}
     filters = fields["filters"]
     if isinstance(filters, list):
         fields["filters"] = tuple(tuple(f) if isinstance(f, list) else f for f in filters)
-    # 262 counts the row that the original adds for "no word here"; in training it says 261.
+    # 262 includes the row that the original adds for "no word here"; training files have 261.
     characters = raw["char_cnn"].get("n_characters") if isinstance(raw, dict) else None
     if characters not in (None, CHARACTERS, CHARACTERS + 1):
         raise WorkbenchError(
             f"char_cnn.n_characters is {characters!r}, not {CHARACTERS} or {CHARACTERS + 1}.",
+            code="file-format",
             where=where,
             remedy="Only the original's character set is supported: bytes and five marks.",
         )
     try:
         return ElmoOptions(**fields)
     except WorkbenchError as error:
-        raise WorkbenchError(error.what, where=where, remedy=error.remedy) from None
+        raise WorkbenchError(
+            error.what, code=error.code, where=where, remedy=error.remedy
+        ) from None
 
 
 def options_as_json(options: ElmoOptions) -> dict[str, Any]:
-    """As the original reads them when it runs a model."""
+    """The options in the JSON form that the original reads at run time."""
     raw: dict[str, Any] = {"char_cnn": {"n_characters": CHARACTERS + 1}}
     for name, value in asdict(options).items():
         *sections, last = KEYS[name].split(".")
@@ -167,21 +174,34 @@ def options_as_json(options: ElmoOptions) -> dict[str, Any]:
 
 def read_options(path: Path) -> ElmoOptions:
     """Read an `options.json`."""
-    remedy = "Name the options.json that belongs to the weights, as a file on this machine."
+    remedy = "Name the options.json of these weights, as a file on this machine."
     try:
         return parse_options(parsed_json(read_regular(path).decode("utf-8-sig")), str(path))
     except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}."
-        raise WorkbenchError(reason, where=str(path), remedy=remedy) from None
+        raise WorkbenchError(
+            f"ELMo's options cannot be read: {error.strerror or error}.",
+            code="file-unreadable",
+            where=str(path),
+            remedy=remedy,
+        ) from None
     except json.JSONDecodeError as error:
-        place = f"{path}:{error.lineno}"
-        raise WorkbenchError(f"not JSON: {error.msg}.", where=place, remedy=remedy) from None
+        raise WorkbenchError(
+            f"this file is not JSON: {error.msg}.",
+            code="file-format",
+            where=f"{path}:{error.lineno}",
+            remedy=remedy,
+        ) from None
     except ValueError:
-        raise WorkbenchError("not JSON in UTF-8.", where=str(path), remedy=remedy) from None
+        raise WorkbenchError(
+            "this file is not JSON in UTF-8.",
+            code="file-format",
+            where=str(path),
+            remedy=remedy,
+        ) from None
 
 
 def dataset_shapes(options: ElmoOptions) -> dict[str, tuple[int, ...]]:
-    """Every dataset of the weights file by its name there, with its shape."""
+    """The shape of every dataset of the weights file, by name."""
     width, cells = options.width, options.cells
     shapes: dict[str, tuple[int, ...]] = {"char_embed": (CHARACTERS, options.character_width)}
     for i, (seen, count) in enumerate(options.filters):
@@ -209,6 +229,7 @@ def cell_name(direction: int, layer: int) -> str:
 
 
 def _find(raw: object, key: str, name: str, where: str) -> Any:
+    """The value of a dotted key, or its default."""
     for part in key.split("."):
         if isinstance(raw, Mapping) and part in raw:
             raw = raw[part]
@@ -216,31 +237,32 @@ def _find(raw: object, key: str, name: str, where: str) -> Any:
             return MISSING[name]
         else:
             raise WorkbenchError(
-                f"lacks {key!r}.",
+                f"the key {key!r} is missing.",
+                code="file-format",
                 where=where,
-                remedy=f"ELMo's options.json has: {', '.join(KEYS.values())}.",
+                remedy=f"ELMo's options.json needs the keys {', '.join(KEYS.values())}.",
             )
     return raw
 
 
-def _complaint(options: ElmoOptions) -> str:
-    """What is wrong with the values, or nothing."""
+def _invalid_value(options: ElmoOptions) -> str:
+    """A message about the first invalid value; "" if all are valid."""
     values = asdict(options)
     for name in ("character_width", "max_characters", "cells", "width", "layers"):
         if not _is_count(values[name]):
-            return f"{KEYS[name]} is {values[name]!r}, not a whole number above 0."
+            return f"{KEYS[name]} is {values[name]!r}, not a positive integer."
     if type(options.highways) is not int or options.highways < 0:
-        return f"{KEYS['highways']} is {options.highways!r}, not a whole number."
+        return f"{KEYS['highways']} is {options.highways!r}, not an integer of 0 or more."
     for name in ("cell_clip", "projection_clip"):
         clip = values[name]
         if clip is not None and (isinstance(clip, bool) or not _is_positive(clip)):
-            return f"{KEYS[name]} is {clip!r}, neither a number above 0 nor null."
+            return f"{KEYS[name]} is {clip!r}, neither a positive number nor null."
     if not isinstance(options.skip, bool):
         return f"{KEYS['skip']} is {options.skip!r}, not true or false."
     if options.activation not in ACTIVATIONS:
         return f"{KEYS['activation']} is {options.activation!r}, not relu or tanh."
     if not _are_filters(options.filters):
-        return f"{KEYS['filters']} is not a list of [characters seen at once, how many]."
+        return f"{KEYS['filters']} is not a list of [width in characters, number of filters]."
     least = max(3, *(seen for seen, _ in options.filters))
     if options.max_characters < least:
         return f"{KEYS['max_characters']} is {options.max_characters}, below {least}."
@@ -267,14 +289,14 @@ def _are_filters(filters: object) -> bool:
 
 # --- the network ----------------------------------------------------------------------------------
 
-WORDS_AT_ONCE = {"cpu": 512, "cuda": 8_192}  # spelt at a time: the widest convolution takes
-# 180 kB a word
+WORDS_AT_ONCE = {"cpu": 512, "cuda": 8_192}  # words convolved at a time: the widest
+# convolution takes 180 kB per word
 
 
 class Elmo(nn.Module):
-    """A bidirectional language model over characters; its weights are those of the file.
+    """A bidirectional language model over characters, with the weights of the original's file.
 
-    A new one holds no values yet: see `random` and `from_original`.
+    A new instance has uninitialised weights: use `random` or `from_original`.
     """
 
     def __init__(self, options: ElmoOptions) -> None:
@@ -288,16 +310,16 @@ class Elmo(nn.Module):
     @classmethod
     def from_original(cls, options: Path, weights: Path) -> Self:
         """Read `options.json` and `weights.hdf5`."""
-        read = read_options(options)
+        parsed = read_options(options)
         with torch.device("meta"):
-            elmo = cls(read)
-        values = {f"weights.{name}": value for name, value in read_weights(weights, read).items()}
+            elmo = cls(parsed)
+        values = {f"weights.{name}": value for name, value in read_weights(weights, parsed).items()}
         elmo.load_state_dict(values, assign=True)
         return elmo.eval()
 
     @classmethod
     def random(cls, options: ElmoOptions, seed: int) -> Self:
-        """Fresh weights, drawn as the original's training draws them."""
+        """Random weights, initialised as in the original's training."""
         elmo, generator = cls(options), torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for name, weight in elmo.weights.items():
@@ -305,13 +327,13 @@ class Elmo(nn.Module):
         return elmo.eval()
 
     def save_original(self, folder: Path) -> None:
-        """Write `options.json` and `weights.hdf5`, which the original reads."""
+        """Write `options.json` and `weights.hdf5` in the original's format."""
         write_original(folder, self.options, dict(self.weights.items()))
 
     def forward(self, sentences: Sequence[Sequence[str]]) -> tuple[list[Tensor], Tensor]:
-        """All layers of each word, the token's own vector (twice) first; and where words are.
+        """All layers of each word, first the token vector (twice); and the mask of words.
 
-        # [batch, words, 2 * width] a layer, zero after the end; [batch, words]
+        # [batch, words, 2 * width] per layer, zero after the end; [batch, words]
         """
         layers, lengths = self.with_boundaries(sentences)
         words = layers[0].shape[1] - 2
@@ -319,9 +341,9 @@ class Elmo(nn.Module):
         return [layer[:, 1:-1].masked_fill(~mask[..., None], 0) for layer in layers], mask
 
     def with_boundaries(self, sentences: Sequence[Sequence[str]]) -> tuple[list[Tensor], Tensor]:
-        """The same with `<S>` and `</S>` in place, as a language model needs; and the lengths.
+        """All layers with `<S>` and `</S>` included, as a language model needs; and the lengths.
 
-        # [batch, words + 2, 2 * width] a layer, anything after the end; [batch]
+        # [batch, words + 2, 2 * width] per layer, arbitrary values after the end; [batch]
         """
         device = self.weights["char_embed"].device
         indexed = index_words(sentences, self.options.max_characters)
@@ -333,20 +355,20 @@ class Elmo(nn.Module):
         vectors = self.token_vectors(sent(characters, device))  # [distinct, width]
         tokens = vectors[words]  # [batch, longest, width]
         halves = []
-        for direction, place in enumerate((order.forward, order.backward)):
-            rows = self.read(vectors[words[order.sentence, place]], order.sizes, direction)
-            at = (order.sentence, place)
-            halves.append([torch.zeros_like(tokens).index_put(at, layer) for layer in rows])
+        for direction, position in enumerate((order.forward, order.backward)):
+            rows = self.read(vectors[words[order.sentence, position]], order.sizes, direction)
+            cells = (order.sentence, position)
+            halves.append([torch.zeros_like(tokens).index_put(cells, layer) for layer in rows])
         both = [(tokens, tokens), *zip(*halves, strict=True)]
         return [torch.cat(pair, dim=2) for pair in both], lengths
 
     def token_vectors(self, characters: Tensor) -> Tensor:
-        """Words from their characters alone.  # [words, characters] -> [words, width]"""
+        """Context-free word vectors.  # [words, characters] -> [words, width]"""
         parts = torch.split(characters, WORDS_AT_ONCE[characters.device.type])
-        return torch.cat([_spelt(part, self.weights, self.options) for part in parts])
+        return torch.cat([_convolve_words(part, self.weights, self.options) for part in parts])
 
     def read(self, rows: Tensor, sizes: list[int], direction: int) -> list[Tensor]:
-        """The LSTM layers of one direction over packed words.  # [rows, width] a layer"""
+        """The LSTM layers of one direction over packed words.  # [rows, width] per layer"""
         outputs: list[Tensor] = []
         for layer in range(self.options.layers):
             out = _lstm(rows, sizes, self.weights, cell_name(direction, layer), self.options)
@@ -356,23 +378,23 @@ class Elmo(nn.Module):
 
 
 class ReadingOrder(NamedTuple):
-    """Words packed step by step: the first of every sentence, the second of those that have one.
+    """Words packed by step: the first word of every sentence, then the second words, and so on.
 
-    Step s reads `sizes[s]` words, longest sentence first, so that who has ended drops off the end.
+    Step s reads `sizes[s]` words, longest sentence first, so finished sentences drop off the end.
     """
 
     sizes: list[int]  # [steps]
     sentence: Tensor  # [rows], row of the batch
-    forward: Tensor  # [rows], place in the sentence
-    backward: Tensor  # [rows], place in the sentence when read from its own end
+    forward: Tensor  # [rows], position in the sentence
+    backward: Tensor  # [rows], position in the sentence when read from its end
 
     def to(self, device: torch.device) -> "ReadingOrder":
-        """The same on a device."""
+        """A copy on a device."""
         return ReadingOrder(self.sizes, *(sent(each, device) for each in self[1:]))
 
 
 def reading_order(lengths: Tensor) -> ReadingOrder:
-    """The order in which LSTMs read sentences of these lengths, made on the host."""
+    """The order in which LSTMs read sentences of these lengths, computed on the host."""
     device, lengths = lengths.device, lengths.cpu()
     longest_first = lengths.argsort(descending=True, stable=True)
     steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device=lengths.device)
@@ -384,30 +406,32 @@ def reading_order(lengths: Tensor) -> ReadingOrder:
     return order.to(device)
 
 
-def _spelt(characters: Tensor, weights: nn.ParameterDict, options: ElmoOptions) -> Tensor:
+def _convolve_words(characters: Tensor, weights: nn.ParameterDict, options: ElmoOptions) -> Tensor:
+    """Context-free word vectors from character ids.  # [words, width]"""
     activate = functional.relu if options.activation == "relu" else torch.tanh
-    letters = weights["char_embed"][characters].transpose(1, 2)  # [words, letter, characters]
-    found = []
+    # [words, character_width, characters]
+    letters = weights["char_embed"][characters].transpose(1, 2)
+    features = []
     for i in range(len(options.filters)):
-        kernel = weights[f"CNN/W_cnn_{i}"][0].permute(2, 1, 0)  # [filters, letter, seen]
-        # The bias and the activation change nothing about which place is the best.
+        kernel = weights[f"CNN/W_cnn_{i}"][0].permute(2, 1, 0)  # [filters, character_width, seen]
+        # The bias and the activation do not change which position has the maximum.
         best = _convolved(letters, kernel).amax(dim=2)  # [words, filters]
-        found.append(activate(best + weights[f"CNN/b_cnn_{i}"]))
-    x = torch.cat(found, dim=1)  # [words, all filters]
+        features.append(activate(best + weights[f"CNN/b_cnn_{i}"]))
+    x = torch.cat(features, dim=1)  # [words, all filters]
     for i in range(options.highways):
         high = f"CNN_high_{i}"
         carry = torch.sigmoid(x @ weights[f"{high}/W_carry"] + weights[f"{high}/b_carry"])
         new = functional.relu(x @ weights[f"{high}/W_transform"] + weights[f"{high}/b_transform"])
-        x = carry * new + (1 - carry) * x  # the original's "carry" gate carries what is new
+        x = carry * new + (1 - carry) * x  # the original's "carry" gate weights the new values
     if "CNN_proj/W_proj" in weights:
         x = x @ weights["CNN_proj/W_proj"] + weights["CNN_proj/b_proj"]
     return x  # [words, width]
 
 
 def _convolved(letters: Tensor, kernel: Tensor) -> Tensor:
-    """In full float32: cuDNN's TF32, on by default, is off by one in a thousand."""
-    as_set = {name: getattr(cudnn, name) for name in ("enabled", "benchmark", "deterministic")}
-    with cudnn.flags(**as_set, allow_tf32=False):
+    """A convolution in full float32: cuDNN's default TF32 has errors of one in a thousand."""
+    flags = {name: getattr(cudnn, name) for name in ("enabled", "benchmark", "deterministic")}
+    with cudnn.flags(**flags, allow_tf32=False):
         return functional.conv1d(letters, kernel)
 
 
@@ -417,50 +441,52 @@ def _lstm(
     """One layer over words packed as in `ReadingOrder`.  # [rows, width] -> [rows, width]"""
     from_input, from_hidden = weights[f"{name}/W_0"].split(options.width)
     inputs = Steps(torch.addmm(weights[f"{name}/B"], rows, from_input), from_hidden, sizes)
-    shown = None
+    projected = None
     if options.width != options.cells:
-        nothing = rows.new_zeros(len(rows), options.width)
-        shown = Steps(nothing, weights[f"{name}/W_P_0"], sizes)
+        zeros = rows.new_zeros(len(rows), options.width)
+        projected = Steps(zeros, weights[f"{name}/W_P_0"], sizes)
     running = max(sizes, default=0)
     hidden, cell = rows.new_zeros(running, options.width), rows.new_zeros(running, options.cells)
     outputs = [hidden[:0]]
     for step, running in enumerate(sizes):
         gates = inputs.plus(step, hidden[:running])  # [running, 4 * cells]
-        let_in, new, keep, show = gates.chunk(4, dim=1)
-        cell = keep.add(1).sigmoid() * cell[:running] + let_in.sigmoid() * new.tanh()
+        input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=1)
+        cell = (
+            forget_gate.add(1).sigmoid() * cell[:running] + input_gate.sigmoid() * candidate.tanh()
+        )
         cell = _clip(cell, options.cell_clip)
-        hidden = show.sigmoid() * cell.tanh()
-        if shown is not None:
-            hidden = _clip(shown.plus(step, hidden), options.projection_clip)
+        hidden = output_gate.sigmoid() * cell.tanh()
+        if projected is not None:
+            hidden = _clip(projected.plus(step, hidden), options.projection_clip)
         outputs.append(hidden)
     return torch.cat(outputs)
 
 
 class Steps:
-    """A product with one matrix at every step, added to rows that are known before the first.
+    """A product with one matrix at every step, added to rows known before the first step.
 
-    The matrix' slope is one product at the end, of all steps together, where autograd alone would
-    make one a step and add them up: most of what a backward pass through an LSTM takes.
+    The gradient of the matrix is one product over all steps at the end. Autograd alone would
+    compute one product per step and add them: most of the cost of an LSTM's backward pass.
     """
 
     def __init__(self, rows: Tensor, matrix: Tensor, sizes: list[int]) -> None:
-        """# [rows, out], [in, out]; rows of each step"""
+        """# [rows, out], [in, out]; number of rows of each step"""
         self.matrix = matrix.detach()
         self.seen: list[Tensor] = []
-        self.learns = torch.is_grad_enabled() and matrix.requires_grad
-        if self.learns:
-            rows = _AllAtOnce.apply(rows, matrix, self.seen)  # type: ignore[no-untyped-call]
+        self.needs_gradient = torch.is_grad_enabled() and matrix.requires_grad
+        if self.needs_gradient:
+            rows = _SingleProductGradient.apply(rows, matrix, self.seen)  # type: ignore[no-untyped-call]
         self.rows = torch.split(rows, sizes)
 
     def plus(self, step: int, values: Tensor) -> Tensor:
-        """The rows of a step with its product.  # [rows of the step, in] -> [.., out]"""
-        if self.learns:
+        """The rows of a step plus the step's product.  # [rows of the step, in] -> [.., out]"""
+        if self.needs_gradient:
             self.seen.append(values.detach())
         return torch.addmm(self.rows[step], values, self.matrix)
 
 
-class _AllAtOnce(torch.autograd.Function):
-    """Rows as they are; going back, what they pass on is the slope of each step's product too."""
+class _SingleProductGradient(torch.autograd.Function):
+    """Identity on rows; backward also computes the matrix gradient of all steps in one product."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, matrix: Tensor, seen: list[Tensor]) -> Tensor:
@@ -468,18 +494,19 @@ class _AllAtOnce(torch.autograd.Function):
         return rows.view_as(rows)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
-        (slope,) = slopes  # [rows, out]
-        # under autocast rows come in bf16 while the weights stay in float32
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = gradients  # [rows, out]
+        # under autocast the rows are in bf16 while the weights stay in float32
         seen = torch.cat([values.to(ctx.kind) for values in ctx.seen])
-        return slope, seen.T @ slope.to(ctx.kind), None
+        return gradient, seen.T @ gradient.to(ctx.kind), None
 
 
-def _clip(values: Tensor, most: float | None) -> Tensor:
-    return values if most is None else values.clamp(-most, most)
+def _clip(values: Tensor, limit: float | None) -> Tensor:
+    return values if limit is None else values.clamp(-limit, limit)
 
 
 def _draw(name: str, weight: Tensor, options: ElmoOptions, generator: torch.Generator) -> None:
+    """Initialise one weight in place."""
     if name == "char_embed":
         weight.uniform_(-1, 1, generator=generator)
     elif name.startswith("RNN_") and weight.ndim == 2:
@@ -494,33 +521,34 @@ def _draw(name: str, weight: Tensor, options: ElmoOptions, generator: torch.Gene
 
 # --- `weights.hdf5` -------------------------------------------------------------------------------
 #
-# The names and shapes are the original's (see `dataset_shapes`), so what is written
-# here runs there, and the reverse. Costs the file's bytes once: 4 a parameter.
+# The names and shapes are the original's (see `dataset_shapes`), so files written here run there
+# and the reverse. Costs: the file's bytes once, 4 per parameter.
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 
 
 def read_weights(path: Path, options: ElmoOptions) -> dict[str, Tensor]:
-    """Every dataset that the options call for, as float32 by its name in the file."""
+    """Every dataset that the options require, in float32, by its name in the file."""
     shapes = dataset_shapes(options)
     try:
         with _h5py().File(require_regular(path), "r") as file:
-            _refuse_unknown(file, shapes, path)
+            _reject_unknown(file, shapes, path)
             return {
                 name: torch.from_numpy(_read(file, name, shape, path))
                 for name, shape in shapes.items()
             }
-    except (OSError, KeyError, RuntimeError, ValueError) as error:  # all of h5py's own
-        reason = f"cannot be read as HDF5: {error}." if path.is_file() else "there is no such file."
+    except (OSError, KeyError, RuntimeError, ValueError) as error:  # all exceptions of h5py
+        exists = path.is_file()
         raise WorkbenchError(
-            reason,
+            f"the file cannot be read as HDF5: {error}." if exists else "there is no such file.",
+            code="file-unreadable" if exists else "file-not-found",
             where=str(path),
-            remedy="Name the weights.hdf5 that belongs to the options, copied whole.",
+            remedy="Name the complete weights.hdf5 of these options.",
         ) from None
 
 
 def write_original(folder: Path, options: ElmoOptions, weights: Mapping[str, Tensor]) -> None:
-    """Write `options.json` and `weights.hdf5` as the original has them."""
+    """Write `options.json` and `weights.hdf5` in the original's format."""
     with (
         written_whole(folder / WEIGHTS) as draft,
         _h5py().File(draft, "w") as file,
@@ -531,7 +559,7 @@ def write_original(folder: Path, options: ElmoOptions, weights: Mapping[str, Ten
 
 
 def write_options(folder: Path, options: ElmoOptions) -> None:
-    """Write `options.json` alone."""
+    """Write `options.json` only."""
     with written_whole(folder / OPTIONS) as draft:
         draft.write_text(json.dumps(options_as_json(options), indent=2) + "\n", "utf-8")
 
@@ -539,36 +567,39 @@ def write_options(folder: Path, options: ElmoOptions) -> None:
 def _read(file: "h5py.File", name: str, shape: tuple[int, ...], path: Path) -> NDArray[np.float32]:
     dataset = file.get(name)
     if not isinstance(dataset, _h5py().Dataset):
-        raise _mismatch(f"has no dataset {name!r}, expected with shape {list(shape)}.", path)
+        raise _mismatch(f"dataset {name!r} of shape {list(shape)} is missing.", path)
     if dataset.dtype.kind != "f":
         raise _mismatch(f"dataset {name!r} holds {dataset.dtype}, not floats.", path)
     if name == "char_embed" and dataset.shape == (CHARACTERS + 1, *shape[1:]):
-        return _without_the_spare(dataset[...].astype(np.float32))
+        return _without_extra_row(dataset[...].astype(np.float32))
     if dataset.shape != shape:
-        found = list(dataset.shape or ())
-        raise _mismatch(f"dataset {name!r} has shape {found}, expected {list(shape)}.", path)
+        actual = list(dataset.shape or ())
+        raise _mismatch(f"dataset {name!r} has shape {actual}, expected {list(shape)}.", path)
     values: NDArray[np.float32] = dataset[...].astype(np.float32)
     return values
 
 
-def _without_the_spare(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A 262nd row is the run time's zeros, put first, or else one that training never used."""
+def _without_extra_row(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Drop the 262nd row: the zeros that the run time puts first, or an unused last row."""
     return rows[1:] if not rows[0].any() else rows[:-1]
 
 
-def _refuse_unknown(file: "h5py.File", shapes: Mapping[str, Any], path: Path) -> None:
-    """A layer, filter or highway more than the options say would else be left out in silence."""
-    names: list[str | bytes] = []  # bytes where a damaged file's name is no UTF-8
+def _reject_unknown(file: "h5py.File", shapes: Mapping[str, Any], path: Path) -> None:
+    """Raise on a layer, filter or highway not in the options, which would be ignored silently."""
+    names: list[str | bytes] = []  # bytes if a name in a damaged file is not UTF-8
     file.visit(names.append)
     for name in (os.fsdecode(name) for name in names):
         known = name in shapes or any(other.startswith(f"{name}/") for other in shapes)
         if name.startswith(("CNN", "RNN_")) and not known:
-            raise _mismatch(f"has {name!r}, which the options do not call for.", path)
+            raise _mismatch(f"dataset {name!r} is not in the options.", path)
 
 
 def _mismatch(what: str, path: Path) -> WorkbenchError:
     return WorkbenchError(
-        what, where=str(path), remedy="Give the options.json that these weights were made with."
+        what,
+        code="file-format",
+        where=str(path),
+        remedy="Use the options.json that these weights were trained with.",
     )
 
 

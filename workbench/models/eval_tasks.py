@@ -1,9 +1,9 @@
-"""What a model is asked about each text, and how well it answers: the numbers that heads are for.
+"""Evaluation tasks: what a model predicts for each text, and its loss and accuracy there.
 
-A language model predicts what its own objective hides; a classifier names the class that the
-corpus gives each text. An `Aim` cuts a corpus into batches that are ready to be asked again and
-again, with taps and with repeated rows; what is hidden follows from the seed and a text's place
-alone, so every question is put to the same pieces. Costs what `lm_losses` says.
+A language model predicts the pieces of its own objective; a classifier predicts the class that the
+corpus gives each text. An `Aim` cuts a corpus into batches that can be evaluated many times, with
+taps and with repeated rows. Which pieces are hidden depends only on the seed and a text's position
+in the corpus, so every evaluation uses the same pieces. Costs: as in `lm_losses`.
 """
 
 import copy
@@ -45,18 +45,18 @@ Kind = Literal["causal", "masked", "seq2seq", "classes"]
 
 @dataclass(frozen=True)
 class Question:
-    """One batch, on the model's device."""
+    """One batch of texts to evaluate, on the model's device."""
 
-    text: Pieces  # what is read
-    target: Pieces | None = None  # what a decoder must write
-    hidden: Tensor | None = None  # [batch, pieces], what a masked model must find
+    text: Pieces  # the input
+    target: Pieces | None = None  # the decoder's target
+    hidden: Tensor | None = None  # [batch, pieces], the pieces that a masked model predicts
     gold: Tensor | None = None  # [batch], the class of each text
 
     def __len__(self) -> int:
         return len(self.text)
 
     def halves(self) -> tuple["Question", "Question"]:
-        """The first rows and the last, as wide as they are."""
+        """The first and the last half of the rows, at the same width."""
         rows = torch.arange(len(self))
         return self.take(rows[: len(self) // 2]), self.take(rows[len(self) // 2 :])
 
@@ -68,40 +68,40 @@ class Question:
 
     @property
     def order(self) -> list[int]:
-        """The place of each text in the corpus."""
+        """The index of each text in the corpus."""
         return self.text.order.tolist()
 
     def take(self, rows: Tensor) -> "Question":
-        """These rows, each as often as it is named; `rows` are on the host."""
-        there = sent(rows, self.text.ids.device)
+        """The given rows, with repetitions; `rows` are on the host."""
+        on_device = sent(rows, self.text.ids.device)
         return Question(
             self.text.take(rows),
             None if self.target is None else self.target.take(rows),
-            None if self.hidden is None else self.hidden[there],
-            None if self.gold is None else self.gold[there],
+            None if self.hidden is None else self.hidden[on_device],
+            None if self.gold is None else self.gold[on_device],
         )
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Of each text: nats, what was right, and of how many; nats are differentiable."""
+class TextScores:
+    """Loss in nats (differentiable), correct predictions and all predictions, per text."""
 
     nats: Tensor  # [batch]
     right: Tensor  # [batch]
-    number: Tensor  # [batch], pieces or classes that were asked for
+    number: Tensor  # [batch], predicted pieces or classes
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is asked of one model over one corpus."""
+    """The evaluation task of one model on one corpus."""
 
     kind: Kind
-    label: str = ""  # of the corpus, where texts have classes
+    label: str = ""  # label of the corpus that gives each text its class
     seed: int = 0
 
     @property
     def unit(self) -> str:
-        """What a loss is of."""
+        """The unit over which losses are averaged."""
         return "text" if self.kind == "classes" else "piece"
 
     def questions(
@@ -111,13 +111,13 @@ class Aim:
         documents: Sequence[int] | None = None,
         pieces: int | None = None,
     ) -> Iterator[Question]:
-        """The corpus in batches, longest texts first; those without a class are left out."""
-        wanted = list(range(len(batch))) if documents is None else list(documents)
+        """The corpus in batches, longest texts first; texts without a class are skipped."""
+        chosen_documents = list(range(len(batch))) if documents is None else list(documents)
         gold = _gold(model, batch, self.label) if self.kind == "classes" else None
         if gold is not None:
-            wanted = [document for document in wanted if gold[document] >= 0]
+            chosen_documents = [document for document in chosen_documents if gold[document] >= 0]
         limit = limit_of(model) if pieces is None else pieces
-        for part in chunks(wanted, CHUNK):
+        for part in chunks(chosen_documents, CHUNK):
             text = model.encode(batch, part)
             place_of = dict(zip(text.order.tolist(), part, strict=True))
             for rows in by_length(replace(text, unaligned=(), cut=()), Limit(limit)):
@@ -135,68 +135,66 @@ class Aim:
             return Question(read.to(device), target=written.to(device))
         return Question(text.to(device), gold=None if gold is None else sent(gold, device))
 
-    def answer(self, model: HuggingFace, question: Question, taps: Iterable[Tap] = ()) -> Answer:
-        """Ask once."""
+    def answer(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> TextScores:
+        """Evaluate one batch."""
         if self.kind == "classes":
-            assert question.gold is not None, "a classifier is asked for classes"
-            logits = model.forward(question.text, taps=taps, hidden=False, logits=True).logits
+            assert texts.gold is not None, "a classifier needs gold classes"
+            logits = model.forward(texts.text, taps=taps, hidden=False, logits=True).logits
             assert logits is not None, "a classifier has logits"
-            nats = functional.cross_entropy(logits.float(), question.gold, reduction="none")
-            right = logits.argmax(-1) == question.gold
-            return Answer(nats, right.long(), torch.ones_like(question.gold))
-        losses = self._losses(_Tapped(model, list(taps)), model, question)
+            nats = functional.cross_entropy(logits.float(), texts.gold, reduction="none")
+            right = logits.argmax(-1) == texts.gold
+            return TextScores(nats, right.long(), torch.ones_like(texts.gold))
+        losses = self._losses(_Tapped(model, list(taps)), model, texts)
         right = (losses.right & losses.scored).sum(1)
-        return Answer(losses.nats.sum(1), right, losses.scored.sum(1))
+        return TextScores(losses.nats.sum(1), right, losses.scored.sum(1))
 
-    def gold(self, question: Question) -> tuple[Tensor, Tensor]:
-        """Where something is predicted, and what is right: pieces, or the class of each text.
+    def gold(self, texts: Question) -> tuple[Tensor, Tensor]:
+        """The mask of predictions and their gold values: pieces, or the class of each text.
 
-        # [batch, pieces] bool, and the right ones row after row
+        # [batch, pieces] bool, and the gold values row by row
         """
         if self.kind == "classes":
-            assert question.gold is not None, "a classifier is asked for classes"
-            return torch.ones_like(question.gold, dtype=torch.bool)[:, None], question.gold
+            assert texts.gold is not None, "a classifier needs gold classes"
+            return torch.ones_like(texts.gold, dtype=torch.bool)[:, None], texts.gold
         if self.kind == "causal":
-            places, text = with_context(question.text), question.text
+            mask, text = with_context(texts.text), texts.text
         elif self.kind == "seq2seq":
-            assert question.target is not None, "a decoder has something to write"
-            places, text = question.target.mask, question.target
+            assert texts.target is not None, "an encoder-decoder needs a target"
+            mask, text = texts.target.mask, texts.target
         else:
-            assert question.hidden is not None, "a masked model has something to find"
-            places, text = question.hidden, question.text
-        return places, text.ids[places]
+            assert texts.hidden is not None, "a masked model needs hidden pieces"
+            mask, text = texts.hidden, texts.text
+        return mask, text.ids[mask]
 
-    def guesses(self, model: HuggingFace, question: Question, taps: Iterable[Tap] = ()) -> Tensor:
-        """What the model finds likeliest at each place of `gold`, row after row."""
+    def guesses(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> Tensor:
+        """The model's most likely prediction at each position of `gold`, row by row."""
         tapped: Any = _Tapped(model, list(taps))
-        places, _ = self.gold(question)
-        text = question.text
+        mask, _ = self.gold(texts)
+        text = texts.text
         if self.kind == "classes":
-            found: Tensor = tapped.forward(text, hidden=False, logits=True).logits
+            logits: Tensor = tapped.forward(text, hidden=False, logits=True).logits
         elif self.kind == "causal":
-            found = logits_of(tapped, text, functional.pad(places[:, 1:], (0, 1)))
+            logits = logits_of(tapped, text, functional.pad(mask[:, 1:], (0, 1)))
         elif self.kind == "seq2seq":
-            found = logits_of(tapped, text, places, question.target)
+            logits = logits_of(tapped, text, mask, texts.target)
         else:
-            read = masked(text, places, mask_of(model.net, model.tokenizer))
-            found = logits_of(tapped, read, places)
-        return found.argmax(-1)
+            inputs = masked(text, mask, mask_of(model.net, model.tokenizer))
+            logits = logits_of(tapped, inputs, mask)
+        return logits.argmax(-1)
 
-    def _losses(self, tapped: Any, model: HuggingFace, question: Question) -> Losses:
+    def _losses(self, tapped: Any, model: HuggingFace, texts: Question) -> Losses:
         if self.kind == "causal":
-            return causal_losses(tapped, question.text)
+            return causal_losses(tapped, texts.text)
         if self.kind == "seq2seq":
-            assert question.target is not None, "a decoder has something to write"
-            return denoising_losses(tapped, question.text, question.target)
-        assert question.hidden is not None, "a masked model has something to find"
-        return masked_losses(
-            tapped, question.text, question.hidden, mask_of(model.net, model.tokenizer)
-        )
+            assert texts.target is not None, "an encoder-decoder needs a target"
+            return denoising_losses(tapped, texts.text, texts.target)
+        assert texts.hidden is not None, "a masked model needs hidden pieces"
+        return masked_losses(tapped, texts.text, texts.hidden, mask_of(model.net, model.tokenizer))
 
 
 @dataclass(frozen=True)
 class _Tapped:
-    """A model whose passes all have these taps."""
+    """A model that runs every forward pass with these taps."""
 
     model: HuggingFace
     taps: list[Tap]
@@ -209,80 +207,92 @@ class _Tapped:
 
 
 def aim_of(model: HuggingFace, batch: Batch, label: str = "", seed: int = 0) -> Aim:
-    """What can be asked: classes of a classifier, else what a language model's head predicts."""
+    """The model's task: classes for a classifier, else the objective of its language-model head."""
     if label and not model.classes:
         raise WorkbenchError(
-            f"{model.name} tells no classes apart: it is measured by its own loss, not a label.",
+            f"{model.name} is not a classifier, so it cannot be evaluated on a label.",
+            code="model-unsupported",
             where=label,
-            remedy="Leave the label out, or fit a classifier first: head-pruning does with task=.",
+            remedy="Leave the label out to use the language-model loss, or train a classifier "
+            "first (head-pruning does so with task=).",
         )
     if model.classes:
         return Aim("classes", label or _label_of(model, batch), seed)
     if not model.objective:
         raise WorkbenchError(
-            f"{model.name} ({model.family}) has no head whose loss could be measured.",
+            f"{model.name} ({model.family}) has no language-model or classification head.",
+            code="model-unsupported",
             remedy="Choose a model saved with a language-model head, such as bert-base-uncased or "
-            "gpt2, or one fine-tuned for classes of texts.",
+            "gpt2, or a model fine-tuned for text classification.",
         )
-    assert model.objective != "bidirectional", "it has attention"
+    assert model.objective != "bidirectional", "a model with attention is not an ELMo"
     return Aim(model.objective, seed=seed)
 
 
 def _label_of(model: HuggingFace, batch: Batch) -> str:
-    """The label of the corpus whose classes are the model's."""
+    """The corpus label whose classes the model predicts."""
     known = {name: targets.names for name, targets in batch.targets.items() if targets.names}
     for name, classes in known.items():
         if set(classes) <= set(model.classes):
             return name
-    there = "; ".join(f"{name}: {', '.join(classes)}" for name, classes in known.items())
+    labels = "; ".join(f"{name}: {', '.join(classes)}" for name, classes in known.items())
     raise WorkbenchError(
-        f"{model.name} tells {', '.join(model.classes)} apart, which no label of the corpus has.",
-        remedy=f"The corpus has {there or 'no labels'}. Name the corpus it was trained for, such "
-        "as primer/sentiment.",
+        f"{model.name} predicts the classes {', '.join(model.classes)}; no label of the corpus has "
+        "these classes.",
+        code="label-missing",
+        remedy=f"The corpus has {labels or 'no labels'}. Choose the corpus that the model was "
+        "trained on, such as primer/sentiment.",
     )
 
 
 def _gold(model: HuggingFace, batch: Batch, label: str) -> list[int]:
-    """The class of each text as the model numbers them; -1 where it has none."""
+    """The model's class index of each text; -1 for a text without a class."""
     if label not in batch.targets:
         raise WorkbenchError(
-            f"the corpus has no label {label!r}.", remedy=did_you_mean(label, batch.targets)
+            f"the corpus has no label {label!r}.",
+            code="label-missing",
+            remedy=did_you_mean(label, batch.targets),
         )
     targets = batch.targets[label]
-    strange = set(targets.names) - set(model.classes)
-    if strange:
+    unknown = set(targets.names) - set(model.classes)
+    if unknown:
         raise WorkbenchError(
-            f"{', '.join(sorted(strange))}: no class that {model.name} knows.",
+            f"{model.name} does not predict the class {', '.join(sorted(unknown))}.",
+            code="label-missing",
             where=label,
-            remedy=f"It knows {', '.join(model.classes)}.",
+            remedy=f"Its classes are {', '.join(model.classes)}.",
         )
-    place = [model.classes.index(name) for name in targets.names]
-    return [-1 if np.isnan(value) else place[int(value)] for value in targets.values]
+    index_of = [model.classes.index(name) for name in targets.names]
+    return [-1 if np.isnan(value) else index_of[int(value)] for value in targets.values]
 
 
-# --- a classifier of whole texts, made of a language model: its body, and a new head --------------
+# --- a text classifier from a language model: the same body with a new head -----------------------
 #
-# transformers' own `...ForSequenceClassification`, so that it saves and opens as any other. Costs
-# a copy of the weights.
+# Uses transformers' `...ForSequenceClassification`, so it saves and opens like any other model.
+# Costs: a copy of the weights.
 
 
 def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> HuggingFace:
-    """The same body under a head that tells these classes apart, drawn from the seed."""
+    """A classifier of these classes: the model's body with a random head, by the seed."""
     if len(classes) < 2:
         raise WorkbenchError(
-            f"there is {'one class' if classes else 'no class'} to tell apart.",
+            f"a classifier needs two classes or more, but there is "
+            f"{'one class' if classes else 'no class'}.",
+            code="setting-invalid",
             where=", ".join(classes),
-            remedy="Name a label with two classes or more.",
+            remedy="Choose a label with two classes or more.",
         )
     if model.two_sided:
         raise WorkbenchError(
-            f"{model.name} ({model.family}) writes text, and is not made a classifier here.",
+            f"{model.name} ({model.family}) is an encoder-decoder; classifiers are built from "
+            "encoders and decoders only.",
+            code="model-unsupported",
             remedy="Choose an encoder such as mini:bert, or a decoder such as mini:gpt.",
         )
     config: Any = copy.deepcopy(model.net.config)
     config.id2label = dict(enumerate(classes))
-    config.label2id = {name: number for number, name in enumerate(classes)}
-    if config.pad_token_id is None:  # a decoder looks for a text's last piece by it
+    config.label2id = {name: index for index, name in enumerate(classes)}
+    if config.pad_token_id is None:  # a decoder needs it to find a text's last piece
         config.pad_token_id = model.tokenizer.pad_token_id
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -291,7 +301,8 @@ def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> Hugging
             net: Any = kind.from_config(config, trust_remote_code=False)
         except ValueError:
             raise WorkbenchError(
-                f"transformers has no classifier of the family {model.family}.",
+                f"transformers has no classifier for the family {model.family}.",
+                code="model-unsupported",
                 where=model.name,
                 remedy="Choose a model such as mini:bert.",
             ) from None
@@ -300,24 +311,24 @@ def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> Hugging
     return HuggingFace(placed(net, model.device, model.net.dtype), model.tokenizer, model.name)
 
 
-# --- a short fine-tuning by the loss of any `Aim`: all weights, or gates alone --------------------
+# --- a short fine-tuning with the loss of any `Aim`: of all weights, or of gates only -------------
 #
-# With dev texts, the learning rate stays after its warm-up, learning stops where the dev loss has
-# not fallen by a thousandth of its first value over `PATIENCE` checks, and the weights are those of
-# the best check: only then is `converged` true. (Where classes are separable the loss falls for
-# ever.) Without, every step is taken and the rate falls to zero. No weight decay: early stopping is
-# what regularises. Batches are shuffled each epoch by the seed. Costs what `fine_tuning` says, and
-# a forward pass over the dev texts every `CHECK` steps.
+# With dev texts: the learning rate is constant after its warm-up. Training stops early when the dev
+# loss has not fallen by a thousandth of its first value over `PATIENCE` checks, and the weights of
+# the best check are kept; only then is `converged` true. (For separable classes the loss keeps
+# falling.) Without dev texts: every step is taken and the learning rate decays to zero. There is no
+# weight decay; early stopping regularises. Batches are shuffled each epoch by the seed. Costs: as
+# in `fine_tuning`, and a forward pass over the dev texts every `CHECK` steps.
 
-CHECK = 10  # steps between two checks on dev, or two reports of progress
-PATIENCE = 5  # checks on dev without a gain
-GAIN = 1e-3  # of the first dev loss
-WARM_UP = 20  # steps, at most a tenth of all
+CHECK = 10  # steps between two dev checks, and between two progress reports
+PATIENCE = 5  # dev checks without improvement before early stopping
+GAIN = 1e-3  # minimum improvement, as a share of the first dev loss
+WARM_UP = 20  # warm-up steps; at most a tenth of all steps
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many steps at most, how fast, and with how many texts at a time."""
+    """Maximum number of steps, learning rate, batch size (in texts) and seed."""
 
     steps: int
     rate: float = 1e-4
@@ -327,15 +338,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Learnt:
-    """How a fine-tuning went."""
+    """Losses of a fine-tuning, and whether it converged."""
 
-    losses: list[float]  # of each step, in nats
-    dev: dict[int, float] = field(default_factory=dict)  # loss by number of steps taken
-    converged: bool = False  # stopped by dev before the steps ran out
+    losses: list[float]  # training loss of each step, in nats
+    dev: dict[int, float] = field(default_factory=dict)  # dev loss by number of steps
+    converged: bool = False  # stopped early by the dev loss
 
     @property
     def best(self) -> int:
-        """The number of steps after which the weights were taken."""
+        """The number of steps of the kept weights."""
         return min(self.dev, key=self.dev.__getitem__) if self.dev else len(self.losses)
 
 
@@ -347,37 +358,39 @@ def learn(
     plan: Plan,
     *,
     dev: Sequence[Question] = (),
-    told: Callable[[int, float], object] | None = None,
+    on_progress: Callable[[int, float], object] | None = None,
     taps: Callable[[Question], Iterable[Tap]] = lambda question: (),
     weights: Iterable[Tensor] | None = None,
     more: Sequence[dict[str, Any]] = (),
     penalty: Callable[[], Tensor] | None = None,
 ) -> Learnt:
-    """Fit the model to the documents, in place.
+    """Fine-tune the model on the documents, in place.
 
-    `dev` are questions that tell when to stop. `weights` are those that learn (default: all of the
-    model's); `more` are further parameter groups with learning rates of their own, `penalty` is
-    added to every loss, and `taps` hang on every pass.
+    `dev` are batches for early stopping. `weights` are the trained weights (default: all of the
+    model's); `more` are further parameter groups with their own learning rates. `penalty` is added
+    to every loss, and `taps` are active in every pass. `on_progress` gets the step and its loss.
     """
     if not documents:
         raise WorkbenchError(
-            "there is nothing to learn from.",
+            "there is no text to train on.",
+            code="too-few-sentences",
             where=model.name,
-            remedy="Use a corpus, a split or a limit that leaves at least one text.",
+            remedy="Choose a corpus, a split and a maximum number of sentences that leave at least "
+            "one text.",
         )
-    own = list(model.net.parameters() if weights is None else weights)
-    groups: list[dict[str, Any]] = [{"params": own, "lr": plan.rate}] if own else []
+    trained = list(model.net.parameters() if weights is None else weights)
+    groups: list[dict[str, Any]] = [{"params": trained, "lr": plan.rate}] if trained else []
     groups += more
     if not groups or plan.steps < 1:
         return Learnt([])
-    warm = max(1, min(WARM_UP, round(0.1 * plan.steps)))
+    warm_up = max(1, min(WARM_UP, round(0.1 * plan.steps)))
 
-    def rate(step: int) -> float:
-        falling = 1.0 if dev else (plan.steps - step) / max(1, plan.steps - warm)
-        return min((step + 1) / warm, falling)
+    def rate_factor(step: int) -> float:
+        decay = 1.0 if dev else (plan.steps - step) / max(1, plan.steps - warm_up)
+        return min((step + 1) / warm_up, decay)
 
-    learner, room = Learner(groups, rate), Limit()
-    moving = set(map(id, learner.moving))
+    learner, memory = Learner(groups, rate_factor), Limit()
+    moving_ids = set(map(id, learner.moving))
     state = [(weight, weight.requires_grad) for weight in model.net.parameters()]
     first = loss_of(model, aim, dev) if dev else 0.0
     stopping = EarlyStopping(PATIENCE, GAIN * first)
@@ -385,21 +398,21 @@ def learn(
         learner.keep()
 
     def gradients(question: Question) -> Iterator[Part]:
-        """Of the mean loss of a step's texts; see `_gradients`."""
-        parts = in_halves(partial(_gradients, model, aim, learner.moving, taps), question, room)
-        return (found for _, found in parts)
+        """Gradients of the mean loss of a step's texts; see `_gradients`."""
+        parts = in_halves(partial(_gradients, model, aim, learner.moving, taps), question, memory)
+        return (part for _, part in parts)
 
     def on_step(done: int, loss: float) -> None:
-        if told is not None and (done % CHECK == 0 or done == plan.steps):
-            told(done, loss)
+        if on_progress is not None and (done % CHECK == 0 or done == plan.steps):
+            on_progress(done, loss)
 
     try:
         for weight in [*model.net.parameters(), *learner.moving]:
-            weight.requires_grad_(id(weight) in moving)
+            weight.requires_grad_(id(weight) in moving_ids)
         with torch.enable_grad():
             batches = iter(_batches(model, aim, batch, documents, plan))
             checks = range(0, plan.steps, CHECK)
-            found = fine_tune(
+            curves = fine_tune(
                 learner,
                 (islice(batches, min(CHECK, plan.steps - start)) for start in checks),
                 gradients,
@@ -409,18 +422,22 @@ def learn(
                 penalty,
             )
     finally:
-        for weight, moved in state:
-            weight.requires_grad_(moved)
+        for weight, needs_gradient in state:
+            weight.requires_grad_(needs_gradient)
             weight.grad = None
-    if found.diverged:
+    if curves.diverged:
         raise WorkbenchError(
-            f"the loss is {found.losses[-1]} after {len(found.losses) - 1} steps.",
+            f"training diverged: the loss is {curves.losses[-1]} after {len(curves.losses) - 1} "
+            "steps.",
+            code="training-diverged",
             where=model.name,
-            remedy="Set a lower rate.",
+            remedy="Set a lower learning rate.",
         )
-    taken = [min(CHECK * number, plan.steps) for number in range(1 + len(found.dev))]
-    losses = dict(zip(taken, [first, *(-score for score in found.dev)], strict=True)) if dev else {}
-    return Learnt(found.losses, losses, stopping.waited >= PATIENCE)
+    taken = [min(CHECK * number, plan.steps) for number in range(1 + len(curves.dev))]
+    losses = (
+        dict(zip(taken, [first, *(-score for score in curves.dev)], strict=True)) if dev else {}
+    )
+    return Learnt(curves.losses, losses, stopping.waited >= PATIENCE)
 
 
 def _gradients(
@@ -428,51 +445,52 @@ def _gradients(
     aim: Aim,
     moving: Sequence[Tensor],
     taps: Callable[[Question], Iterable[Tap]],
-    question: Question,
+    texts: Question,
 ) -> Part:
-    """The mean loss of some texts, and its gradient by each weight that learns."""
-    answer = aim.answer(model, question, taps(question))
-    number = answer.number.sum()
-    loss = answer.nats.sum() / number.clamp(min=1)
+    """The mean loss of some texts, and its gradient for each trained weight."""
+    scores = aim.answer(model, texts, taps(texts))
+    number = scores.number.sum()
+    loss = scores.nats.sum() / number.clamp(min=1)
     return loss.detach(), number, torch.autograd.grad(loss, moving, allow_unused=True)
 
 
 def loss_of(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> float:
-    """Mean loss of the questions, in nats a piece or text."""
-    nats, number, room = 0.0, 0.0, Limit()
+    """Mean loss of the batches, in nats per piece or text."""
+    nats, number, memory = 0.0, 0.0, Limit()
 
     @torch.no_grad()
-    def ask(question: Question) -> list[float]:
-        answer = aim.answer(model, question)
-        both: list[float] = torch.stack([answer.nats.double().sum(), answer.number.sum()]).tolist()
+    def sums(texts: Question) -> list[float]:
+        scores = aim.answer(model, texts)
+        both: list[float] = torch.stack([scores.nats.double().sum(), scores.number.sum()]).tolist()
         return both
 
     for question in questions:
-        for _, (own, asked) in in_halves(ask, question, room):
-            nats, number = nats + own, number + asked
+        for _, (part_nats, part_number) in in_halves(sums, question, memory):
+            nats, number = nats + part_nats, number + part_number
     return nats / max(number, 1.0)
 
 
 def _batches(
     model: HuggingFace, aim: Aim, batch: Batch, documents: Sequence[int], plan: Plan
 ) -> Iterable[Question]:
-    """As many as there are steps; each epoch is shuffled, with other pieces hidden."""
+    """One batch per step; each epoch is shuffled and hides other pieces."""
     random = np.random.default_rng([plan.seed, 7])
-    made, epoch = 0, 0
-    while made < plan.steps:
+    n_batches, epoch = 0, 0
+    while n_batches < plan.steps:
         order = random.permutation(list(documents)).tolist()
-        own = replace(aim, seed=plan.seed + 1000 * epoch + 1)
+        epoch_aim = replace(aim, seed=plan.seed + 1000 * epoch + 1)
         epoch += 1
-        before = made
-        for some in chunks(order, plan.texts):
-            for question in own.questions(model, batch, some, pieces=1 << 30):
+        before = n_batches
+        for part in chunks(order, plan.texts):
+            for question in epoch_aim.questions(model, batch, part, pieces=1 << 30):
                 yield question
-                made += 1
-                if made == plan.steps:
+                n_batches += 1
+                if n_batches == plan.steps:
                     return
-        if made == before:
+        if n_batches == before:
             raise WorkbenchError(
-                "no text has anything to learn from.",
+                "no text has a piece that the model could predict.",
+                code="too-few-sentences",
                 where=model.name,
                 remedy="Use longer texts: the model predicts pieces from others in the same text.",
             )

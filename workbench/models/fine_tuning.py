@@ -1,10 +1,10 @@
-"""A short fine-tuning: AdamW steps, clipped gradients, the weights that dev liked best.
+"""A short fine-tuning: AdamW steps, clipped gradients, and the weights of the best dev score.
 
-For a model that is fitted or mended, not for training from the start (`workbench.training`). What
-learns may be all weights, gates alone, or a head with its own learning rates. Weights in half
-precision learn as copies in float32, for a step is often smaller than the distance between two bf16
-numbers, and would be lost. Texts of a step that do not fit into memory are learnt from in parts
-(`engine.halving`). Costs a forward and a backward pass a step, what dev costs, and a copy of the
+For fine-tuning and recovery after pruning, not for training from scratch (`workbench.training`).
+The trained weights may be all weights, gates only, or a head with its own learning rates. Weights
+in half precision are trained as float32 copies, because a step is often smaller than the distance
+between two bf16 numbers. A batch that does not fit into memory is processed in parts
+(`engine.halving`). Costs: a forward and a backward pass per step, the dev scores, and a copy of the
 weights.
 """
 
@@ -23,7 +23,7 @@ B = TypeVar("B")
 
 
 class Learner:
-    """Weights that learn, with their optimiser and schedule."""
+    """The trained weights with their optimiser and learning-rate schedule."""
 
     def __init__(
         self,
@@ -31,18 +31,18 @@ class Learner:
         curves: Callable[[int], float] | Sequence[Callable[[int], float]],
         **options: Any,
     ) -> None:
-        """Parameter groups of AdamW; `curves` make of a step the factor of each group's rate."""
+        """`groups` are AdamW's; `curves` map a step to each group's learning-rate factor."""
         self.moving: list[Tensor] = [weight for group in groups for weight in group["params"]]
         self.wide = [w if w.dtype.itemsize >= 4 else w.detach().float() for w in self.moving]
-        of = dict(zip(map(id, self.moving), self.wide, strict=True))
-        wide_groups = [{**g, "params": [of[id(w)] for w in g["params"]]} for g in groups]
+        wide_of = dict(zip(map(id, self.moving), self.wide, strict=True))
+        wide_groups = [{**g, "params": [wide_of[id(w)] for w in g["params"]]} for g in groups]
         self.optimiser = torch.optim.AdamW(wide_groups, weight_decay=0.0, **options)
-        own = curves if callable(curves) else list(curves)
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, own)
+        factors = curves if callable(curves) else list(curves)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, factors)
         self.best: list[Tensor] = []
 
     def step(self, parts: Iterable[Part], penalty: Callable[[], Tensor] | None = None) -> float:
-        """The mean loss of a step's parts, and the step; none where the loss is not finite."""
+        """Take one step and return its mean loss; no step if the loss is not finite."""
         self.optimiser.zero_grad(set_to_none=True)
         loss = float(averaged(parts, self.moving))
         if not math.isfinite(loss):
@@ -64,25 +64,25 @@ class Learner:
         return loss
 
     def keep(self) -> None:
-        """Remember the weights as they are now."""
+        """Save the current weights as the best."""
         self.best = [weight.detach().clone() for weight in self.moving]
 
     def restore(self) -> None:
-        """Give the weights what was remembered last, if anything was."""
+        """Restore the weights saved last, if any."""
         with torch.no_grad():
-            for weight, kept in zip(self.moving, self.best, strict=False):
-                weight.copy_(kept)
+            for weight, saved in zip(self.moving, self.best, strict=False):
+                weight.copy_(saved)
         for weight in self.moving:
             weight.grad = None
 
 
 @dataclass
 class EarlyStopping:
-    """When dev gains no more; higher scores are better."""
+    """Early stopping on a dev score; higher scores are better."""
 
-    patience: int  # scores without a gain
-    gain: float = 0.0  # that counts as one
-    highest: float = math.inf  # no score is higher
+    patience: int  # scores without improvement before stopping
+    gain: float = 0.0  # minimum improvement
+    highest: float = math.inf  # maximum possible score
     best: float = -math.inf
     waited: int = 0
     _reference: float = -math.inf
@@ -98,50 +98,51 @@ class EarlyStopping:
 
     @property
     def is_over(self) -> bool:
+        """Whether training should stop."""
         return self.waited >= self.patience or self.best >= self.highest
 
 
 @dataclass
 class Curves:
-    """How a fine-tuning went."""
+    """Training losses and dev scores of a fine-tuning."""
 
     losses: list[float] = field(default_factory=list)  # of each step
-    dev: list[float] = field(default_factory=list)  # the score after each stretch
-    best: int = 0  # the stretch after which dev scored best, counted from 1; 0: none
+    dev: list[float] = field(default_factory=list)  # the score after each interval
+    best: int = 0  # the interval with the best dev score, counted from 1; 0: none
     diverged: bool = False
 
 
 def fine_tune(
     learner: Learner,
-    stretches: Iterable[Iterable[B]],
+    intervals: Iterable[Iterable[B]],
     gradients: Callable[[B], Iterable[Part]],
-    judge: Callable[[], float] | None,
+    dev_score: Callable[[], float] | None,
     stopping: EarlyStopping,
     on_step: Callable[[int, float], object],
     penalty: Callable[[], Tensor] | None = None,
 ) -> Curves:
-    """Learn from stretches of batches, with a score on dev after each, until dev gains no more.
+    """Train on intervals of batches, with a dev score after each, until early stopping.
 
-    The weights end as dev liked them best. A loss that is no finite number ends it too.
+    The weights of the best dev score are restored. A loss that is not finite also stops training.
     """
-    found = Curves()
-    for stretch in stretches:
-        for batch in stretch:
+    curves = Curves()
+    for interval in intervals:
+        for batch in interval:
             loss = learner.step(gradients(batch), penalty)
-            found.losses.append(loss)
+            curves.losses.append(loss)
             if not math.isfinite(loss):
-                found.diverged = True
+                curves.diverged = True
                 break
-            on_step(len(found.losses), loss)
-        if found.diverged:
+            on_step(len(curves.losses), loss)
+        if curves.diverged:
             break
-        if judge is None:
+        if dev_score is None:
             continue
-        found.dev.append(judge())
-        if stopping.is_best(found.dev[-1]):
-            found.best = len(found.dev)
+        curves.dev.append(dev_score())
+        if stopping.is_best(curves.dev[-1]):
+            curves.best = len(curves.dev)
             learner.keep()
         if stopping.is_over:
             break
     learner.restore()
-    return found
+    return curves

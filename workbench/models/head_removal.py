@@ -1,10 +1,10 @@
-"""Attention heads taken out of a model for good: its maps are cut, so it is smaller and faster.
+"""Permanent removal of attention heads: projections are sliced, so the model is smaller and faster.
 
-What a head owns is told from the names of a module's maps (`LAYOUTS`), and which module a site is
-by watching a small forward pass; nothing else is known of architectures, but for what a layer
-without any head hands on. Heads that share weights go together: `units` says which, ALBERT's in all
-layers, grouped queries with their group. A copy is made, the model given stays as it is; costs a
-copy of the weights and a forward pass over four pieces.
+The weights of a head follow from the names of a module's projections (`LAYOUTS`); the module of
+each site follows from a small forward pass. No other knowledge of architectures is needed, except
+for the output of a layer without heads. Heads that share weights are removed together, as `units`
+lists them: in ALBERT across all layers, with grouped queries by group. The given model is not
+changed. Costs: a copy of the weights and a forward pass over four pieces.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,16 +26,18 @@ from workbench.models.net_parts import probe
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
 
-Kept = Mapping[int, Sequence[int]]  # by site: the heads that stay, as the uncut model numbers them
+# by site: the remaining heads, with indices of the original model
+Kept = Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where an attention module keeps its heads.
+    """The projections of an attention module, and how they hold its heads.
 
-    `rows` and `shared` are maps whose outputs are heads side by side, one a head and one a group;
-    `fused` make queries, keys and values at once, each part with its heads side by side, and
-    `woven` each head with its three parts. `output` reads heads side by side.
+    `rows` and `shared` are projections whose outputs are concatenated heads (`rows`) or groups
+    (`shared`). `fused` compute queries, keys and values together: three parts, each with its
+    concatenated heads. `woven` concatenate the three parts head by head. `output` is the output
+    projection, which reads concatenated heads.
     """
 
     output: str
@@ -46,11 +48,11 @@ class Layout:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The input projections."""
         return (*self.rows, *self.shared, *self.fused, *self.woven)
 
 
-# The first that fits; a map named here that a module does not have is not asked for, but for those
-# of the first letters: queries, keys and values, or what makes all three.
+# The first layout whose `_REQUIRED` names a module has is used; other names are optional.
 LAYOUTS = (
     Layout("dense", rows=("query", "key", "value", "query_global", "key_global", "value_global")),
     Layout("dense", ("query_proj", "key_proj", "value_proj", "pos_key_proj", "pos_query_proj")),
@@ -62,46 +64,46 @@ LAYOUTS = (
     Layout("dense", woven=("query_key_value",)),
     Layout("Wo", fused=("Wqkv",)),
 )
-_MUST = ({"query", "key", "value"}, {"query_proj", "key_proj", "value_proj"},
+_REQUIRED = ({"query", "key", "value"}, {"query_proj", "key_proj", "value_proj"},
          {"q_lin", "k_lin", "v_lin"}, {"q_proj", "k_proj", "v_proj", "out_proj"},
          {"q_proj", "k_proj", "v_proj", "o_proj"}, {"q", "k", "v", "o"}, {"c_attn", "c_proj"},
          {"query_key_value", "dense"}, {"Wqkv", "Wo"})  # fmt: skip
-_COUNTS = ("num_attention_heads", "num_heads", "n_head")  # attributes that say how many heads
+_COUNTS = ("num_attention_heads", "num_heads", "n_head")  # attributes with the number of heads
 _BIASED = ("relative_attention_bias", "key_value_proj_dim", "slow_but_exact")  # T5's, BLOOM's
-_READ = "_is_hf_initialized"
-_WIDTHS = ("all_head_size", "split_size")  # and how wide they are together
+_READ = "_is_hf_initialized"  # transformers' mark of weights that were read from a file
+_WIDTHS = ("all_head_size", "split_size")  # attributes with the width of all heads
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Heads that can only go together."""
+    """Heads that can only be removed together."""
 
     heads: tuple[tuple[int, int], ...]  # site and head
 
 
 @dataclass(frozen=True)
 class Part:
-    """An attention module, and what it is called in its model."""
+    """An attention module and its name in the model."""
 
     name: str
     module: nn.Module
     layout: Layout
-    output: nn.Module | nn.Parameter  # the map that reads its heads
+    output: nn.Module | nn.Parameter  # the output projection
 
 
 def units(model: "HuggingFace") -> tuple[Unit, ...]:
-    """All heads, those together that share weights; in the order of sites and heads."""
-    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    """All heads as removable units, in the order of sites and heads."""
+    heads_of: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for site, part in zip(model.sites, parts(model), strict=True):
-        each = site.heads // max(site.groups, 1)
+        group_size = site.heads // max(site.groups, 1)
         for head in range(site.heads):
-            found.setdefault((part.name, head // each), []).append((site.index, head))
-    return tuple(Unit(tuple(heads)) for heads in found.values())
+            heads_of.setdefault((part.name, head // group_size), []).append((site.index, head))
+    return tuple(Unit(tuple(heads)) for heads in heads_of.values())
 
 
 def magnitudes(model: "HuggingFace") -> dict[tuple[int, int], float]:
-    """The length of each head's slice of its output map."""
-    found = {}
+    """The norm of each head's slice of the output projection."""
+    norms = {}
     for site, part in zip(model.sites, parts(model), strict=True):
         if not site.heads:
             continue
@@ -111,28 +113,28 @@ def magnitudes(model: "HuggingFace") -> dict[tuple[int, int], float]:
             weight: Tensor = part.output.weight  # type: ignore[assignment]
             whole = weight.detach() if isinstance(part.output, Conv1D) else weight.detach().T
             slices = whole.reshape(site.heads, -1, whole.shape[1])
-        for head, size in enumerate(slices.flatten(1).float().norm(dim=1).tolist()):
-            found[site.index, head] = size
-    return found
+        for head, norm in enumerate(slices.flatten(1).float().norm(dim=1).tolist()):
+            norms[site.index, head] = norm
+    return norms
 
 
-def without(model: "HuggingFace", gone: Iterable[tuple[int, int]]) -> "HuggingFace":
-    """A smaller copy of the model, without these heads, each a site and a head."""
-    left_out = set(gone)
-    _require_known(model, left_out)
+def without(model: "HuggingFace", heads: Iterable[tuple[int, int]]) -> "HuggingFace":
+    """A smaller copy of the model without these heads; each head is a pair (site, head)."""
+    removed = set(heads)
+    _require_known(model, removed)
     kept = {
-        site.index: [head for head in range(site.heads) if (site.index, head) not in left_out]
+        site.index: [head for head in range(site.heads) if (site.index, head) not in removed]
         for site in model.sites
     }
     return cut(model.copy(), kept)
 
 
 def cut(model: "HuggingFace", kept: Kept) -> "HuggingFace":
-    """The model itself with these heads alone; what was opened before shares its weights."""
-    found = parts(model)
-    _require_together(model, found, kept)
+    """Remove all other heads in place; returns a new adapter around the same net."""
+    modules = parts(model)
+    _require_whole_units(model, modules, kept)
     done: set[str] = set()
-    for site, part in zip(model.sites, found, strict=True):
+    for site, part in zip(model.sites, modules, strict=True):
         heads = list(kept[site.index])
         if part.name in done or len(heads) == site.heads:
             continue
@@ -140,7 +142,7 @@ def cut(model: "HuggingFace", kept: Kept) -> "HuggingFace":
         if site.heads:
             _cut(part, site, heads)
         if not heads and not isinstance(part.output, nn.Parameter):
-            empty(part.module, part.layout.output)  # XLNet's sums over no heads are as they should
+            empty(part.module, part.layout.output)  # XLNet's sum over zero heads is already right
     sites = tuple(
         replace(
             site,
@@ -159,31 +161,33 @@ def cut(model: "HuggingFace", kept: Kept) -> "HuggingFace":
 
 
 def parts(model: "HuggingFace") -> tuple[Part, ...]:
-    """The module of each site, in the order of the sites."""
+    """The attention module of each site, in the order of the sites."""
     known = {part.module: part for part in _attention_modules(model.net)}
     called: list[Part] = []
     with torch.no_grad(), _watched(list(known), lambda module: called.append(known[module])):
         model.forward(probe(model.net), hidden=False)
     if len(called) != len(model.sites):
         raise WorkbenchError(
-            f"the maps of {len(model.sites)} attention calls were looked for, and those of "
-            f"{len(called)} found.",
+            f"the model makes {len(model.sites)} attention calls, but projections were found for "
+            f"{len(called)} of them.",
+            code="model-unsupported",
             where=f"{model.name} ({model.family})",
-            remedy="Heads of this architecture can be gated (Gate), but not taken out.",
+            remedy="Heads of this architecture can be gated (Gate) but not removed.",
         )
     return tuple(called)
 
 
 def _attention_modules(net: nn.Module) -> Iterator[Part]:
+    """Every module that has the projections of a known layout."""
     names = dict(net.named_modules())
     for name, module in names.items():
-        own = {key for key, _ in module.named_children()}
-        own |= {key for key, _ in module.named_parameters(recurse=False)}
-        for layout, must in zip(LAYOUTS, _MUST, strict=True):
-            if must <= own:
-                beside = f"{name.rpartition('.')[0]}.output.dense"
+        members = {key for key, _ in module.named_children()}
+        members |= {key for key, _ in module.named_parameters(recurse=False)}
+        for layout, required in zip(LAYOUTS, _REQUIRED, strict=True):
+            if required <= members:
+                sibling = f"{name.rpartition('.')[0]}.output.dense"
                 output = getattr(module, layout.output, None)
-                output = names.get(beside) if output is None else output
+                output = names.get(sibling) if output is None else output
                 if output is not None:
                     yield Part(name, module, layout, output)
                 break
@@ -191,6 +195,7 @@ def _attention_modules(net: nn.Module) -> Iterator[Part]:
 
 @contextmanager
 def _watched(modules: Sequence[nn.Module], call: "object") -> Iterator[None]:
+    """Call a function with each of these modules before its forward pass."""
     hooks = [
         module.register_forward_pre_hook(lambda module, _: call(module))  # type: ignore[operator]
         for module in modules
@@ -203,10 +208,10 @@ def _watched(modules: Sequence[nn.Module], call: "object") -> Iterator[None]:
 
 
 def _cut(part: Part, site: Site, heads: Sequence[int]) -> None:
-    """Cut the maps of one module down to these heads."""
+    """Slice the projections of one module to these heads."""
     module, layout = part.module, part.layout
-    each = site.heads // site.groups
-    groups = [head // each for head in heads[::each]]
+    group_size = site.heads // site.groups
+    groups = [head // group_size for head in heads[::group_size]]
     for name in layout.names:
         owner = getattr(module, name, None)
         if owner is None:
@@ -218,7 +223,7 @@ def _cut(part: Part, site: Site, heads: Sequence[int]) -> None:
         elif name in layout.rows or name in layout.woven:
             _cut_out(owner, heads, site.heads, 1)
         else:
-            _cut_out(owner, heads, site.heads, _size(owner) // _read(part.output))
+            _cut_out(owner, heads, site.heads, _output_size(owner) // _input_size(part.output))
     if isinstance(part.output, nn.Parameter):
         setattr(module, layout.output, _cut_parameter(part.output, site.heads, heads))
     else:
@@ -229,7 +234,7 @@ def _cut(part: Part, site: Site, heads: Sequence[int]) -> None:
 
 
 def _count(module: nn.Module, before: int, heads: Sequence[int]) -> None:
-    """Tell the module how many heads it has now."""
+    """Set the module's attributes to its new number of heads."""
     for name in _WIDTHS:
         if isinstance(width := getattr(module, name, None), int):
             setattr(module, name, width // before * len(heads))
@@ -237,40 +242,40 @@ def _count(module: nn.Module, before: int, heads: Sequence[int]) -> None:
         if getattr(module, name, None) == before:
             setattr(module, name, len(heads))
     if any(hasattr(module, name) for name in _BIASED):
-        # T5's table of positions stays whole, for other layers read it: see engine.attention.
-        # BLOOM's biases of distance are made for all heads: see routes.
-        whole = getattr(module, "kept_heads", torch.arange(before))
-        place = next(module.parameters()).device
+        # T5's position table stays complete, because other layers read it: see engine.attention.
+        # BLOOM computes its distance biases for all heads: see attention_hooks.
+        previous = getattr(module, "kept_heads", torch.arange(before))
+        device = next(module.parameters()).device
         module.register_buffer(
-            "kept_heads", whole.to(place)[torch.tensor(heads, dtype=torch.long, device=place)],
+            "kept_heads", previous.to(device)[torch.tensor(heads, dtype=torch.long, device=device)],
             persistent=False,
         )  # fmt: skip
 
 
-def _size(owner: nn.Module) -> int:
-    """How many numbers a map makes."""
+def _output_size(owner: nn.Module) -> int:
+    """The output width of a projection."""
     weight: Tensor = owner.weight  # type: ignore[assignment]
     return int(weight.shape[1] if isinstance(owner, Conv1D) else weight.shape[0])
 
 
-def _read(owner: nn.Module | nn.Parameter) -> int:
-    """How many numbers a map reads."""
+def _input_size(owner: nn.Module | nn.Parameter) -> int:
+    """The input width of a projection."""
     weight: Tensor = owner.weight  # type: ignore[assignment, union-attr]
     return int(weight.shape[0] if isinstance(owner, Conv1D) else weight.shape[1])
 
 
-def _index(heads: Sequence[int], number: int, size: int, blocks: int, like: Tensor) -> Tensor:
-    """Places of the heads' numbers where each of so many blocks has all heads side by side."""
-    width = size // (number * blocks)
-    places = torch.arange(size, device=like.device).view(blocks, number, width)
+def _index(heads: Sequence[int], n_heads: int, size: int, blocks: int, like: Tensor) -> Tensor:
+    """Indices of the heads' columns, where each of the blocks concatenates all heads."""
+    width = size // (n_heads * blocks)
+    indices = torch.arange(size, device=like.device).view(blocks, n_heads, width)
     chosen = torch.tensor(list(heads), dtype=torch.long, device=like.device)
-    return places[:, chosen].reshape(-1)
+    return indices[:, chosen].reshape(-1)
 
 
-def _cut_out(owner: nn.Module, heads: Sequence[int], number: int, blocks: int) -> None:
-    """Cut what a map makes."""
+def _cut_out(owner: nn.Module, heads: Sequence[int], n_heads: int, blocks: int) -> None:
+    """Slice the outputs of a projection."""
     weight: Tensor = owner.weight  # type: ignore[assignment]
-    index = _index(heads, number, _size(owner), blocks, weight)
+    index = _index(heads, n_heads, _output_size(owner), blocks, weight)
     columns = isinstance(owner, Conv1D)
     owner.weight = _parameter(weight.index_select(1 if columns else 0, index), weight)
     bias: Tensor | None = owner.bias  # type: ignore[assignment]
@@ -282,10 +287,10 @@ def _cut_out(owner: nn.Module, heads: Sequence[int], number: int, blocks: int) -
         owner.out_features = len(index)  # type: ignore[assignment]
 
 
-def _cut_in(owner: nn.Module, heads: Sequence[int], number: int) -> None:
-    """Cut what a map reads."""
+def _cut_in(owner: nn.Module, heads: Sequence[int], n_heads: int) -> None:
+    """Slice the inputs of a projection."""
     weight: Tensor = owner.weight  # type: ignore[assignment]
-    index = _index(heads, number, _read(owner), 1, weight)
+    index = _index(heads, n_heads, _input_size(owner), 1, weight)
     rows = isinstance(owner, Conv1D)
     owner.weight = _parameter(weight.index_select(0 if rows else 1, index), weight)
     if rows:
@@ -294,62 +299,70 @@ def _cut_in(owner: nn.Module, heads: Sequence[int], number: int) -> None:
         owner.in_features = len(index)  # type: ignore[assignment]
 
 
-def _cut_parameter(whole: nn.Parameter, number: int, heads: Sequence[int]) -> nn.Parameter:
-    """Of XLNet's: heads are the last dimension but one."""
+def _cut_parameter(whole: nn.Parameter, n_heads: int, heads: Sequence[int]) -> nn.Parameter:
+    """Slice an XLNet parameter, whose heads are the second last dimension."""
     index = torch.tensor(list(heads), dtype=torch.long, device=whole.device)
-    assert whole.shape[-2] == number
+    assert whole.shape[-2] == n_heads
     return _parameter(whole.index_select(whole.ndim - 2, index), whole)
 
 
 def _parameter(values: Tensor, like: Tensor) -> nn.Parameter:
-    made = nn.Parameter(values.detach().clone(), requires_grad=like.requires_grad)
-    if getattr(like, _READ, False):  # transformers' mark of weights that were read, not made up
-        setattr(made, _READ, True)
-    return made
+    parameter = nn.Parameter(values.detach().clone(), requires_grad=like.requires_grad)
+    if getattr(like, _READ, False):
+        setattr(parameter, _READ, True)
+    return parameter
 
 
-def _require_known(model: "HuggingFace", gone: set[tuple[int, int]]) -> None:
+def _require_known(model: "HuggingFace", removed: set[tuple[int, int]]) -> None:
     sites = {site.index: site for site in model.sites}
-    for index, head in sorted(gone):
+    for index, head in sorted(removed):
         site = sites.get(index)
         if site is None or not 0 <= head < site.heads:
             raise WorkbenchError(
                 f"there is no head {head} at attention site {index}.",
+                code="setting-invalid",
                 where=model.name,
-                remedy=f"It has {len(sites)} sites, numbered from 0, with "
-                f"{max((s.heads for s in model.sites), default=0)} heads at most.",
+                remedy=f"The model has {len(sites)} sites, counted from 0, with at most "
+                f"{max((s.heads for s in model.sites), default=0)} heads each.",
             )
 
 
-def _require_together(model: "HuggingFace", found: Sequence[Part], kept: Kept) -> None:
-    """Heads that share weights must go, or stay, as one."""
-    alike: dict[str, list[int]] = {}
-    for site, part in zip(model.sites, found, strict=True):
+def _require_whole_units(model: "HuggingFace", modules: Sequence[Part], kept: Kept) -> None:
+    """Raise if heads that share weights are not kept or removed together."""
+    kept_by_module: dict[str, list[int]] = {}
+    for site, part in zip(model.sites, modules, strict=True):
         heads = list(kept[site.index])
-        each = site.heads // max(site.groups, 1)
-        whole = {group * each + n for group in {h // each for h in heads} for n in range(each)}
-        if whole != set(heads):
+        group_size = site.heads // max(site.groups, 1)
+        complete = {
+            group * group_size + n
+            for group in {h // group_size for h in heads}
+            for n in range(group_size)
+        }
+        if complete != set(heads):
             raise WorkbenchError(
-                f"heads of {site.name} share keys in groups of {each}, and go by group.",
+                f"heads of {site.name} share keys in groups of {group_size}; a group can only be "
+                "removed as a whole.",
+                code="setting-invalid",
                 where=model.name,
-                remedy="Take out every head of a group, or none of it.",
+                remedy="Remove every head of a group, or none.",
             )
-        if alike.setdefault(part.name, heads) != heads:
+        if kept_by_module.setdefault(part.name, heads) != heads:
             raise WorkbenchError(
-                f"{site.name} shares its weights with another layer, and keeps the same heads.",
+                f"{site.name} shares its weights with another layer, so both must keep the same "
+                "heads.",
+                code="setting-invalid",
                 where=model.name,
-                remedy="Take a head out of every layer, or of none.",
+                remedy="Remove a head from every layer that shares it, or from none.",
             )
 
 
 # --- layers without heads -------------------------------------------------------------------------
 #
-# What an attention module hands on when it has no head left: what its output map adds by itself.
+# The output of an attention module without heads is the bias of its output projection.
 #
-# The module stays where it is, so that weights keep their names; its `forward` is replaced by one
-# that computes nothing, counts its place among the attention calls, and keeps the cache of a
-# generation as long as the text. T5's first layer still makes the bias of positions for the
-# others.
+# The module stays in the model, so that weights keep their names. Its `forward` is replaced: the
+# new one computes no attention, counts as an attention call, and keeps a generation cache as long
+# as the text. T5's first layer still computes the position bias for the other layers.
 
 _CACHES = ("past_key_values", "layer_past")
 LONGFORMER = "LongformerSelfAttention"
@@ -357,78 +370,84 @@ _SOURCES = ("key_value_states", "encoder_hidden_states")
 
 
 def empty(module: nn.Module, output: str) -> None:
-    """Let the module hand on what it does without any head; `output` is the name of its last map.
+    """Replace the module's forward with that of zero heads.
 
-    Where that map is the module's own it has been cut to read nothing, and adds its bias.
+    `output` is the name of the output projection. If it belongs to the module, it now has zero
+    inputs and adds only its bias.
     """
-    named = signature(type(module).forward)
-    answer = _ANSWERS.get(type(module).__name__, _pair)
-    hooked = type(module).__name__ == LONGFORMER  # its own hook counts the call
+    parameters = signature(type(module).forward)
+    outputs = _OUTPUTS.get(type(module).__name__, _pair)
+    hooked = type(module).__name__ == LONGFORMER  # its hook already counts the call
 
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        given = named.bind_partial(self, *args, **kwargs).arguments
-        given |= given.pop("kwargs", {})
-        states = next(value for name, value in given.items() if name != "self")
+        arguments = parameters.bind_partial(self, *args, **kwargs).arguments
+        arguments |= arguments.pop("kwargs", {})
+        states = next(value for name, value in arguments.items() if name != "self")
         running = current()
         if running is not None and not hooked:
             running.next_site(0, 0)
-        cached = next((given[name] for name in _CACHES if given.get(name) is not None), None)
+        cached = next(
+            (arguments[name] for name in _CACHES if arguments.get(name) is not None), None
+        )
         if cached is not None:
-            source = next((given[name] for name in _SOURCES if given.get(name) is not None), None)
-            _remember(self, cached, states, source)
-        return answer(self, states, _written(getattr(self, output, None), states), given)
+            source = next(
+                (arguments[name] for name in _SOURCES if arguments.get(name) is not None), None
+            )
+            _extend_cache(self, cached, states, source)
+        return outputs(self, states, _bias_only(getattr(self, output, None), states), arguments)
 
     module.forward = MethodType(forward, module)
 
 
-def _written(last: Any, states: Tensor) -> Tensor:
-    """What a map of nothing makes; nothing, where the map is not the module's own."""
-    if last is None:
+def _bias_only(projection: Any, states: Tensor) -> Tensor:
+    """The projection's output without inputs; width 0 if it is not the module's own."""
+    if projection is None:
         return states.new_zeros(*states.shape[:-1], 0)
-    width = last.nf if isinstance(last, Conv1D) else last.out_features
-    written = states.new_zeros(*states.shape[:-1], width)
-    return written if last.bias is None else written + last.bias
+    width = projection.nf if isinstance(projection, Conv1D) else projection.out_features
+    zeros = states.new_zeros(*states.shape[:-1], width)
+    return zeros if projection.bias is None else zeros + projection.bias
 
 
-def _remember(module: nn.Module, cached: Any, states: Tensor, source: Tensor | None) -> None:
-    """A zero for each piece, so that the cache knows how many there were."""
+def _extend_cache(module: nn.Module, cached: Any, states: Tensor, source: Tensor | None) -> None:
+    """Add one zero per piece, so that the cache has the right length."""
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    two = isinstance(cached, EncoderDecoderCache)
+    is_pair = isinstance(cached, EncoderDecoderCache)
     if source is None:
-        read, own = states, cached.self_attention_cache if two else cached
+        attended, layer_cache = states, cached.self_attention_cache if is_pair else cached
     elif cached.is_updated.get(layer):
         return
     else:
-        read, own = source, cached.cross_attention_cache
+        attended, layer_cache = source, cached.cross_attention_cache
         cached.is_updated[layer] = True
-    nothing = read.new_zeros(read.shape[0], 1, read.shape[1], 1)
-    own.update(nothing, nothing, layer)
+    zeros = attended.new_zeros(attended.shape[0], 1, attended.shape[1], 1)
+    layer_cache.update(zeros, zeros, layer)
 
 
-Answer = Callable[[Any, Tensor, Tensor, dict[str, Any]], Any]
+# from module, states, output and arguments: what the module's own forward returns
+Outputs = Callable[[Any, Tensor, Tensor, dict[str, Any]], Any]
 
 
-def _pair(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> Any:
-    return written, None
+def _pair(module: Any, states: Tensor, output: Tensor, arguments: dict[str, Any]) -> Any:
+    return output, None
 
 
-def _one(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> Any:
-    return (written,)
+def _one(module: Any, states: Tensor, output: Tensor, arguments: dict[str, Any]) -> Any:
+    return (output,)
 
 
-def _list(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> Any:
-    return [written]
+def _list(module: Any, states: Tensor, output: Tensor, arguments: dict[str, Any]) -> Any:
+    return [output]
 
 
-def _albert(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> Any:
-    return module.LayerNorm(states + module.output_dropout(written)), None
+def _albert(module: Any, states: Tensor, output: Tensor, arguments: dict[str, Any]) -> Any:
+    return module.LayerNorm(states + module.output_dropout(output)), None
 
 
-def _t5(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> Any:
-    bias = given.get("position_bias")
+def _t5(module: Any, states: Tensor, output: Tensor, arguments: dict[str, Any]) -> Any:
+    bias = arguments.get("position_bias")
     if bias is None:
-        source = given.get("key_value_states")
-        cached = given.get("past_key_values")
+        source = arguments.get("key_value_states")
+        cached = arguments.get("past_key_values")
         before = 0
         if cached is not None and source is None:
             before = int(cached.get_seq_length(module.layer_idx)) - states.shape[1]
@@ -441,15 +460,15 @@ def _t5(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> 
             bias = torch.zeros(
                 1, module.n_heads, states.shape[1], keys, device=states.device, dtype=states.dtype
             )
-    return written, bias, None
+    return output, bias, None
 
 
-def _bloom(module: Any, states: Tensor, written: Tensor, given: dict[str, Any]) -> Any:
-    kept = nn.functional.dropout(written, module.hidden_dropout, module.training)
-    return given["residual"] + kept, None
+def _bloom(module: Any, states: Tensor, output: Tensor, arguments: dict[str, Any]) -> Any:
+    dropped = nn.functional.dropout(output, module.hidden_dropout, module.training)
+    return arguments["residual"] + dropped, None
 
 
-_ANSWERS: dict[str, Answer] = {
+_OUTPUTS: dict[str, Outputs] = {
     "BloomAttention": _bloom,
     "AlbertAttention": _albert,
     "T5Attention": _t5,
@@ -461,20 +480,20 @@ _ANSWERS: dict[str, Answer] = {
 
 # --- Longformer's local attention -----------------------------------------------------------------
 #
-# transformers' own forward lays the heads' outputs into the width of the states, and so cannot
-# have heads missing. This one does the same sums with the module's own band products, without
-# global attention, which the adapter never asks for.
+# transformers' own forward reshapes the heads' outputs to the width of the states, and so fails if
+# heads are missing. This one computes the same with the module's own band products, without global
+# attention, which the adapter never uses.
 
 
 def narrow(module: nn.Module) -> None:
-    """Let a module work with the heads it has left."""
+    """Replace the module's forward with one that works with fewer heads."""
     module.forward = MethodType(_local, module)
 
 
 def _local(
     self: Any,
     hidden_states: Tensor,  # [batch, pieces, width]
-    attention_mask: Tensor,  # [batch, pieces], below 0 where padding is
+    attention_mask: Tensor,  # [batch, pieces], negative at padding
     is_index_masked: Tensor,  # [batch, pieces]
     is_global_attn: bool = False,
     output_attentions: bool = False,
@@ -482,13 +501,14 @@ def _local(
 ) -> tuple[Tensor, ...]:
     if is_global_attn:
         raise WorkbenchError(
-            "a Longformer whose heads were taken out has local attention only.",
+            "a Longformer with removed heads supports local attention only.",
+            code="model-unsupported",
             remedy="Leave the global attention mask out.",
         )
     window = self.one_sided_attn_window_size
     shape = (*hidden_states.shape[:2], self.num_heads, self.head_dim)
     query, key, value = (
-        read(hidden_states).view(shape) for read in (self.query, self.key, self.value)
+        project(hidden_states).view(shape) for project in (self.query, self.key, self.value)
     )
     scores = self._sliding_chunks_query_key_matmul(query / self.head_dim**0.5, key, window)
     padding = (attention_mask != 0)[:, :, None, None]
@@ -497,8 +517,10 @@ def _local(
     )
     ones = torch.ones_like(lowest)
     scores = scores + self._sliding_chunks_query_key_matmul(ones, lowest, window)
-    given = scores.softmax(-1, dtype=torch.float32)  # [batch, pieces, heads, band]
-    given = given.masked_fill(is_index_masked[:, :, None, None], 0.0).type_as(scores)
-    kept = nn.functional.dropout(given, p=self.dropout, training=self.training)
-    output = self._sliding_chunks_matmul_attn_probs_value(kept, value, window)
-    return (output.flatten(-2), given) if output_attentions else (output.flatten(-2),)
+    probabilities = scores.softmax(-1, dtype=torch.float32)  # [batch, pieces, heads, band]
+    probabilities = probabilities.masked_fill(is_index_masked[:, :, None, None], 0.0).type_as(
+        scores
+    )
+    dropped = nn.functional.dropout(probabilities, p=self.dropout, training=self.training)
+    output = self._sliding_chunks_matmul_attn_probs_value(dropped, value, window)
+    return (output.flatten(-2), probabilities) if output_attentions else (output.flatten(-2),)

@@ -1,9 +1,9 @@
 """One adapter for every Hugging Face encoder, decoder and encoder-decoder.
 
-It runs the model through the engine's attention function, finds out by one small forward pass which
-attention calls there are and of what kind (by looking: a causal map has nothing above its diagonal,
-a cross map is not square), and hands back the states of every layer. No class per architecture.
-Loading costs one forward pass over four pieces on top of transformers' own.
+The adapter runs the model through the engine's attention function and returns the states of every
+layer. One small forward pass finds the attention calls and their kinds: a causal map has zeros
+above its diagonal, a cross-attention map is not square. There is no class per architecture. Costs:
+loading adds one forward pass over four pieces to transformers' own loading.
 """
 
 import copy
@@ -55,8 +55,8 @@ from workbench.models.net_parts import PROBE, blocks, probe
 from workbench.models.split import layers_of
 from workbench.models.tokenization import tokenize_batch, written
 
-UNLIMITED = 2**31 - 1  # pieces, of a model whose positions are relative
-WIDENED = 16_384  # rows of an output map that are made float32 at a time
+UNLIMITED = 2**31 - 1  # pieces, for a model with relative positions
+WIDENED = 16_384  # rows of an output layer converted to float32 at a time
 _PRECISIONS = {
     torch.float32: "fp32",
     torch.bfloat16: "bf16",
@@ -66,17 +66,17 @@ _PRECISIONS = {
 
 
 class HuggingFace(Model):
-    """A transformers model that is in memory, and its tokenizer, seen through the engine.
+    """A transformers model in memory and its tokenizer, run through the engine.
 
     Args:
         net: An encoder, decoder or encoder-decoder of transformers.
         tokenizer: Its fast tokenizer.
-        name: What it is called in tables and figures.
-        sites: Its attention sites, where they are known already (default: found by one pass).
+        name: Its name in tables and figures.
+        sites: Its attention sites, if known (default: found by one forward pass).
 
     Raises:
-        WorkbenchError: The architecture has no known attention, or the numbers in its config do not
-            fit its tokenizer.
+        WorkbenchError: The architecture has no known attention, or its config does not fit its
+            tokenizer.
 
     Example:
         >>> net, tokenizer = wb.tiny_bert(["The", "dog", "barks"])
@@ -91,7 +91,7 @@ class HuggingFace(Model):
         name: str,
         sites: tuple[Site, ...] | None = None,
     ) -> None:
-        """`sites` where they are known already, as of a model whose heads were taken out."""
+        """`sites` are given if already known, for example after heads were removed."""
         self.net = net
         self.tokenizer = tokenizer
         self.name = name
@@ -100,9 +100,11 @@ class HuggingFace(Model):
         self.two_sided = bool(net.config.is_encoder_decoder)
         self.max_pieces: int | None = _max_pieces(net, tokenizer)
         _through_engine(net, self.family)
-        self._is_finite = True  # every attention map of the pass that finds the sites
+        self._is_finite = (
+            True  # whether every attention map of the pass that finds the sites is finite
+        )
         self.sites = self._find_sites() if sites is None else sites
-        # which heads these are, and of how many, where some were taken out
+        # by site: the original indices of the heads, and the original number of heads
         self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
         self.whole = {site.index: site.heads for site in self.sites}
         self.stacks = self._stacks()
@@ -111,11 +113,12 @@ class HuggingFace(Model):
 
     @property
     def lacking(self) -> int:
+        """How many heads were removed."""
         return sum(self.whole.values()) - sum(len(heads) for heads in self.kept.values())
 
     @property
     def device(self) -> torch.device:
-        """Where texts are sent; of a model over several cards the first."""
+        """The device of the inputs; the first GPU if the model is split over several."""
         return self.net.device
 
     @property
@@ -128,21 +131,21 @@ class HuggingFace(Model):
 
     @cached_property
     def content_hash(self) -> str:
-        """Of every tensor, the configuration and the tokenizer; reads the weights once."""
+        """Hash of all tensors, the configuration and the tokenizer; reads the weights once."""
         return self._hashed({})
 
     def content_hash_in_fp32(self) -> str | None:
-        """The content hash that it has when its files are opened in fp32, without doing so.
+        """The content hash of the same files opened in fp32, without opening them again.
 
-        None where that cannot be promised: some weights were not in the files, transformers may
-        treat parts of the model differently in another precision, or this one overflowed. Costs one
+        None if it is not certain: some weights were not in the files, transformers may treat parts
+        of the model differently in another precision, or this precision overflowed. Costs: one
         tensor in fp32.
         """
         net = self.net
-        kept = net.state_dict().keys()
+        saved = net.state_dict().keys()
         if (
             not all(getattr(weight, "_is_hf_initialized", False) for weight in net.parameters())
-            or any(b.is_floating_point() and name in kept for name, b in net.named_buffers())
+            or any(b.is_floating_point() and name in saved for name, b in net.named_buffers())
             or net.config.sub_configs
             or self.lacking
             or not self._is_finite
@@ -157,37 +160,41 @@ class HuggingFace(Model):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
         config = self.net.config.to_dict()
-        for passing in ("_name_or_path", "transformers_version", "dtype", "architectures"):
-            config.pop(passing, None)
+        for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
+            config.pop(irrelevant, None)
         digest.update(json.dumps(config, sort_keys=True, default=str).encode())
         digest.update(_tokenizer_text(self.tokenizer).encode())
-        if self.lacking:  # which heads are left decides what their biases of positions are
+        if self.lacking:  # the position biases depend on which heads remain
             digest.update(json.dumps(sorted(self.kept.items())).encode())
         return digest.hexdigest()
 
     @property
     def sequence_first(self) -> bool:
-        """Whether blocks put the pieces before the texts."""
+        """Whether blocks use the shape [pieces, batch, width]."""
         return self.family == "xlnet"
 
     @public
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
-        chosen = range(len(batch)) if documents is None else documents
+        indices = range(len(batch)) if documents is None else documents
         if documents is not None and any(not 0 <= one < len(batch) for one in documents):
             raise WorkbenchError(
-                f"the batch has {len(batch)} documents; one of {list(documents)[:5]} is not there.",
+                f"the batch has {len(batch)} documents; one of {list(documents)[:5]} is missing.",
                 code="document-unknown",
                 remedy=f"Choose from 0 to {len(batch) - 1}.",
             )
-        found = tokenize_batch(self.tokenizer, batch, chosen, self.max_pieces or UNLIMITED)
-        largest, table = int(found.ids.max()) if found.ids.numel() else 0, self._pieces_known
-        if table is not None and largest >= table:  # looked up on a GPU, it would stop it for good
-            raise self._misfit(f"piece {largest}, of {table} that have an embedding")
-        return found
+        pieces = tokenize_batch(self.tokenizer, batch, indices, self.max_pieces or UNLIMITED)
+        largest, n_embeddings = (
+            int(pieces.ids.max()) if pieces.ids.numel() else 0,
+            self._pieces_known,
+        )
+        # a lookup beyond the table breaks a GPU process
+        if n_embeddings is not None and largest >= n_embeddings:
+            raise self._misfit(f"piece {largest}, but only {n_embeddings} have an embedding")
+        return pieces
 
     @cached_property
     def _pieces_known(self) -> int | None:
-        """How many pieces have an embedding; None where they are spelt otherwise (CANINE)."""
+        """How many pieces have an embedding; None without an embedding table (CANINE)."""
         return getattr(self.net.get_input_embeddings(), "num_embeddings", None)
 
     @public
@@ -200,35 +207,36 @@ class HuggingFace(Model):
         hidden: bool = True,
         logits: bool | Tensor = False,
         alone: bool = False,
-        **refused: Any,
+        **unknown: Any,
     ) -> Output:
-        """`alone`: of an encoder-decoder the encoder alone is run."""
-        _refuse(refused)
+        """One forward pass; with `alone`, an encoder-decoder runs its encoder only."""
+        _reject_arguments(unknown)
         taps = list(taps)
         require_sites(self, taps)
-        self._require_one_pass(taps)
-        self._require_here(pieces, targets, taps, logits)
+        self._require_no_checkpointing(taps)
+        self._require_device(pieces, targets, taps, logits)
         texts = self.texts_of(pieces, targets, alone)
         with (
             session(taps, self.sites, texts),
             self._last_blocks(hidden) as raw,
             _head_reads(self.net, logits),
         ):
-            answer = self._answered(texts, hidden, logits is not False)
-        found = answer.get("logits", answer.get("prediction_logits"))
-        if isinstance(logits, Tensor) and found is not None and found.ndim == 3:
-            found = found[logits.to(found.device)]  # [chosen, vocabulary]
-        found = None if found is None else found.to(self.device)
-        return replace(self._output(answer, raw, texts), logits=found)
+            outputs = self._checked_run(texts, hidden, logits is not False)
+        scores = outputs.get("logits", outputs.get("prediction_logits"))
+        if isinstance(logits, Tensor) and scores is not None and scores.ndim == 3:
+            scores = scores[logits.to(scores.device)]  # [chosen, vocabulary]
+        scores = None if scores is None else scores.to(self.device)
+        return replace(self._output(outputs, raw, texts), logits=scores)
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- stacks and attention sites ---------------------------------------------------------------
 
     @property
     def _first(self) -> StackName:
-        """The stack that reads the text."""
+        """The stack that reads the input text."""
         return "encoder" if self.two_sided else self.stacks[0].name
 
     def _find_sites(self) -> tuple[Site, ...]:
+        """The attention sites, found by a forward pass over a few pieces."""
         text = probe(self.net)
         shorter = replace(text, ids=text.ids[:, 1:], mask=text.mask[:, 1:])
         capture = Capture()
@@ -248,7 +256,7 @@ class HuggingFace(Model):
         return tuple(sites)
 
     def _kind(self, probabilities: Tensor) -> tuple[StackName, Kind]:
-        """Read the kind of attention off one map.  # [1, heads, queries, keys]"""
+        """Stack and kind of one attention map.  # [1, heads, queries, keys]"""
         queries, keys = probabilities.shape[-2:]
         if queries != keys:
             return "decoder", "cross"
@@ -262,13 +270,13 @@ class HuggingFace(Model):
             names = ("decoder",) if any(s.kind == "causal" for s in self.sites) else ("encoder",)
         stacks = []
         for name in names:
-            own = [site for site in self.sites if site.stack == name]
-            kinds = tuple(dict.fromkeys(site.kind for site in own))
+            sites = [site for site in self.sites if site.stack == name]
+            kinds = tuple(dict.fromkeys(site.kind for site in sites))
             stacks.append(
                 Stack(
                     name,
                     layers_of(self.net.config, name),
-                    max((s.heads for s in own), default=0),
+                    max((s.heads for s in sites), default=0),
                     kinds,
                 )
             )
@@ -277,25 +285,27 @@ class HuggingFace(Model):
     # --- one forward pass -------------------------------------------------------------------------
 
     def body(self, stack: StackName) -> nn.Module:
-        """The module that holds a stack's blocks."""
+        """The module that contains a stack's blocks."""
         if not self.two_sided:
             return self.net.base_model
         net: Any = self.net
         body: nn.Module = net.get_encoder() if stack == "encoder" else net.get_decoder()
         return body
 
-    def _answered(
+    def _checked_run(
         self, texts: dict[StackName, Pieces], hidden: bool, logits: bool
     ) -> dict[str, Any]:
-        """What the model makes of the texts, or an error where its files do not fit together."""
+        """The model's outputs; raises if tokenizer and weights do not fit together."""
         try:
             return self._run(texts, hidden, logits)
         except IndexError as error:
             raise self._misfit(str(error)) from None
 
-    def _misfit(self, why: str) -> WorkbenchError:
+    def _misfit(self, reason: str) -> WorkbenchError:
         return WorkbenchError(
-            f"the tokenizer gives pieces, positions or segments that the model has not: {why}.",
+            "the tokenizer produces pieces, positions or segments that the model does not have: "
+            f"{reason}.",
+            code="file-format",
             where=self.name,
             remedy="Copy config.json, the weights and the tokenizer from the same checkpoint.",
         )
@@ -318,12 +328,12 @@ class HuggingFace(Model):
         encoded = self.body("encoder")(
             **self._inputs(source, cache=False), output_hidden_states=hidden
         )
-        answer = {
+        outputs = {
             "encoder_last_hidden_state": encoded.last_hidden_state,
             "encoder_hidden_states": encoded.hidden_states,
         }
         if target is None:
-            return answer
+            return outputs
         decoded = self.body("decoder")(
             **self._inputs(target),
             encoder_hidden_states=encoded.last_hidden_state,
@@ -331,33 +341,35 @@ class HuggingFace(Model):
             output_hidden_states=hidden,
         )
         return {
-            **answer,
+            **outputs,
             "last_hidden_state": decoded.last_hidden_state,
             "decoder_hidden_states": decoded.hidden_states,
         }
 
-    def _require_one_pass(self, taps: Sequence[Tap]) -> None:
-        """Gradient checkpoints run blocks again in the backward pass, where no tap would be."""
+    def _require_no_checkpointing(self, taps: Sequence[Tap]) -> None:
+        """Raise on gradient checkpointing, which runs blocks again in the backward pass."""
         if taps and self.net.training and self.net.is_gradient_checkpointing:
             raise WorkbenchError(
-                "taps do not go with gradient checkpointing, which runs blocks a second time.",
+                "taps do not work with gradient checkpointing, which runs blocks a second time.",
+                code="model-unsupported",
                 where=self.name,
                 remedy="Call model.net.gradient_checkpointing_disable(), or use smaller batches.",
             )
 
-    def _require_here(
+    def _require_device(
         self, pieces: Pieces, targets: Pieces | None, taps: Sequence[Tap], logits: bool | Tensor
     ) -> None:
-        """What a pass reads is on the model's device."""
+        """Raise if an input of a pass is not on the model's device."""
         target = None if targets is None else targets.ids
-        given = [("the text", pieces.ids), ("the target", target), ("the mask of logits", logits)]
-        given += [("a Gate", tap.values) for tap in taps if isinstance(tap, Gate)]
-        for what, tensor in given:
+        inputs = [("the text", pieces.ids), ("the target", target), ("the mask of logits", logits)]
+        inputs += [("a Gate", tap.values) for tap in taps if isinstance(tap, Gate)]
+        for name, tensor in inputs:
             if isinstance(tensor, Tensor) and tensor.device != self.device:
                 raise WorkbenchError(
-                    f"{what} is on {tensor.device}, and the model on {self.device}.",
+                    f"{name} is on {tensor.device}, but the model is on {self.device}.",
+                    code="device-mismatch",
                     where=self.name,
-                    remedy="Send it there with .to(model.device).",
+                    remedy="Move it with .to(model.device).",
                 )
 
     def _inputs(self, pieces: Pieces, cache: bool = True) -> dict[str, Any]:
@@ -376,61 +388,67 @@ class HuggingFace(Model):
     def texts_of(
         self, pieces: Pieces, targets: Pieces | None = None, alone: bool = False
     ) -> dict[StackName, Pieces]:
-        """What each stack reads in such a pass."""
+        """What each stack reads in a forward pass."""
         texts: dict[StackName, Pieces] = {self._first: pieces}
         if self.two_sided and not alone:
             texts["decoder"] = self._shifted(pieces if targets is None else targets)
         return texts
 
     def _shifted(self, pieces: Pieces) -> Pieces:
-        """What a decoder reads to predict these pieces: a start symbol, then all but the last."""
+        """The decoder input for these targets: a start token, then all pieces but the last."""
         start = getattr(self.net.config, "decoder_start_token_id", None)
         if start is None:
             raise WorkbenchError(
-                "config.json has no decoder_start_token_id, so the decoder cannot be run.",
+                "config.json has no decoder_start_token_id, so the decoder cannot run.",
+                code="file-format",
                 where=self.name,
-                remedy="Add the id of the symbol that its decoder was trained to start with.",
+                remedy="Add the id of the token that the decoder was trained to start with.",
             )
-        return replace(pieces, segments=None).begun(1, start).narrowed(pieces.ids.shape[1])
+        return replace(pieces, segments=None).prefixed(1, start).narrowed(pieces.ids.shape[1])
 
     @contextmanager
-    def _last_blocks(self, wanted: bool) -> Iterator[dict[StackName, Tensor]]:
-        """What the last block of each stack hands on, before any final norm."""
+    def _last_blocks(self, enabled: bool) -> Iterator[dict[StackName, Tensor]]:
+        """Collect the output of each stack's last block, before any final norm."""
         raw: dict[StackName, Tensor] = {}
         hooks = []
-        for stack in self.stacks if wanted else ():
-            found = blocks(self.body(stack.name), stack.layers)
-            if found is not None:
-                hooks.append(found[-1].register_forward_hook(self._keeper(stack.name, raw)))
+        for stack in self.stacks if enabled else ():
+            stack_blocks = blocks(self.body(stack.name), stack.layers)
+            if stack_blocks is not None:
+                hooks.append(
+                    stack_blocks[-1].register_forward_hook(self._store_states(stack.name, raw))
+                )
         try:
             yield raw
         finally:
             for hook in hooks:
                 hook.remove()
 
-    def _keeper(self, stack: StackName, raw: dict[StackName, Tensor]) -> Any:
-        def keep(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    def _store_states(self, stack: StackName, raw: dict[StackName, Tensor]) -> Any:
+        """A forward hook that stores a block's output."""
+
+        def store(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             states = output[0] if isinstance(output, tuple | list) else output
             raw[stack] = states.transpose(0, 1) if self.sequence_first else states
 
-        return keep
+        return store
 
     def _output(
-        self, answer: dict[str, Any], raw: dict[StackName, Tensor], texts: dict[StackName, Pieces]
+        self, outputs: dict[str, Any], raw: dict[StackName, Tensor], texts: dict[StackName, Pieces]
     ) -> Output:
+        """States of every layer, from transformers' outputs."""
         hidden: dict[StackName, Sequence[Tensor]] = {}
         final: dict[StackName, Tensor] = {}
         for stack in self.stacks:
             states = (
-                answer.get(f"{stack.name}_hidden_states")
+                outputs.get(f"{stack.name}_hidden_states")
                 if self.two_sided
-                else answer.get("hidden_states")
+                else outputs.get("hidden_states")
             )
-            first = f"{stack.name}_last_hidden_state"
-            last = answer.get(first, answer.get("last_hidden_state"))
+            key = f"{stack.name}_last_hidden_state"
+            last = outputs.get(key, outputs.get("last_hidden_state"))
             if states is not None:
                 if texts[stack.name].unseen is not None:
-                    states = states[::2]  # of two streams, the one that knows its own pieces
+                    states = states[::2]  # of XLNet's two streams, the content stream
                 last = states[-1] if last is None else last
                 length = texts[stack.name].ids.shape[1]
                 raw_last = raw.get(stack.name, last)[:, :length]
@@ -445,8 +463,8 @@ class HuggingFace(Model):
         return projections.output_weights(self)
 
     def embeddings_without_positions(self, pieces: Pieces) -> Tensor:
-        found: Tensor = self.net.get_input_embeddings()(pieces.ids)
-        return found
+        embeddings: Tensor = self.net.get_input_embeddings()(pieces.ids)
+        return embeddings
 
     @cached_property
     def symbols(self) -> Symbols:
@@ -455,8 +473,8 @@ class HuggingFace(Model):
 
     @property
     def vocabulary(self) -> Mapping[str, int]:
-        found: dict[str, int] = self.tokenizer.get_vocab()
-        return found
+        ids: dict[str, int] = self.tokenizer.get_vocab()
+        return ids
 
     @property
     def folds_case(self) -> bool:
@@ -473,16 +491,16 @@ class HuggingFace(Model):
     def pieces_to_draw(self) -> Sequence[int]:
         size = min(self._pieces_known or self.net.config.vocab_size, len(self.tokenizer))
         special = set(self.tokenizer.all_special_ids)
-        return [number for number in range(size) if number not in special]
+        return [id_ for id_ in range(size) if id_ not in special]
 
     # --- weights ----------------------------------------------------------------------------------
 
     def copy(self, in_fp32: bool = False) -> "HuggingFace":
-        own = HuggingFace(copy.deepcopy(self.net), self.tokenizer, self.name, sites=self.sites)
-        own.kept, own.whole = self.kept, self.whole
+        twin = HuggingFace(copy.deepcopy(self.net), self.tokenizer, self.name, sites=self.sites)
+        twin.kept, twin.whole = self.kept, self.whole
         if in_fp32:
-            own.net.to(dtype=torch.float32)  # type: ignore[call-arg]
-        return own
+            twin.net.to(dtype=torch.float32)  # type: ignore[call-arg]
+        return twin
 
     def reinitialised(self, seed: int) -> "HuggingFace":
         with torch.random.fork_rng(devices=[]):
@@ -501,7 +519,7 @@ class HuggingFace(Model):
             self.tokenizer.save_pretrained(folder)
 
     def bare_name(self, name: str) -> str:
-        """A weight's name without that of the body, which a model with a head has before it."""
+        """A weight's name without the prefix of the body, which models with a head add."""
         return name.removeprefix(f"{self.net.base_model_prefix}.")
 
     def named_weights(self) -> dict[str, Tensor]:
@@ -522,10 +540,10 @@ class HuggingFace(Model):
 
 
 def transformer_of(model: Model, why: str, remedy: str) -> HuggingFace:
-    """The model where it is one of transformers; any other is refused with the reason.
+    """The model, if it is a transformers model; raises `LackingError` for any other.
 
-    For what is done to a net's own modules: heads that are gated or taken out, vectors that are put
-    between blocks, text that is written. `why` goes on from the model's name.
+    For operations on the net's own modules: gating or removing heads, inserting vectors between
+    blocks, generating text. `why` continues the sentence after the model's name.
     """
     if not isinstance(model, HuggingFace):
         raise refusal(model, why, remedy)
@@ -533,75 +551,79 @@ def transformer_of(model: Model, why: str, remedy: str) -> HuggingFace:
 
 
 def _in_order(unseen: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-    """XLNet's way of hiding pieces: they come last in the order of prediction, and side by side.
+    """XLNet's inputs for hiding pieces: hidden pieces come last in the prediction order.
 
-    No piece reads one that is hidden but itself, and every piece is predicted by a second stream,
-    which reads all but the hidden and knows its own place alone.  # unseen: [batch, pieces]
+    No piece attends to a hidden piece other than itself. Every piece is predicted by a second
+    stream, which reads all visible pieces and only its own position.  # unseen: [batch, pieces]
     """
     batch, length = unseen.shape
-    places = torch.eye(length, dtype=dtype, device=unseen.device)
+    positions = torch.eye(length, dtype=dtype, device=unseen.device)
     return {
         "perm_mask": unseen[:, None, :].expand(batch, length, length).to(dtype),
-        "target_mapping": places.expand(batch, length, length),
+        "target_mapping": positions.expand(batch, length, length),
     }
 
 
 @contextmanager
-def _head_reads(net: PreTrainedModel, wanted: bool | Tensor) -> Iterator[None]:
-    """The output map sees only the states of the pieces wanted: the rest is too large to make.
+def _head_reads(net: PreTrainedModel, chosen: bool | Tensor) -> Iterator[None]:
+    """Make the output layer compute logits for the chosen pieces only, to save memory.
 
-    Logits of weights in half precision are made in float32, for rounded ones tie.
+    With half-precision weights, logits are computed in float32, because rounded logits tie.
     """
     head = output_map(net)
-    if head is None or wanted is False:
+    if head is None or chosen is False:
         yield
         return
 
-    def choose(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
+    def select(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] | None:
         states = args[0]  # [batch, pieces, width]
-        assert isinstance(wanted, Tensor)
-        fits = states.shape[:-1] == wanted.shape
-        return (states[wanted.to(states.device)],) if fits else None
+        assert isinstance(chosen, Tensor)
+        fits = states.shape[:-1] == chosen.shape
+        return (states[chosen.to(states.device)],) if fits else None
 
-    with ExitStack() as back:
-        if isinstance(wanted, Tensor):
-            back.callback(head.register_forward_pre_hook(choose).remove)
+    with ExitStack() as restore:
+        if isinstance(chosen, Tensor):
+            restore.callback(head.register_forward_pre_hook(select).remove)
         if isinstance(head, nn.Linear) and head.weight.dtype.itemsize < 4:
-            head.forward = partial(_exactly, head)  # type: ignore[method-assign]
-            back.callback(head.__dict__.pop, "forward", None)
+            head.forward = partial(_linear_in_fp32, head)  # type: ignore[method-assign]
+            restore.callback(head.__dict__.pop, "forward", None)
         yield
 
 
-def _exactly(head: nn.Linear, states: Tensor) -> Tensor:
-    """What the map makes, in float32; its weights are widened some rows at a time.
+def _linear_in_fp32(head: nn.Linear, states: Tensor) -> Tensor:
+    """The output of a linear layer in float32, converting some rows of its weights at a time.
 
     # [..., width] -> [..., vocabulary]
     """
     wide = states.float()
     parts = [functional.linear(wide, rows.float()) for rows in torch.split(head.weight, WIDENED)]
-    found = torch.cat(parts, -1)
-    return found if head.bias is None else found + head.bias.float()
+    logits = torch.cat(parts, -1)
+    return logits if head.bias is None else logits + head.bias.float()
 
 
 def _tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Everything that decides how a tokenizer cuts text."""
+    """The tokenizer's full definition as text."""
     return str(tokenizer.backend_tokenizer.to_str())
 
 
-def _refuse(arguments: dict[str, Any]) -> None:
+def _reject_arguments(arguments: dict[str, Any]) -> None:
+    """Raise on unknown arguments of `forward`."""
     if "head_mask" in arguments:
         raise WorkbenchError(
-            "head_mask is not followed by transformers 5, which ignores it without a word.",
-            remedy="Scale heads with taps=[Gate(values)], values [sites, heads].",
+            "head_mask has no effect: transformers 5 ignores it silently.",
+            code="argument-unknown",
+            remedy="Scale heads with taps=[Gate(values)], where values is [sites, heads].",
         )
     if arguments:
         raise WorkbenchError(
-            f"forward takes no {', '.join(sorted(arguments))}.",
-            remedy="It takes targets, taps, hidden, logits and alone.",
+            f"forward has no argument {', '.join(sorted(arguments))}.",
+            code="argument-unknown",
+            remedy="Its arguments are targets, taps, hidden, logits and alone.",
         )
 
 
 def _through_engine(net: PreTrainedModel, family: str) -> None:
+    """Make the net use the engine's attention function, or its hooks."""
     if attention_hooks.is_special(family):
         attention_hooks.install(net, family)
         return
@@ -610,7 +632,7 @@ def _through_engine(net: PreTrainedModel, family: str) -> None:
 
 
 def _max_pieces(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The longest input: what the positions allow, or what the tokenizer was told."""
+    """The maximum input length, by the number of positions and the tokenizer's limit."""
     limits = [int(tokenizer.model_max_length)]
     for attribute in ("max_position_embeddings", "n_positions"):
         positions = getattr(net.config, attribute, None)
@@ -620,7 +642,7 @@ def _max_pieces(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int
 
 
 def _reserved(net: PreTrainedModel) -> int:
-    """Positions RoBERTa and its kin never use: they start counting behind the padding index."""
+    """Unused positions: RoBERTa and similar models count positions from the padding index."""
     for name, module in net.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             return 0 if module.padding_idx is None else module.padding_idx + 1

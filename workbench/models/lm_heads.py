@@ -1,8 +1,9 @@
-"""What a model's own head predicts: the next piece, hidden pieces, or what a decoder must write.
+"""What a model's own head predicts: the next piece, masked pieces, or a decoder's target.
 
-Told from the model and its tokenizer, without a list of architectures. A head counts only if its
-weights were read with the model's: one that transformers had to make up would give meaningless
-numbers. (`REF@random` is made up throughout, and is its own null.) Costs a look at the parameters.
+Found from the model and its tokenizer, without a list of architectures. A head counts only if its
+weights were read from the checkpoint: a head that transformers initialised at random gives
+meaningless numbers. (`REF@random` is random throughout, and is a baseline of its own.) Costs: a
+pass over the list of parameters.
 """
 
 import inspect
@@ -21,22 +22,22 @@ CLASSIFIER = "ForSequenceClassification"
 
 
 def symbols(tokenizer: PreTrainedTokenizerBase) -> Symbols:
-    """What a tokenizer has for hiding pieces."""
-    sentinels = (_number(tokenizer, f"<extra_id_{place}>") for place in count())
+    """The tokenizer's special pieces for padding, masking and denoising."""
+    sentinels = (_id_of(tokenizer, f"<extra_id_{index}>") for index in count())
     return Symbols(
         pad=pad_id(tokenizer),
         end=tokenizer.eos_token_id,
         unknown=tokenizer.unk_token_id,
         mask=tokenizer.mask_token_id,
-        sentinels=tuple(takewhile(lambda number: number >= 0, sentinels)),
+        sentinels=tuple(takewhile(lambda id_: id_ >= 0, sentinels)),
     )
 
 
 def objective_of(
     net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, causal: bool
 ) -> Objective:
-    """What the head predicts; "" where there is none, or none that can be measured."""
-    if output_map(net) is None or _made_up(net):
+    """The objective of the head; "" if there is no head, or none that can be scored."""
+    if output_map(net) is None or _partly_random(net):
         return ""
     if in_order(net):
         return "masked"
@@ -49,12 +50,12 @@ def objective_of(
 
 
 def in_order(net: PreTrainedModel) -> bool:
-    """Whether pieces are hidden by the order of prediction, as XLNet's, which never read a mask."""
+    """Whether pieces are hidden by the prediction order, as in XLNet, which has no mask piece."""
     return "perm_mask" in inspect.signature(net.forward).parameters
 
 
 def mask_of(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The piece that a masked model reads in the place of a hidden one; None for XLNet."""
+    """The mask piece that replaces hidden pieces; None for XLNet."""
     if in_order(net):
         return None
     mask = symbols(tokenizer).mask
@@ -63,48 +64,48 @@ def mask_of(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | N
 
 
 def classes_of(net: PreTrainedModel) -> tuple[str, ...]:
-    """What a classifier of whole texts tells apart, in its own order; nothing of other models."""
-    if not type(net).__name__.endswith(CLASSIFIER) or _made_up(net):
+    """The classes of a text classifier, in its order; empty for other models."""
+    if not type(net).__name__.endswith(CLASSIFIER) or _partly_random(net):
         return ()
     names: Any = net.config.id2label
-    return tuple(names[number] for number in sorted(names))
+    return tuple(names[index] for index in sorted(names))
 
 
 def output_map(net: PreTrainedModel) -> nn.Module | None:
-    """The last map of a language-model head, from states to the vocabulary."""
-    found: nn.Module | None = net.get_output_embeddings()  # type: ignore[no-untyped-call]
-    return found
+    """The last layer of a language-model head, from states to the vocabulary."""
+    layer: nn.Module | None = net.get_output_embeddings()  # type: ignore[no-untyped-call]
+    return layer
 
 
-def _number(tokenizer: PreTrainedTokenizerBase, piece: str) -> int:
-    """The number of a piece; -1 where the tokenizer does not have it."""
-    number = tokenizer.convert_tokens_to_ids(piece)
-    if not isinstance(number, int) or tokenizer.convert_ids_to_tokens(number) != piece:
+def _id_of(tokenizer: PreTrainedTokenizerBase, piece: str) -> int:
+    """The id of a piece; -1 if the tokenizer does not have it."""
+    id_ = tokenizer.convert_tokens_to_ids(piece)
+    if not isinstance(id_, int) or tokenizer.convert_ids_to_tokens(id_) != piece:
         return -1
-    return number
+    return id_
 
 
-def _made_up(net: PreTrainedModel) -> bool:
-    """Whether some weights were read and others, not found beside them, were drawn at random.
+def _partly_random(net: PreTrainedModel) -> bool:
+    """Whether some weights were read from a file and others, missing there, are random.
 
-    transformers marks each weight that it read or tied to one.
+    transformers marks each weight that it read, or tied to a read one.
     """
     read = [getattr(weight, "_is_hf_initialized", False) for weight in net.parameters()]
     return any(read) and not all(read)
 
 
-# --- precision: the numbers that weights are held in, and the arithmetic that models learn in -----
+# --- precision of the weights, and of the arithmetic in training ----------------------------------
 #
-# Weights take the precision asked for; buffers keep theirs. A buffer holds what a position or a
-# mask is, such as the frequencies of rotary embeddings, whose cosines are off by 0.2 at position
-# 2,000 in bf16. Models learn in bf16 on a GPU that has it, in float32 elsewhere. Costs a copy of
-# the weights, one at a time.
+# Weights are converted to the requested precision; buffers keep their own. A buffer may hold
+# positions or masks, such as the frequencies of rotary embeddings, whose cosines have an error of
+# 0.2 at position 2,000 in bf16. Training uses bf16 on a GPU that supports it, else float32. Costs:
+# a copy of the weights, one at a time.
 
 
 def placed(net: PreTrainedModel, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """The same model on this device, its weights in this precision, ready to be asked.
+    """Move the model to a device and a precision, and set it to eval mode.
 
-    Weights that transformers keeps in float32 (the last map of T5's blocks in fp16) stay there.
+    Weights that transformers keeps in float32 (the last layer of T5's blocks in fp16) stay in it.
     """
     for name, weight in net.named_parameters():
         weight.data = weight.data.to(device=device, dtype=held_in(net, name, weight, dtype))
@@ -114,7 +115,7 @@ def placed(net: PreTrainedModel, device: torch.device, dtype: torch.dtype) -> Pr
 def held_in(
     net: PreTrainedModel, name: str, weight: torch.Tensor, dtype: torch.dtype
 ) -> torch.dtype:
-    """The precision of one weight of a model that is held in this one."""
+    """The precision of one weight of a model that is held in `dtype`."""
     if not weight.is_floating_point():
         return weight.dtype
     wide: set[str] = set(net._keep_in_fp32_modules_strict or ())
@@ -124,7 +125,7 @@ def held_in(
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """In its context products are made in bf16 where the device can."""
+    """A context that computes products in bf16 if the device supports it."""
     if device.type == "cuda" and torch.cuda.is_bf16_supported():
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return nullcontext()

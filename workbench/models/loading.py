@@ -1,13 +1,13 @@
-"""From what a user names to a model, offline first.
+"""Opens a model from a reference, offline first.
 
-A folder is read from disk and nothing is fetched; a hub id stands for its folder in the cache,
-whose files come from the hub where they are not there. `REF@random` is the same architecture with
-fresh weights. Weights come from safetensors; pickled ones only where asked for, with a warning, and
-then without running any code in them. Code that comes with a model is neither fetched nor run, and
-its config is checked before anything is built (`checkpoint`). Weights are mapped from their files
-and go to the device one at a time, each in the precision asked for, so the host never holds a copy
-of them all. Fresh weights, and those of a pruned model, are made on the host in float32 first: 4
-bytes a parameter.
+A folder is read from disk without any download. A hub id stands for its folder in the cache;
+missing files are downloaded from the hub. `REF@random` is the same architecture with random
+weights. Weights are read from safetensors; pickled weights only on request, with a warning, and
+without running code in them. A model's own code is neither downloaded nor run, and its config is
+checked before the model is built (`checkpoint`). Costs: weights are memory-mapped and moved to the
+device one at a time in the requested precision, so the host never holds a copy of all. Random
+weights, and those of a pruned model, are first created on the host in float32: 4 bytes per
+parameter.
 """
 
 import os
@@ -33,8 +33,8 @@ from workbench.models.references import RANDOM, facts, folder_of, is_folder, loc
 from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_vectors, word_folder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # endings of weights that torch.save writes
-# What is fetched of a hub id, by name; code, weights of other libraries and pickles are not.
+PICKLED = (".bin", ".pt", ".pth", ".ckpt")  # suffixes of weights that torch.save writes
+# Files downloaded for a hub id; code, weights of other libraries and pickles are not.
 CONFIG_FILES = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
     "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
@@ -42,8 +42,8 @@ CONFIG_FILES = (
 )  # fmt: skip
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
 PICKLED_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
-_ONE_PRECISION = ("openai-gpt",)  # its masks must be made in the precision of its weights
-_alone = RLock()  # transformers makes models on a device that it sets for all threads
+_ONE_PRECISION = ("openai-gpt",)  # its masks must have the precision of its weights
+_lock = RLock()  # transformers sets the device of new models for all threads
 _HEADS = (
     "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
     CLASSIFIER,
@@ -62,22 +62,22 @@ def load(
     """Open a model by folder, hub id, run, `mini:bert`, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
 
     Args:
-        ref: A folder (of transformers, or an ELMo or vectors as training writes them), a hub id,
-            the name of a run that trained a model, `elmo:OPTIONS.json,WEIGHTS.hdf5`,
+        ref: A folder (a transformers checkpoint, or an ELMo or vectors saved by training), a hub
+            id, the name of a run that trained a model, `elmo:OPTIONS.json,WEIGHTS.hdf5`,
             `vectors:FILE`, or a built-in name (`mini:bert`, `mini:gpt`, `mini:elmo`, `mini:t5`).
-            `REF@random` is the same architecture with fresh weights.
-        device: `cpu`, `cuda`, `cuda:1`, or several cards (`cuda:0,cuda:1`) that share the model's
-            blocks; text goes to the first, and each card keeps the states of its layers
-            (default: a GPU where there is one).
-        precision: `fp32`, `bf16`, `fp16` or `auto`: bf16 on a GPU that has it, else fp32.
-        seed: Draws the weights of a `@random` model.
-        pickled: Also read weights that are not safetensors, without running code in them.
+            `REF@random` is the same architecture with random weights.
+        device: `cpu`, `cuda`, `cuda:1`, or several GPUs (`cuda:0,cuda:1`) over which the model's
+            blocks are split; inputs go to the first GPU, and states stay on the GPU of their layer
+            (default: a GPU if available).
+        precision: `fp32`, `bf16`, `fp16` or `auto` (bf16 on a GPU that supports it, else fp32).
+        seed: Seed of the weights of a `@random` model.
+        pickled: Whether to read pickled weights too, without running code in them.
 
     Returns:
         A `Model`.
 
     Raises:
-        WorkbenchError: There is no such model, its files are unsound, or it does not fit into
+        WorkbenchError: There is no such model, its files are damaged, or it does not fit into
             memory.
 
     Example:
@@ -86,136 +86,137 @@ def load(
         cpu, fp32>
     """
     name = os.fspath(ref)
-    with _alone:
-        found = _opened(located(name), device, precision, seed, pickled)
-    found.name = name
-    return found
+    with _lock:
+        model = _opened(located(name), device, precision, seed, pickled)
+    model.name = name
+    return model
 
 
 def _opened(name: str, device: str | None, precision: str, seed: int, pickled: bool) -> Model:
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    places = chosen_devices(device)
-    place, several = places[0], len(places) > 1
-    source, fresh = name.removesuffix(RANDOM), name.endswith(RANDOM)
+    devices = chosen_devices(device)
+    first, several = devices[0], len(devices) > 1
+    source, is_random = name.removesuffix(RANDOM), name.endswith(RANDOM)
     local = is_folder(source)
-    if opener := _of_words(name, Path(source).expanduser() if local else None):
-        _require_one(several, "a model of words", name)
-        own = torch.float32 if precision == "auto" else _dtype(precision, place)
-        return opener(name, place, own, seed)
-    dtype = _dtype(precision, place)
+    if opener := _word_model_opener(name, Path(source).expanduser() if local else None):
+        _require_one(several, "a whole-word model", name)
+        dtype = torch.float32 if precision == "auto" else _dtype(precision, first)
+        return opener(name, first, dtype, seed)
+    dtype = _dtype(precision, first)
     require_model(name)
-    source = str(Path(source).expanduser() if local else _fetched(source, fresh, pickled))
+    source = str(Path(source).expanduser() if local else _fetched(source, is_random, pickled))
     config = checkpoint.read_config(source)
-    told = pruned_checkpoint.manifest(Path(source)) if local else None
-    if not (fresh or pickled or list(Path(source).glob("*.safetensors"))):
+    manifest = pruned_checkpoint.manifest(Path(source)) if local else None
+    if not (is_random or pickled or list(Path(source).glob("*.safetensors"))):
         raise _no_safetensors(source if local else name, local)
-    compared = Path(source) if told is None else None
-    width = 4 if fresh or told is not None else dtype.itemsize  # those are made in fp32
+    compared = Path(source) if manifest is None else None
+    width = 4 if is_random or manifest is not None else dtype.itemsize  # these are created in fp32
     outline = checkpoint.check_size(_built, config, source, compared, width)
-    if told is not None:
+    if manifest is not None:
         _require_one(several, "a pruned model", name)
     else:
         if several:
             split.require_splits(config.model_type, name)
-        budget.require_room(outline, dtype, places, name)
+        budget.require_room(outline, dtype, devices, name)
     tokenizer = checkpoint.read_tokenizer(source)
-    if told is not None:
+    if manifest is not None:
 
-        def build(whole: PretrainedConfig) -> HuggingFace:
-            net = _fresh(whole, seed)
+        def build(config: PretrainedConfig) -> HuggingFace:
+            net = _random_net(config, seed)
             net.train(False)
             return HuggingFace(net, tokenizer, source)
 
-        def part() -> Model:
-            smaller = pruned_checkpoint.opened(Path(source), told, config, build, fresh)
-            placed(smaller.net, place, dtype)
+        def open_pruned() -> Model:
+            smaller = pruned_checkpoint.opened(Path(source), manifest, config, build, is_random)
+            placed(smaller.net, first, dtype)
             return smaller
 
-        return checkpoint.opened(part, source)
+        return checkpoint.opened(open_pruned, source)
 
-    def whole() -> Model:
-        net = _fresh(config, seed) if fresh else _weights(source, config, pickled, dtype)
-        split.placed_over(net, places, dtype) if several else placed(net, place, dtype)
-        return HuggingFace(net, tokenizer, name)  # runs it once: then its numbers fit together
+    def open_whole() -> Model:
+        net = _random_net(config, seed) if is_random else _weights(source, config, pickled, dtype)
+        split.placed_over(net, devices, dtype) if several else placed(net, first, dtype)
+        return HuggingFace(net, tokenizer, name)  # runs it once, which checks its sizes
 
-    return checkpoint.opened(whole, source)
+    return checkpoint.opened(open_whole, source)
 
 
-def _fetched(name: str, fresh: bool, pickled: bool) -> str:
-    """The folder of a hub id: from the cache where it is whole there, else from the hub."""
+def _fetched(name: str, is_random: bool, pickled: bool) -> str:
+    """The folder of a hub id: from the cache if complete there, else from the hub."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    weights = () if fresh else PICKLED_FILES if pickled else WEIGHT_FILES
-    ask = partial(snapshot_download, name, allow_patterns=[*CONFIG_FILES, *weights])
+    weights = () if is_random else PICKLED_FILES if pickled else WEIGHT_FILES
+    download = partial(snapshot_download, name, allow_patterns=[*CONFIG_FILES, *weights])
 
     def folder() -> str:
         with suppress(LocalEntryNotFoundError):
-            found = Path(ask(local_files_only=True))
-            if next(found.glob("config.json"), None) and (
-                fresh or any(next(found.glob(pattern), None) for pattern in weights)
+            cached = Path(download(local_files_only=True))
+            if next(cached.glob("config.json"), None) and (
+                is_random or any(next(cached.glob(pattern), None) for pattern in weights)
             ):
-                return str(found)
-        return ask()
+                return str(cached)
+        return download()
 
     remedy = (
-        "Is the name right, and the network there? Offline, copy the model's files into a folder "
-        f"and name that, or put them into the cache with: hf download {name}"
+        "Check the name and the network connection. To work offline, copy the model's files into "
+        f"a folder and name that folder, or fill the cache with: hf download {name}"
     )
     return checkpoint.opened(folder, name, remedy)
 
 
 def facts_of_files(ref: str, seed: int = 0, pickled: bool = False) -> dict[str, Any]:
-    """The facts of a model as it is when opened in fp32, in as little memory as can be."""
-    with suppress(WorkbenchError):  # what is wrong is said by opening it in fp32
+    """The facts of a model opened in fp32, with as little memory as possible."""
+    with suppress(WorkbenchError):  # opening it in fp32 below reports the error
         precision = "fp32" if pickled else precision_of_files(ref)
         if precision != "fp32":
             model = load(ref, "cpu", precision)
-            if found := model.content_hash_in_fp32():
-                vars(model)["content_hash"] = found
+            if fp32_hash := model.content_hash_in_fp32():
+                vars(model)["content_hash"] = fp32_hash
                 return facts(model) | {"precision": "fp32"}
-            del model  # before it is opened again
+            del model  # frees memory before the model is opened again
     return facts(load(ref, "cpu", "fp32", seed=seed, pickled=pickled))
 
 
 def precision_of_files(ref: str) -> str:
-    """The precision in which a model's safetensors hold it; fp32 where they do not say one."""
+    """The precision of a model's safetensors; fp32 if they have several or none."""
     name = located(ref)
     folder = folder_of(name)
-    if name.endswith(RANDOM) or folder is None or _of_words(name, folder):
+    if name.endswith(RANDOM) or folder is None or _word_model_opener(name, folder):
         return "fp32"
-    if (
-        pruned_checkpoint.manifest(folder) is not None
-    ):  # it is made in fp32 before its weights are read
+    if pruned_checkpoint.manifest(folder) is not None:  # created in fp32 before weights are read
         return "fp32"
     stored = checkpoint.precisions_stored(folder)
     return next(iter(stored & PRECISIONS.keys())) if len(stored) == 1 else "fp32"
 
 
-def _of_words(name: str, folder: Path | None) -> Opener | None:
-    """What opens a model that reads whole words; None for any other."""
+def _word_model_opener(name: str, folder: Path | None) -> Opener | None:
+    """The function that opens a whole-word model; None for other models."""
     for prefix, opener in ((ELMO, open_elmo), (VECTORS, open_vectors)):
         if name.startswith(prefix):
             return opener
     return word_folder(folder) if folder is not None else None
 
 
-def chosen_devices(asked: str | None) -> list[torch.device]:
-    """One device, or the cards that share a model: `cuda:0,cuda:1`."""
-    names = [each.strip() for each in (asked or "").split(",")]
+def chosen_devices(requested: str | None) -> list[torch.device]:
+    """One device, or the GPUs over which a model is split: `cuda:0,cuda:1`."""
+    names = [each.strip() for each in (requested or "").split(",")]
     if len(names) == 1:
-        return [chosen_device(asked)]
-    devices = [_device(name, asked) for name in names]
+        return [chosen_device(requested)]
+    devices = [_device(name, requested) for name in names]
     if any(device.type == "cpu" for device in devices):
         raise WorkbenchError(
-            f"a model is split over GPUs, and {asked!r} names the cpu too.",
+            f"a model can be split over GPUs only, but {requested!r} includes the cpu.",
+            code="device-unavailable",
             remedy="Use cpu alone, or GPUs with their numbers, such as cuda:0,cuda:1.",
         )
-    there = {torch.device("cuda", index) for index in range(torch.cuda.device_count())}
-    if len(set(devices)) < len(devices) or not set(devices) <= there:
+    available = {torch.device("cuda", index) for index in range(torch.cuda.device_count())}
+    if len(set(devices)) < len(devices) or not set(devices) <= available:
         raise WorkbenchError(
-            f"{asked!r} does not name several GPUs of this machine, which has {len(there)}.",
-            remedy="Name each once and with its number, such as cuda:0,cuda:1.",
+            f"{requested!r} does not name different GPUs of this machine, which has "
+            f"{len(available)}.",
+            code="device-unavailable",
+            remedy="Name each GPU once and with its number, such as cuda:0,cuda:1.",
         )
     return devices
 
@@ -223,29 +224,37 @@ def chosen_devices(asked: str | None) -> list[torch.device]:
 def _require_one(several: bool, what: str, where: str) -> None:
     if several:
         raise WorkbenchError(
-            f"{what} is not split over several cards.", where=where, remedy="Name one device."
+            f"{what} cannot be split over several GPUs.",
+            code="model-unsupported",
+            where=where,
+            remedy="Name one device.",
         )
 
 
-def chosen_device(asked: str | None) -> torch.device:
-    """The device of this name; by default a GPU where there is one."""
-    if "," in (asked or ""):
-        chosen_devices(asked)  # what it names may be wrong as well
+def chosen_device(requested: str | None) -> torch.device:
+    """The requested device (default: a GPU if available)."""
+    if "," in (requested or ""):
+        chosen_devices(requested)  # raises if the names themselves are wrong
         raise WorkbenchError(
-            f"one device is used here, and {asked!r} names several.",
+            f"this needs one device, but {requested!r} names several.",
+            code="setting-invalid",
             remedy="Open the model with wb.load(REF, device=…), and pass the model itself.",
         )
     default = "cuda" if torch.cuda.is_available() else "cpu"
-    return _device(default if asked is None else asked, asked)
+    return _device(default if requested is None else requested, requested)
 
 
-def _device(name: str, asked: str | None) -> torch.device:
+def _device(name: str, requested: str | None) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
         device = None
     if device is None or device.type not in ("cpu", "cuda"):  # mps has no float64
-        raise WorkbenchError(f"there is no device {asked!r}.", remedy="Use cpu, cuda or cuda:1.")
+        raise WorkbenchError(
+            f"there is no device {requested!r}.",
+            code="device-unavailable",
+            remedy="Use cpu, cuda or cuda:1.",
+        )
     if device.type == "cuda":
         require_cuda()
     return device
@@ -261,20 +270,21 @@ def _dtype(precision: str, device: torch.device) -> torch.dtype:
     if precision not in PRECISIONS:
         raise WorkbenchError(
             f"there is no precision {precision!r}.",
+            code="setting-invalid",
             remedy=did_you_mean(precision, [*PRECISIONS, "auto"]),
         )
     return PRECISIONS[precision]
 
 
 def _architecture(config: PretrainedConfig) -> Any:
-    """The class the weights were saved from, if its head predicts; else the bare model."""
+    """The class of the saved weights, if it has a prediction head; else the model without head."""
     for name in config.architectures or ():
         if name.endswith(_HEADS) and hasattr(transformers, name):
             return getattr(transformers, name)
     return AutoModel
 
 
-def _fresh(config: PretrainedConfig, seed: int) -> PreTrainedModel:
+def _random_net(config: PretrainedConfig, seed: int) -> PreTrainedModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _built(config)
@@ -293,33 +303,34 @@ def _weights(
 ) -> PreTrainedModel:
     if pickled:
         warnings.warn(
-            f"{source}: reading pickled weights; only their tensors are read.", stacklevel=3
+            f"{source}: reading pickled weights. Only tensors are read; no code in them runs.",
+            stacklevel=3,
         )
     kind = _architecture(config)
-    own = {"trust_remote_code": False} if kind is AutoModel else {}
+    options = {"trust_remote_code": False} if kind is AutoModel else {}
 
     def read() -> PreTrainedModel:
         return kind.from_pretrained(  # type: ignore[no-any-return]
             source,
             config=config,
-            dtype=_read_in(source, config, pickled, dtype),
+            dtype=_reading_dtype(source, config, pickled, dtype),
             local_files_only=True,
             use_safetensors=not pickled,
             weights_only=True,
-            **own,
+            **options,
         )
 
     return checkpoint.opened(read, source)
 
 
-def _read_in(
+def _reading_dtype(
     source: str, config: PretrainedConfig, pickled: bool, dtype: torch.dtype
 ) -> torch.dtype:
-    """The precision that weights are read in, which `placed` makes the one asked for.
+    """The precision in which weights are read; `placed` converts them to the requested one.
 
-    Read as they are stored, weights stay on disk, mapped into memory, until each goes to its
-    device. Where they would have to be widened there, they are read in the precision asked for:
-    weights that no file has are drawn in it.
+    Weights read as stored stay on disk, memory-mapped, until each moves to its device. Weights that
+    would have to be widened there are read in the requested precision, in which weights missing
+    from the files are also drawn.
     """
     folder = None if pickled or config.model_type in _ONE_PRECISION else folder_of(source)
     stored = checkpoint.precisions_stored(folder) if folder is not None else set()
@@ -331,12 +342,15 @@ def _no_safetensors(source: str, local: bool) -> WorkbenchError:
     if local and not pickled:
         return WorkbenchError(
             "there are no weights in this folder.",
+            code="file-not-found",
             where=source,
-            remedy="Copy it whole: beside config.json belongs a model.safetensors.",
+            remedy="Copy the complete folder: it needs model.safetensors next to config.json.",
         )
     return WorkbenchError(
-        "no safetensors weights were found; pickled ones can run code and are not read unasked.",
+        "no safetensors weights were found; pickled weights can run code and are refused by "
+        "default.",
+        code="pickle-refused",
         where=source,
-        remedy="Convert them with save_pretrained, or, if you trust them, ask for them with "
-        "pickled=True (--pickled).",
+        remedy="Convert the weights with save_pretrained or, if you trust them, use pickled=True "
+        "(--pickled).",
     )

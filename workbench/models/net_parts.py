@@ -1,8 +1,8 @@
-"""The parts of a net of transformers: its blocks, and where each of its weights is.
+"""The parts of a transformers net: its blocks, and the layer of each weight.
 
-Found by looking, for no architecture is named: the blocks of a stack are the list of modules that
-is as long as the stack has layers. Shared weights count once, where they come first: a head tied to
-the embeddings has none of its own but a bias. Costs a walk over the modules.
+No architecture is hard-coded: a stack's blocks are the module list with as many entries as the
+stack has layers. Shared weights count once, in the first part that has them: a head tied to the
+embeddings only has its bias. Costs: a walk over the modules.
 """
 
 import re
@@ -19,20 +19,20 @@ from workbench.engine.model import WeightPlace
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
 
-PROBE = 4  # pieces an encoder is probed with; a decoder beside it gets one less
+PROBE = 4  # pieces in an encoder's test input; a decoder of an encoder-decoder gets one less
 
 
 def probe(net: PreTrainedModel) -> Pieces:
-    """A few pieces to find out by, on the model's device."""
+    """A small test input on the model's device."""
     start = min(5, net.config.vocab_size - PROBE)
     ids = torch.arange(start, start + PROBE, device=net.device)[None]  # [1, pieces]
-    blank = torch.full_like(ids, NO_WORD)
+    no_word = torch.full_like(ids, NO_WORD)
     one = torch.ones(1, dtype=torch.int64, device=net.device)
-    return Pieces(ids, blank < 0, blank, blank > 0, None, one, one, one)
+    return Pieces(ids, no_word < 0, no_word, no_word > 0, None, one, one, one)
 
 
 def blocks(body: nn.Module, layers: int) -> nn.ModuleList | None:
-    """A stack's blocks; None where its layers share one, and there is no final norm."""
+    """A stack's blocks; None if its layers share one block (and there is no final norm)."""
     for module in body.modules():
         if isinstance(module, nn.ModuleList) and len(module) == layers:
             return module
@@ -40,19 +40,19 @@ def blocks(body: nn.Module, layers: int) -> nn.ModuleList | None:
 
 
 def weight_places(model: "HuggingFace") -> dict[str, WeightPlace]:
-    """The place of every parameter that can learn, by its name without the head's.
+    """Stack and layer of every trainable parameter, by its name without the head's prefix.
 
-    Where layers share their weights, they are those of layer 1.
+    Weights that all layers share belong to layer 1.
     """
     claimed: dict[int, WeightPlace] = {}
     for part, module in _parts(model):
         for name, weights in module.named_parameters():
             claimed.setdefault(id(weights), _place(model, part, name))
-    found = {}
+    places = {}
     for name, weights in model.net.named_parameters():
         place, bare = claimed[id(weights)], model.bare_name(name)
-        found[bare] = place if place.layer else place._replace(module=bare)
-    return found
+        places[bare] = place if place.layer else place._replace(module=bare)
+    return places
 
 
 def _place(model: "HuggingFace", part: str, name: str) -> WeightPlace:
@@ -66,7 +66,7 @@ def _place(model: "HuggingFace", part: str, name: str) -> WeightPlace:
 
 
 def parameters_by_part(model: "HuggingFace") -> dict[str, int]:
-    """How many parameters each part has; they add up to all the model's."""
+    """Number of parameters of each part; they sum to the model's total."""
     counted: set[int] = set()
     sizes = {part: _new(module, counted) for part, module in _parts(model)}
     first = [part for part in sizes if part.startswith("embeddings")]
@@ -74,13 +74,13 @@ def parameters_by_part(model: "HuggingFace") -> dict[str, int]:
 
 
 def _parts(model: "HuggingFace") -> Iterator[tuple[str, nn.Module]]:
-    """Parts and their modules, in the order in which they claim what they share."""
+    """Parts and their modules, in the order in which they claim shared weights."""
     for stack in model.stacks:
         body = model.body(stack.name)
-        found = blocks(body, stack.layers)
-        for layer, block in enumerate(found or ()):
+        stack_blocks = blocks(body, stack.layers)
+        for layer, block in enumerate(stack_blocks or ()):
             yield f"{stack.name} layer {layer}", block
-        if found is None:
+        if stack_blocks is None:
             lists = (part for part in body.modules() if isinstance(part, nn.ModuleList))
             yield f"{stack.name}, all layers shared", nn.ModuleList(lists)
     bodies = [model.body(stack.name) for stack in model.stacks]
@@ -96,8 +96,8 @@ def _parts(model: "HuggingFace") -> Iterator[tuple[str, nn.Module]]:
 
 
 def _new(module: nn.Module, counted: set[int]) -> int:
-    """Parameters of a module that no part has claimed yet."""
-    fresh = {id(weights): weights.numel() for weights in module.parameters()}
-    size = sum(number for key, number in fresh.items() if key not in counted)
-    counted.update(fresh)
+    """Number of a module's parameters that no part has claimed yet; marks them as claimed."""
+    sizes = {id(weights): weights.numel() for weights in module.parameters()}
+    size = sum(n for key, n in sizes.items() if key not in counted)
+    counted.update(sizes)
     return size

@@ -1,17 +1,17 @@
-"""A forward pass that begins in the middle: blocks below a site hand on what they did before.
+"""A forward pass that starts in the middle: blocks below a site replay their recorded outputs.
 
     with recorded(places_of(model)) as prefix:
         model.forward(text)
     with prefix.from_site(site.index, rows):
         model.forward(text.take(rows), taps=[Gate(values)])
 
-What a gate changes at a site changes nothing below it, so half of a model on average need not be
-run again; of an encoder-decoder all of the encoder, for a site of the decoder. In the block of the
-site itself queries, keys and values are those of before. `rows` repeats the documents of the
-recorded batch, so that many gates can be tried in one pass. The answer is that of the whole pass
-over the same rows: on a CPU to the bit, on a GPU as far as its products, which depend on how many
-rows there are, let it be (some 1e-6 of a loss in float32). Costs the states of every block and the
-queries, keys and values of every site, once a batch.
+A gate at a site changes nothing below it, so on average half of a model need not run again; for a
+decoder site of an encoder-decoder, none of the encoder. The block of the site itself reuses its
+queries, keys and values. `rows` repeats documents of the recorded batch, so that one pass can test
+many gates. The result equals a full pass over the same rows: bit for bit on a CPU; on a GPU up to
+rounding of its products, which depends on the number of rows (about 1e-6 of a loss in float32).
+Costs: memory for the states of every block and the queries, keys and values of every site, once per
+batch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,96 +30,97 @@ from workbench.models.net_parts import blocks
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where a model can be taken up again; found once, for any number of batches."""
+class ReplayPoints:
+    """The modules whose outputs are recorded and replayed; found once per model."""
 
     stacks: Sequence[Sequence[nn.Module]]
-    maps: Mapping[int, Sequence[nn.Module]]  # of each site, those that make what is compared
-    axis: int  # of documents, in what blocks hand on
+    maps: Mapping[int, Sequence[nn.Module]]  # by site: its query, key and value projections
+    axis: int  # the batch dimension of the blocks' outputs
 
 
-def places_of(model: HuggingFace) -> Places:
-    """Costs a forward pass over four pieces."""
+def places_of(model: HuggingFace) -> ReplayPoints:
+    """The modules to record and replay; costs a forward pass over four pieces."""
     axis = 1 if model.sequence_first else 0
-    return Places(tuple(_blocks_of(model)), _maps_of(model), axis)
+    return ReplayPoints(tuple(_blocks_of(model)), _maps_of(model), axis)
 
 
 @dataclass(eq=False)
 class Prefix:
-    """What each block made of a batch, in the order of the calls."""
+    """The recorded outputs of one batch, in the order of the calls."""
 
-    places: Places
+    points: ReplayPoints
     outputs: list[Any] = field(default_factory=list)
-    after: list[int] = field(default_factory=list)  # attention calls up to the end of each block
-    last: set[int] = field(default_factory=set)  # block calls that end a stack
-    made: dict[tuple[int, int], Any] = field(default_factory=dict)  # by site and place in `maps`
+    # number of attention calls up to the end of each block
+    after: list[int] = field(default_factory=list)
+    last: set[int] = field(default_factory=set)  # indices of block calls that end a stack
+    made: dict[tuple[int, int], Any] = field(default_factory=dict)  # by site and index in `maps`
 
     @contextmanager
     def from_site(self, site: int, rows: Tensor) -> Iterator[None]:
-        """Passes within run from the block of this site on.
+        """Forward passes inside the context start at the block of this site.
 
-        `rows` [rows], of the batch, are on the host.
+        `rows`, [rows], are rows of the recorded batch; the tensor is on the host.
         """
-        first, chosen = self.saved(site), _Chosen(rows, self.places.axis)
+        first, chosen = self.saved(site), _Chosen(rows, self.points.axis)
         calls = 0
 
         def replayed(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 nonlocal calls
-                number, calls = calls, calls + 1
-                if number >= first:
+                index, calls = calls, calls + 1
+                if index >= first:
                     return run(*args, **kwargs)
                 running = current()
                 if running is not None:
-                    running.calls = self.after[number]
-                if number == first - 1 or number in self.last:
-                    return chosen(self.outputs[number])
-                return self.outputs[number]
+                    running.calls = self.after[index]
+                if index == first - 1 or index in self.last:
+                    return chosen(self.outputs[index])
+                return self.outputs[index]
 
             return forward
 
-        with _replaced(self.places.stacks, replayed), self._made_before(site, chosen):
+        with _replaced(self.points.stacks, replayed), self._replay_projections(site, chosen):
             yield
 
     @contextmanager
-    def _made_before(self, site: int, chosen: "_Chosen") -> Iterator[None]:
-        """The site's maps hand on what they made, the first time that they are asked."""
-        asked: set[nn.Module] = set()
-        owners = self.places.maps[site]
+    def _replay_projections(self, site: int, chosen: "_Chosen") -> Iterator[None]:
+        """The site's projections return their recorded outputs on their first call."""
+        called: set[nn.Module] = set()
+        owners = self.points.maps[site]
 
         def replayed(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
-            place = owners.index(owner)
+            index = owners.index(owner)
 
             def forward(*args: Any, **kwargs: Any) -> Any:
-                if owner in asked:  # of a block that shares its weights
+                if owner in called:  # a later block that shares these weights
                     return run(*args, **kwargs)
-                asked.add(owner)
-                return chosen(self.made[site, place])
+                called.add(owner)
+                return chosen(self.made[site, index])
 
             return forward
 
-        there = [owner for n, owner in enumerate(owners) if (site, n) in self.made]
-        with _replaced([there], replayed):
+        recorded_owners = [owner for n, owner in enumerate(owners) if (site, n) in self.made]
+        with _replaced([recorded_owners], replayed):
             yield
 
     def saved(self, site: int) -> int:
-        """How many of the blocks need not be run for a site."""
+        """How many blocks need not run for a site."""
         return next((n for n, end in enumerate(self.after) if site < end), 0)
 
 
 @contextmanager
-def recorded(places: Places) -> Iterator[Prefix]:
-    """Keep what every block makes of the one pass within."""
-    prefix = Prefix(places)
-    ends = {stack[-1] for stack in places.stacks}
+def recorded(points: ReplayPoints) -> Iterator[Prefix]:
+    """Record the outputs of all blocks in one forward pass inside the context."""
+    prefix = Prefix(points)
+    last_blocks = {stack[-1] for stack in points.stacks}
 
-    def kept(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+    def record_block(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:
             running = current()
             output = run(*args, **kwargs)
             prefix.after.append(running.calls if running else 0)
             prefix.outputs.append(output)
-            if block in ends:
+            if block in last_blocks:
                 prefix.last.add(len(prefix.outputs) - 1)
             return output
 
@@ -127,80 +128,80 @@ def recorded(places: Places) -> Iterator[Prefix]:
 
     calls: dict[nn.Module, int] = {}
 
-    def noted(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Which site a map works for is told by how often it was asked before."""
-        sites = [site for site, owners in places.maps.items() if owner in owners]
+    def record_projection(owner: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Record a projection; its site follows from how often it was called before."""
+        sites = [site for site, owners in points.maps.items() if owner in owners]
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             output = run(*args, **kwargs)
-            number = calls.get(owner, 0)
-            calls[owner] = number + 1
-            if number < len(sites):
-                site = sites[number]
-                prefix.made[site, places.maps[site].index(owner)] = output
+            n_before = calls.get(owner, 0)
+            calls[owner] = n_before + 1
+            if n_before < len(sites):
+                site = sites[n_before]
+                prefix.made[site, points.maps[site].index(owner)] = output
             return output
 
         return forward
 
-    every = dict.fromkeys(owner for owners in places.maps.values() for owner in owners)
-    with _replaced(places.stacks, kept), _replaced([list(every)], noted):
+    all_owners = dict.fromkeys(owner for owners in points.maps.values() for owner in owners)
+    with _replaced(points.stacks, record_block), _replaced([list(all_owners)], record_projection):
         yield prefix
 
 
 def _maps_of(model: HuggingFace) -> Mapping[int, Sequence[nn.Module]]:
-    """The maps that make queries, keys and values, where they are modules of their own.
+    """The query, key and value projections of each site, if they are separate modules.
 
-    None of Longformer's, which scales what they made in its place.
+    None for Longformer, which scales their outputs in place.
     """
-    found = {}
+    maps = {}
     for site, part in zip(model.sites, parts(model), strict=True):
-        named = () if type(part.module).__name__ == LONGFORMER else part.layout.names
-        owners = (getattr(part.module, name, None) for name in named)
-        found[site.index] = [each for each in owners if isinstance(each, nn.Linear | Conv1D)]
-    return found
+        names = () if type(part.module).__name__ == LONGFORMER else part.layout.names
+        owners = (getattr(part.module, name, None) for name in names)
+        maps[site.index] = [each for each in owners if isinstance(each, nn.Linear | Conv1D)]
+    return maps
 
 
 def _blocks_of(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:
-    """The blocks of each stack that can be told apart; of shared ones, each once."""
+    """The distinct blocks of each stack; a shared block appears once."""
     for stack in model.stacks:
         body = model.body(stack.name)
-        found = blocks(body, stack.layers)
-        if found is None:
+        stack_blocks = blocks(body, stack.layers)
+        if stack_blocks is None:
             shared = [each for each in body.modules() if type(each).__name__ == "AlbertLayerGroup"]
             if not shared:
                 return
             yield shared
         else:
-            yield list(found)
+            yield list(stack_blocks)
 
 
 @contextmanager
 def _replaced(
     stacks: Sequence[Sequence[nn.Module]],
-    by: Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]],
+    wrap: Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]],
 ) -> Iterator[None]:
-    """Other forwards for all blocks, put back in the end."""
-    with ExitStack() as back:
+    """Replace the forward of all blocks; restored at the end."""
+    with ExitStack() as restore:
         for block in (each for stack in stacks for each in stack):
-            own = block.__dict__.get("forward")
-            block.forward = by(block, block.forward)
-            if own is None:
-                back.callback(block.__dict__.pop, "forward", None)
+            original = block.__dict__.get("forward")
+            block.forward = wrap(block, block.forward)
+            if original is None:
+                restore.callback(block.__dict__.pop, "forward", None)
             else:
-                back.callback(setattr, block, "forward", own)
+                restore.callback(setattr, block, "forward", original)
         yield
 
 
 class _Chosen:
-    """Takes the same documents out of all that was recorded."""
+    """Selects the same documents from recorded outputs of any shape."""
 
     def __init__(self, rows: Tensor, axis: int) -> None:
         self.rows, self.axis = rows, axis
-        self.least = int(rows.max()) + 1  # documents
+        self.min_size = int(rows.max()) + 1  # documents
 
     def __call__(self, output: Any) -> Any:
         if isinstance(output, Tensor):
-            if output.ndim <= self.axis or output.shape[self.axis] < self.least:
+            if output.ndim <= self.axis or output.shape[self.axis] < self.min_size:
                 return output
             self.rows = sent(self.rows, output.device)
             return output.index_select(self.axis, self.rows)

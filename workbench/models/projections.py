@@ -1,9 +1,8 @@
-"""Where each head's output goes: its slice of the output projection, by attention site.
+"""Each head's slice of the output projection, by attention site.
 
-Found by looking, for no architecture is named: what a site hands on, probabilities times values
-with the heads side by side, is what goes into exactly one linear map of the model. Costs a forward
-pass over a few pieces. Models whose route shows no values (XLNet, openai-gpt, DeBERTa-v2,
-BLOOM, Longformer) have none.
+No architecture is hard-coded: a site's output (probabilities times values, heads concatenated) is
+the input of exactly one linear layer of the model. Costs: a forward pass over a few pieces. Models
+that show no value vectors (XLNet, openai-gpt, DeBERTa-v2, BLOOM, Longformer) have no such slices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,44 +20,44 @@ from workbench.models.net_parts import probe
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
 
-NEAR = 1e-3  # relative; half precision computes the product in another order
+NEAR = 1e-3  # relative tolerance; half precision computes the product in another order
 
 
 @dataclass(eq=False)
 class _Outputs(Tap):
-    """What each site hands on.  # [batch, queries, heads x width of a head]"""
+    """The output of each site.  # [batch, queries, heads x width of a head]"""
 
-    found: dict[Site, Tensor] = field(default_factory=dict)
+    by_site: dict[Site, Tensor] = field(default_factory=dict)
 
     def see(self, view: View) -> None:
         if view.value is not None:
             value = view.value.repeat_interleave(view.site.heads // view.site.groups, dim=1)
             output = view.probabilities.to(value.dtype) @ value  # [batch, heads, queries, width]
-            self.found[view.site] = output.transpose(1, 2).flatten(-2)
+            self.by_site[view.site] = output.transpose(1, 2).flatten(-2)
 
     def close(self, whole: bool) -> None:
         pass
 
 
 def output_weights(model: "HuggingFace") -> Mapping[Site, Tensor]:
-    """The slice of the output projection of each head.  # [heads, width of a head, width] a site
+    """Each head's slice of the output projection.  # [heads, width of a head, width] per site
 
-    Sites whose projection is not found are left out.
+    Sites without a matching linear layer are missing.
     """
     outputs = _Outputs()
     with torch.no_grad(), _inputs(model.net) as seen:
         model.forward(probe(model.net), taps=[outputs], hidden=False)
-    found = {}
-    for site, output in outputs.found.items():
-        weight = next((w for w, given in seen if _same(given, output)), None)
+    slices = {}
+    for site, output in outputs.by_site.items():
+        weight = next((w for w, read in seen if _equal(read, output)), None)
         if weight is not None:
-            found[site] = weight.reshape(site.heads, -1, weight.shape[-1])
-    return found
+            slices[site] = weight.reshape(site.heads, -1, weight.shape[-1])
+    return slices
 
 
 @contextmanager
 def _inputs(net: nn.Module) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Every linear map's weight, [in, out], and what went into it."""
+    """The weight, [in, out], and the input of every linear layer that ran."""
     seen: list[tuple[Tensor, Tensor]] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -77,10 +76,10 @@ def _inputs(net: nn.Module) -> Iterator[list[tuple[Tensor, Tensor]]]:
             hook.remove()
 
 
-def _same(given: Tensor, output: Tensor) -> bool:
-    if given.numel() != output.numel() or given.shape[-1] != output.shape[-1]:
+def _equal(inputs: Tensor, output: Tensor) -> bool:
+    if inputs.numel() != output.numel() or inputs.shape[-1] != output.shape[-1]:
         return False
-    if given.device != output.device:  # of a block on another card
+    if inputs.device != output.device:  # a block on another GPU
         return False
-    apart = (given.reshape(output.shape) - output).abs().max()
-    return bool(apart <= NEAR * output.abs().max())
+    difference = (inputs.reshape(output.shape) - output).abs().max()
+    return bool(difference <= NEAR * output.abs().max())

@@ -1,11 +1,11 @@
-"""A model without some of its heads, on disk: its weights, and `heads.json`: which heads stayed.
+"""A pruned model on disk: its weights, and `heads.json` with the heads that it kept.
 
-`wb.load` opens such a folder as any other: it makes the model of its config, takes out the same
-heads, and reads the weights into what is left. Where a config can say it, for every layer keeps
-equally many heads and the width of a head has a name of its own (`head_dim`: Llama and its kin), it
-does, and transformers' `from_pretrained` opens the folder too; anywhere else that is an error about
-shapes, never a wrong model. Costs the weights' bytes, twice: a hash
-of them stands in the manifest.
+`wb.load` opens such a folder like any other: it builds the model of the config, removes the same
+heads, and reads the weights. If every layer keeps the same number of heads and the config has a
+field for the head width (`head_dim`: Llama and similar models), the config describes the pruned
+model, and transformers' `from_pretrained` opens the folder too. Otherwise `from_pretrained` raises
+an error about shapes; it never loads a wrong model. Costs: reading the weights' bytes twice,
+because the manifest holds their hash.
 """
 
 import copy
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 MANIFEST = "heads.json"
 _VERSION = 1
-_REMEDY = "Save the model anew, or take the folder's heads.json and weights from one source."
+_REMEDY = "Save the model again, or copy heads.json and the weights from the same folder."
 
 
 def save(model: "HuggingFace", folder: Path) -> None:
-    """Write a model, its tokenizer and which heads it kept; the manifest last."""
+    """Write a model, its tokenizer and, last, the manifest of its heads."""
     folder.mkdir(parents=True, exist_ok=True)
     net: Any = model.net
     plain = _plain_config(model)
@@ -61,67 +61,71 @@ def save(model: "HuggingFace", folder: Path) -> None:
         }
         for site in model.sites
     ]
-    told = {
+    content = {
         "version": _VERSION,
         "plain": plain is not None,
         "sites": sites,
-        "check": _checked(sites, folder),
+        "check": _hash(sites, folder),
     }
     with written_whole(folder / MANIFEST) as draft:
-        draft.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+        draft.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def manifest(folder: Path) -> dict[str, Any] | None:
-    """What a folder's manifest says; None where there is none."""
+    """The manifest of a folder; None without one."""
     path = folder / MANIFEST
     if not path.is_file():
         return None
     try:
-        found = parsed_json(read_regular(path).decode("utf-8"))
-        _check(found)
+        content = parsed_json(read_regular(path).decode("utf-8"))
+        _check(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WorkbenchError(
-            f"the manifest of heads cannot be read: {error}.", where=str(path), remedy=_REMEDY
+            f"the manifest of heads cannot be read: {error}.",
+            code="file-format",
+            where=str(path),
+            remedy=_REMEDY,
         ) from None
-    return found  # type: ignore[no-any-return]
+    return content  # type: ignore[no-any-return]
 
 
-def _check(found: Any) -> None:
-    if found["version"] != _VERSION:
-        raise ValueError(f"its version is {found['version']!r}, not {_VERSION}")
-    if not isinstance(found["plain"], bool) or not isinstance(found["check"], str):
+def _check(content: Any) -> None:
+    """Raise if the manifest's content is not valid."""
+    if content["version"] != _VERSION:
+        raise ValueError(f"its version is {content['version']!r}, not {_VERSION}")
+    if not isinstance(content["plain"], bool) or not isinstance(content["check"], str):
         raise ValueError("it is incomplete")
-    for site in found["sites"]:
+    for site in content["sites"]:
         if missing := {"stack", "kind", "layer", "kept", "of"} - set(site):
             raise ValueError(f"a site has no {', '.join(sorted(missing))}")
-        kept, number = site["kept"], site["of"]
-        if not isinstance(number, int) or kept != sorted(set(kept)):
-            raise ValueError(f"heads are named twice, or not in order: {kept}")
-        if not all(isinstance(head, int) and 0 <= head < number for head in kept):
-            raise ValueError(f"of {number} heads it keeps {kept}")
+        kept, n_heads = site["kept"], site["of"]
+        if not isinstance(n_heads, int) or kept != sorted(set(kept)):
+            raise ValueError(f"heads are repeated or not in order: {kept}")
+        if not all(isinstance(head, int) and 0 <= head < n_heads for head in kept):
+            raise ValueError(f"it keeps the heads {kept} of {n_heads}")
 
 
 def opened(
     folder: Path,
-    told: Mapping[str, Any],
+    manifest: Mapping[str, Any],
     config: PretrainedConfig,
     build: "Callable[[PretrainedConfig], HuggingFace]",
-    fresh: bool,
+    is_random: bool,
 ) -> "HuggingFace":
-    """Make the model of its config, take the same heads out, and read the weights that are left."""
+    """Build the model of the config, remove the same heads, and read the remaining weights."""
     model = build(config)
-    if not told["plain"]:
-        _require_same_sites(model, told, folder)
-        model = cut(model, {n: site["kept"] for n, site in enumerate(told["sites"])})
-    if not fresh:
+    if not manifest["plain"]:
+        _require_same_sites(model, manifest, folder)
+        model = cut(model, {n: site["kept"] for n, site in enumerate(manifest["sites"])})
+    if not is_random:
         _read(model.net, folder)
-    if told["check"] != _checked(told["sites"], folder):
-        raise _misfit(folder, "it was not written with these weights")
-    return _numbered(model, told, folder)
+    if manifest["check"] != _hash(manifest["sites"], folder):
+        raise _misfit(folder, "it was written with other weights")
+    return _with_original_indices(model, manifest, folder)
 
 
-def _checked(sites: Any, folder: Path) -> str:
-    """A hash of which heads stayed and of the weights they stayed in."""
+def _hash(sites: Any, folder: Path) -> str:
+    """A hash of the kept heads and of the weight files."""
     digest = hashlib.sha256(json.dumps(sites, sort_keys=True).encode())
     for path in sorted(folder.glob("*.safetensors")):
         with open_regular(path) as file:
@@ -129,25 +133,27 @@ def _checked(sites: Any, folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _numbered(model: "HuggingFace", told: Mapping[str, Any], folder: Path) -> "HuggingFace":
-    """Remember which heads of the uncut model these are."""
-    kept = {number: tuple(site["kept"]) for number, site in enumerate(told["sites"])}
+def _with_original_indices(
+    model: "HuggingFace", manifest: Mapping[str, Any], folder: Path
+) -> "HuggingFace":
+    """Set the heads' indices in the original model."""
+    kept = {index: tuple(site["kept"]) for index, site in enumerate(manifest["sites"])}
     if {site.index: site.heads for site in model.sites} != {n: len(k) for n, k in kept.items()}:
-        raise _misfit(folder, "its weights have other heads than it says")
+        raise _misfit(folder, "the weights have other heads than the manifest")
     model.kept = kept
-    model.whole = {number: site["of"] for number, site in enumerate(told["sites"])}
+    model.whole = {index: site["of"] for index, site in enumerate(manifest["sites"])}
     return model
 
 
-def _require_same_sites(model: "HuggingFace", told: Mapping[str, Any], folder: Path) -> None:
-    own = [(site.stack, site.kind, site.layer, site.heads) for site in model.sites]
-    theirs = [(s["stack"], s["kind"], s["layer"], s["of"]) for s in told["sites"]]
-    if own != theirs:
-        raise _misfit(folder, "it is of a model with other layers or heads than config.json says")
+def _require_same_sites(model: "HuggingFace", manifest: Mapping[str, Any], folder: Path) -> None:
+    actual = [(site.stack, site.kind, site.layer, site.heads) for site in model.sites]
+    expected = [(s["stack"], s["kind"], s["layer"], s["of"]) for s in manifest["sites"]]
+    if actual != expected:
+        raise _misfit(folder, "it describes other layers or heads than config.json")
 
 
 def _read(net: PreTrainedModel, folder: Path) -> None:
-    """Every weight from the folder's safetensors; what is tied is there once."""
+    """Read every weight from the folder's safetensors; a tied weight is stored once."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -163,36 +169,42 @@ def _read(net: PreTrainedModel, folder: Path) -> None:
         }
     except (SafetensorError, OSError) as error:
         raise _misfit(folder, f"the weights cannot be read: {error}") from None
-    own = net.state_dict()
+    current = net.state_dict()
     for name, tensor in state.items():
-        if name in own and own[name].shape != tensor.shape:
+        if name in current and current[name].shape != tensor.shape:
             raise _misfit(
                 folder,
-                f"{name} is {list(tensor.shape)} in the weights, and {list(own[name].shape)} by "
-                "the manifest",
+                f"{name} has shape {list(tensor.shape)} in the weights, but "
+                f"{list(current[name].shape)} by the manifest",
             )
-    missing, strange = net.load_state_dict(state, strict=False)
-    there = {own[name].data_ptr() for name in state if name in own}
-    lost = [name for name in missing if own[name].numel() and own[name].data_ptr() not in there]
-    if lost or strange:
-        raise _misfit(folder, f"weights are missing or strange: {', '.join([*lost, *strange][:3])}")
+    missing, unexpected = net.load_state_dict(state, strict=False)
+    pointers = {current[name].data_ptr() for name in state if name in current}
+    not_read = [
+        name
+        for name in missing
+        if current[name].numel() and current[name].data_ptr() not in pointers
+    ]
+    if not_read or unexpected:
+        names = ", ".join([*not_read, *unexpected][:3])
+        raise _misfit(folder, f"weights are missing or unexpected: {names}")
 
 
-def _misfit(folder: Path, why: str) -> WorkbenchError:
+def _misfit(folder: Path, reason: str) -> WorkbenchError:
     return WorkbenchError(
-        f"the manifest of heads does not fit: {why}.",
+        f"the manifest of heads does not fit: {reason}.",
+        code="file-format",
         where=str(folder / MANIFEST),
         remedy=_REMEDY,
     )
 
 
 def _plain_config(model: "HuggingFace") -> PretrainedConfig | None:
-    """A config that says how many heads are left, if there is one and it makes the same model."""
-    numbers = {site.heads for site in model.sites}
-    wholes = {*model.whole.values()}
-    if len(numbers) != 1 or len(wholes) != 1 or 0 in numbers:
+    """A config with the remaining number of heads, if it exists and builds the same model."""
+    head_counts = {site.heads for site in model.sites}
+    original_counts = {*model.whole.values()}
+    if len(head_counts) != 1 or len(original_counts) != 1 or 0 in head_counts:
         return None
-    before, now = wholes.pop(), numbers.pop()
+    before, now = original_counts.pop(), head_counts.pop()
     config: Any = copy.deepcopy(model.net.config)
     if before == now:
         return config  # type: ignore[no-any-return]
@@ -202,11 +214,11 @@ def _plain_config(model: "HuggingFace") -> PretrainedConfig | None:
     config.num_attention_heads = now
     if hasattr(config, "num_key_value_heads"):
         config.num_key_value_heads = config.num_key_value_heads * now // before
-    return config if _makes(config, model) else None
+    return config if _builds_same_model(config, model) else None
 
 
-def _makes(config: PretrainedConfig, model: "HuggingFace") -> bool:
-    """Whether transformers makes the very same model of it."""
+def _builds_same_model(config: PretrainedConfig, model: "HuggingFace") -> bool:
+    """Whether transformers builds the same model from the config."""
     try:
         net: Any = type(model.net)(config)
         net.load_state_dict(model.net.state_dict())

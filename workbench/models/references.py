@@ -1,9 +1,9 @@
-"""Models of this project's own, by name: the mini quartet, and what a run has trained.
+"""Names of this project's own models: the built-in mini models, and models trained by runs.
 
     mini:bert            built in; see `workbench train mini`
-    train-0123456789ab   a run that made a model, or how its name begins
+    train-0123456789ab   a run that trained a model, or the beginning of its name
 
-Both stand for a folder, which opens as any other does. Costs a look at the folder of runs.
+Both stand for a folder, which opens like any other. Costs: a listing of the folder of runs.
 """
 
 import re
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
 
 MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
-TRAINED = "model"  # where a run keeps what it trained
+TRAINED = "model"  # the subfolder of a run with the model that it trained
 RANDOM = "@random"
 Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
-MAKERS = ("train", "head-pruning", "finetune")  # experiments whose runs keep a model
+MAKERS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _RUN = re.compile(rf"(?:{'|'.join(MAKERS)})-\w*")
 
 
 def located(ref: str) -> str:
-    """The folder that one of our names stands for, @random kept; any other reference as it is."""
+    """The folder of a built-in or trained model, with @random kept; other references unchanged."""
     source = ref.removesuffix(RANDOM)
     suffix = ref[len(source) :]
     if source.startswith("mini:"):
@@ -42,7 +42,7 @@ def located(ref: str) -> str:
 
 
 def require_model(ref: str) -> None:
-    """An error where a reference can name no model, or its folder lacks a tokenizer."""
+    """Raise if a reference cannot name a model, or its folder has no tokenizer."""
     source = located(ref).removesuffix(RANDOM)
     if source.startswith(("elmo:", "vectors:")):
         return
@@ -50,18 +50,19 @@ def require_model(ref: str) -> None:
         _require_hub_id(source)
         return
     folder = Path(source).expanduser()
-    known = any(next(folder.glob(name), None) for name in _TOKENIZER_FILES)
-    if (folder / "config.json").is_file() and not known:
-        # transformers would make a tokenizer that knows no word, and say nothing
+    has_tokenizer = any(next(folder.glob(name), None) for name in _TOKENIZER_FILES)
+    if (folder / "config.json").is_file() and not has_tokenizer:
+        # transformers would silently create a tokenizer with an empty vocabulary
         raise WorkbenchError(
-            "the folder has a model, but no tokenizer.",
+            "the folder has a model but no tokenizer.",
+            code="file-not-found",
             where=source,
-            remedy="Put the tokenizer's files beside it, with tokenizer.save_pretrained(folder).",
+            remedy="Add the tokenizer files with tokenizer.save_pretrained(folder).",
         )
 
 
 def is_folder(source: str) -> bool:
-    """Whether a reference names a folder; what can be no path names none."""
+    """Whether a reference names an existing folder."""
     try:
         return bool(source) and Path(source).expanduser().is_dir()
     except (OSError, ValueError, RuntimeError):
@@ -72,21 +73,22 @@ def _require_hub_id(name: str) -> None:
     if not HUB_ID.fullmatch(name) or name.endswith((".safetensors", ".bin", ".pt", ".json")):
         raise WorkbenchError(
             "this is neither a folder nor a hub id.",
+            code="model-not-found",
             where=name or "model",
-            remedy="Name a folder with config.json, model.safetensors and the tokenizer's files, a "
+            remedy="Name a folder with config.json, model.safetensors and the tokenizer files, a "
             "run that trained a model, mini:bert, a hub id such as bert-base-uncased, "
             "elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
         )
 
 
 def trained_by(folder: Path) -> str:
-    """The name of the run whose model a folder is; "" where it is no run's."""
+    """The name of the run that trained the model in a folder; "" if none did."""
     run = folder.parent.name
     return run if folder.name == TRAINED and _RUN.fullmatch(run) else ""
 
 
 def folder_of(ref: str) -> Path | None:
-    """The folder on this machine that a model is read from; None where it is not one folder."""
+    """The local folder that a model is read from; None if there is no single folder."""
     source = located(ref)
     if source.endswith(RANDOM):
         return None
@@ -95,7 +97,7 @@ def folder_of(ref: str) -> Path | None:
 
 
 def cached(source: str) -> Path | None:
-    """The folder of a hub id in the cache; None where it has yet to be fetched."""
+    """The folder of a hub id in the cache; None if it is not downloaded yet."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -109,7 +111,9 @@ def cached(source: str) -> Path | None:
 def _mini(name: str) -> Path:
     if name not in MINI:
         raise WorkbenchError(
-            f"there is no built-in model {name!r}.", remedy=f"There are {', '.join(MINI)}."
+            f"there is no built-in model {name!r}.",
+            code="model-not-found",
+            remedy=f"The built-in models are {', '.join(MINI)}.",
         )
     return Path(__file__).parent / "mini" / name.removeprefix("mini:")
 
@@ -118,35 +122,37 @@ def _trained(name: str) -> Path:
     folder = machine.runs()
     runs = folder.glob(f"{name}*") if folder.is_dir() else ()
     models = [run / TRAINED for run in runs if not run.is_symlink()]
-    found = [model for model in models if model.is_dir() and not model.is_symlink()]
-    if len(found) == 1:
-        return found[0]
+    folders = [model for model in models if model.is_dir() and not model.is_symlink()]
+    if len(folders) == 1:
+        return folders[0]
     raise WorkbenchError(
-        f"{len(found) or 'no'} runs that made a model have names that start so.",
+        f"{len(folders) or 'no'} runs that trained a model have a name that begins with {name}.",
+        code="model-not-found",
         where=name,
-        remedy="See workbench runs list; train, head-pruning and finetune make such runs.",
+        remedy="List the runs with: workbench runs list. The experiments train, head-pruning and "
+        "finetune train models.",
     )
 
 
-# --- what models can be opened, and what cannot be asked of some; the facts of an open one --------
+# --- which models can be opened, with their limitations; facts of an open model -------------------
 #
-# The facts of files are those of the model opened in fp32. Files of half its width are opened as
-# they are, which leaves the weights on disk, mapped into memory; so they cost one tensor in fp32.
+# The facts of files are those of the model opened in fp32. Half-precision files are opened as they
+# are, which keeps the weights memory-mapped on disk. Costs: one tensor in fp32.
 
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of model, known by transformers' `model_type`, or our own."""
+    """One kind of model, by transformers' `model_type` or our own name."""
 
     name: str
     stacks: str
     about: str
-    limits: str = ""  # what the engine cannot do with it
+    limits: str = ""  # what the engine does not support for it
 
 
 _NO_VALUES = "value vectors are not shown to taps"
 FAMILIES = (
-    Family("bert", "encoder", "BERT, and its kin: SpanBERT, SciBERT, LEGAL-BERT"),
+    Family("bert", "encoder", "BERT and models of its architecture: SpanBERT, SciBERT, LEGAL-BERT"),
     Family("roberta", "encoder", "RoBERTa"),
     Family("distilbert", "encoder", "DistilBERT"),
     Family("electra", "encoder", "ELECTRA"),
@@ -156,7 +162,7 @@ FAMILIES = (
     Family(
         "xlnet",
         "encoder",
-        "XLNet, looking both ways; pieces hidden by the order of prediction",
+        "XLNet, bidirectional; pieces are hidden by the prediction order",
         _NO_VALUES,
     ),
     Family(
@@ -169,33 +175,39 @@ FAMILIES = (
     Family("gpt2", "decoder", "GPT-2"),
     Family("bloom", "decoder", "BLOOM", _NO_VALUES),
     Family("gpt_neox", "decoder", "GPT-NeoX, Pythia"),
-    Family("llama", "decoder", "Llama, with grouped queries"),
+    Family("llama", "decoder", "Llama, with grouped-query attention"),
     Family("t5", "encoder, decoder", "T5, T5 1.1"),
     Family("mt5", "encoder, decoder", "mT5"),
     Family("bart", "encoder, decoder", "BART"),
-    Family("elmo", "encoder", "ELMo; with its softmax if trained here", "no attention; fp32 only"),
+    Family(
+        "elmo",
+        "encoder",
+        "ELMo; with its softmax if trained with Workbench",
+        "no attention; fp32 only",
+    ),
     Family("vectors", "encoder", "static word vectors", "no attention; fp32 only"),
 )
 REFERENCES = {
-    "mini:bert, mini:gpt, mini:elmo, mini:t5": "built in: a million parameters each, trained on "
-    "primer",
-    "RUN": "a run that trained a model, such as train-0123456789ab, or how its name begins",
-    "FOLDER": "config.json, model.safetensors and the tokenizer's files, or an ELMo or vectors as "
-    "training writes them; nothing is fetched",
-    "HUB-ID": "such as bert-base-uncased; from the cache, else from the hub",
+    "mini:bert, mini:gpt, mini:elmo, mini:t5": "built-in models with a million parameters each, "
+    "trained on primer",
+    "RUN": "a run that trained a model, such as train-0123456789ab, or the beginning of its name",
+    "FOLDER": "a folder with config.json, model.safetensors and the tokenizer files, or an ELMo or "
+    "vectors saved by training; nothing is downloaded",
+    "HUB-ID": "a model on the Hugging Face hub, such as bert-base-uncased; from the cache, else "
+    "downloaded",
     "elmo:OPTIONS.json,WEIGHTS.hdf5": "the original ELMo's files, which have no softmax",
-    "vectors:FILE": "word2vec or GloVe vectors, or a folder of our own",
-    "REF@random": "any of these with fresh weights",
+    "vectors:FILE": "word2vec or GloVe vectors, or a folder saved by Workbench",
+    "REF@random": "any of these with random weights",
 }
 
 
 def catalogue() -> dict[str, Any]:
-    """Everything there is to open, as plain data."""
+    """All references and families that can be opened, as plain data."""
     return {"references": REFERENCES, "families": [asdict(family) for family in FAMILIES]}
 
 
 def facts(model: "Model") -> dict[str, Any]:
-    """What one asks first of an open model, as plain data."""
+    """The basic facts of an open model, as plain data."""
     return {
         "name": model.name,
         "family": model.family,
@@ -214,12 +226,12 @@ def facts(model: "Model") -> dict[str, Any]:
 
 
 def only_fp32(facts: Mapping[str, Any]) -> bool:
-    """Whether a model of these facts computes in fp32, whatever is asked for."""
+    """Whether a model of these facts always computes in fp32."""
     return facts["family"] in ("elmo", "vectors")
 
 
 def rounds_maps(facts: Mapping[str, Any]) -> bool:
-    """Whether it hands out probabilities that its own code has rounded to its precision."""
+    """Whether its attention probabilities are rounded to its precision by its own code."""
     from workbench.models.attention_hooks import is_special
 
     return is_special(facts["family"])
@@ -227,6 +239,6 @@ def rounds_maps(facts: Mapping[str, Any]) -> bool:
 
 def _limits(model: "Model") -> Iterator[str]:
     yield next((family.limits for family in FAMILIES if family.name == model.family), "")
-    if lacking := model.lacking:
+    if removed := model.lacking:
         left = sum(site.heads for site in model.sites)
-        yield f"{left} of {left + lacking} heads are left, numbered anew"
+        yield f"{left} of {left + removed} heads remain, with new indices"

@@ -1,7 +1,7 @@
-"""A learned mix of layers: one vector a word out of many, as ELMo's users and edge probes do.
+"""A learned mix of layers: one vector per word, as used with ELMo and in edge probing.
 
-`γ · Σ softmax(s)ᵢ hᵢ`, with a score sᵢ a layer and one scale γ for all. Costs one parameter a layer
-and one more, and a multiplication and an addition a layer.
+`γ · Σ softmax(s)ᵢ hᵢ`, with one score sᵢ per layer and one scale γ. Costs: one parameter per layer
+plus one, and a multiplication and an addition per layer.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from workbench.core.errors import WorkbenchError
 
 
 class ScalarMix(nn.Module):
-    """Mixes the layers named in `only` (all where it is None); starts as their plain mean."""
+    """A weighted mean of the layers in `only` (default: all), initially their plain mean."""
 
     def __init__(self, layers: int, only: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -24,23 +24,29 @@ class ScalarMix(nn.Module):
         self.scale = nn.Parameter(torch.ones(()))
 
     def weights(self) -> Tensor:
-        """What each mixed layer counts, in the order of `only`; sums to one.  # [mixed]"""
+        """The weight of each mixed layer, in the order of `only`; they sum to one.  # [mixed]"""
         return self.scores.softmax(dim=0)
 
     def forward(self, hidden: Sequence[Tensor]) -> Tensor:
-        """`hidden` holds every layer, mixed or not: a list, or one tensor [layers, …]."""
+        """The mixed states; `hidden` holds every layer: a list, or one tensor [layers, …]."""
         if len(hidden) != self.layers:
-            raise ValueError(f"this mix is of {self.layers} layers; {len(hidden)} were given")
+            raise ValueError(f"this mix needs {self.layers} layers, but got {len(hidden)}")
         weights = self.weights().unbind()
         parts = [weight * hidden[layer] for weight, layer in zip(weights, self.only, strict=True)]
         return self.scale * torch.stack(parts).sum(dim=0)
 
 
 def _check(layers: int, only: tuple[int, ...]) -> None:
-    remedy = f"Name one or more of the layers 0 to {layers - 1}, each once."
+    remedy = f"Choose one or more of the layers 0 to {layers - 1}, each once."
     if not only:
-        raise WorkbenchError("a mix of no layers.", remedy=remedy)
-    if strange := [layer for layer in only if not 0 <= layer < layers]:
-        raise WorkbenchError(f"there is no layer {strange[0]} to mix.", remedy=remedy)
+        raise WorkbenchError("the mix has no layers.", code="setting-invalid", remedy=remedy)
+    if unknown := [layer for layer in only if not 0 <= layer < layers]:
+        raise WorkbenchError(
+            f"the mix names layer {unknown[0]}, which does not exist.",
+            code="layer-missing",
+            remedy=remedy,
+        )
     if len(set(only)) < len(only):
-        raise WorkbenchError(f"a layer is named twice in the mix: {list(only)}.", remedy=remedy)
+        raise WorkbenchError(
+            f"the mix names a layer twice: {list(only)}.", code="setting-repeated", remedy=remedy
+        )

@@ -1,10 +1,10 @@
-"""One model over several cards: its blocks in order, an equal share of them on each.
+"""One model split over several GPUs: blocks in order, an equal share on each GPU.
 
-Embeddings are on the first card; norms and the output map come after the last block, unless they
-share weights with the embeddings and so stay with them. A hook before each block, and before each
-module outside the blocks that has numbers of its own, moves what it is given to its card; states of
-a layer stay where they were made. The cards work one after another. Costs a copy of the states, and
-of masks and positions for each block, wherever a text comes to the next card.
+Embeddings are on the first GPU. Norms and the output layer are with the last block, unless they
+share weights with the embeddings and stay with them. A hook before each block, and before each
+other module with tensors of its own, moves the module's inputs to its GPU; the states of a layer
+stay where they were computed. The GPUs work one after another. Costs: at each change of GPU, a copy
+of the states and, per block, of masks and positions.
 """
 
 from collections.abc import Sequence
@@ -25,51 +25,52 @@ FAMILIES = (
 
 
 def require_splits(family: str, where: str) -> None:
-    """Refuse an architecture whose parts are not known to work on different cards."""
+    """Raise for an architecture that is not known to work over several GPUs."""
     if family not in FAMILIES:
         raise WorkbenchError(
-            f"models of the family {family} are not split over several cards.",
+            f"models of the family {family} cannot be split over several GPUs.",
+            code="model-unsupported",
             where=where,
-            remedy=f"Use one card. Split are {', '.join(FAMILIES)}.",
+            remedy=f"Use one GPU. Families that can be split: {', '.join(FAMILIES)}.",
         )
 
 
-def layout(net: PreTrainedModel, cards: int) -> dict[str, int]:
-    """The card of every parameter and buffer, by name."""
+def layout(net: PreTrainedModel, n_gpus: int) -> dict[str, int]:
+    """The index of the GPU of every parameter and buffer, by name."""
     tensors = {**dict(net.named_parameters()), **dict(net.named_buffers())}
-    found = _places(net, cards)
-    return {name: found[id(tensor)] for name, tensor in tensors.items()}
+    gpus_by_id = _gpus_by_id(net, n_gpus)
+    return {name: gpus_by_id[id(tensor)] for name, tensor in tensors.items()}
 
 
 def placed_over(
     net: PreTrainedModel, devices: Sequence[torch.device], dtype: torch.dtype
 ) -> PreTrainedModel:
-    """The same model over these devices, its weights in this precision; see `lm_heads.placed`."""
-    units, where = _units(net), layout(net, len(devices))
+    """Move a model to several devices and a precision; see `lm_heads.placed`."""
+    units, gpu_of = _units(net), layout(net, len(devices))
     for name, weight in net.named_parameters():
-        own = held_in(net, name, weight, dtype)
-        weight.data = weight.data.to(device=devices[where[name]], dtype=own)
+        precision = held_in(net, name, weight, dtype)
+        weight.data = weight.data.to(device=devices[gpu_of[name]], dtype=precision)
     for path, module in net.named_modules():
         for name, buffer in module.named_buffers(prefix=path, recurse=False):
-            module._buffers[name.rpartition(".")[2]] = buffer.to(devices[where[name]])
+            module._buffers[name.rpartition(".")[2]] = buffer.to(devices[gpu_of[name]])
     for unit in units:
-        unit.register_forward_pre_hook(_arrive, with_kwargs=True)
+        unit.register_forward_pre_hook(_move_inputs, with_kwargs=True)
     net.train(False)
     return net
 
 
-def _arrive(
+def _move_inputs(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a module is given, on its card."""
+    """Move the inputs of a module to its GPU."""
     device = _tensors(module)[0].device
 
-    def moved(given: Any) -> Any:
-        away = isinstance(given, Tensor) and given.device != device
-        return given.to(device) if away else given
+    def moved(value: Any) -> Any:
+        is_elsewhere = isinstance(value, Tensor) and value.device != device
+        return value.to(device) if is_elsewhere else value
 
-    found: tuple[tuple[Any, ...], dict[str, Any]] = tree_map(moved, (args, kwargs))
-    return found
+    inputs: tuple[tuple[Any, ...], dict[str, Any]] = tree_map(moved, (args, kwargs))
+    return inputs
 
 
 def _tensors(module: nn.Module, recurse: bool = True) -> list[Tensor]:
@@ -77,21 +78,21 @@ def _tensors(module: nn.Module, recurse: bool = True) -> list[Tensor]:
 
 
 def _blocks(net: PreTrainedModel) -> list[nn.Module]:
-    """Of all stacks, in order."""
+    """The blocks of all stacks, in order."""
     config: Any = net.config
     sizes = {layers_of(config, stack) for stack in ("encoder", "decoder")}
     lists = [m for m in net.modules() if isinstance(m, nn.ModuleList) and len(m) in sizes]
     outermost: list[nn.Module] = []
-    within: set[nn.Module] = set()
-    for each in lists:
-        if each not in within:
-            outermost += each
-            within |= set(each.modules())
+    inside: set[nn.Module] = set()
+    for modules in lists:
+        if modules not in inside:
+            outermost += modules
+            inside |= set(modules.modules())
     return outermost
 
 
 def layers_of(config: PretrainedConfig, stack: str) -> int:
-    """Blocks of a stack; a model of one stack has the same whatever that is called."""
+    """The number of blocks of a stack; in a model with one stack, `stack` has no effect."""
     named: Any = config
     if stack == "decoder" and config.is_encoder_decoder:
         return int(getattr(named, "num_decoder_layers", None) or named.decoder_layers)
@@ -99,7 +100,7 @@ def layers_of(config: PretrainedConfig, stack: str) -> int:
 
 
 def _units(net: PreTrainedModel) -> list[nn.Module]:
-    """Blocks, and modules outside them that have numbers of their own, as they are registered."""
+    """Blocks, and modules outside them with tensors of their own, in order of registration."""
     blocks = _blocks(net)
     inside = {part for block in blocks for part in block.modules()} - set(blocks)
     chosen = set(blocks)
@@ -110,28 +111,29 @@ def _units(net: PreTrainedModel) -> list[nn.Module]:
     ]
 
 
-def _places(net: PreTrainedModel, cards: int) -> dict[int, int]:
-    """The card of every tensor, by its id; tensors of one module are never on two cards."""
+def _gpus_by_id(net: PreTrainedModel, n_gpus: int) -> dict[int, int]:
+    """The GPU index of every tensor, by its id; tensors of one module are on one GPU."""
     blocks = set(_blocks(net))
     sizes = {block: sum(weight.numel() for weight in block.parameters()) for block in blocks}
-    whole, before, card = sum(sizes.values()), 0, 0
-    places: dict[int, int] = {}
+    total, before, gpu = sum(sizes.values()), 0, 0
+    gpu_of: dict[int, int] = {}
     owners: list[list[int]] = []
     for unit in _units(net):
         is_block = unit in blocks
-        if is_block:  # by where its middle is in the order of all blocks
-            card = min(cards - 1, (2 * before + sizes[unit]) * cards // (2 * whole))
+        if is_block:  # by the position of the block's middle among all parameters
+            gpu = min(n_gpus - 1, (2 * before + sizes[unit]) * n_gpus // (2 * total))
             before += sizes[unit]
-        own = [id(tensor) for tensor in _tensors(unit, recurse=is_block)]
+        ids = [id(tensor) for tensor in _tensors(unit, recurse=is_block)]
         has_weights = next(unit.parameters(), None) is not None
-        for each in own:
-            places.setdefault(each, card if has_weights else 0)  # frequencies of positions: first
-        owners.append(own)
-    moved = True
-    while moved:  # what shares a weight goes where the first of its owners is
-        moved = False
-        for own in owners:
-            first = min(places[each] for each in own)
-            moved |= any(places[each] != first for each in own)
-            places.update(dict.fromkeys(own, first))
-    return places
+        for tensor_id in ids:
+            # position frequencies: first GPU
+            gpu_of.setdefault(tensor_id, gpu if has_weights else 0)
+        owners.append(ids)
+    changed = True
+    while changed:  # modules that share a weight go to the first GPU among them
+        changed = False
+        for ids in owners:
+            first = min(gpu_of[tensor_id] for tensor_id in ids)
+            changed |= any(gpu_of[tensor_id] != first for tensor_id in ids)
+            gpu_of.update(dict.fromkeys(ids, first))
+    return gpu_of

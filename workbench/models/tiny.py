@@ -1,6 +1,6 @@
-"""A real BERT with random weights, small enough to make anew each time: for demos, tests and nulls.
+"""A tiny BERT with random weights, for demos, tests and random baselines.
 
-Needs no network and leaves no file. Costs milliseconds, once torch and transformers are imported.
+Needs no network and writes no file. Costs: milliseconds, after torch and transformers are imported.
 """
 
 from collections.abc import Iterable
@@ -16,15 +16,15 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 @public
 def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertForMaskedLM, BertTokenizer]:
-    """Make a random BERT of two layers and two heads, and a cased WordPiece tokenizer for it.
+    """Create a random BERT with two layers of two heads, and a cased WordPiece tokenizer.
 
     Args:
-        words: Words that the tokenizer keeps whole; others fall into pieces of one character.
-        seed: Draws the weights.
+        words: Words that are one piece each; other words are split into characters.
+        seed: Seed of the weights.
 
     Returns:
-        The model and the tokenizer, both of transformers; `save_pretrained` writes them into a
-        folder that `wb.load` opens.
+        The transformers model and its tokenizer; `save_pretrained` writes both into a folder that
+        `wb.load` opens.
 
     Example:
         >>> net, tokenizer = wb.tiny_bert(["The", "dog", "barks"])
@@ -47,16 +47,18 @@ def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertForMaskedLM, Ber
 
 
 def _tokenizer(words: Iterable[str]) -> BertTokenizer:
-    """BERT cuts at punctuation before it looks words up; the vocabulary holds what is then left."""
-    cut = BertTokenizer(do_lower_case=False).backend_tokenizer
-    whole = {
+    """A tokenizer with these words; BERT splits at punctuation first, so its parts are added."""
+    backend = BertTokenizer(do_lower_case=False).backend_tokenizer
+    parts = {
         part
         for word in set(words)
-        for part, _ in cut.pre_tokenizer.pre_tokenize_str(cut.normalizer.normalize_str(word))
+        for part, _ in backend.pre_tokenizer.pre_tokenize_str(
+            backend.normalizer.normalize_str(word)
+        )
     }
-    characters = sorted({character for part in whole for character in part})
+    characters = sorted({character for part in parts for character in part})
     pieces = [*SPECIAL, *characters, *(f"##{c}" for c in characters)]
-    pieces += sorted(part for part in whole if len(part) > 1)
+    pieces += sorted(part for part in parts if len(part) > 1)
     return BertTokenizer(
-        vocab={piece: number for number, piece in enumerate(pieces)}, do_lower_case=False
+        vocab={piece: index for index, piece in enumerate(pieces)}, do_lower_case=False
     )

@@ -1,9 +1,9 @@
-"""From raw text to pieces, and from each piece back to the word that owns it.
+"""From raw text to pieces, and from each piece back to its word.
 
-The tokenizer sees a text whole, as it would in production, with its special tokens and, for two
-texts, as a pair: the second begins at the first word of segment 1, and white space between the two
-is left out. Characters tie pieces to words. A text too long for the model loses whole words from
-its end. No text raises. Costs what the tokenizer costs and half as much again.
+The tokenizer gets the whole text, as in production, with its special tokens. Two texts are encoded
+as a pair: the second begins at the first word of segment 1, and white space between them is
+dropped. Pieces are aligned to words by characters. A text too long for the model loses whole words
+at its end. No text raises an error. Costs: the tokenizer's time and half as much again.
 """
 
 import codecs
@@ -21,41 +21,43 @@ from transformers import PreTrainedTokenizerBase
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Flat, Pieces, Row, lay
 
-# --- what a tokenizer makes of raw texts ----------------------------------------------------------
+# --- encoding raw texts ---------------------------------------------------------------------------
 #
-# Texts go in whole, with the special tokens of production. A tokenizer is called once for a batch
-# and tells characters, as all those of the library tokenizers do; one written in Python does not,
-# and is refused. Costs what the tokenizer costs, plus 8 µs a sentence to read its answer.
+# Whole texts are encoded, with their special tokens. The tokenizer is called once per batch and
+# must give character offsets, as all tokenizers of the tokenizers library do; a tokenizer written
+# in Python does not, and is rejected. Costs: the tokenizer's time, plus 8 µs per sentence.
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Span = tuple[int, int]
-BYTE = "<0x41>"  # how a vocabulary with a piece for each byte writes one
+BYTE = "<0x41>"  # an example of a byte piece, in a vocabulary with one piece per byte
 
 
 class Source(NamedTuple):
-    """One document: its text or two, and its words as ranges of both together."""
+    """One document: one text or two, and its words as character ranges over both."""
 
     first: str
     second: str | None
-    begins: int  # where the second begins, in characters of the document
-    length: int  # characters
+    begins: int  # where the second text begins, in characters of the document
+    length: int  # number of characters
     words: NDArray[Any]  # [words, 2], integers
-    in_first: int  # how many words are the first text's
+    in_first: int  # number of words in the first text
 
 
 class Encoded(NamedTuple):
     """One document in pieces."""
 
     ids: Sequence[int]
-    offsets: Sequence[Span]  # characters of the text the piece is of
-    special: Sequence[int]  # 1 where the tokenizer added it
-    second: int  # the first piece of the second text; as many as there are where there is none
+    offsets: Sequence[Span]  # character range of the piece in its text
+    special: Sequence[int]  # 1 if the tokenizer added the piece
+    second: (
+        int  # index of the second text's first piece; the number of pieces without a second text
+    )
     types: Sequence[int]  # token type ids
 
 
 def source(text: str, words: NDArray[Any], pair_from: int | None) -> Source:
-    """A document as one text, or as the pair whose second begins at the word `pair_from`."""
+    """A document as one text, or as a pair whose second text begins at the word `pair_from`."""
     if pair_from is None:
         return Source(text, None, len(text), len(text), words, len(words))
     begins = int(words[pair_from, 0])
@@ -63,27 +65,27 @@ def source(text: str, words: NDArray[Any], pair_from: int | None) -> Source:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, sources: Sequence[Source]) -> list[Encoded]:
-    """Each document in pieces, however long."""
+    """Each document in pieces, without truncation."""
     require_fast(tokenizer)
-    answers: dict[int, Encoded] = {}
+    results: dict[int, Encoded] = {}
     for paired in (False, True):
-        places = [
-            place for place, each in enumerate(sources) if (each.second is not None) == paired
+        indices = [
+            index for index, each in enumerate(sources) if (each.second is not None) == paired
         ]
-        if places:
-            chosen = [sources[place] for place in places]
-            answers |= zip(places, _encoded(tokenizer, chosen, paired), strict=True)
-    return [answers[place] for place in range(len(sources))]
+        if indices:
+            chosen = [sources[index] for index in indices]
+            results |= zip(indices, _encoded(tokenizer, chosen, paired), strict=True)
+    return [results[index] for index in range(len(sources))]
 
 
 def require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
-    """An error for a tokenizer that does not tell which characters a piece is of."""
+    """Raise for a tokenizer that gives no character offsets."""
     if not tokenizer.is_fast:
         raise WorkbenchError(
-            f"{type(tokenizer).__name__} is written in Python and does not tell which characters "
-            "its pieces are of.",
+            f"{type(tokenizer).__name__} is written in Python and gives no character offsets.",
+            code="model-unsupported",
             where=str(tokenizer.name_or_path),
-            remedy="It needs a tokenizer.json, which the class of its family writes; for BERT:\n"
+            remedy="The model needs a tokenizer.json. Its tokenizer class writes one; for BERT:\n"
             "  from transformers import BertTokenizer\n"
             "  BertTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)\n"
             "CANINE, ByT5 and CTRL have none.",
@@ -91,10 +93,10 @@ def require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def takes_segments(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether the model was trained to be told which text of a pair a piece is from.
+    """Whether the model was trained with segment ids of text pairs.
 
-    Either the tokenizer says so or, having tokens to begin and to part texts, numbers them apart:
-    ALBERT's and XLNet's do the second and, in transformers 5, no longer the first.
+    Either the tokenizer lists token_type_ids as an input, or it has CLS and SEP tokens and gives
+    the two texts different ids. In transformers 5, ALBERT and XLNet do only the latter.
     """
     if "token_type_ids" in tokenizer.model_input_names:
         return True
@@ -104,53 +106,53 @@ def takes_segments(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """What fills a row up; a model that knows no padding gets an id it does know."""
-    known = (tokenizer.pad_token_id, tokenizer.eos_token_id)
-    return next((int(found) for found in known if found is not None), 0)
+    """The padding id; a tokenizer without one gets its end id, or 0."""
+    candidates = (tokenizer.pad_token_id, tokenizer.eos_token_id)
+    return next((int(id_) for id_ in candidates if id_ is not None), 0)
 
 
 def _encoded(
     tokenizer: PreTrainedTokenizerBase, sources: Sequence[Source], paired: bool
 ) -> list[Encoded]:
-    found = tokenizer(
+    encodings = tokenizer(
         [each.first for each in sources],
         [each.second for each in sources] if paired else None,
         return_attention_mask=False,
         return_token_type_ids=False,
         verbose=False,
     )
-    in_runs = _bytes_in_runs(tokenizer)
-    answers = []
-    for encoding in found.encodings:
+    byte_runs = _bytes_in_runs(tokenizer)
+    results = []
+    for encoding in encodings.encodings:
         ids = encoding.ids
         texts = encoding.sequence_ids if paired else ()
         second = texts.index(1) if 1 in texts else len(ids)
         mask, types = encoding.special_tokens_mask, encoding.type_ids
         offsets = encoding.offsets
-        tokens = encoding.tokens if in_runs else ()
+        tokens = encoding.tokens if byte_runs else ()
         if any(token.startswith("<0x") for token in tokens):
             offsets = _shared_out(tokens, offsets)
-        answers.append(Encoded(ids, offsets, mask, second, types))
-    return answers
+        results.append(Encoded(ids, offsets, mask, second, types))
+    return results
 
 
 def _bytes_in_runs(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether bytes stand for what is unknown and each tells the characters of its whole run."""
-    number = tokenizer.convert_tokens_to_ids(BYTE)
-    known = number is not None and tokenizer.convert_ids_to_tokens(number) == BYTE
-    return known and type(tokenizer.backend_tokenizer.model).__name__ == "Unigram"
+    """Whether byte pieces replace unknown characters and report the offsets of their whole run."""
+    id_ = tokenizer.convert_tokens_to_ids(BYTE)
+    has_bytes = id_ is not None and tokenizer.convert_ids_to_tokens(id_) == BYTE
+    return has_bytes and type(tokenizer.backend_tokenizer.model).__name__ == "Unigram"
 
 
 def _shared_out(tokens: Sequence[str], offsets: Sequence[Span]) -> list[Span]:
-    """The same, but of a run of byte pieces each has its own character."""
+    """Offsets in which each piece of a run of byte pieces has its own character."""
     spans: list[Span] = []
     for ((first, last), _), run in groupby(
         zip(offsets, tokens, strict=True), key=lambda piece: (piece[0], piece[1].startswith("<0x"))
     ):
-        made = list(characters([token for _, token in run]))
-        ends = accumulate(len(text) for text, _ in made)
-        length, width = sum(len(text) for text, _ in made), last - first
-        for (text, count), end in zip(made, ends, strict=True):
+        decoded = list(characters([token for _, token in run]))
+        ends = accumulate(len(text) for text, _ in decoded)
+        length, width = sum(len(text) for text, _ in decoded), last - first
+        for (text, count), end in zip(decoded, ends, strict=True):
             low, high = (end - len(text)) * width // length, -(-end * width // length)
             spans += [(first + low, first + high)] * count
     return spans
@@ -159,7 +161,7 @@ def _shared_out(tokens: Sequence[str], offsets: Sequence[Span]) -> list[Span]:
 # --- alignment of words and pieces ----------------------------------------------------------------
 
 MARKS = ("▁", "Ġ")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: no tokenizer takes it
+_SURROGATE = re.compile("[\ud800-\udfff]")  # an unpaired surrogate: no tokenizer accepts it
 
 
 def tokenize(
@@ -171,7 +173,8 @@ def tokenize(
 ) -> Row:
     """One document in pieces.
 
-    `words` are character ranges, ascending and apart; `pair_from` is the first of the second text.
+    `words` are character ranges, ascending and disjoint; `pair_from` is the index of the second
+    text's first word.
     """
     ranges = np.asarray(words, dtype=np.int64).reshape(-1, 2)
     document = source(_SURROGATE.sub("\ufffd", text), ranges, pair_from)
@@ -190,7 +193,7 @@ def tokenize(
 def tokenize_batch(
     tokenizer: PreTrainedTokenizerBase, batch: Batch, documents: Sequence[int], max_pieces: int
 ) -> Pieces:
-    """These documents of an encoded batch, in this order, in pieces."""
+    """These documents of a batch, in this order, in pieces."""
     sources = []
     for document in documents:
         first, last = batch.word_offsets[document : document + 2].tolist()
@@ -204,7 +207,7 @@ def tokenize_batch(
 
 
 def _flat(tokenizer: PreTrainedTokenizerBase, sources: Sequence[Source], max_pieces: int) -> Flat:
-    """All documents in pieces, one after the other, each cut to what the model takes."""
+    """All documents in pieces, concatenated, each cut to the model's maximum length."""
     encoded = encode(tokenizer, sources)
     lengths = np.array([len(each.ids) for each in encoded], dtype=np.int64)  # [documents]
     counts = np.array([len(each.words) for each in sources], dtype=np.int64)  # [documents]
@@ -221,40 +224,44 @@ def _flat(tokenizer: PreTrainedTokenizerBase, sources: Sequence[Source], max_pie
 def _shortened(
     flat: Flat, sources: Sequence[Source], encoded: Sequence[Encoded], max_pieces: int
 ) -> tuple[Flat, list[tuple[int, int]]]:
-    """Every document no longer than the model takes, and the words that are so by themselves."""
-    stays = np.ones(len(flat.ids), dtype=np.bool_)
+    """The documents cut to the maximum length, and the words that alone are longer than it."""
+    keep = np.ones(len(flat.ids), dtype=np.bool_)
     lengths = flat.lengths.copy()
-    lost: list[tuple[int, int, int]] = []
+    cut_ranges: list[tuple[int, int, int]] = []
     too_long: list[tuple[int, int]] = []
     ends = np.cumsum(lengths)
-    for place in np.flatnonzero(lengths > max_pieces).tolist():
-        here = slice(ends[place] - lengths[place], ends[place])
-        bounds = 0, sources[place].in_first, len(sources[place].words)
-        found = cut(flat.words[here], flat.special[here], encoded[place].second, bounds, max_pieces)
-        stays[here] = found.stays
-        lengths[place] = np.count_nonzero(found.stays)
-        lost += [(place, *span) for span in found.lost]
-        too_long += [(place, word) for word in found.too_long]
-    if stays.all():
+    for index in np.flatnonzero(lengths > max_pieces).tolist():
+        here = slice(ends[index] - lengths[index], ends[index])
+        bounds = 0, sources[index].in_first, len(sources[index].words)
+        result = cut(
+            flat.words[here], flat.special[here], encoded[index].second, bounds, max_pieces
+        )
+        keep[here] = result.stays
+        lengths[index] = np.count_nonzero(result.stays)
+        cut_ranges += [(index, *span) for span in result.lost]
+        too_long += [(index, word) for word in result.too_long]
+    if keep.all():
         return flat, []
-    segments = None if flat.segments is None else flat.segments[stays]
-    rest = replace(flat, ids=flat.ids[stays], words=flat.words[stays], special=flat.special[stays])
-    return replace(rest, segments=segments, lengths=lengths, cut=tuple(lost)), too_long
+    segments = None if flat.segments is None else flat.segments[keep]
+    shortened = replace(
+        flat, ids=flat.ids[keep], words=flat.words[keep], special=flat.special[keep]
+    )
+    return replace(shortened, segments=segments, lengths=lengths, cut=tuple(cut_ranges)), too_long
 
 
 def _reported(flat: Flat, too_long: Sequence[tuple[int, int]]) -> Flat:
-    """The same, with the words that own no piece: neither cut off nor in any piece."""
-    before = np.cumsum(flat.word_counts) - flat.word_counts  # [documents]
-    silent = np.ones(flat.word_counts.sum(), dtype=np.bool_)  # [all words]
-    owned = flat.words + np.repeat(before, flat.lengths)
-    silent[owned[flat.words != NO_WORD]] = False
-    for place, first, last in flat.cut:
-        silent[before[place] + first : before[place] + last] = False
-    for place, word in too_long:
-        silent[before[place] + word] = True
-    missing = np.flatnonzero(silent)
-    rows = np.repeat(np.arange(len(before)), flat.word_counts)[missing]
-    unaligned = zip(rows.tolist(), (missing - before[rows]).tolist(), strict=True)
+    """Add the unaligned words: those that have no piece and were not cut off."""
+    offsets = np.cumsum(flat.word_counts) - flat.word_counts  # [documents]
+    no_piece = np.ones(flat.word_counts.sum(), dtype=np.bool_)  # [all words]
+    owned = flat.words + np.repeat(offsets, flat.lengths)
+    no_piece[owned[flat.words != NO_WORD]] = False
+    for index, first, last in flat.cut:
+        no_piece[offsets[index] + first : offsets[index] + last] = False
+    for index, word in too_long:
+        no_piece[offsets[index] + word] = True
+    missing = np.flatnonzero(no_piece)
+    rows = np.repeat(np.arange(len(offsets)), flat.word_counts)[missing]
+    unaligned = zip(rows.tolist(), (missing - offsets[rows]).tolist(), strict=True)
     return replace(flat, unaligned=tuple(unaligned))
 
 
@@ -265,9 +272,9 @@ def _joined(lists: Iterable[Sequence[int]]) -> Ints:
 def _on_one_line(
     sources: Sequence[Source], encoded: Sequence[Encoded], lengths: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """Pieces' and words' characters, all documents on one line, so that one search serves all.
+    """Character ranges of pieces and words with one offset per document, for a single search.
 
-    Between two documents there is a character that is nobody's.
+    One unused character separates two documents.
     """
     ends = accumulate((each.length + 1 for each in sources), initial=0)
     bases = np.array([*ends][:-1], dtype=np.int64)  # [documents]
@@ -286,29 +293,29 @@ def _on_one_line(
 
 
 def _marks(tokenizer: PreTrainedTokenizerBase, ids: Ints) -> NDArray[np.bool_]:
-    """Where a piece is nothing but the mark of a word's beginning."""
-    found = [(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in MARKS]
+    """The mask of pieces that consist only of a word-start mark."""
+    ids_of = [(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in MARKS]
     known = [
-        number
-        for mark, number in found
-        if number is not None and tokenizer.convert_ids_to_tokens(number) == mark
+        id_
+        for mark, id_ in ids_of
+        if id_ is not None and tokenizer.convert_ids_to_tokens(id_) == mark
     ]
     return np.isin(ids, known)
 
 
-# --- which word owns each piece: plain arithmetic on character ranges -----------------------------
+# --- the word of each piece, by arithmetic on character ranges ------------------------------------
 #
-# A piece belongs to the word it shares most characters with, the first of equals. Two kinds of
-# piece share none and are placed by rule: one of no width belongs where the character before it
-# does (a tokenizer that trims a space which was not there leaves "b" so); a lone word mark, `▁`
-# or `Ġ`, belongs to the word that its next piece begins. All other pieces (spaces, line ends) are
-# unowned. Costs a binary search a piece, for the whole batch at once.
+# A piece belongs to the word with which it shares most characters; ties go to the first word. Two
+# kinds of pieces share no characters. A piece of zero width belongs to the word of the character
+# before it (some tokenizers trim a missing space and leave "b" so). A lone word mark, `▁` or `Ġ`,
+# belongs to the word that the next piece begins. All other pieces (spaces, line ends) have no word.
+# Costs: one binary search per piece, for the whole batch at once.
 
 
 def owners(starts: Ints, ends: Ints, marks: Bools, special: Bools, words: Ints) -> Ints:
     """The word of each piece, or NO_WORD.  # [pieces]
 
-    `words` are ranges, ascending and apart.  # [words, 2]
+    `words` are ranges, ascending and disjoint.  # [words, 2]
     """
     narrow = (starts == ends) & ~marks
     owned = _most_shared(starts - narrow, ends, words)
@@ -322,53 +329,57 @@ def owners(starts: Ints, ends: Ints, marks: Bools, special: Bools, words: Ints) 
 
 
 def _most_shared(starts: Ints, ends: Ints, words: Ints) -> Ints:
-    """For each range the word with the largest overlap, the first of equals."""
+    """For each range the word with the largest overlap; ties go to the first."""
     first = np.searchsorted(words[:, 1], starts, side="right")
     last = np.searchsorted(words[:, 0], ends, side="left") - 1
     owned = np.full(len(starts), NO_WORD, dtype=np.int64)
-    most = np.zeros(len(starts), dtype=np.int64)
-    open_ = np.flatnonzero(first <= last)
-    candidate = first[open_]
-    while len(open_):
-        low = np.maximum(starts[open_], words[candidate, 0])
-        shared = np.minimum(ends[open_], words[candidate, 1]) - low
-        better = shared > most[open_]
-        most[open_[better]] = shared[better]
-        owned[open_[better]] = candidate[better]
-        more = candidate < last[open_]
-        open_, candidate = open_[more], candidate[more] + 1
+    largest = np.zeros(len(starts), dtype=np.int64)
+    remaining = np.flatnonzero(first <= last)
+    candidate = first[remaining]
+    while len(remaining):
+        low = np.maximum(starts[remaining], words[candidate, 0])
+        shared = np.minimum(ends[remaining], words[candidate, 1]) - low
+        is_larger = shared > largest[remaining]
+        largest[remaining[is_larger]] = shared[is_larger]
+        owned[remaining[is_larger]] = candidate[is_larger]
+        continues = candidate < last[remaining]
+        remaining, candidate = remaining[continues], candidate[continues] + 1
     return owned
 
 
-# --- which words stay when a text is too long for the model: whole ones, and from its beginning ---
+# --- truncation: whole words from the beginning of a text that is too long for the model ----------
 #
-# A word is kept with all its pieces or not at all, and the tokenizer's own pieces stay. Of a
-# pair, as long as there are too many pieces, the last word of the text that then has more of them
-# goes; of equals, the second text's. Pieces after the last kept word go with the rest. Costs a
-# pass over the pieces of those texts only.
+# A word is kept with all its pieces or not at all, and special pieces are kept. In a pair, the last
+# word of the text with more pieces is dropped until the pair fits; in a tie, that of the second
+# text. Pieces after the last kept word are dropped too. Costs: a pass over the pieces of these
+# texts only.
 
 
 class Cut(NamedTuple):
-    """What stays of one document, and what is lost."""
+    """The kept pieces of one document, and its cut words."""
 
     stays: Bools  # [pieces]
     lost: list[Span]  # ranges of words, one for each text that was cut
-    too_long: list[int]  # words that alone have more pieces than the model
+    too_long: list[int]  # words that alone are longer than the maximum
 
 
-def cut(owned: Ints, special: Bools, second: int, words: tuple[int, int, int], room: int) -> Cut:
-    """Cut one document to as many pieces as there is room for.
+def cut(
+    owned: Ints, special: Bools, second: int, words: tuple[int, int, int], max_pieces: int
+) -> Cut:
+    """Cut one document to at most `max_pieces` pieces.
 
-    The second text begins at piece `second`; `words` are where the first text's begin, where the
-    second's do, and where they end.
+    The second text begins at piece `second`. `words` are the index of the first text's first word,
+    of the second text's first word, and the number of words.
     """
-    own = int(np.count_nonzero(special))
-    if own > room:
+    n_special = int(np.count_nonzero(special))
+    if n_special > max_pieces:
         raise WorkbenchError(
-            f"a model of {room} pieces has no room for the {own} that its tokenizer adds.",
+            f"the maximum length of {max_pieces} pieces is too short for the {n_special} special "
+            "pieces that the tokenizer adds.",
+            code="setting-invalid",
             remedy="Allow more pieces.",
         )
-    content, room = np.flatnonzero(~special), room - own
+    content, room = np.flatnonzero(~special), max_pieces - n_special
     parts = content[content < second], content[content >= second]
     bounds = words[:2], words[1:]
     needs = [_reach(owned[part], *bound) for part, bound in zip(parts, bounds, strict=True)]
@@ -384,15 +395,15 @@ def cut(owned: Ints, special: Bools, second: int, words: tuple[int, int, int], r
 
 
 def _reach(owned: Ints, first: int, last: int) -> Ints:
-    """How many of a text's pieces its words need, by how many of them are kept.  # [words + 1]"""
+    """How many pieces the first n words of a text need, for each n.  # [words + 1]"""
     ends = np.zeros(last - first + 1, dtype=np.int64)
-    mine = np.flatnonzero((owned >= first) & (owned < last))
-    np.maximum.at(ends, owned[mine] - first + 1, mine + 1)
+    of_text = np.flatnonzero((owned >= first) & (owned < last))
+    np.maximum.at(ends, owned[of_text] - first + 1, of_text + 1)
     return np.maximum.accumulate(ends)
 
 
 def _fitting(one: Ints, two: Ints, room: int) -> tuple[int, int]:
-    """How many words of each text fit in so many pieces, from what either needs."""
+    """How many words of each text fit into `room` pieces."""
     first, second = len(one) - 1, len(two) - 1
     while one[first] + two[second] > room:
         if one[first] > two[second]:
@@ -402,32 +413,28 @@ def _fitting(one: Ints, two: Ints, room: int) -> tuple[int, int]:
     return first, second
 
 
-# --- pieces as people read them: a tokenizer's signs for bytes and spaces made plain --------------
+# --- readable pieces: a tokenizer's symbols for bytes and spaces, decoded -------------------------
 #
-# WordPiece keeps its ## before what goes on, SentencePiece its ▁ before what begins; byte-level
-# pieces show their characters, with the same ▁ for the space before them. Half a character shows
-# as its bytes, <E2>. Costs a lookup a piece.
+# WordPiece keeps its ## before a continuation, SentencePiece its ▁ before a word start. Byte-level
+# pieces show their characters, with ▁ for the space before them. A partial character shows as its
+# bytes, <E2>. Costs: one lookup per piece.
 
 _BEGINS = "▁"
 
 
 def written(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
-    """Each piece by itself."""
+    """Each piece in readable form."""
     tokens: Sequence[str | None] = tokenizer.convert_ids_to_tokens(list(ids))
     in_bytes = speaks_bytes(tokenizer)
     special = set(tokenizer.all_special_ids)
     return tuple(
-        f"<{number}>"
-        if token is None
-        else _plain(token)
-        if in_bytes and number not in special
-        else token
-        for number, token in zip(ids, tokens, strict=True)
+        f"<{id_}>" if token is None else _plain(token) if in_bytes and id_ not in special else token
+        for id_, token in zip(ids, tokens, strict=True)
     )
 
 
 def _plain(token: str) -> str:
-    """A byte-level token as its characters."""
+    """A byte-level token decoded to characters."""
     raw = as_bytes(token).encode("latin-1", "replace")
     try:
         text = raw.decode("utf-8")
@@ -436,39 +443,39 @@ def _plain(token: str) -> str:
     return f"{_BEGINS}{text[1:]}" if text.startswith(" ") else text
 
 
-# --- how tokenizers spell bytes -------------------------------------------------------------------
+# --- how tokenizers write bytes -------------------------------------------------------------------
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def characters(tokens: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Tokens, each alone, but `<0xE2>` and its like together as the character they make up."""
+    """Each token with a count of 1; byte tokens (`<0xE2>`) joined into one character."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     pending = 0
     for token in (*tokens, None):
         byte = _BYTE.fullmatch(token or "")
         pending += byte is not None
-        made = decoder.decode(bytes.fromhex(byte[1]) if byte else b"", final=not byte)
-        if made:
-            yield made, pending
+        decoded = decoder.decode(bytes.fromhex(byte[1]) if byte else b"", final=not byte)
+        if decoded:
+            yield decoded, pending
             pending = 0
         if not byte and token is not None:
             yield token, 1
 
 
 def speaks_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether tokens are spelled in bytes: tried on a letter of two."""
+    """Whether tokens are byte-level, tested on a two-byte letter."""
     return "".join(map(as_bytes, tokenizer.tokenize("é"))).strip() == "é".encode().decode("latin-1")
 
 
 def as_bytes(token: str) -> str:
-    """GPT-2's printable stand-ins for bytes, undone."""
+    """A token with GPT-2's printable byte symbols decoded to bytes."""
     return "".join(_stand_ins().get(sign, sign) for sign in token)
 
 
 @cache
 def _stand_ins() -> dict[str, str]:
-    """GPT-2 writes the bytes that do not print as the characters from 256 on."""
-    prints = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    hidden = [byte for byte in range(256) if byte not in prints]
-    return {chr(256 + place): chr(byte) for place, byte in enumerate(hidden)}
+    """GPT-2's symbols of non-printable bytes: the characters from 256 on."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return {chr(256 + index): chr(byte) for index, byte in enumerate(hidden)}

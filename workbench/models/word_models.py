@@ -1,9 +1,10 @@
-"""Models that read whole words: ELMo, and static vectors. A word is a piece; there are no heads.
+"""Models that read whole words: ELMo and static vectors; each word is one piece.
 
-The adapter numbers the words it meets, so that batches stay tensors of numbers like any other
-model's; memory grows with the vocabulary met. ELMo has three layers, of which 0 knows no context;
-vectors have that one alone. A folder of an ELMo that was trained here has its softmax too, so that
-it has an objective; the original's files have none.
+They have no attention heads. The adapter gives each new word an index, so that batches are tensors
+of ids as in other models; memory grows with the vocabulary. ELMo has three layers, of which layer 0
+is context-free; static vectors have layer 0 only. An ELMo trained with Workbench includes its
+softmax and so has an objective; the original's files have none. Costs: as in `elmo`; for vectors a
+dictionary look-up per word.
 """
 
 import codecs
@@ -40,20 +41,19 @@ from workbench.engine.taps import Tap
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
 from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_options
 
-# --- static word vectors as a model of one layer: what a word is worth without its sentence -------
+# --- static word vectors: a context-free model with one layer -------------------------------------
 #
-# Reads `vectors:FILE` in word2vec's and GloVe's forms, or a folder that `Vectors.save` wrote. A
-# file of theirs is held in memory, 4 bytes a number; the folder's table is mapped, and only the
-# rows that are looked up are read. A word is found as it is written, or else in lower case, or
-# else its vector is zeros: `found` counts how often each happened. Costs one dictionary look-up a
-# word.
+# Reads `vectors:FILE` in word2vec or GloVe format, or a folder that `Vectors.save` wrote. A file is
+# held in memory, 4 bytes per number; the folder's table is memory-mapped, and only the rows looked
+# up are read. A word is looked up as written, then in lower case; otherwise its vector is zeros.
+# `found` counts the three cases. Costs: one dictionary look-up per word.
 
 TABLE, WORDS = "vectors.safetensors", "words.txt"
-_REMEDY = f"Name a folder with {TABLE} and {WORDS} as saved together, copied whole."
+_REMEDY = f"Name a complete folder with {TABLE} and {WORDS} from the same save."
 
 
 class Found(NamedTuple):
-    """How many of some words were found, and how."""
+    """How many words were found as written, in lower case, or not at all."""
 
     exact: int
     lowered: int
@@ -61,23 +61,23 @@ class Found(NamedTuple):
 
 
 class Vectors:
-    """Words and their table of vectors, a row each."""
+    """Words and their table of vectors, one row per word."""
 
     def __init__(self, words: Sequence[str], table: Tensor) -> None:
         if table.ndim != 2 or len(words) != len(table) or not table.is_floating_point():
             kind = f"{str(table.dtype).removeprefix('torch.')} {list(table.shape)}"
-            raise ValueError(f"{len(words)} words do not fit a table of {kind}")
+            raise ValueError(f"{len(words)} words do not match a table of {kind}")
         self.table = table  # [words, width]
         self.rows = {word: row for row, word in enumerate(words)}
         if len(self.rows) < len(words):
-            raise ValueError("a word stands twice among the words of vectors")
+            raise ValueError("a word occurs twice in the list of words")
 
     @property
     def width(self) -> int:
         return self.table.shape[1]
 
     def lookup(self, words: Sequence[str]) -> Tensor:
-        """The vector of each word, zeros where it is unknown.  # [words, width]"""
+        """The vector of each word; zeros for an unknown word.  # [words, width]"""
         rows = torch.tensor([self._row(word) for word in words], dtype=torch.long)
         known = rows >= 0
         out = self.table.new_zeros(len(words), self.width)
@@ -85,25 +85,26 @@ class Vectors:
         return out
 
     def found(self, words: Sequence[str]) -> Found:
-        """How `lookup` fares with these words."""
+        """How many of these words `lookup` finds as written, in lower case, or not."""
         exact = sum(word in self.rows for word in words)
         known = sum(self._row(word) >= 0 for word in words)
         return Found(exact, known - exact, len(words) - known)
 
     def random(self, seed: int) -> Self:
-        """The same words and width with fresh vectors, each number drawn from N(0, 1)."""
+        """The same words with random vectors of the same width, drawn from N(0, 1)."""
         generator = torch.Generator().manual_seed(seed)
         return type(self)(list(self.rows), torch.randn(self.table.shape, generator=generator))
 
     def save(self, folder: Path) -> None:
-        """Write `vectors.safetensors` and `words.txt`, which `read_vectors` maps."""
+        """Write `vectors.safetensors` and `words.txt`, which `read_vectors` memory-maps."""
         from safetensors.torch import save_file
 
         if broken := [word for word in self.rows if "\n" in word]:
             raise WorkbenchError(
-                f"the word {broken[0]!r} goes over two lines.",
+                f"the word {broken[0]!r} contains a line feed.",
+                code="file-format",
                 where=str(folder),
-                remedy="Take the line feeds out of the words: words.txt has one word on each line.",
+                remedy="Remove line feeds from the words: words.txt has one word per line.",
             )
         with written_whole(folder / TABLE) as draft:
             save_file({"vectors": self.table.contiguous()}, draft)
@@ -116,7 +117,7 @@ class Vectors:
 
 
 def read_vectors(path: Path) -> Vectors:
-    """Read a saved folder (or the table in it), or a file in word2vec's or GloVe's form."""
+    """Read a saved folder (or its table), or a file in word2vec or GloVe format."""
     if path.is_dir():
         return _read_saved(path)
     if path.suffix == ".safetensors":
@@ -130,28 +131,40 @@ def _read_saved(folder: Path, name: str = TABLE) -> Vectors:
 
     path = folder / name
     try:
-        words = read_regular(folder / WORDS).decode("utf-8")  # nothing but a line feed ends a line
+        words = read_regular(folder / WORDS).decode("utf-8")  # only a line feed ends a line
         with safe_open(require_regular(path), framework="pt") as file:
             table: Tensor = file.get_tensor("vectors")
     except UnicodeDecodeError:
-        raise WorkbenchError("not UTF-8.", where=str(folder / WORDS), remedy=_REMEDY) from None
+        raise WorkbenchError(
+            "the list of words is not UTF-8.",
+            code="file-format",
+            where=str(folder / WORDS),
+            remedy=_REMEDY,
+        ) from None
     except (SafetensorError, OSError) as error:
-        raise WorkbenchError(f"cannot be read: {error}.", where=str(path), remedy=_REMEDY) from None
+        raise WorkbenchError(
+            f"the word vectors cannot be read: {error}.",
+            code="file-unreadable",
+            where=str(path),
+            remedy=_REMEDY,
+        ) from None
     try:
         return Vectors(words.removesuffix("\n").split("\n"), table)
     except ValueError as error:
-        raise WorkbenchError(f"{error}.", where=str(folder), remedy=_REMEDY) from None
+        raise WorkbenchError(
+            f"{error}.", code="file-format", where=str(folder), remedy=_REMEDY
+        ) from None
 
 
-# --- models of whole words ------------------------------------------------------------------------
+# --- whole-word models ----------------------------------------------------------------------------
 
 RANDOM = "@random"
 ELMO, VECTORS = "elmo:", "vectors:"
-SOFTMAX = "softmax/"  # how its weights are called
+SOFTMAX = "softmax/"  # prefix of the softmax's weights
 
 
 class WordModel(Model):
-    """States of words from a function over sentences of words."""
+    """A model defined by a function from sentences of words to states."""
 
     def __init__(
         self,
@@ -163,23 +176,23 @@ class WordModel(Model):
         states: Callable[[Sequence[Sequence[str]]], Sequence[Tensor]],
         words: Iterable[str] = (),
         bilm: BiLM | None = None,
-        anew: "Callable[[int], WordModel] | None" = None,
-        again: "Callable[[], WordModel] | None" = None,
+        make_random: "Callable[[int], WordModel] | None" = None,
+        make_copy: "Callable[[], WordModel] | None" = None,
         save: Callable[[Path], object] | None = None,
-        without_heads: str = "It reads whole words, and has no attention",
+        without_heads: str = "It reads whole words and has no attention",
     ) -> None:
-        """`weights` are those that states are made of, and those of the softmax."""
+        """`weights` are those of the states and of the softmax."""
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
         self.weights, self._states, self.words = weights, states, tuple(words)
         self.bilm = bilm  # ELMo with its softmax
         self.without_heads = without_heads
-        self._anew = anew  # the same with weights drawn from a seed
-        self._again = again  # the same with weights of its own
-        self._save = save  # into a folder that opens again
+        self._make_random = make_random  # the same architecture with weights drawn from a seed
+        self._make_copy = make_copy  # the same model with its own weights
+        self._save = save  # into a folder that `wb.load` opens
         self.objective: Objective = "bidirectional" if bilm else ""
-        self._number: dict[str, int] = {}
-        self._word: list[str] = []
+        self._id_of: dict[str, int] = {}
+        self._word_of: list[str] = []
 
     @property
     def device(self) -> torch.device:
@@ -191,7 +204,7 @@ class WordModel(Model):
 
     @cached_property
     def content_hash(self) -> str:
-        """Of every tensor, and of the words the tensors belong to."""
+        """Hash of all tensors and of their words."""
         digest = hashlib.blake2b(digest_size=16)
         for key, tensor in sorted(self.weights.items()):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -206,11 +219,11 @@ class WordModel(Model):
     def _row(self, batch: Batch, document: int) -> Row:
         words = words_of(batch, document)
         for word in words:
-            if word not in self._number:
-                self._number[word] = len(self._word)
-                self._word.append(word)
+            if word not in self._id_of:
+                self._id_of[word] = len(self._word_of)
+                self._word_of.append(word)
         return Row(
-            ids=np.array([self._number[word] for word in words], dtype=np.int64),
+            ids=np.array([self._id_of[word] for word in words], dtype=np.int64),
             words=np.arange(len(words)),
             special=np.zeros(len(words), dtype=np.bool_),
             segments=None,
@@ -226,27 +239,28 @@ class WordModel(Model):
         taps: Iterable[Tap] = (),
         hidden: bool = True,
         logits: bool | Tensor = False,
-        **refused: Any,
+        **unknown: Any,
     ) -> Output:
         require_sites(self, taps)
-        if targets is not None or logits is not False or refused:
+        if targets is not None or logits is not False or unknown:
             raise WorkbenchError(
-                f"{self.name} ({self.family}) gives states of words, and nothing else.",
-                remedy="Leave out targets, logits and whatever else was asked for.",
+                f"{self.name} ({self.family}) returns states of words only.",
+                code="model-unsupported",
+                remedy="Leave out targets, logits and other arguments.",
             )
-        counts = pieces.word_counts.tolist()  # a piece each
+        counts = pieces.word_counts.tolist()  # one piece per word
         rows = pieces.ids.tolist()
         sentences = [
-            [self._word[i] for i in row[:count]] for row, count in zip(rows, counts, strict=True)
+            [self._word_of[i] for i in row[:count]] for row, count in zip(rows, counts, strict=True)
         ]
-        found = self._states(sentences)
-        lacking = pieces.ids.shape[1] - found[0].shape[1]  # 1 where no text has a word
-        states = [functional.pad(layer, (0, 0, 0, max(0, lacking))) for layer in found]
+        layers = self._states(sentences)
+        missing = pieces.ids.shape[1] - layers[0].shape[1]  # 1 if no text has a word
+        states = [functional.pad(layer, (0, 0, 0, max(0, missing))) for layer in layers]
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
 
     @property
     def symbols(self) -> Symbols:
-        """By the rows of the softmax."""
+        """Ids are rows of the softmax."""
         return Symbols() if self.bilm is None else Symbols(unknown=self.bilm.words.unknown)
 
     @property
@@ -254,24 +268,27 @@ class WordModel(Model):
         return {word: row for row, word in enumerate(self.words)}
 
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._word[number] for number in ids)
+        return tuple(self._word_of[number] for number in ids)
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
-        """Words that the softmax does not have."""
+        """The mask of words outside the softmax."""
         known = set(self.words)
-        unknown = torch.tensor([*(word not in known for word in self._word), False])  # [words + 1]
+        # [words + 1]
+        unknown = torch.tensor([*(word not in known for word in self._word_of), False])
         return unknown.to(pieces.ids.device)[pieces.ids] & pieces.mask
 
     def copy(self, in_fp32: bool = False) -> Model:
-        if self._again is None:
+        if self._make_copy is None:
             return super().copy(in_fp32)
-        again = self._again()
-        again.name = self.name
-        again._number, again._word = self._number, self._word  # what is encoded serves both
-        return again
+        twin = self._make_copy()
+        twin.name = self.name
+        twin._id_of, twin._word_of = self._id_of, self._word_of  # ids mean the same in both
+        return twin
 
     def reinitialised(self, seed: int) -> Model:
-        return super().reinitialised(seed) if self._anew is None else self._anew(seed)
+        if self._make_random is None:
+            return super().reinitialised(seed)
+        return self._make_random(seed)
 
     def save(self, folder: Path) -> None:
         if self._save is None:
@@ -287,7 +304,7 @@ class WordModel(Model):
         return {name: self._place(name) for name in self.weights}
 
     def _place(self, name: str) -> WeightPlace:
-        """ELMo's LSTMs count from 1, all before them is layer 0; the softmax is of no layer."""
+        """Layer 0 is all before the LSTMs, which count from 1; the softmax has no layer."""
         if name.startswith(SOFTMAX):
             return WeightPlace(None, None, name)
         cell = re.search(r"Cell(\d+)/", name)
@@ -295,42 +312,42 @@ class WordModel(Model):
         return WeightPlace(self.stacks[0].name, int(cell[1]) + 1 if cell else 0, within)
 
     def parameters_by_part(self) -> Mapping[str, int]:
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for name, weights in self.weights.items():
             part = name.split(".")[0]
-            found[part] = found.get(part, 0) + weights.numel()
-        return found
+            sizes[part] = sizes.get(part, 0) + weights.numel()
+        return sizes
 
 
 Opener = Callable[[str, torch.device, torch.dtype, int], WordModel]
 
 
 def words_of(batch: Batch, document: int) -> list[str]:
-    """The words of one document, as they are written."""
+    """The words of one document, as written."""
     text = batch.text_of(document)
     return [text[first:last] for first, last in batch.words_of(document)]
 
 
 def word_folder(folder: Path) -> Opener | None:
-    """What opens a folder of ELMo or of vectors, told from its files; None for any other.
+    """The function that opens a folder of ELMo or vectors, by its files; None for other folders.
 
-    A model of transformers has a config.json, and these have none.
+    A transformers model has a config.json, and these have none.
     """
     try:
-        there = {path.name for path in folder.iterdir()}
+        names = {path.name for path in folder.iterdir()}
     except OSError:
         return None
-    if "config.json" in there:
+    if "config.json" in names:
         return None
-    if there & {TABLE, WORDS}:
+    if names & {TABLE, WORDS}:
         return open_vectors
-    if MODEL in there and (OPTIONS in there or is_trained(folder)):
+    if MODEL in names and (OPTIONS in names or is_trained(folder)):
         return open_bilm
-    return open_elmo if there & {OPTIONS, WEIGHTS} else None
+    return open_elmo if names & {OPTIONS, WEIGHTS} else None
 
 
 def open_bilm(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
-    """A folder of ELMo with its softmax and its words; with `@random` both have fresh weights."""
+    """Open a folder of ELMo with its softmax and vocabulary; with `@random`, random weights."""
     _only_fp32(dtype, ref)
     net = load_trained(_folder(ref))
     if ref.endswith(RANDOM):
@@ -340,31 +357,34 @@ def open_bilm(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> 
 
 
 def open_elmo(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
-    """The original's files, by `elmo:OPTIONS.json,WEIGHTS.hdf5` or in one folder.
+    """Open the original's files, by `elmo:OPTIONS.json,WEIGHTS.hdf5` or in one folder.
 
-    With `@random` the options alone are needed.
+    With `@random` only the options are needed.
     """
-    fresh = ref.endswith(RANDOM)
+    is_random = ref.endswith(RANDOM)
     if ref.startswith(ELMO):
         options, _, weights = ref.removeprefix(ELMO).removesuffix(RANDOM).partition(",")
     else:
         options, weights = str(_folder(ref) / OPTIONS), str(_folder(ref) / WEIGHTS)
-    if not options or not (weights or fresh):
+    if not options or not (weights or is_random):
         raise WorkbenchError(
-            "two files make an ELMo.", where=ref, remedy="Say elmo:OPTIONS.json,WEIGHTS.hdf5"
+            "an ELMo needs two files, the options and the weights.",
+            code="setting-invalid",
+            where=ref,
+            remedy="Write elmo:OPTIONS.json,WEIGHTS.hdf5",
         )
     _only_fp32(dtype, ref)
-    place = require_allowed(Path(options).expanduser())
+    options_path = require_allowed(Path(options).expanduser())
     elmo = (
-        Elmo.random(read_options(place), seed)
-        if fresh
-        else Elmo.from_original(place, require_allowed(Path(weights).expanduser()))
+        Elmo.random(read_options(options_path), seed)
+        if is_random
+        else Elmo.from_original(options_path, require_allowed(Path(weights).expanduser()))
     )
     return _elmo_model(ref, elmo.to(device))
 
 
 def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> WordModel:
-    """`vectors:FILE`, or a folder that `Vectors.save` wrote."""
+    """Open `vectors:FILE`, or a folder that `Vectors.save` wrote."""
     _only_fp32(dtype, ref)
     vectors: Vectors = read_vectors(_folder(ref.removeprefix(VECTORS)))
     if ref.endswith(RANDOM):
@@ -391,13 +411,13 @@ def _vectors_model(
         {"table": vectors.table},
         states,
         vectors.rows,
-        anew=lambda drawn: open_vectors(_random(ref), device, dtype, drawn),
-        again=lambda: _vectors_model(
+        make_random=lambda seed: open_vectors(_random(ref), device, dtype, seed),
+        make_copy=lambda: _vectors_model(
             ref, Vectors(list(vectors.rows), vectors.table.detach().clone()), device, dtype
         ),
         save=vectors.save,
-        without_heads="It has one vector for each word whatever stands around it, so no token "
-        "looks at another",
+        without_heads="It has one vector per word, independent of context, so no token attends to "
+        "another",
     )
 
 
@@ -413,9 +433,10 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
     layers, width = elmo.options.layers, 2 * elmo.options.width
     words = bilm.predicted if bilm is not None else ()
 
-    def again() -> WordModel:
-        both = copy.deepcopy(bilm)
-        return _elmo_model(ref, copy.deepcopy(elmo) if both is None else both.elmo, both)
+    def make_copy() -> WordModel:
+        bilm_copy = copy.deepcopy(bilm)
+        elmo_copy = copy.deepcopy(elmo) if bilm_copy is None else bilm_copy.elmo
+        return _elmo_model(ref, elmo_copy, bilm_copy)
 
     return WordModel(
         ref,
@@ -426,13 +447,13 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         states,
         words,
         bilm,
-        anew=lambda seed: _elmo_model(
+        make_random=lambda seed: _elmo_model(
             _random(ref), Elmo.random(elmo.options, seed).to(next(iter(weights.values())).device)
         ),
-        again=again,
+        make_copy=make_copy,
         save=elmo.save_original if bilm is None else bilm.save,
-        without_heads="It is a bi-LSTM: two recurrent networks carry the context, so no token "
-        "looks at another",
+        without_heads="It is a bidirectional LSTM: two recurrent networks carry the context, so no "
+        "token attends to another",
     )
 
 
@@ -447,28 +468,34 @@ def _folder(ref: str) -> Path:
 def _only_fp32(dtype: torch.dtype, ref: str) -> None:
     if dtype != torch.float32:
         raise WorkbenchError(
-            "this model runs in fp32 only.", where=ref, remedy="Leave the precision at auto."
+            "this model runs in fp32 only.",
+            code="setting-invalid",
+            where=ref,
+            remedy="Leave the precision at auto.",
         )
 
 
 # --- files of word vectors ------------------------------------------------------------------------
 #
-# Static vectors as others write them: word2vec text, GloVe text, word2vec binary, plain or gzip.
+# Formats of static vectors: word2vec text, GloVe text, word2vec binary, plain or gzip.
 #
-# One pass, the words in their order and the vectors in one growing buffer. Costs 4 bytes a number
-# in memory; at 300 numbers a word some 90 microseconds a word of text (three minutes for two
-# million), 12 of binary. Of a word that comes twice the first vector is kept.
+# One pass, with the words in their order and the vectors in one growing buffer. If a word occurs
+# twice, its first vector is kept. Costs: 4 bytes per number in memory; with 300 numbers per word
+# about 90 microseconds per word of text (three minutes for two million words), 12 of binary.
 
-HEADER = re.compile(rb"(\d{1,18}) (\d{1,6})\s*")  # how many words, how wide
-LONGEST_WORD = 10_000  # bytes, in a binary file: more, and it is no such file
+HEADER = re.compile(rb"(\d{1,18}) (\d{1,6})\s*")  # number of words, width
+LONGEST_WORD = 10_000  # maximum number of bytes of a word in a binary file
 _FLOAT = 4  # bytes
-_TEXT_REMEDY = "A line is a word and its numbers, between single spaces, as many in every line."
+_TEXT_REMEDY = (
+    "Each line must have a word and its numbers, separated by single spaces; every line needs the "
+    "same count of numbers."
+)
 
-Record = tuple[str, NDArray[np.float32], str]  # word, its vector, where it stands
+Record = tuple[str, NDArray[np.float32], str]  # word, its vector, its position in the file
 
 
 def read_table(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Words and their vectors; a name that ends in `.bin` or `.bin.gz` is read as binary.
+    """Words and their vectors; a file named `.bin` or `.bin.gz` is read as binary.
 
     # [words], [words, width]
     """
@@ -480,10 +507,11 @@ def read_table(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             for word, vector, where in (_binary if binary else _text)(file, path):
                 if not np.isfinite(vector).all():
                     raise WorkbenchError(
-                        f"the vector of {word!r} is not finite in 32 bits.",
+                        f"the vector of {word!r} has a number that is not finite in float32.",
+                        code="file-format",
                         where=where,
-                        remedy="Take the word out, or write the file anew; is it damaged, or not "
-                        "word2vec's form?",
+                        remedy="Remove the word, or check that the file is complete and in "
+                        "word2vec's format.",
                     )
                 if word not in words:
                     words[word] = None
@@ -491,12 +519,15 @@ def read_table(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise WorkbenchError(
-            f"cannot be read: {reason}.",
+            f"the word vectors cannot be read: {reason}.",
+            code="file-unreadable",
             where=str(path),
-            remedy="Check the path, its permissions, and that the file was copied whole.",
+            remedy="Check the path and its permissions, and that the file is complete.",
         ) from None
     if not words:
-        raise WorkbenchError("holds no vectors.", where=str(path), remedy=_TEXT_REMEDY)
+        raise WorkbenchError(
+            "the file has no vectors.", code="file-format", where=str(path), remedy=_TEXT_REMEDY
+        )
     return list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words), -1)
 
 
@@ -507,12 +538,12 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _text(file: BinaryIO, path: Path) -> Iterator[Record]:
-    promised, width, found, number = -1, 0, 0, 0
-    for number, raw in enumerate(file, start=1):
-        where = f"{path}:{number}"
-        raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-        if number == 1 and (header := HEADER.fullmatch(raw)):
-            promised, width = int(header[1]), int(header[2])
+    n_promised, width, n_words, line_number = -1, 0, 0, 0
+    for line_number, raw in enumerate(file, start=1):
+        where = f"{path}:{line_number}"
+        raw = raw.removeprefix(codecs.BOM_UTF8) if line_number == 1 else raw
+        if line_number == 1 and (header := HEADER.fullmatch(raw)):
+            n_promised, width = int(header[1]), int(header[2])
             continue
         line = _decoded(raw, where)
         if not line:
@@ -521,12 +552,13 @@ def _text(file: BinaryIO, path: Path) -> Iterator[Record]:
         # From the right: some of GloVe's words have spaces in them.
         word, *fields = line.rsplit(" ", width)
         yield word, _numbers(word, fields, width, where), where
-        found += 1
-    if promised not in (-1, found):
+        n_words += 1
+    if n_promised not in (-1, n_words):
         raise WorkbenchError(
-            f"its first line promises {promised} words, and there are {found}.",
-            where=f"{path}:{number}",
-            remedy="Check that the file was copied whole.",
+            f"the first line promises {n_promised} words, but the file has {n_words}.",
+            code="file-format",
+            where=f"{path}:{line_number}",
+            remedy="Check that the file is complete.",
         )
 
 
@@ -535,9 +567,10 @@ def _decoded(raw: bytes, where: str) -> str:
         return raw.decode("utf-8").rstrip("\r\n ")
     except UnicodeDecodeError:
         raise WorkbenchError(
-            "not UTF-8 text.",
+            "this line is not UTF-8 text.",
+            code="file-format",
             where=where,
-            remedy="Let the name of a word2vec binary file end in .bin; save text as UTF-8.",
+            remedy="Name a word2vec binary file *.bin; save a text file as UTF-8.",
         ) from None
 
 
@@ -545,16 +578,22 @@ def _numbers(word: str, fields: list[str], width: int, where: str) -> NDArray[np
     try:
         values = np.array([float(field) for field in fields])
     except ValueError as error:
-        reason = f"not a number: {str(error).rpartition(': ')[2]}."
-        raise WorkbenchError(reason, where=where, remedy=_TEXT_REMEDY) from None
+        raise _bad_line(f"not a number: {str(error).rpartition(': ')[2]}", where) from None
     if not width or len(values) < width:
-        reason = f"{len(values)} numbers after {word!r}, expected {width or 'some'}."
-        raise WorkbenchError(reason, where=where, remedy=_TEXT_REMEDY)
+        raise _bad_line(f"{len(values)} numbers after {word!r}, expected {width or 'some'}", where)
     if " " in word and _is_number(word.rpartition(" ")[2]):
-        reason = f"more than {width} numbers."
-        raise WorkbenchError(reason, where=where, remedy=_TEXT_REMEDY)
+        raise _bad_line(f"more than {width} numbers", where)
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
+
+
+def _bad_line(reason: str, where: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"this line is not valid: {reason}.",
+        code="file-format",
+        where=where,
+        remedy=_TEXT_REMEDY,
+    )
 
 
 def _is_number(field: str) -> bool:
@@ -566,17 +605,18 @@ def _is_number(field: str) -> bool:
 
 
 def _binary(file: BinaryIO, path: Path) -> Iterator[Record]:
-    """Bytes that are no UTF-8 become U+FFFD: word2vec cuts long words wherever they are long."""
+    """The records of a binary file; invalid UTF-8 becomes U+FFFD, as word2vec cuts long words."""
     header = HEADER.fullmatch(file.readline(LONGEST_WORD))
     if not header or not int(header[2]):
         raise WorkbenchError(
-            "not a word2vec binary file: it does not begin with two counts.",
+            "this is not a word2vec binary file: it does not begin with two counts.",
+            code="file-format",
             where=str(path),
-            remedy="Only word2vec's own .bin is read; text needs a name that ends otherwise.",
+            remedy="A .bin file must be in word2vec's binary format; name text files differently.",
         )
-    promised, size = int(header[1]), _FLOAT * int(header[2])
-    for number in range(1, promised + 1):
-        where = f"{path}, word {number} of {promised}"
+    n_promised, size = int(header[1]), _FLOAT * int(header[2])
+    for index in range(1, n_promised + 1):
+        where = f"{path}, word {index} of {n_promised}"
         word = _binary_word(file, where)
         values = file.read(size)
         if len(values) < size:
@@ -584,14 +624,15 @@ def _binary(file: BinaryIO, path: Path) -> Iterator[Record]:
         yield word, np.frombuffer(values, dtype="<f4").astype(np.float32), where
     if file.read().strip(b"\n"):
         raise WorkbenchError(
-            f"goes on after the {promised} words that its first line promises.",
+            f"the file continues after the {n_promised} words that its first line promises.",
+            code="file-format",
             where=str(path),
-            remedy="Write it anew; its first line or its width is wrong.",
+            remedy="Write the file again; its first line has a wrong count or width.",
         )
 
 
 def _binary_word(file: BinaryIO, where: str) -> str:
-    """Up to a space; some writers end the vector before with a line feed."""
+    """The next word, up to a space; some writers put a line feed before it."""
     letters = bytearray()
     while (letter := file.read(1)) != b" ":
         letters += letter
@@ -606,6 +647,7 @@ def _binary_word(file: BinaryIO, where: str) -> str:
 def _cut_off(where: str) -> WorkbenchError:
     return WorkbenchError(
         "the file is cut off or damaged here.",
+        code="file-format",
         where=where,
-        remedy="Check that it was copied whole, and that it is word2vec's binary form.",
+        remedy="Check that the file is complete and in word2vec's binary format.",
     )

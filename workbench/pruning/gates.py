@@ -313,7 +313,7 @@ def _learnt(
         learning.batch,
         range(len(learning.batch)),
         plan,
-        told=step,
+        on_progress=step,
         taps=gates.drawn,
         weights=None if settings.tuned else [],
         more=[{"params": [gates.scores], "lr": settings.gate_rate}],

@@ -59,7 +59,7 @@ class _Tuning:
         plan = Plan(steps, self.settings.rate, self.settings.texts, seed)
         self.learnt[stage] = learn(
             model, own.aim, own.batch, range(len(own.batch)), plan, dev=dev.questions,
-            told=lambda step, loss: self.progress(step, steps, f"{stage}, loss {loss:.3f}"),
+            on_progress=lambda step, loss: self.progress(step, steps, f"{stage}, loss {loss:.3f}"),
         )  # fmt: skip
         return self.learnt[stage]
 

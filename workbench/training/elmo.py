@@ -16,7 +16,7 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from workbench.core.errors import WorkbenchError
-from workbench.models.bilm import BEGIN, END, MARKS, UNKNOWN, BiLM, Words, wanted
+from workbench.models.bilm import BEGIN, END, MARKS, UNKNOWN, BiLM, Words, targets_by_direction
 from workbench.models.elmo import character_ids
 from workbench.training.chunked_lm_loss import linear_nats
 
@@ -28,7 +28,9 @@ def bilm_losses(net: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     lengths, gold = inputs["lengths"], inputs["gold"]
     states = net(inputs["characters"], inputs["places"], lengths)
     total: Tensor = net.bias.new_zeros(())
-    for states_of, (rows, targets, _) in zip(states, wanted(gold, lengths), strict=True):
+    for states_of, (rows, targets, _) in zip(
+        states, targets_by_direction(gold, lengths), strict=True
+    ):
         total = total + _softmax_nats(net, states_of[rows], targets, inputs.get("sampled"))
     return total[None]
 

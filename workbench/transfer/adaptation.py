@@ -298,7 +298,7 @@ def _room(made: Fitting, method: str, number: int) -> HuggingFace:
 
     def widened(text: Pieces) -> Pieces:
         """Room for vectors before each text: pieces that no word owns."""
-        return text.begun(number, int(text.ids[0, 0]) if text.ids.numel() else 0)
+        return text.prefixed(number, int(text.ids[0, 0]) if text.ids.numel() else 0)
 
     made.widened = widened
     return model
