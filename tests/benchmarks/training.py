@@ -33,8 +33,8 @@ from transformers import (
     logging,
 )
 
-from workbench.training.batches import parted, task_of
-from workbench.training.distributed import Place
+from workbench.training.batches import piece_task, split_held_out
+from workbench.training.distributed import Process
 from workbench.training.families import Size, build, family_of
 from workbench.training.packing import Packing, pack
 from workbench.training.task import Plan, Quiet
@@ -113,9 +113,9 @@ def ours(
 ) -> float:
     """Tokens per second of this trainer."""
     plan = Plan(steps=steps, batch=batch, rate=1e-4, points=steps)
-    part, held = parted(packing, 0.0)
-    task = task_of(objective, net, part, held, plan, 1)
-    rows = fit(net, task, plan, Quiet(), place=Place(device))
+    part, held = split_held_out(packing, 0.0)
+    task = piece_task(objective, net, part, held, plan, 1)
+    rows = fit(net, task, plan, Quiet(), place=Process(device))
     return (rows[-1].tokens - rows[0].tokens) / (rows[-1].seconds - rows[0].seconds)
 
 

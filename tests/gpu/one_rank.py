@@ -18,12 +18,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tests.training.lessons import lesson, settings
 from workbench.training import trainer
-from workbench.training.distributed import Place
+from workbench.training.distributed import Process
 from workbench.training.task import Task
 from workbench.training.train import train
 
 
-def wrapped(net: nn.Module, task: Task, place: Place) -> nn.Module:
+def wrapped(net: nn.Module, task: Task, place: Process) -> nn.Module:
     """The learner as it is where there are several processes."""
     learner = trainer._Learner(net, task).train()
     ids = [torch.cuda.current_device()] if place.device.type == "cuda" else None

@@ -15,7 +15,13 @@ from workbench import Inputs, WorkbenchError, experiments, load, read
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.training.batches import elmo_task
-from workbench.training.elmo import bilm_losses, count_words, expected, sample, word_tokenizer
+from workbench.training.elmo import (
+    bilm_losses,
+    count_words,
+    expected_counts,
+    sample,
+    word_tokenizer,
+)
 from workbench.training.packing import sentences_of
 from workbench.training.task import Plan
 from workbench.training.token_store import tokenize_text
@@ -140,7 +146,7 @@ def test_a_sampled_softmax_estimates_the_whole_one() -> None:
         drawn = sample(size, 400, generator)
         many.append(bilm_losses(net, {**inputs, "sampled": drawn}).detach())
     assert float(torch.stack(many).mean()) == pytest.approx(whole, rel=0.05)
-    chances = expected(torch.arange(size), size, 1)
+    chances = expected_counts(torch.arange(size), size, 1)
     assert float(chances.sum()) == pytest.approx(1.0, abs=1e-4)
     drawn = sample(size, 100_000, generator).bincount(minlength=size) / 100_000
     assert float((drawn - chances).abs().max()) < 0.01

@@ -200,7 +200,7 @@ def test_a_spanbert_is_kept_as_a_plain_bert(trained: Any) -> None:
 @pytest.mark.parametrize(("name", "objective"), [*OWN, *ALONE])
 def test_every_weight_is_reached_by_the_gradient(name: str, objective: str, trained: Any) -> None:
     """Else several processes would wait for gradients that never come."""
-    from workbench.training.batches import parted, task_of
+    from workbench.training.batches import piece_task, split_held_out
     from workbench.training.packing import pack
     from workbench.training.task import Plan
     from workbench.training.token_store import tokenize_text
@@ -210,9 +210,9 @@ def test_every_weight_is_reached_by_the_gradient(name: str, objective: str, trai
     tokenizer = AutoTokenizer.from_pretrained(root / name)
     net = trained[2][root / name] if own else build(name, TINY, tokenizer, 0, objective)
     store = tokenize_text(lesson(30), tokenizer, root / "tokens", processes=1)
-    part, held = parted(pack(store, vocabulary_of(tokenizer), 32))
+    part, held = split_held_out(pack(store, vocabulary_of(tokenizer), 32))
     unit = FAMILIES[name].unit
-    task = task_of(objective, net.train(), part, held, Plan(batch=8), 1, unit=unit)
+    task = piece_task(objective, net.train(), part, held, Plan(batch=8), 1, unit=unit)
     net.zero_grad()
     task.losses(net, task.draw(0, 0).inputs).sum().backward()
     assert [n for n, p in net.named_parameters() if p.requires_grad and p.grad is None] == []

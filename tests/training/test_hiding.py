@@ -9,7 +9,7 @@ import torch
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
 from workbench import WorkbenchError
-from workbench.training.batches import parted, task_of
+from workbench.training.batches import piece_task, split_held_out
 from workbench.training.families import build, size_of
 from workbench.training.packing import pack
 from workbench.training.task import Plan
@@ -23,9 +23,9 @@ def hidden_share(folder: Path, **more: Any) -> tuple[float, float]:
     own = tokenizer("wordpiece", "bert")
     vocabulary = vocabulary_of(own)
     store = tokenize_text(lesson(), own, folder, processes=1)
-    part, held = parted(pack(store, vocabulary, 32), 0.2)
+    part, held = split_held_out(pack(store, vocabulary, 32), 0.2)
     net = build("bert", size_of("tiny", length=32), own, 0, "masked")
-    task = task_of("masked", net, part, held, Plan(batch=64), 1, **more)
+    task = piece_task("masked", net, part, held, Plan(batch=64), 1, **more)
     assert task.held_out is not None
     shares = []
     for micros in ([task.draw(step, 0) for step in range(5)], task.held_out()):
@@ -50,8 +50,8 @@ def test_whole_words_are_hidden_whole(tmp_path: Path) -> None:
     vocabulary = vocabulary_of(own)
     store = tokenize_text(["unbelievable friendships misunderstood " * 50], own, tmp_path)
     net = build("bert", size_of("tiny", length=32), own, 0, "masked")
-    part, held = parted(pack(store, vocabulary, 32), 0.0)
-    task = task_of("masked", net, part, held, Plan(batch=8), 1, unit="word")
+    part, held = split_held_out(pack(store, vocabulary, 32), 0.0)
+    task = piece_task("masked", net, part, held, Plan(batch=8), 1, unit="word")
     inputs = task.draw(0, 0).inputs
     chosen = torch.zeros(inputs["input_ids"].shape, dtype=torch.bool)
     chosen.view(-1)[inputs["at"]] = True

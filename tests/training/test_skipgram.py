@@ -9,14 +9,14 @@ import torch
 from tests.training.lessons import settings
 from workbench.models.bilm import Words
 from workbench.models.word_models import read_vectors
-from workbench.training.skipgram import Chances, pairs
+from workbench.training.skipgram import WordSampler, pairs
 from workbench.training.train import train
 
 WORDS = Words(("<S>", "</S>", "<UNK>", "a", "b", "c", "d"), (0, 0, 0, 8, 4, 2, 1))
 
 
-def chances(kept: float = 1.0) -> Chances:
-    found = Chances(WORDS)
+def chances(kept: float = 1.0) -> WordSampler:
+    found = WordSampler(WORDS)
     found.kept[3:] = kept
     return found
 
@@ -43,12 +43,14 @@ def test_no_pairs_where_nothing_is_left() -> None:
 
 def test_frequent_words_are_thinned_and_marks_left_out() -> None:
     share = torch.tensor([8, 4, 2, 1]) / 15
-    torch.testing.assert_close(Chances(WORDS).kept[3:].float(), (0.25 / share).sqrt().clamp(max=1))
-    assert not Chances(WORDS).kept[:3].any()
+    torch.testing.assert_close(
+        WordSampler(WORDS).kept[3:].float(), (0.25 / share).sqrt().clamp(max=1)
+    )
+    assert not WordSampler(WORDS).kept[:3].any()
 
 
 def test_negatives_are_drawn_by_the_power_of_their_counts() -> None:
-    drawn = Chances(WORDS).negatives((40_000,), torch.Generator().manual_seed(0))
+    drawn = WordSampler(WORDS).negatives((40_000,), torch.Generator().manual_seed(0))
     share = drawn.bincount(minlength=7) / len(drawn)
     wanted = torch.tensor([0, 0, 0, 8, 4, 2, 1]) ** 0.75
     torch.testing.assert_close(share, (wanted / wanted.sum()).float(), atol=0.01, rtol=0)

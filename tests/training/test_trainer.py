@@ -16,9 +16,9 @@ from tests.training.lessons import Told, lesson
 from tests.training.texts import tokenizer
 from workbench import WorkbenchError
 from workbench.training import curves
-from workbench.training.batches import parted, task_of
-from workbench.training.chunked_lm_loss import beginning, linear_nats, nats_at
-from workbench.training.distributed import Place
+from workbench.training.batches import piece_task, split_held_out
+from workbench.training.chunked_lm_loss import head_start, linear_nats, nats_at
+from workbench.training.distributed import Process
 from workbench.training.families import SIZES, build
 from workbench.training.packing import pack
 from workbench.training.task import Micro, Plan, Quiet, Task, multiplier
@@ -26,7 +26,7 @@ from workbench.training.token_store import tokenize_text
 from workbench.training.trainer import NAME, adamw, fit
 from workbench.training.vocabulary import vocabulary_of
 
-CPU = Place(torch.device("cpu"))
+CPU = Process(torch.device("cpu"))
 SIZE = replace(SIZES["tiny"], length=32)
 
 
@@ -107,7 +107,7 @@ def test_logits_where_they_are_wanted_give_the_loss_of_all(name: str) -> None:
     whole = functional.cross_entropy(logits.flatten(0, 1)[at], gold, reduction="sum")
     whole.backward()
     assert nats.item() == pytest.approx(whole.item(), rel=1e-6)
-    assert beginning(net) is not None
+    assert head_start(net) is not None
     for key, parameter in net.named_parameters():
         if parameter.grad is not None:
             torch.testing.assert_close(found[key], parameter.grad, rtol=1e-6, atol=1e-6)
@@ -219,8 +219,8 @@ def test_a_model_can_learn_twelve_sentences_by_heart(tmp_path: Path) -> None:
     packing = pack(store, vocabulary_of(own), 32)
     net = build("gpt", SIZE, own, 0)
     plan = Plan(steps=110, batch=8, rate=4e-3, schedule="cosine")
-    part, held = parted(packing, 0.0)
-    rows = fit(net, task_of("causal", net, part, held, plan, 1), plan, Quiet(), place=CPU)
+    part, held = split_held_out(packing, 0.0)
+    rows = fit(net, piece_task("causal", net, part, held, plan, 1), plan, Quiet(), place=CPU)
     assert rows[0].loss > 5
     assert rows[-1].loss < 0.3
 

@@ -20,11 +20,11 @@ from tests.training.test_trainer import Line, line_task
 from workbench.training import electra, trainer
 from workbench.training import train as training
 from workbench.training.distillation import Distilled
-from workbench.training.distributed import Place
+from workbench.training.distributed import Process
 from workbench.training.families import FAMILIES
 from workbench.training.task import Micro, Plan, Quiet, Task
 
-META = Place(torch.device("meta"))
+META = Process(torch.device("meta"))
 
 
 @pytest.fixture

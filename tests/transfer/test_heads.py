@@ -16,7 +16,7 @@ from workbench.transfer.adaptation import fitting_of
 from workbench.transfer.backbone import body_of
 from workbench.transfer.experiments import Sizes
 from workbench.transfer.features import Live, Read
-from workbench.transfer.task_heads import BothWays, Head, Scale, pooled
+from workbench.transfer.task_heads import BidirectionalLSTM, Head, Scale, pooled
 from workbench.transfer.tasks import Examples, Task, majority, metrics_of, split_of, task_of, told
 from workbench.transfer.trainer import guessed
 
@@ -53,7 +53,7 @@ def test_a_text_is_the_mean_and_the_largest_of_its_words_and_nothing_is_nought()
 
 def test_reading_both_ways_is_torchs_bidirectional_lstm() -> None:
     torch.manual_seed(0)
-    own, other = BothWays(6, 8), nn.LSTM(6, 4, batch_first=True, bidirectional=True)
+    own, other = BidirectionalLSTM(6, 8), nn.LSTM(6, 4, batch_first=True, bidirectional=True)
     names = dict(other.named_parameters())
     for side, suffix in ((own.forth, ""), (own.back, "_reverse")):
         for name, weights in side.named_parameters():

@@ -14,10 +14,17 @@ from tests.models.zoo import NAMES as ZOO
 from tests.transfer.conftest import of_words, parted
 from workbench import HuggingFace, Model, WorkbenchError
 from workbench.core.splits import SplitSizes
-from workbench.transfer.adaptation import METHODS, PEFT, Fitting, fitting_of, merged, rates_of
+from workbench.transfer.adaptation import (
+    METHODS,
+    PEFT,
+    Fitting,
+    default_learning_rates,
+    fitting_of,
+    merge_lora,
+)
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Method, Sizes
-from workbench.transfer.features import Live, Still
+from workbench.transfer.features import Cached, Live
 from workbench.transfer.task_heads import Head, Scale
 from workbench.transfer.tasks import Split, split_of, task_of
 from workbench.transfer.trainer import Plan, learn, steps_of
@@ -45,9 +52,11 @@ def fitted(
 ) -> tuple[Fitting, Head]:
     """A model that has learnt a little."""
     parts, body = split(), body_of(model)
-    made = fitting_of(body, method, Sizes(rank=2, adapter=4, length=3), 0)
+    made = fitting_of(body, method, Sizes(lora_rank=2, adapter_width=4, prefix_length=3), 0)
     head = head_of(body, parts)
-    sources = [Live(body, part.batch, widened=made.widened) for part in (parts.train, parts.dev)]
+    sources = [
+        Live(body, part.batch, make_room=made.make_room) for part in (parts.train, parts.dev)
+    ]
     plan = Plan(rate, epochs, 8, 5, 0)
     learn(parts.task, head, made, (sources[0], parts.train), (sources[1], parts.dev), plan)
     return made, head
@@ -83,7 +92,7 @@ def test_nothing_but_what_a_method_names_moves_and_the_model_itself_never(
     moved = {n for n, w in before.items() if not torch.equal(w, names[n])}
     if method in ("frozen", *PUT_IN):
         assert not moved, "every weight of the encoder is bit-identical"
-        assert bool(made.moving) == (method != "frozen")
+        assert bool(made.trained_weights) == (method != "frozen")
         return
     if method == "bitfit":
         assert moved and all(name.endswith("bias") for name in moved)
@@ -101,7 +110,7 @@ def test_every_architecture_can_be_adapted_or_says_why_not(name: str, method: Me
     model = opened(name)
     parts, body = split(8), body_of(model)
     try:
-        made = fitting_of(body, method, Sizes(rank=2, adapter=4, length=3), 0)
+        made = fitting_of(body, method, Sizes(lora_rank=2, adapter_width=4, prefix_length=3), 0)
     except WorkbenchError as error:
         reason = str(error)
         assert "cannot be adapted" in reason
@@ -109,11 +118,11 @@ def test_every_architecture_can_be_adapted_or_says_why_not(name: str, method: Me
         assert method == "bitfit" or name in SHARED or (method, name) == ("lora", "xlnet")
         return
     head = head_of(body, parts)
-    source = Live(body, parts.train.batch, widened=made.widened)
+    source = Live(body, parts.train.batch, make_room=made.make_room)
     read = source.read(range(8), head.mix)
     assert read.there.all(), "every word has a piece"
     loss = head.loss(head(read), parts.train.gold, read)
-    slopes = torch.autograd.grad(loss, made.moving, allow_unused=True)
+    slopes = torch.autograd.grad(loss, made.trained_weights, allow_unused=True)
     lost = [n for n, slope in enumerate(slopes) if slope is None]
     assert not lost and all(bool(slope.isfinite().all()) for slope in slopes if slope is not None)
     whole = Live(body_of(model), parts.train.batch).read(range(8), head.mix)
@@ -133,7 +142,7 @@ def test_lora_merged_is_lora_unmerged(name: str) -> None:
     with torch.no_grad():
         beside = source.read(range(8), head.mix).words
         before = Live(body_of(model), parts.test.batch).read(range(8), head.mix).words
-        merged(own)
+        merge_lora(own)
         after = source.read(range(8), head.mix).words
     assert not torch.allclose(beside, before, atol=1e-3), "it has learnt"
     assert torch.allclose(beside, after, atol=1e-5)
@@ -147,7 +156,7 @@ def test_what_is_computed_once_is_what_is_computed_anew(mini: Model, tmp_path: P
     with torch.no_grad():
         head.mix.scores.copy_(torch.linspace(-1, 1, body.layers + 1))
         one = Live(body, parts.train.batch).read([3, 0, 9], head.mix)
-        two = Still(mini, parts.train.batch, tmp_path).read([3, 0, 9], head.mix)
+        two = Cached(mini, parts.train.batch, tmp_path).read([3, 0, 9], head.mix)
     assert torch.allclose(one.words, two.words, atol=1e-5)
     assert torch.equal(one.there, two.there) and torch.equal(one.second, two.second)
 
@@ -183,7 +192,7 @@ def test_a_prompt_leaves_words_where_they_were() -> None:
     made = fitting_of(body, "prompt", Sizes(length=5), 0)
     assert body.model.max_pieces == longest - 5 and model.max_pieces == longest  # type: ignore[operator]
     plain = body.model.encode(split().train.batch)
-    wide = made.widened(replace(plain))
+    wide = made.make_room(replace(plain))
     assert torch.equal(wide.words[:, 5:], plain.words) and bool((wide.words[:, :5] < 0).all())
     with pytest.raises(WorkbenchError, match="too little"):
         fitting_of(body_of(model), "prompt", Sizes(length=100), 0)
@@ -203,5 +212,7 @@ def test_every_method_has_rates_and_large_models_learn_slower() -> None:
     small = wb.load("mini:bert")
     huge: Any = Huge()
     for method in METHODS:
-        assert len(rates_of(method, small, lstm=method == "frozen")) >= 2
-        assert max(rates_of(method, huge)) <= max(rates_of(method, small))
+        assert len(default_learning_rates(method, small, lstm=method == "frozen")) >= 2
+        assert max(default_learning_rates(method, huge)) <= max(
+            default_learning_rates(method, small)
+        )

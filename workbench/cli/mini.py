@@ -135,7 +135,7 @@ def _questions(each: Mapping[str, float], seed: int, device: str | None) -> dict
         name: ask(
             "train",
             corpora=[CORPUS],
-            settings={**settings, "family": name, "budget": each[name]},
+            settings={**settings, "family": name, "time_budget": each[name]},
             seed=seed,
             device=device,
             seen=seen,

@@ -60,12 +60,15 @@ def train(
     model: Annotated[
         str | None, typer.Option(help="A model to go on with; distilbert's teacher.")
     ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long: 90s, 5m, 2h; 5m by itself.")
+    time_budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Training time, such as 90s, 5m or 2h (default 5m)."),
     ] = None,
-    steps: Annotated[str | None, typer.Option(help="How many steps, instead of a time.")] = None,
+    steps: Annotated[
+        str | None, typer.Option(help="Number of training steps, instead of a time.")
+    ] = None,
     size: Annotated[
-        str | None, typer.Option(help="tiny, mini, small or base; mini by itself.")
+        str | None, typer.Option(help="Model size: tiny, mini, small or base (default mini).")
     ] = None,
     set_: Set = None,
     out: Annotated[
@@ -85,17 +88,21 @@ def train(
 ) -> None:
     """Train a model as a run; the run's name is then a model's, for --model.
 
-    `workbench experiments show train` tells its other settings, such as --rate 5e-4.
+    `workbench experiments show train` lists its other settings, such as --learning-rate 5e-4.
     """
     from workbench.cli import output
     from workbench.runs.api import begun
     from workbench.runs.request import ask
     from workbench.runs.torchrun import end_with_the_others, is_another, join
+    from workbench.training.experiments import Training
 
-    settings = asked_settings("train", "train", set_, context.args)
-    for name, value in (("budget", budget), ("steps", steps), ("size", size)):
+    # The former names of settings are accepted too, as in --budget 5m.
+    settings = Training.with_current_names(asked_settings("train", "train", set_, context.args))
+    for name, value in (("time_budget", time_budget), ("steps", steps), ("size", size)):
         if value is not None and settings.setdefault(name, value) != value:
-            raise WorkbenchError(f"{name} is set twice.", remedy="Set it once.")
+            raise WorkbenchError(
+                f"{name} is set twice.", code="setting-repeated", remedy="Set it once."
+            )
     if family == MINI:
         _mini(settings, corpus, model, out, seed, device, json)
         return
@@ -188,10 +195,10 @@ def _mini(
             "the mini quartet has its own text and starts from nothing.",
             remedy="Leave --corpus and --model out, or train one family.",
         )
-    if unknown := settings.keys() - {"budget"}:
+    if unknown := settings.keys() - {"time_budget"}:
         raise WorkbenchError(
             f"train mini does not take {sorted(unknown)[0]}.",
-            remedy="It takes --budget, --seed, --device and --out; the rest is its recipe.",
+            remedy="It takes --time-budget, --seed, --device and --out only.",
         )
     _require_new(out)
-    make(settings.get("budget"), out, seed, device, json)
+    make(settings.get("time_budget"), out, seed, device, json)

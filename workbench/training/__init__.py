@@ -1,4 +1,4 @@
-"""Models from nothing: tokenizers, text at scale, and the objectives they learn by.
+"""Training of models from scratch: tokenizers, text at scale, objectives and the training loop.
 
-Works on lines of text and batches of token ids; imports neither spaCy nor Streamlit.
+It works on lines of text and batches of token ids; imports neither spaCy nor Streamlit.
 """

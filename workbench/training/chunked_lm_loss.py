@@ -1,10 +1,10 @@
-"""Language-model losses that make logits only where there is something to predict, a slice at once.
+"""Language-model losses with logits at target positions only, computed in slices.
 
-The states of the places wanted are taken before the head, so the head's own layers run on them
-alone; the output map and its softmax are one function that goes through a few hundred rows at a
-time and computes their gradient on the way, so neither logits nor their gradients are ever held.
-For a masked model a seventh of the head's work is left, and in every model the memory of the
-logits, `[tokens, vocabulary]` twice. Works on any transformers model, as it is.
+The states of the targets are selected before the head, so the head's layers run on them alone. The
+output map and its softmax are one autograd function that goes through a few hundred rows at a time
+and computes the gradient in the forward pass, so logits and their gradients are never stored.
+Costs: for a masked model a seventh of the head's work; it saves the memory of the logits,
+`[tokens, vocabulary]` twice. Works on any transformers model without changes.
 """
 
 import inspect
@@ -20,8 +20,8 @@ from workbench.core.errors import WorkbenchError
 
 # Rows of logits at a time: few enough for a CPU's caches, enough to fill a GPU.
 ROWS = {"cpu": 256, "cuda": 8_192}
-# Where a head begins that has layers before its output map.
-_BEGINNINGS = (
+# The first module of heads with layers before the output map.
+_FIRST_MODULES = (
     "cls.predictions",
     "predictions",
     "vocab_transform",
@@ -30,49 +30,52 @@ _BEGINNINGS = (
 )
 
 
-def nats_at(net: nn.Module, inputs: Mapping[str, Tensor], **more: Any) -> tuple[Tensor, Any]:
-    """The summed loss at the places wanted, and what else the model's forward pass gives.
+def nats_at(net: nn.Module, inputs: Mapping[str, Tensor], **options: Any) -> tuple[Tensor, Any]:
+    """The summed loss at the targets, and the model's output.
 
-    `inputs` are the model's own, and `at` [targets], flat places of [batch, length], and `gold`
-    [targets], what stands there.
+    `inputs` are the model's inputs and `at` [targets], flat positions in [batch, length], and
+    `gold` [targets], the tokens there.
     """
-    own = {name: tensor for name, tensor in inputs.items() if name not in ("at", "gold")}
+    model_inputs = {name: tensor for name, tensor in inputs.items() if name not in ("at", "gold")}
     output = output_map(net)
-    with _taken(beginning(net), inputs["at"]), _kept(output) as states:
-        answer = net(**own, **no_cache(net), **more)
-    return linear_nats(states[0], output.weight, output.bias, inputs["gold"]), answer
+    with _selected(head_start(net), inputs["at"]), _captured(output) as states:
+        model_output = net(**model_inputs, **no_cache(net), **options)
+    return linear_nats(states[0], output.weight, output.bias, inputs["gold"]), model_output
 
 
-def logits_at(net: nn.Module, inputs: Mapping[str, Tensor], **more: Any) -> tuple[Tensor, Any]:
-    """Logits at the places wanted, and the whole answer.  # [targets, vocabulary]"""
-    own = {name: tensor for name, tensor in inputs.items() if name not in ("at", "gold")}
-    with _taken(beginning(net), inputs["at"]):
-        answer = net(**own, **no_cache(net), **more)
-    return answer["logits"] if "logits" in answer else answer["prediction_logits"], answer
+def logits_at(net: nn.Module, inputs: Mapping[str, Tensor], **options: Any) -> tuple[Tensor, Any]:
+    """Logits at the targets [targets, vocabulary], and the model's output."""
+    model_inputs = {name: tensor for name, tensor in inputs.items() if name not in ("at", "gold")}
+    with _selected(head_start(net), inputs["at"]):
+        model_output = net(**model_inputs, **no_cache(net), **options)
+    return model_output["logits"] if "logits" in model_output else model_output[
+        "prediction_logits"
+    ], model_output
 
 
 def no_cache(net: nn.Module) -> dict[str, bool]:
-    """Keys and values of the past are for generation."""
-    takes = inspect.signature(net.forward).parameters
-    return {"use_cache": False} if "use_cache" in takes else {}
+    """The argument that turns off the key-value cache, which only generation needs."""
+    parameters = inspect.signature(net.forward).parameters
+    return {"use_cache": False} if "use_cache" in parameters else {}
 
 
 def output_map(net: nn.Module) -> nn.Linear:
-    """The last map of a language-model head, from states to the vocabulary."""
+    """The last linear map of a language-model head, from states to the vocabulary."""
     model: Any = net
-    found = model.get_output_embeddings()
-    if not isinstance(found, nn.Linear):
+    output = model.get_output_embeddings()
+    if not isinstance(output, nn.Linear):
         raise WorkbenchError(
             f"{type(net).__name__} has no language-model head to train with.",
+            code="no-language-model-head",
             remedy="Continue from a model saved with one, such as BertForMaskedLM.",
         )
-    return found
+    return output
 
 
-def beginning(net: nn.Module) -> nn.Module:
-    """The first module of the head."""
+def head_start(net: nn.Module) -> nn.Module:
+    """The first module of the language-model head."""
     output = output_map(net)
-    for name in _BEGINNINGS:
+    for name in _FIRST_MODULES:
         try:
             module = net.get_submodule(name)
         except AttributeError:
@@ -85,8 +88,8 @@ def beginning(net: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def _taken(head: nn.Module, at: Tensor) -> Iterator[None]:
-    """The head sees the states of these places only, [targets, width]."""
+def _selected(head: nn.Module, at: Tensor) -> Iterator[None]:
+    """Give the head only the states at these positions, [targets, width]."""
 
     def take(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         states = args[0]  # [batch, length, width]
@@ -100,8 +103,8 @@ def _taken(head: nn.Module, at: Tensor) -> Iterator[None]:
 
 
 @contextmanager
-def _kept(output: nn.Linear) -> Iterator[list[Tensor]]:
-    """What the output map is given is kept; it is run on no row of it."""
+def _captured(output: nn.Linear) -> Iterator[list[Tensor]]:
+    """Capture the inputs of the output map, which then runs on no rows."""
     states: list[Tensor] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -121,22 +124,27 @@ def linear_nats(states: Tensor, weight: Tensor, bias: Tensor | None, gold: Tenso
     # [rows, width], [vocabulary, width], [vocabulary], [rows] -> []
     """
     if torch.is_autocast_enabled(states.device.type):
-        kind = torch.get_autocast_dtype(states.device.type)
-        states, weight = states.to(kind), weight.to(kind)
-    wanted = torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)
-    found: Tensor = _LinearNats.apply(states, weight, bias, gold, wanted)  # type: ignore[no-untyped-call]
-    return found
+        dtype = torch.get_autocast_dtype(states.device.type)
+        states, weight = states.to(dtype), weight.to(dtype)
+    needs_gradient = torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)
+    nats: Tensor = _LinearNats.apply(states, weight, bias, gold, needs_gradient)  # type: ignore[no-untyped-call]
+    return nats
 
 
 class _LinearNats(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, gold: Tensor, wanted: bool
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        gold: Tensor,
+        needs_gradient: bool,
     ) -> Tensor:
         nats = torch.zeros((), device=states.device)
-        to_states = torch.empty_like(states) if wanted else None
-        to_weight = torch.zeros_like(weight, dtype=torch.float32) if wanted else None
-        to_bias = bias.new_zeros(bias.shape) if wanted and bias is not None else None
+        states_gradient = torch.empty_like(states) if needs_gradient else None
+        weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if needs_gradient else None
+        bias_gradient = bias.new_zeros(bias.shape) if needs_gradient and bias is not None else None
         rows = ROWS.get(states.device.type, ROWS["cpu"])
         for first in range(0, len(states), rows):
             part = slice(first, first + rows)
@@ -144,33 +152,33 @@ class _LinearNats(torch.autograd.Function):
             if bias is not None:
                 logits += bias
             at = gold[part, None]
-            most, own = logits.amax(1, keepdim=True), logits.gather(1, at)  # [rows, 1]
-            share = logits.sub_(most).exp_()
-            whole = share.sum(1, keepdim=True)  # [rows, 1]
-            nats += (whole.log() + most - own).sum()
-            if to_states is None or to_weight is None:
+            maximum, gold_logit = logits.amax(1, keepdim=True), logits.gather(1, at)  # [rows, 1]
+            exponentials = logits.sub_(maximum).exp_()
+            total = exponentials.sum(1, keepdim=True)  # [rows, 1]
+            nats += (total.log() + maximum - gold_logit).sum()
+            if states_gradient is None or weight_gradient is None:
                 continue
-            share.div_(whole)  # the softmax, and less the targets its gradient
-            share.scatter_add_(1, at, share.new_full(at.shape, -1.0))
-            if to_bias is not None:
-                to_bias += share.sum(0)
-            share = share.to(states.dtype)
-            to_states[part] = share @ weight
+            exponentials.div_(total)  # the softmax; minus the targets it is the gradient
+            exponentials.scatter_add_(1, at, exponentials.new_full(at.shape, -1.0))
+            if bias_gradient is not None:
+                bias_gradient += exponentials.sum(0)
+            exponentials = exponentials.to(states.dtype)
+            states_gradient[part] = exponentials @ weight
             if weight.dtype == torch.float32:
-                to_weight.addmm_(share.T, states[part])
+                weight_gradient.addmm_(exponentials.T, states[part])
             else:
-                to_weight += share.T @ states[part]
-        ctx.save_for_backward(to_states, to_weight, to_bias)
+                weight_gradient += exponentials.T @ states[part]
+        ctx.save_for_backward(states_gradient, weight_gradient, bias_gradient)
         ctx.kind = weight.dtype
         return nats
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        to_states, to_weight, to_bias = ctx.saved_tensors
+        states_gradient, weight_gradient, bias_gradient = ctx.saved_tensors
         return (
-            to_states * scale.to(to_states.dtype),
-            (to_weight * scale).to(ctx.kind),
-            None if to_bias is None else to_bias * scale,
+            states_gradient * scale.to(states_gradient.dtype),
+            (weight_gradient * scale).to(ctx.kind),
+            None if bias_gradient is None else bias_gradient * scale,
             None,
             None,
         )

@@ -1,7 +1,7 @@
-"""What can be set of a training, what it starts from, and the key that all of it makes.
+"""The settings of a training, the folders it starts from, and the key that identifies both.
 
-Two calls with one key would give the same weights; a checkpoint or a finished folder is known by
-it. Costs reading the weights of folders that a training starts from.
+Two trainings with the same key give the same weights. Checkpoints and finished folders store the
+key. Costs: reading the weights of the folders that a training starts from.
 """
 
 import hashlib
@@ -23,7 +23,11 @@ ROWS = ("packed", "sentences")
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be set of a training; sizes that are None are those of `size`."""
+    """The settings of a training; None takes the value of `size`.
+
+    Field names are part of `training.json` and of the key, so they keep the first names of the
+    experiment's settings (`hidden` is its `mask_rate`, `at_once` its `micro_batch_size`).
+    """
 
     size: str = "mini"
     layers: int | None = None
@@ -32,88 +36,106 @@ class Settings:
     vocabulary: int | None = None
     length: int | None = None
     dropout: float | None = None
-    objective: str = ""  # another than the family's own
-    mask_by: str = ""  # what is masked, where not the family's own: piece, word or span
-    hidden: float | None = None  # share of pieces, where not the objective's own
-    static: bool = False  # the same masks whenever a sequence comes, in ten copies
+    objective: str = ""  # empty: that of the family
+    mask_by: str = ""  # piece, word or span; empty: that of the family
+    hidden: float | None = None  # fraction of pieces masked; None: that of the objective
+    static: bool = False  # ten fixed masks per sequence instead of new ones each epoch
     lowercase: bool = False
-    rows: str = "packed"  # or "sentences", one a row
-    held_out: float = HELD_OUT  # share of the text that is not trained on, at its end
+    rows: str = "packed"  # or "sentences": one sentence per sequence
+    held_out: float = HELD_OUT  # fraction at the end of the text that is held out
     plan: Plan = field(default_factory=Plan)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Folders that a training starts from, beside its text."""
+    """Folders that a training reads next to its text."""
 
     tokenizer: Path | None = None
-    model: Path | None = None  # to go on with
+    model: Path | None = None  # to continue from
     teacher: Path | None = None
 
 
 def require_sound(family: str, sources: Sources, settings: Settings, objective: str) -> None:
-    """Refuse what cannot be trained, before anything is made."""
+    """Raise an error for settings that cannot be trained, before any file is written."""
     if family == "distilbert" and sources.teacher is None:
         raise WorkbenchError(
-            "distilbert learns from a teacher, and none was named.",
-            remedy="Name the folder of a masked model, such as one that train bert wrote.",
+            "distilbert needs a teacher, and none is named.",
+            code="teacher-missing",
+            remedy="Name the folder of a masked model, such as the model of a run of train bert.",
         )
     if family != "distilbert" and sources.teacher is not None:
-        raise WorkbenchError(f"{family} has no teacher.", remedy="Leave it out, or use distilbert.")
+        raise WorkbenchError(
+            f"{family} does not take a teacher.",
+            code="setting-invalid",
+            remedy="Leave the teacher out, or train distilbert.",
+        )
     require_known(family, settings, objective)
     for folder in (sources.tokenizer, sources.model, sources.teacher):
         if folder is not None and not folder.is_dir():
             raise WorkbenchError(
-                "there is no such folder.", where=str(folder), remedy="Check the path."
+                "the folder does not exist.",
+                code="file-not-found",
+                where=str(folder),
+                remedy="Check the path.",
             )
 
 
 def require_known(family: str, settings: Settings, objective: str) -> None:
-    """Refuse settings that an objective does not have."""
+    """Raise an error for settings that the objective does not have."""
     if settings.static and objective != "masked":
         raise WorkbenchError(
-            f"masks can be static where pieces are masked and nothing else; {family} learns by "
-            f"{objective}.",
-            remedy="Leave static out, or set the objective to masked.",
+            f"static_masking works only with the objective masked; {family} uses {objective}.",
+            code="setting-invalid",
+            remedy="Leave static_masking out, or set objective to masked.",
         )
     if settings.hidden is not None:
         if not 0 < settings.hidden < 1:
             raise WorkbenchError(
-                f"hidden is {settings.hidden}.", remedy="It is a share: give 0.15, or up to 0.5."
+                f"mask_rate is {settings.hidden}; it must lie between 0 and 1.",
+                code="setting-invalid",
+                remedy="Set mask_rate to 0.15, or up to 0.5.",
             )
-        _require_taken("rate", "a share of pieces", "hidden", objective)
+        _require_taken("rate", "mask_rate", objective)
     if settings.mask_by:
         if settings.mask_by not in (units := get_args(Unit)):
             raise WorkbenchError(
-                f"nothing is masked by {settings.mask_by!r}.",
+                f"{settings.mask_by!r} is not a unit of masking.",
+                code="setting-invalid",
                 remedy=did_you_mean(settings.mask_by, units),
             )
-        _require_taken("unit", "pieces, words or spans by choice", "mask_by", objective)
+        _require_taken("unit", "mask_by", objective)
     if settings.rows not in ROWS:
         raise WorkbenchError(
-            f"there are no rows {settings.rows!r}.", remedy=did_you_mean(settings.rows, ROWS)
+            f"{settings.rows!r} is not a value of rows.",
+            code="setting-invalid",
+            remedy=did_you_mean(settings.rows, ROWS),
         )
     if settings.rows == "sentences" and objective in BY_SENTENCE:
         raise WorkbenchError(
-            f"rows of one sentence hold no order of sentences, and {family} learns by {objective}.",
-            remedy="Leave rows at packed, or set the objective to masked.",
+            f"{family} with the objective {objective} needs several sentences in a sequence, and "
+            "rows is sentences.",
+            code="setting-invalid",
+            remedy="Leave rows at packed, or set objective to masked.",
         )
     if not 0 <= settings.held_out < 1:
         raise WorkbenchError(
-            f"held_out is {settings.held_out}.", remedy="It is a share: give 0 to 0.5."
+            f"held_out_fraction is {settings.held_out}; it must be at least 0 and below 1.",
+            code="setting-invalid",
+            remedy="Set held_out_fraction to 0 to 0.5.",
         )
 
 
-def _require_taken(parameter: str, what: str, setting: str, objective: str) -> None:
+def _require_taken(parameter: str, setting: str, objective: str) -> None:
     if not takes(objective, parameter):
         raise WorkbenchError(
-            f"{objective} does not hide {what}.",
-            remedy=f"Leave {setting} out, or learn by masked.",
+            f"the objective {objective} has no {setting}.",
+            code="setting-invalid",
+            remedy=f"Leave {setting} out, or set objective to masked.",
         )
 
 
 def key_of(family: str, settings: Settings, sources: Sources, digest: str) -> str:
-    """What the trained weights depend on; when checkpoints are written is no part of it."""
+    """Hash of everything the trained weights depend on; the checkpoint interval is left out."""
     plan = replace(settings.plan, checkpoint_seconds=0.0, checkpoint_steps=0)
     parts: dict[str, Any] = {"settings": asdict(replace(settings, plan=plan))}
     parts |= {"family": family, "text": digest, "format": FORMAT}

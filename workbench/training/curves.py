@@ -1,12 +1,12 @@
-"""How a training went: rows of step, tokens, seconds, loss, rate and speed, kept as one CSV file.
+"""Training curves: rows of step, tokens, seconds, loss, learning rate and speed, saved as CSV.
 
-Model FLOP utilisation is what the arithmetic of the model needs over what the card could do:
+Model FLOP utilisation is the arithmetic of the model over the peak of the GPU:
 
-    MFU = tokens a second * (6 N + 12 layers * width * length) / the card's dense bf16 peak
+    MFU = tokens per second * (6 N + 12 layers * width * length) / dense bf16 peak of the GPU
 
-N is the number of weights in matrices that a token passes, forward and backward: embeddings do not
-count, and the output map counts for the share of tokens whose logits are made. It is None where
-the peak is not known, as on a CPU. Costs nothing.
+N is the number of matrix weights that a token passes. Embeddings do not count, and the output map
+counts for the fraction of tokens with logits. MFU is None if the peak is unknown, as on a CPU.
+Costs: nothing.
 """
 
 import csv
@@ -21,10 +21,10 @@ import torch
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import read_regular, reason_of, written_whole
 
-MEMORY = 0.9  # of the running mean, a step
-PATIENCE = 20  # steps before a loss can be too high
+MOMENTUM = 0.9  # of the running mean, per step
+PATIENCE = 20  # steps before a loss can count as diverged
 
-# Dense bf16 FLOP a second by a part of the card's name, the longer names first.
+# Dense bf16 FLOP per second by a part of the GPU's name, longer names first.
 PEAKS = (
     ("B200", 2250e12),
     ("GH200", 989e12),
@@ -50,22 +50,22 @@ PEAKS = (
 
 @dataclass(frozen=True)
 class Work:
-    """What a token costs; see the module's formula."""
+    """The arithmetic per token; see the formula of this module."""
 
-    matrices: int  # weights of matrices a token passes, the output map's left out
-    output_map: int  # its weights
+    matrices: int  # matrix weights a token passes, without the output map
+    output_map: int  # weights of the output map
     layers: int
     width: int
 
-    def flops(self, length: int, share: float) -> float:
-        """FLOP a token, forward and backward; `share` of the tokens get logits."""
-        passed = self.matrices + share * self.output_map
+    def flops(self, length: int, with_logits: float) -> float:
+        """FLOP per token, forward and backward; `with_logits` is the fraction with logits."""
+        passed = self.matrices + with_logits * self.output_map
         return 6 * passed + 12 * self.layers * self.width * length
 
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the curves; `loss` is the mean since the row before, in nats."""
+    """One point of the curves; `loss` is the mean in nats since the previous row."""
 
     step: int
     tokens: int
@@ -78,44 +78,44 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Course:
-    """What must be known of the losses so far: the first, a running mean, the sum since a row."""
+class LossHistory:
+    """Summary of the losses so far: the first, a running mean, and the sum since the last row."""
 
     first: float | None = None
     mean: float = 0.0
-    seen: int = 0  # steps
+    seen: int = 0  # steps so far
     summed: float = 0.0
-    steps: int = 0  # since a row
+    steps: int = 0  # since the last row
 
-    def after(self, loss: float) -> "Course":
-        """With the loss of one step more."""
+    def after(self, loss: float) -> "LossHistory":
+        """The history with the loss of one more step."""
         first = loss if self.first is None else self.first
-        mean = loss if self.first is None else MEMORY * self.mean + (1 - MEMORY) * loss
-        return Course(first, mean, self.seen + 1, self.summed + loss, self.steps + 1)
+        mean = loss if self.first is None else MOMENTUM * self.mean + (1 - MOMENTUM) * loss
+        return LossHistory(first, mean, self.seen + 1, self.summed + loss, self.steps + 1)
 
     @property
-    def astray(self) -> bool:
-        """Whether the loss is no number, or has for long been far above where it began."""
+    def diverged(self) -> bool:
+        """Whether the mean loss is not finite, or stays far above the first loss."""
         if self.first is None or not math.isfinite(self.mean):
             return self.first is not None
         return self.seen >= PATIENCE and self.mean > self.first + max(1.0, 0.2 * abs(self.first))
 
 
 def peak(device: torch.device) -> float | None:
-    """The dense bf16 FLOP a second of a card; None where it is not known."""
+    """The dense bf16 FLOP per second of a GPU; None if unknown."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
-    return next((rate for part, rate in PEAKS if part in name), None)
+    return next((flops for part, flops in PEAKS if part in name), None)
 
 
-def utilisation(tokens_per_second: float, flops: float, most: float | None) -> float | None:
-    """The share of a card's peak that the model's own arithmetic takes."""
-    return None if most is None else tokens_per_second * flops / most
+def utilisation(tokens_per_second: float, flops: float, peak_flops: float | None) -> float | None:
+    """Model FLOP utilisation, the fraction of the GPU's peak."""
+    return None if peak_flops is None else tokens_per_second * flops / peak_flops
 
 
 def write_curves(rows: Sequence[Row], path: Path) -> None:
-    """One row a line, empty where a value is not known."""
+    """Write the rows as CSV; unknown values are empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
     writer.writeheader()
@@ -125,12 +125,12 @@ def write_curves(rows: Sequence[Row], path: Path) -> None:
 
 
 def read_curves(path: Path) -> list[Row]:
-    """What `write_curves` wrote."""
+    """Read the rows that `write_curves` wrote."""
     try:
         table = csv.DictReader(io.StringIO(read_regular(path).decode(), newline=""))
-        lacking = {"step", "tokens", "mfu", "held_out", *_FLOATS} - set(table.fieldnames or ())
-        if lacking:
-            raise ValueError(f"there is no column {', '.join(sorted(lacking))}")
+        missing = {"step", "tokens", "mfu", "held_out", *_FLOATS} - set(table.fieldnames or ())
+        if missing:
+            raise ValueError(f"the file has no column {', '.join(sorted(missing))}")
         return [
             Row(
                 step=int(row["step"]),
@@ -143,9 +143,10 @@ def read_curves(path: Path) -> list[Row]:
         ]
     except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         raise WorkbenchError(
-            f"cannot be read as a training's curves: {reason_of(error)}.",
+            f"cannot be read as training curves: {reason_of(error)}.",
+            code="file-unreadable",
             where=str(path),
-            remedy="Copy the folder again from where it was trained, or train into a new one.",
+            remedy="Copy the trained folder again, or train into a new folder.",
         ) from None
 
 

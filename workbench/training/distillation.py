@@ -1,8 +1,8 @@
-"""A student and the teacher it learns from: DistilBERT out of any masked model of its tokenizer.
+"""Distillation: DistilBERT as the student of any masked language model with its tokenizer.
 
-The student has the teacher's width and half its layers, and where the teacher is a BERT it begins
-as every other one of them, as published. Costs a forward pass of the teacher beside the student's
-own, and both models' logits at masks.
+The student has the teacher's width and half its layers. If the teacher is a BERT, the student
+starts from every other layer of it, as published. Costs: a forward pass of the teacher in addition
+to the student's, and both models' logits at masks.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ from workbench.training.objectives.masked import IGNORED
 
 # --- the objective: masked pieces with the teacher's soft targets ---------------------------------
 #
-# DistilBERT's loss: the teacher's soft targets, the masked language model, and its hidden states.
+# DistilBERT's loss: the teacher's soft targets, the masked language model, and the hidden states.
 #
-# Weights and temperature are those of the published model. Costs two passes over the logits
-# given: give those at masked positions only, for nothing else is compared.
+# Weights and temperature are those of the published model. Costs: two passes over the logits, which
+# should be those at masked positions only.
 
 TEMPERATURE = 2.0
 SOFT, HARD, COSINE = 5.0, 2.0, 1.0
@@ -39,26 +39,26 @@ def distillation(
     temperature: float = TEMPERATURE,
     weights: tuple[float, float, float] = (SOFT, HARD, COSINE),
 ) -> dict[str, Tensor]:
-    """The loss and its three parts, each a mean over tokens."""
+    """The weighted loss and its three parts, each a mean over tokens."""
     soft = functional.kl_div(
         functional.log_softmax(student.float() / temperature, dim=1),
         functional.log_softmax(teacher.float() / temperature, dim=1),
         reduction="batchmean",
         log_target=True,
     )
-    soft = soft * temperature**2  # so that its gradient does not sink with the temperature
+    soft = soft * temperature**2  # keeps the gradient's size independent of the temperature
     hard = functional.cross_entropy(student.float(), labels, ignore_index=IGNORED)
-    alike = functional.cosine_similarity(student_hidden.float(), teacher_hidden.float(), dim=1)
-    cosine = (1 - alike).mean()
+    similarity = functional.cosine_similarity(student_hidden.float(), teacher_hidden.float(), dim=1)
+    cosine = (1 - similarity).mean()
     parts = torch.stack([soft, hard, cosine])
     loss = parts @ sent(torch.tensor(weights, dtype=parts.dtype), parts.device)
     return {"loss": loss, "soft": soft, "hard": hard, "cosine": cosine}
 
 
-# --- the student, made of every other layer of its teacher ----------------------------------------
+# --- the student, initialised from every other layer of its teacher -------------------------------
 
 TERMS, WEIGHTS = ("soft", "hard", "cosine"), (SOFT, HARD, COSINE)
-# Of a block: BERT's name for a part, and DistilBERT's.
+# Modules of a block: BERT's name and DistilBERT's name.
 _PARTS = {
     "attention.self.query": "attention.q_lin",
     "attention.self.key": "attention.k_lin",
@@ -79,7 +79,7 @@ _AROUND = {
 
 
 class Distilled(nn.Module):
-    """A student that learns; its teacher does not, and is no part of what is kept."""
+    """A student with its frozen teacher; only the student is saved."""
 
     def __init__(self, student: PreTrainedModel, teacher: PreTrainedModel) -> None:
         super().__init__()
@@ -91,60 +91,61 @@ class Distilled(nn.Module):
         return self.student.config
 
     def teacher(self, device: torch.device) -> PreTrainedModel:
-        """On the student's device, and never in training."""
-        found: Any = self._teacher[0]
-        if found.device != device:
-            found.to(device)
-        return found  # type: ignore[no-any-return]
+        """The teacher on a device, in evaluation mode."""
+        teacher: Any = self._teacher[0]
+        if teacher.device != device:
+            teacher.to(device)
+        return teacher  # type: ignore[no-any-return]
 
     def save_pretrained(self, folder: Path) -> None:
-        """The student alone."""
+        """Save the student alone."""
         self.student.save_pretrained(folder)
 
 
-def begin_as(student: PreTrainedModel, teacher: PreTrainedModel) -> bool:
-    """Give the student every other layer of a BERT; False, and nothing done, for another kind."""
+def copy_teacher_layers(student: PreTrainedModel, teacher: PreTrainedModel) -> bool:
+    """Copy every other layer of a BERT teacher into the student; False for another model type."""
     if teacher.config.model_type != "bert":
         return False
-    theirs, own = teacher.state_dict(), student.state_dict()
+    teacher_state, student_state = teacher.state_dict(), student.state_dict()
     names = dict(_AROUND)
     for layer in range(student.config.num_hidden_layers):
-        above = f"bert.encoder.layer.{2 * layer}"
-        here = f"distilbert.transformer.layer.{layer}"
-        names |= {f"{above}.{a}": f"{here}.{b}" for a, b in _PARTS.items()}
+        source = f"bert.encoder.layer.{2 * layer}"
+        target = f"distilbert.transformer.layer.{layer}"
+        names |= {f"{source}.{a}": f"{target}.{b}" for a, b in _PARTS.items()}
     with torch.no_grad():
         for a, b in names.items():
             for kind in ("weight", "bias"):
-                if f"{b}.{kind}" in own:
-                    own[f"{b}.{kind}"].copy_(theirs[f"{a}.{kind}"])
-        own["vocab_projector.bias"].copy_(theirs["cls.predictions.bias"])
+                if f"{b}.{kind}" in student_state:
+                    student_state[f"{b}.{kind}"].copy_(teacher_state[f"{a}.{kind}"])
+        student_state["vocab_projector.bias"].copy_(teacher_state["cls.predictions.bias"])
     return True
 
 
 def distilled_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    """Soft and hard targets at masks, and how alike states are at every token, in sums.  # [3]
+    """Summed losses: soft and hard targets at masks, cosine distance of states at tokens.  # [3]
 
-    `real` [tokens] are the flat places of [batch, length] that are no padding; where it is left
-    out, all are.
+    `real` [tokens] are the flat positions in [batch, length] without padding; without `real` there
+    is no padding.
     """
     assert isinstance(net, Distilled)
-    own = {name: tensor for name, tensor in inputs.items() if name != "real"}
-    logits, answer = logits_at(net.student, own, output_hidden_states=True)
+    model_inputs = {name: tensor for name, tensor in inputs.items() if name != "real"}
+    logits, student_output = logits_at(net.student, model_inputs, output_hidden_states=True)
     with torch.no_grad():
         teacher = net.teacher(logits.device)
-        wanted, taught = logits_at(teacher, own, output_hidden_states=True)
-    states, others = (
-        _real(each.hidden_states[-1], inputs.get("real")) for each in (answer, taught)
+        teacher_logits, teacher_output = logits_at(teacher, model_inputs, output_hidden_states=True)
+    states, teacher_states = (
+        _real(output.hidden_states[-1], inputs.get("real"))
+        for output in (student_output, teacher_output)
     )
-    parts = distillation(logits, wanted, inputs["gold"], states, others)
+    parts = distillation(logits, teacher_logits, inputs["gold"], states, teacher_states)
     targets, tokens = len(inputs["gold"]), len(states)
     return torch.stack([parts["soft"] * targets, parts["hard"] * targets, parts["cosine"] * tokens])
 
 
-def _real(states: Tensor, places: Tensor | None) -> Tensor:
-    """The states of what is no padding; a mask would have to be read first.
+def _real(states: Tensor, positions: Tensor | None) -> Tensor:
+    """The states of all tokens but padding; indices, because a mask would have to be read first.
 
     # [batch, length, width] -> [tokens, width]
     """
     flat = states.flatten(0, 1)
-    return flat if places is None else flat.index_select(0, places)
+    return flat if positions is None else flat.index_select(0, positions)

@@ -1,8 +1,8 @@
-"""Where a training runs: one device, or one of several that `torchrun` started.
+"""Processes of a training: one alone, or several started by `torchrun`.
 
-Under `torchrun --nproc-per-node 8 ...` each process finds its rank in the environment; nothing in
-the call changes. Small numbers travel between the hosts' memories (gloo), gradients between GPUs
-(nccl). Costs nothing with one process.
+Under `torchrun --nproc-per-node 8 ...` each process reads its rank from the environment; the call
+stays the same. Small numbers travel between the hosts' memories (gloo), gradients between GPUs
+(nccl). Costs: nothing with one process.
 """
 
 import os
@@ -16,12 +16,12 @@ from torch import Tensor, distributed
 
 from workbench.core.machine import require_cuda
 
-PATIENCE = timedelta(days=1)  # the others wait while one process tokenises the text
+TIMEOUT = timedelta(days=1)  # the other processes wait while one tokenises the text
 
 
 @dataclass(frozen=True)
-class Place:
-    """This process among all that train together."""
+class Process:
+    """This process among all processes of a training."""
 
     device: torch.device
     rank: int = 0
@@ -29,7 +29,7 @@ class Place:
 
     @property
     def leads(self) -> bool:
-        """Whether it is this process that writes files."""
+        """Whether this process writes the files."""
         return self.rank == 0
 
     def total(self, values: Tensor) -> Tensor:
@@ -39,31 +39,31 @@ class Place:
         return values
 
     def wait(self) -> None:
-        """Until every process is here."""
+        """Wait until every process gets here."""
         if self.world > 1:
             distributed.all_reduce(torch.zeros(1))
 
 
 @contextmanager
-def joined(device: str | None) -> Iterator[Place]:
-    """Join the other processes where there are any, and leave them at the end."""
+def join_processes(device: str | None) -> Iterator[Process]:
+    """Join the process group if there are several processes, and leave it at the end."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if kind.startswith("cuda"):
+    device_name = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device_name.startswith("cuda"):
         require_cuda()
     if world < 2:
-        yield Place(torch.device(kind))
+        yield Process(torch.device(device_name))
         return
-    here = torch.device(kind)
-    if here.type == "cuda":
-        here = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(here)
-    ours = not distributed.is_initialized()
-    if ours:
-        backend = "cpu:gloo,cuda:nccl" if here.type == "cuda" else "gloo"
-        distributed.init_process_group(backend, timeout=PATIENCE)
+    torch_device = torch.device(device_name)
+    if torch_device.type == "cuda":
+        torch_device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(torch_device)
+    created = not distributed.is_initialized()
+    if created:
+        backend = "cpu:gloo,cuda:nccl" if torch_device.type == "cuda" else "gloo"
+        distributed.init_process_group(backend, timeout=TIMEOUT)
     try:
-        yield Place(here, distributed.get_rank(), distributed.get_world_size())
+        yield Process(torch_device, distributed.get_rank(), distributed.get_world_size())
     finally:
-        if ours:
+        if created:
             distributed.destroy_process_group()

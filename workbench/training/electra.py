@@ -1,7 +1,7 @@
-"""ELECTRA's two models in one training: a small generator fills masks, a discriminator finds them.
+"""ELECTRA: a small generator fills masks, and a discriminator finds the replaced pieces.
 
-They share their embeddings, as published. Saved as the discriminator in the folder and the
-generator in `generator/` beside it. Costs a pass of both, the generator's logits at masks only.
+Both share their embeddings, as published. The folder holds the discriminator, and `generator/` in
+it the generator. Costs: a pass of both models, with the generator's logits at masks only.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from workbench.training.objectives.masked import detect
 from workbench.training.vocabulary import Vocabulary
 
 TERMS, WEIGHTS = ("generator", "detector"), (1.0, 50.0)
-GENERATOR = "generator"  # its folder
+GENERATOR = "generator"  # folder of the generator
 
 
 class Electra(nn.Module):
@@ -29,9 +29,9 @@ class Electra(nn.Module):
     def __init__(self, generator: ElectraForMaskedLM, detector: ElectraForPreTraining) -> None:
         super().__init__()
         self.generator, self.detector = generator, detector
-        own: Any = detector.electra.embeddings
+        shared: Any = detector.electra.embeddings
         for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
-            setattr(generator.electra.embeddings, name, getattr(own, name))
+            setattr(generator.electra.embeddings, name, getattr(shared, name))
         generator.tie_weights()
 
     @property
@@ -39,16 +39,17 @@ class Electra(nn.Module):
         return self.detector.config
 
     def save_pretrained(self, folder: Path) -> None:
-        """The discriminator, and the generator in a folder of its own."""
+        """Save the discriminator, and the generator in its subfolder."""
         self.detector.save_pretrained(folder)
         self.generator.save_pretrained(folder / GENERATOR)
 
 
 def open_electra(folder: Path) -> Electra:
-    """Both halves of what `save_pretrained` wrote."""
+    """Open the discriminator and generator that `save_pretrained` wrote."""
     if not (folder / GENERATOR / "config.json").is_file():
         raise WorkbenchError(
-            "there is a discriminator, but no generator to train it with.",
+            "the folder has a discriminator but no generator to train it with.",
+            code="model-incomplete",
             where=str(folder),
             remedy=f"Put the generator into {folder / GENERATOR}.",
         )
@@ -58,26 +59,28 @@ def open_electra(folder: Path) -> Electra:
 
 
 def _half(kind: Any, folder: Path) -> Any:
-    read_config(str(folder))  # no pipe among its files, no number that is none
+    read_config(str(folder))  # rejects named pipes and non-finite numbers
     return opened(lambda: kind.from_pretrained(folder, local_files_only=True), str(folder))
 
 
 def electra_losses(net: nn.Module, inputs: Mapping[str, Tensor], vocabulary: Vocabulary) -> Tensor:
-    """The generator's loss at masks, and the discriminator's at every token, in sums.  # [2]"""
+    """Summed losses: the generator's at masks, the discriminator's at every token.  # [2]"""
     assert isinstance(net, Electra)
-    own = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
-    logits, _ = logits_at(net.generator, own)  # [targets, vocabulary]
+    generator_inputs = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
+    logits, _ = logits_at(net.generator, generator_inputs)  # [targets, vocabulary]
     filled = functional.cross_entropy(logits.float(), inputs["gold"], reduction="sum")
-    tokens = inputs["tokens"]  # [batch, length], as they were before masks
+    tokens = inputs["tokens"]  # [batch, length], before masking
     chosen = torch.zeros(tokens.numel(), dtype=torch.bool, device=tokens.device)
     chosen[inputs["at"]] = True
-    lots = torch.Generator(tokens.device)
-    lots.manual_seed(torch.initial_seed() if net.training else 0)
-    read = detect(tokens, chosen.view_as(tokens), logits.detach(), lots, vocabulary)
-    more = {} if "attention_mask" not in inputs else {"attention_mask": inputs["attention_mask"]}
-    found = net.detector(input_ids=read["input_ids"], **more).logits  # [batch, length]
+    generator = torch.Generator(tokens.device)
+    generator.manual_seed(torch.initial_seed() if net.training else 0)
+    detection = detect(tokens, chosen.view_as(tokens), logits.detach(), generator, vocabulary)
+    mask = {} if "attention_mask" not in inputs else {"attention_mask": inputs["attention_mask"]}
+    logits_replaced = net.detector(
+        input_ids=detection["input_ids"], **mask
+    ).logits  # [batch, length]
     nats = functional.binary_cross_entropy_with_logits(
-        found.float(), read["labels"].float(), reduction="none"
+        logits_replaced.float(), detection["labels"].float(), reduction="none"
     )
     real = inputs.get("attention_mask")
     return torch.stack([filled, (nats if real is None else nats * real).sum()])

@@ -1,11 +1,13 @@
-"""What can be asked of a training: the experiment `train`, its settings and tables.
+"""The experiment `train`: its settings and tables.
 
-The settings are those of `workbench.training.config` with a help text each. Costs nothing; the code
-is imported when it is first run, and the families where settings are checked against one.
+Each setting has a help text here; `recipe_of` turns the settings into those of
+`workbench.training.config`. Costs: nothing. The training code is imported at the first run, and the
+families when settings are checked against one.
 """
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
@@ -14,7 +16,7 @@ from workbench.core.experiment import Experiment, Settings, Table
 if TYPE_CHECKING:
     from workbench.training.config import Settings as Recipe
 
-BUDGET = 300.0  # seconds, where neither a budget nor steps are set
+BUDGET = 300.0  # seconds of training when neither time_budget nor steps is set
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 FamilyName = Literal[
@@ -32,13 +34,13 @@ FamilyName = Literal[
 ]
 
 
-def seconds(given: object) -> object:
-    """`90`, `90s`, `5m`, `1h30m` as seconds; what is no text is left to pydantic."""
-    if not isinstance(given, str):
-        return given
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", given.lower())
-    if not parts or "".join(a + b for a, b in parts) != given.lower().replace(" ", ""):
-        raise ValueError("a time such as 90s, 5m or 1h30m is needed")
+def seconds(value: object) -> object:
+    """Seconds of a text such as `90`, `90s`, `5m` or `1h30m`; other types are left to pydantic."""
+    if not isinstance(value, str):
+        return value
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", value.lower())
+    if not parts or "".join(a + b for a, b in parts) != value.lower().replace(" ", ""):
+        raise ValueError("write a time such as 90s, 5m or 1h30m")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -46,62 +48,121 @@ Time = Annotated[float, BeforeValidator(seconds)]
 
 
 class Training(Settings):
-    """What to train, how large, how long and how."""
+    """Which model to train, its size, for how long and with which optimiser settings."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+    former_names: ClassVar[Mapping[str, str]] = {
+        "time_budget": "budget",
+        "n_layers": "layers",
+        "n_heads": "heads",
+        "vocabulary_size": "vocabulary",
+        "sequence_length": "length",
+        "mask_rate": "hidden",
+        "static_masking": "static",
+        "batch_size": "batch",
+        "micro_batch_size": "at_once",
+        "learning_rate": "rate",
+        "warmup_fraction": "warmup",
+        "weight_decay": "decay",
+        "max_gradient_norm": "clip",
+        "held_out_fraction": "held_out",
+        "checkpoint_interval": "checkpoint",
+    }
 
-    family: FamilyName = Field("bert", description="What to train.")
-    budget: Time | None = Field(
-        None, gt=0, description="Time to train, such as 90s, 5m or 2h; 5m where no steps are set."
+    family: FamilyName = Field("bert", description="Model family (default bert).")
+    time_budget: Time | None = Field(
+        None,
+        gt=0,
+        description="Training time, such as 90s, 5m or 2h (default 5m if steps is empty).",
     )
-    steps: int | None = Field(None, ge=1, description="Steps to train, instead of a budget.")
+    steps: int | None = Field(
+        None, ge=1, description="Number of training steps, instead of time_budget."
+    )
     size: Literal["tiny", "mini", "small", "base"] = Field(
-        "mini", description="About 0.2, 1, 14 or 110 million parameters."
+        "mini", description="Model size: about 0.2, 1, 14 or 110 million parameters (default mini)."
     )
-    layers: int | None = Field(None, ge=1, description="Layers; else those of the size.")
-    width: int | None = Field(None, ge=4, description="Width of a layer; else that of the size.")
-    heads: int | None = Field(None, ge=1, description="Heads a layer; else those of the size.")
-    vocabulary: int | None = Field(
-        None, ge=10, description="Pieces of the tokenizer, or words ELMo predicts."
+    n_layers: int | None = Field(
+        None, ge=1, description="Number of layers (default: that of size)."
     )
-    length: int | None = Field(None, ge=4, description="Pieces in a sequence; else of the size.")
-    dropout: float | None = Field(None, ge=0, lt=1, description="Dropout; else that of the size.")
-    objective: str = Field("", description="What to learn by, where not the family's own.")
+    width: int | None = Field(
+        None, ge=4, description="Width of the hidden states (default: that of size)."
+    )
+    n_heads: int | None = Field(
+        None, ge=1, description="Number of attention heads per layer (default: that of size)."
+    )
+    vocabulary_size: int | None = Field(
+        None,
+        ge=10,
+        description="Pieces in the tokenizer's vocabulary, or words in ELMo's softmax "
+        "(default: that of size).",
+    )
+    sequence_length: int | None = Field(
+        None, ge=4, description="Pieces per sequence (default: that of size)."
+    )
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="Dropout probability (default: that of size)."
+    )
+    objective: str = Field("", description="Training objective (default: that of the family).")
     rows: Literal["packed", "sentences"] = Field(
-        "packed", description="Sequences packed full, or of one sentence each."
+        "packed",
+        description="Sequence layout: text packed without gaps, or one sentence per sequence.",
     )
     mask_by: Literal["", "piece", "word", "span"] = Field(
-        "", description="What is masked, where not the family's own: pieces, whole words or spans."
+        "",
+        description="Masked units: pieces, whole words or spans (default: those of the family).",
     )
-    hidden: float | None = Field(
-        None, gt=0, lt=1, description="Share of pieces hidden in training; else the objective's."
+    mask_rate: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Fraction of pieces masked in training (default: that of the objective).",
     )
-    static: bool = Field(False, description="Mask a sequence alike each time, in ten copies.")
-    lowercase: bool = Field(False, description="A tokenizer without capitals.")
-    batch: int = Field(32, ge=1, description="Sequences a step.")
-    at_once: int = Field(0, ge=0, description="Of them, those that go through at once; 0 for all.")
-    rate: float = Field(1e-3, gt=0, description="The highest learning rate.")
+    static_masking: bool = Field(
+        False,
+        description="Reuse ten fixed masks per sequence instead of new masks each epoch.",
+    )
+    lowercase: bool = Field(False, description="Lower-case the text in the tokenizer.")
+    batch_size: int = Field(32, ge=1, description="Sequences per step (default 32).")
+    micro_batch_size: int = Field(
+        0,
+        ge=0,
+        description="Sequences per forward pass; gradients accumulate over the batch "
+        "(default 0: all).",
+    )
+    learning_rate: float = Field(
+        1e-3, gt=0, description="Maximum learning rate of AdamW (default 0.001)."
+    )
     schedule: Literal["linear", "cosine", "constant", "wsd"] = Field(
         "linear",
-        description="How the rate falls after the warm-up; wsd: in the last fifth alone.",
+        description="Learning-rate schedule after the warm-up; wsd decays in the last fifth only.",
     )
-    warmup: float = Field(0.05, ge=0, lt=1, description="Share of the run in which the rate rises.")
-    decay: float = Field(0.01, ge=0, description="Weight decay.")
-    clip: float = Field(1.0, ge=0, description="Most that a gradient's norm may be; 0: no limit.")
-    held_out: float = Field(
-        0.02, ge=0, lt=1, description="Share of the text, at its end, that is not trained on."
+    warmup_fraction: float = Field(
+        0.05, ge=0, lt=1, description="Fraction of the training used for warm-up (default 0.05)."
     )
-    checkpoint: Time = Field(60.0, gt=0, description="Time between checkpoints, such as 5m.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW (default 0.01).")
+    max_gradient_norm: float = Field(
+        1.0, ge=0, description="Maximum gradient norm; 0 turns clipping off (default 1)."
+    )
+    held_out_fraction: float = Field(
+        0.02,
+        ge=0,
+        lt=1,
+        description="Fraction at the end of the text held out for evaluation (default 0.02).",
+    )
+    checkpoint_interval: Time = Field(
+        60.0, gt=0, description="Time between checkpoints, such as 5m (default 60 s)."
+    )
 
     @model_validator(mode="after")
     def _one_end(self) -> "Training":
-        if self.budget is not None and self.steps is not None:
-            raise ValueError("a training has a budget or steps, not both: leave one out")
+        if self.time_budget is not None and self.steps is not None:
+            raise ValueError("time_budget and steps are both set: leave one out")
         return self
 
     @model_validator(mode="after")
-    def _to_be_learnt_by(self) -> "Training":
-        if self.objective or self.hidden or self.mask_by or self.static or self.rows != "packed":
+    def _suits_objective(self) -> "Training":
+        masking = self.mask_rate or self.mask_by or self.static_masking
+        if self.objective or masking or self.rows != "packed":
             from workbench.training.config import require_known
             from workbench.training.families import objective_for
 
@@ -112,37 +173,40 @@ class Training(Settings):
 
 
 TABLES = {
-    "facts": Table("What was trained, on what, and where it ended.", ("fact",)),
+    "facts": Table("Model, text, device and final losses of the training.", ("fact",)),
     "curves": Table(
-        "Loss in nats (the mean since the row before), held-out loss, learning rate and speed; mfu "
-        "is model FLOP utilisation, where the device's peak is known.",
+        "Training loss (nats; mean since the previous row), held-out loss (nats), learning rate "
+        "and speed (tokens per second). mfu: model FLOP utilisation, empty where the device's peak "
+        "is unknown.",
         ("step",),
     ),
 }
 
 
 def recipe_of(settings: Training, seed: int) -> "Recipe":
-    """The settings as the library has them."""
+    """The settings of the library, `config.Settings`, whose fields keep the first names."""
     from workbench.training.config import Settings as Recipe
     from workbench.training.task import Plan
 
-    own = set(Recipe.__dataclass_fields__) - {"plan"}
-    told = settings.model_dump()
-    budget = settings.budget or (None if settings.steps else BUDGET)
-    names = ("batch", "at_once", "rate", "schedule", "warmup", "decay", "clip")
+    first_names = settings.renamed()
+    values = {first_names.get(name, name): value for name, value in settings.model_dump().items()}
+    recipe_names = set(Recipe.__dataclass_fields__) - {"plan"}
+    budget = settings.time_budget or (None if settings.steps else BUDGET)
+    plan_names = ("batch", "at_once", "rate", "schedule", "warmup", "decay", "clip")
     plan = Plan(
         steps=settings.steps,
         seconds=budget,
         seed=seed,
-        checkpoint_seconds=settings.checkpoint,
-        **{name: told[name] for name in names},
+        checkpoint_seconds=settings.checkpoint_interval,
+        **{name: values[name] for name in plan_names},
     )
-    return Recipe(plan=plan, **{name: told[name] for name in own & told.keys()})
+    return Recipe(plan=plan, **{name: values[name] for name in recipe_names & values.keys()})
 
 
 EXPERIMENT = Experiment(
     name="train",
-    about="Train a model from nothing, or go on with one; the run then is a model's name.",
+    about="Trains a model from scratch or continues training one; the run's name is then a "
+    "model reference.",
     settings=Training,
     run="workbench.training.training_run:run",
     tables=TABLES,

@@ -1,7 +1,7 @@
-"""The families: one table of what each reads, learns by, and is built from.
+"""The model families: one table with the inputs, objectives and architecture of each.
 
-A family is a row, not a class; the functions that build its model stand first. Sizes go by name,
-with any part of them set otherwise. Costs the drawing of random weights.
+A family is a row, not a class; the functions that build its model come first. Sizes have names, and
+each of their fields can be overridden. Costs: drawing random weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,28 +20,28 @@ from workbench.training.tokenizers import Algorithm, Layout
 
 # --- architectures, each built from a few sizes and a tokenizer -----------------------------------
 #
-# They are Hugging Face's own classes with their own weights drawn as these draw them. Layers of
-# an encoder-decoder are parted between its two stacks, so that families of one size cost about
-# the same. Costs the drawing of random weights.
+# They are Hugging Face's classes with their default random initialisation. The layers of an
+# encoder-decoder are divided between its two stacks, so that families of one size cost about the
+# same. Costs: drawing random weights.
 
-DISTANCES = 5.0  # nats, the spread of T5's biases of attention by distance
-GELU = "gelu_pytorch_tanh"  # GPT-2's and ALBERT's gelu_new as one kernel: the same function
+T5_BIAS_STD = 5.0  # standard deviation of T5's relative position biases, in nats
+GELU = "gelu_pytorch_tanh"  # the same function as GPT-2's and ALBERT's gelu_new, in one kernel
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a model is built from; `vocabulary` is of the tokenizer, or of ELMo's softmax."""
+    """The sizes of a model; `vocabulary` is that of the tokenizer, or of ELMo's softmax."""
 
     layers: int
     width: int
     heads: int
     vocabulary: int
     length: int
-    dropout: float = 0.0  # small budgets are better off without
+    dropout: float = 0.0  # small training budgets do better without dropout
 
 
 def _shape(size: Size, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """What BERT and its kin call their sizes."""
+    """The sizes as arguments of BERT's configuration."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": size.width,
@@ -76,7 +76,7 @@ def gpt(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
 
 
 def bert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
-    """With heads for masked pieces and next sentences."""
+    """BERT with heads for masked pieces and next sentences."""
     return hf.BertForPreTraining(hf.BertConfig(**_shape(size, tokenizer)))
 
 
@@ -86,14 +86,16 @@ def masked_bert(size: Size, tokenizer: PreTrainedTokenizerBase) -> hf.BertForMas
 
 
 def spanbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
-    """The same, with a second head for spans' boundaries."""
+    """BERT with a head for masked pieces and a span-boundary head."""
     return SpanBert(masked_bert(size, tokenizer))
 
 
 def roberta(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
-    """RoBERTa, whose positions begin behind the padding's number."""
+    """RoBERTa, whose positions start after the id of the padding token."""
     shape = _shape(size, tokenizer)
-    shape["max_position_embeddings"] += int(tokenizer.pad_token_id) + 1  # which it never uses
+    shape["max_position_embeddings"] += (
+        int(tokenizer.pad_token_id) + 1
+    )  # positions that it never uses
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     return hf.RobertaForMaskedLM(hf.RobertaConfig(**shape, **ids, type_vocab_size=1))
 
@@ -170,19 +172,19 @@ def t5(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
             **more,
         )
     )
-    _sharpened(net)
+    _init_position_biases(net)
     return net
 
 
-def _sharpened(net: nn.Module) -> None:
-    """Draw T5's distances so that heads tell near from far at once.
+def _init_position_biases(net: nn.Module) -> None:
+    """Draw T5's position biases large enough for heads to separate near from far at once.
 
-    They are added to logits as they are. T5's own optimiser takes steps in proportion to a weight;
-    AdamW's steps are of the learning rate, and it would take thousands of them to get so far.
+    They are added to attention logits without scaling. T5's own optimiser takes steps in proportion
+    to a weight; AdamW's steps have the size of the learning rate, so it would take thousands.
     """
     for module in net.modules():
         if isinstance(table := getattr(module, "relative_attention_bias", None), nn.Embedding):
-            nn.init.normal_(table.weight, std=DISTANCES)
+            nn.init.normal_(table.weight, std=T5_BIAS_STD)
 
 
 def bart(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
@@ -224,66 +226,83 @@ Build = Callable[[Size, PreTrainedTokenizerBase], nn.Module]
 
 @dataclass(frozen=True)
 class Family:
-    """What it reads and learns by; `build` is None where pieces are not what it reads."""
+    """A row of the table of families; `build` is None for families that read whole words."""
 
     about: str
     objective: str
     build: Build | None
     algorithm: Algorithm = "wordpiece"
     layout: Layout = "bert"
-    others: tuple[str, ...] = ()  # what it can learn by instead
-    alone: Build | None = None  # what is built for the others, where that has fewer heads
-    unit: str = ""  # what is masked, where it is not single pieces
+    others: tuple[str, ...] = ()  # other objectives it can learn by
+    alone: Build | None = None  # builds the model for other objectives, with fewer heads
+    unit: str = ""  # masked unit, if not single pieces
     reads: Literal["pieces", "words"] = "pieces"
-    types: tuple[str, ...] = ()  # transformers' names of models that can be gone on with
+    types: tuple[str, ...] = ()  # transformers' names of models it can continue from
 
 
 def size_of(name: str, **overrides: Any) -> Size:
-    """A size by name, with some of its fields set otherwise (None leaves them)."""
+    """A size by name, with some fields overridden (None keeps the default)."""
     if name not in SIZES:
-        raise WorkbenchError(f"there is no size {name!r}.", remedy=did_you_mean(name, SIZES))
-    given = {key: value for key, value in overrides.items() if value is not None}
-    size = replace(SIZES[name], **given)
+        raise WorkbenchError(
+            f"{name!r} is not a size.", code="setting-invalid", remedy=did_you_mean(name, SIZES)
+        )
+    chosen = {key: value for key, value in overrides.items() if value is not None}
+    size = replace(SIZES[name], **chosen)
     for key in ("layers", "width", "heads", "vocabulary", "length"):
         if getattr(size, key) < 1:
-            raise WorkbenchError(f"{key} is {getattr(size, key)}.", remedy="Give 1 or more.")
+            raise WorkbenchError(
+                f"{key} is {getattr(size, key)}; it must be at least 1.",
+                code="setting-invalid",
+                remedy=f"Set {key} to 1 or more.",
+            )
     if size.width % size.heads:
         raise WorkbenchError(
-            f"{size.heads} heads do not part a width of {size.width}.",
-            remedy="Give a width that is a multiple of the heads.",
+            f"a width of {size.width} is not a multiple of {size.heads} heads.",
+            code="setting-invalid",
+            remedy="Set width to a multiple of n_heads.",
         )
     return size
 
 
 def family_of(name: str) -> Family:
-    """A row of the table."""
+    """The row of a family in the table."""
     if name not in FAMILIES:
-        raise WorkbenchError(f"there is no family {name!r}.", remedy=did_you_mean(name, FAMILIES))
+        raise WorkbenchError(
+            f"{name!r} is not a model family.",
+            code="family-not-found",
+            remedy=did_you_mean(name, FAMILIES),
+        )
     return FAMILIES[name]
 
 
 def build(
     name: str, size: Size, tokenizer: PreTrainedTokenizerBase, seed: int, objective: str = ""
 ) -> nn.Module:
-    """A new model of a family that reads pieces, with the heads that its objective needs."""
+    """A new model of a family that reads pieces, with the heads that the objective needs."""
     row = family_of(name)
     if row.build is None:
-        raise WorkbenchError(f"{name} is not built from a tokenizer.", remedy="Use train.")
+        raise WorkbenchError(
+            f"{name} reads whole words and is not built from a tokenizer.",
+            code="model-unsupported",
+            remedy="Call train instead.",
+        )
     builder = row.alone if row.alone and objective in row.others else row.build
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return builder(size, tokenizer)
 
 
-def objective_for(name: str, asked: str) -> str:
-    """The family's own objective, or the one asked for, if the family can learn by it."""
+def objective_for(name: str, requested: str) -> str:
+    """The requested objective, or by default that of the family; an error if they do not fit."""
     row = family_of(name)
     known = (row.objective, *row.others)
-    if asked and asked not in known:
+    if requested and requested not in known:
         raise WorkbenchError(
-            f"{name} does not learn by {asked!r}.", remedy=did_you_mean(asked, known)
+            f"{name} cannot be trained with the objective {requested!r}.",
+            code="setting-invalid",
+            remedy=did_you_mean(requested, known),
         )
-    return asked or row.objective
+    return requested or row.objective
 
 
 _TO_SEQUENCES = (
@@ -303,9 +322,11 @@ _TO_SEQUENCES = (
     "bart",
 )
 FAMILIES: Mapping[str, Family] = {
-    "gpt": Family("Left to right, as GPT-2.", "causal", gpt, "bpe", "gpt", types=("gpt2",)),
+    "gpt": Family(
+        "Left-to-right language model, as GPT-2.", "causal", gpt, "bpe", "gpt", types=("gpt2",)
+    ),
     "bert": Family(
-        "Masked pieces and next sentences, as BERT.",
+        "Masked language model and next-sentence prediction, as BERT.",
         "masked-next",
         bert,
         others=("masked",),
@@ -313,10 +334,13 @@ FAMILIES: Mapping[str, Family] = {
         types=("bert",),
     ),
     "elmo": Family(
-        "Two LSTMs over words spelt in characters, as ELMo.", "bidirectional", None, reads="words"
+        "Forward and backward LSTM over words read by their characters, as ELMo.",
+        "bidirectional",
+        None,
+        reads="words",
     ),
     "t5": Family(
-        "Corrupted spans from an encoder to a decoder, as T5.",
+        "Encoder-decoder that restores corrupted spans, as T5.",
         "random-spans",
         t5,
         "unigram",
@@ -325,7 +349,7 @@ FAMILIES: Mapping[str, Family] = {
         types=("t5",),
     ),
     "bart": Family(
-        "Infilled and reordered text made whole again, as BART.",
+        "Encoder-decoder that restores infilled and reordered text, as BART.",
         "bart",
         bart,
         "bpe",
@@ -334,13 +358,13 @@ FAMILIES: Mapping[str, Family] = {
         types=("bart",),
     ),
     "electra": Family(
-        "Which pieces a small generator replaced, as ELECTRA.",
+        "Detects the pieces that a small generator replaced, as ELECTRA.",
         "replaced",
         electra,
         types=("electra",),
     ),
     "roberta": Family(
-        "Masked pieces, masked anew each time, as RoBERTa.",
+        "Masked language model with new masks in every epoch, as RoBERTa.",
         "masked",
         roberta,
         "bpe",
@@ -348,7 +372,7 @@ FAMILIES: Mapping[str, Family] = {
         types=("roberta",),
     ),
     "albert": Family(
-        "Masked pieces and the order of sentences, one layer's weights for all, as ALBERT.",
+        "Masked language model and sentence order, with shared layers, as ALBERT.",
         "masked-order",
         albert,
         "unigram",
@@ -357,13 +381,13 @@ FAMILIES: Mapping[str, Family] = {
         types=("albert",),
     ),
     "distilbert": Family(
-        "Half of a BERT's layers, taught by it, as DistilBERT.",
+        "Half of a BERT's layers, distilled from it, as DistilBERT.",
         "distilled",
         distilbert,
         types=("distilbert",),
     ),
     "spanbert": Family(
-        "Masked spans of whole words, also from the words around them, as SpanBERT.",
+        "Masked spans of whole words, also predicted from their boundaries, as SpanBERT.",
         "masked-spans",
         spanbert,
         others=("masked",),
@@ -372,6 +396,9 @@ FAMILIES: Mapping[str, Family] = {
         types=("bert",),
     ),
     "vectors": Family(
-        "A vector a word, by skip-gram with negative samples.", "skip-gram", None, reads="words"
+        "Static word vectors, by skip-gram with negative sampling.",
+        "skip-gram",
+        None,
+        reads="words",
     ),
 }

@@ -1,7 +1,7 @@
-"""The model a training begins with: a new one, or one from a folder that goes on with other text.
+"""The model a training starts from: a new one, or one from a folder that continues on other text.
 
-What is gone on with keeps its tokenizer or its words and its size; only the text is another. A head
-that the folder lacks is drawn anew, with a warning. Costs reading the weights.
+A continued model keeps its tokenizer or words and its size; only the text changes. A head that the
+folder lacks is initialised randomly, with a warning. Costs: reading the weights.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from workbench.models.bilm import BiLM, Words, load_trained
 from workbench.models.checkpoint import read_config
 from workbench.models.elmo import ElmoOptions
 from workbench.models.word_models import read_vectors
-from workbench.training.distillation import Distilled, begin_as
+from workbench.training.distillation import Distilled, copy_teacher_layers
 from workbench.training.electra import open_electra
 from workbench.training.families import Size, build, family_of
 from workbench.training.skipgram import SkipGram
@@ -36,12 +36,12 @@ _AUTO: Mapping[str, Any] = {
     "masked-order": hf.AutoModelForPreTraining,
     "masked-spans": hf.AutoModelForMaskedLM,
 }
-# What a model is saved as that has a head for pairs of texts.
+# The saved class of a model with a head for pairs of texts.
 _WITH_PAIRS = {"masked-next": "BertForPreTraining", "masked-order": "AlbertForPreTraining"}
 
 
 def new_elmo(size: Size, words: Words, seed: int) -> BiLM:
-    """An ELMo of about the size of its sisters: two LSTM layers, whatever `layers` says."""
+    """A new ELMo of about the size of the other families; it always has two LSTM layers."""
     width = size.width
     narrow = max(4, width // 8)
     filters = ((1, narrow), (2, narrow), (3, 2 * narrow), (4, 4 * narrow))
@@ -57,88 +57,89 @@ def new_elmo(size: Size, words: Words, seed: int) -> BiLM:
     return BiLM.fresh(options, words, size.vocabulary, seed)
 
 
-def gone_on(
+def continued_model(
     name: str, objective: str, folder: Path, progress: Progress, seed: int = 0
 ) -> nn.Module:
-    """A model of a family that reads pieces, from a folder; heads it lacks follow from the seed."""
+    """A model of a family that reads pieces, from a folder; the seed draws the heads it lacks."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _gone_on(name, objective, folder, progress)
+        return _continued_model(name, objective, folder, progress)
 
 
-def _gone_on(name: str, objective: str, folder: Path, progress: Progress) -> nn.Module:
+def _continued_model(name: str, objective: str, folder: Path, progress: Progress) -> nn.Module:
     types = family_of(name).types
     config = _config(folder)
     if config.model_type not in types:
         raise WorkbenchError(
-            f"holds a {config.model_type}, which {name} does not go on with.",
+            f"the folder holds a {config.model_type}, which {name} cannot continue from.",
+            code="model-unsupported",
             where=str(folder),
-            remedy=f"{name} goes on with: {', '.join(types)}.",
+            remedy=f"{name} can continue from: {', '.join(types)}.",
         )
     auto = _AUTO.get(objective, hf.AutoModelForSeq2SeqLM)
     with quietly():
         if objective == "replaced":
             return open_electra(folder)
-        net, told = auto.from_pretrained(
+        net, loading_info = auto.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
-    if told["missing_keys"]:
-        lacking = listed(sorted(told["missing_keys"]))
-        progress.warn(f"{folder} lacks {lacking}: drawn anew, to be learnt.")
+    if loading_info["missing_keys"]:
+        missing = listed(sorted(loading_info["missing_keys"]))
+        progress.warn(f"{folder} lacks {missing}: initialised randomly, to be trained.")
     if objective == "masked-spans":
-        progress.warn(f"{folder} keeps no head for spans' boundaries: drawn anew, to be learnt.")
+        progress.warn(f"{folder} has no span-boundary head: initialised randomly, to be trained.")
         return SpanBert(net.float())
-    found: nn.Module = net.float()
-    return found
+    model: nn.Module = net.float()
+    return model
 
 
 def own_objective(name: str, folder: Path) -> str:
-    """The family's own; masks alone for a model that was saved without a head for pairs."""
-    own = family_of(name).objective
-    saved_as = _WITH_PAIRS.get(own)
+    """The family's objective; masked for a model that was saved without a head for pairs."""
+    objective = family_of(name).objective
+    saved_as = _WITH_PAIRS.get(objective)
     lacks = saved_as is not None and saved_as not in (_config(folder).architectures or ())
-    return "masked" if lacks else own
+    return "masked" if lacks else objective
 
 
-def longest(net: nn.Module) -> int | None:
-    """The longest sequence a model can read; None where there is no limit."""
+def max_length(net: nn.Module) -> int | None:
+    """The maximum sequence length of a model; None without a limit."""
     config: Any = getattr(net, "config", None)
     for attribute in ("max_position_embeddings", "n_positions"):
-        found = getattr(config, attribute, None)
-        if isinstance(found, int) and config.model_type != "t5":
-            behind = config.pad_token_id + 1 if config.model_type == "roberta" else 0
-            return found - behind
+        length = getattr(config, attribute, None)
+        if isinstance(length, int) and config.model_type != "t5":
+            unused = config.pad_token_id + 1 if config.model_type == "roberta" else 0
+            return length - unused
     return None
 
 
 def student_of(
     teacher: Path, size: Size, tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> Distilled:
-    """A new student of a masked model."""
+    """A new student of a masked language model."""
     student: Any = build("distilbert", size, tokenizer, seed)
-    taught = _teacher(teacher)
-    begin_as(student, taught)
-    return Distilled(student, taught)
+    teacher_net = _teacher(teacher)
+    copy_teacher_layers(student, teacher_net)
+    return Distilled(student, teacher_net)
 
 
 def with_teacher(student: nn.Module, teacher: Path) -> Distilled:
-    """A student that was one before."""
-    kept: Any = student
-    return Distilled(kept, _teacher(teacher))
+    """A student that continues its training with a teacher."""
+    student_net: Any = student
+    return Distilled(student_net, _teacher(teacher))
 
 
 def _teacher(folder: Path) -> PreTrainedModel:
-    _config(folder)  # no pipe among its files, no number that is none
+    _config(folder)  # rejects named pipes and non-finite numbers
     with quietly():
         net: Any = hf.AutoModelForMaskedLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    found: PreTrainedModel = net.float()
-    return found
+    teacher: PreTrainedModel = net.float()
+    return teacher
 
 
-def teachers_size(teacher: Path, size: Size) -> Size:
-    """Width, heads, vocabulary and positions of the teacher, and half its layers."""
+def student_size(teacher: Path, size: Size) -> Size:
+    """The size of a student: the teacher's width, heads, vocabulary and length, half its layers."""
     config = _config(teacher)
     return replace(
         size,
@@ -151,21 +152,21 @@ def teachers_size(teacher: Path, size: Size) -> Size:
 
 
 def vectors_of(folder: Path | None, words: Words, width: int, seed: int) -> SkipGram:
-    """New vectors; words that the folder has begin as they are there."""
+    """New static vectors; words of the folder start from its vectors."""
     if folder is None:
         return SkipGram(words, width, seed)
     old = read_vectors(folder)
     net = SkipGram(words, old.width, seed)
     rows = [(row, old.rows[word]) for row, word in enumerate(words.words) if word in old.rows]
     if rows:
-        here, there = torch.tensor(rows).T
+        new_rows, old_rows = torch.tensor(rows).T
         with torch.no_grad():
-            net.center[here] = old.table[there].float()
+            net.center[new_rows] = old.table[old_rows].float()
     return net
 
 
 def elmo_of(folder: Path | None, words: Words, size: Size, seed: int) -> BiLM:
-    """A new ELMo, or one from a folder, which reads the new words by their characters."""
+    """A new ELMo, or one from a folder; it reads new words by their characters."""
     if folder is None:
         return new_elmo(size, words, seed)
     net = load_trained(folder)
@@ -178,20 +179,22 @@ def _config(folder: Path) -> Any:
         return read_config(str(folder))
     except WorkbenchError as error:
         raise WorkbenchError(
-            f"there is no model to go on with: {error.what}",
+            f"the folder has no model to continue from: {error.what}",
+            code="model-not-found",
             where=error.where,
             remedy="Name a folder with config.json, model.safetensors and a tokenizer's files.",
         ) from None
 
 
-# --- silence while transformers reads and writes: bars and load reports are no news to a user -----
+# --- silence while transformers reads and writes --------------------------------------------------
 #
-# What matters of a report is told in our own words where a model is opened. Costs nothing.
+# Progress bars and load reports are hidden; missing weights are reported where a model is opened.
+# Costs: nothing.
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Only errors are told, and no bars are drawn."""
+    """Show errors of transformers only, without progress bars."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
-"""The mini quartet: four small models of the same text, size and budget, to look into at once.
+"""The mini quartet: settings of four small models with the same text, size and time budget.
 
-All read sentences one by one, for small models learn far sooner so, in small steps, and have about
-a million parameters. T5 learns the same much more slowly than the others, and has a core for
-itself. Costs nothing; `workbench train mini` trains them.
+Each has about a million parameters and reads one sentence per sequence in small steps, because
+small models learn far sooner that way. T5 learns much more slowly than the others and gets a core
+for itself. Costs: nothing; `workbench train mini` trains them.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,17 @@ from typing import Any
 
 CORPUS = "primer:size=80000"
 BUDGET = 300.0  # seconds
-LANES = (("bert", "gpt", "elmo"), ("t5",))  # trained one after the other, on a core each
-SHARES: Mapping[str, float] = {"bert": 0.55, "gpt": 0.225, "elmo": 0.225, "t5": 1.0}  # of a lane
-_ALL: Mapping[str, Any] = {"size": "mini", "length": 64, "rows": "sentences"}
+LANES = (("bert", "gpt", "elmo"), ("t5",))  # each lane is trained in order, on a core of its own
+SHARES: Mapping[str, float] = {
+    "bert": 0.55,
+    "gpt": 0.225,
+    "elmo": 0.225,
+    "t5": 1.0,
+}  # of the time of a lane
+_ALL: Mapping[str, Any] = {"size": "mini", "sequence_length": 64, "rows": "sentences"}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "bert": {**_ALL, "objective": "masked", "hidden": 0.3, "rate": 1.5e-3},
-    "gpt": {**_ALL, "rate": 1.5e-3},
-    "elmo": {**_ALL, "batch": 4, "rate": 2e-3},
-    "t5": {**_ALL, "objective": "denoisers", "rate": 1.5e-3},
+    "bert": {**_ALL, "objective": "masked", "mask_rate": 0.3, "learning_rate": 1.5e-3},
+    "gpt": {**_ALL, "learning_rate": 1.5e-3},
+    "elmo": {**_ALL, "batch_size": 4, "learning_rate": 2e-3},
+    "t5": {**_ALL, "objective": "denoisers", "learning_rate": 1.5e-3},
 }

@@ -1,8 +1,8 @@
-"""Static vectors: skip-gram with negative samples, as word2vec learns them, in batches of pairs.
+"""Static word vectors: skip-gram with negative sampling, as in word2vec, in batches of pairs.
 
-Frequent words are thinned out, each word left predicts those in a window of random size around it,
-and must tell them from words drawn by unigram^0.75. Costs (1 + negatives) products of one vector's
-width a pair, and the optimiser's pass over both tables a step.
+Frequent words are subsampled. Each remaining word predicts the words in a window of random size
+around it, against negative samples drawn by unigram^0.75. Costs: (1 + negatives) dot products per
+pair, and the optimiser's pass over both tables per step.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,13 @@ from workbench.models.bilm import MARKS, Words
 from workbench.models.word_models import Vectors
 
 WINDOW, NEGATIVES = 5, 5
-THIN = 1e-3  # a word of this share of the text, and of less, is always kept; one of a mean share is
+# Words up to this fraction of the text are always kept, and so are words up to the mean fraction.
+SUBSAMPLING = 1e-3
 POWER = 0.75
 
 
 class SkipGram(nn.Module):
-    """Two vectors a word: as the one that predicts, which is what is kept, and as the predicted."""
+    """Two vectors per word: one as the centre, which is saved, and one as the context."""
 
     def __init__(self, words: Words, width: int, seed: int) -> None:
         super().__init__()
@@ -32,40 +33,42 @@ class SkipGram(nn.Module):
         self.context = nn.Parameter(torch.zeros_like(start))  # [words, width]
 
     def save(self, folder: Path) -> bool:
-        """Write all that `vectors:FOLDER` reads; the marks are no words of the text."""
+        """Write the files that `vectors:FOLDER` reads, without the marks, which are not words."""
         first = len(MARKS)
         Vectors(self.words.words[first:], self.center.detach()[first:].cpu()).save(folder)
         return True
 
 
-class Chances:
-    """What is drawn from the words' counts."""
+class WordSampler:
+    """Random draws that depend on the words' counts: subsampling and negative samples."""
 
     def __init__(self, words: Words) -> None:
         counts = torch.tensor(words.counts, dtype=torch.float64)
-        share = counts / counts.sum()  # [words]
-        thin = max(THIN, 1 / max(int((counts > 0).sum()), 1))
-        self.kept = (thin / share.clamp(min=1e-12)).sqrt().clamp(max=1)
-        self.kept[counts == 0] = 0  # marks
-        self._below = (counts**POWER).cumsum(0)  # [words]
+        frequency = counts / counts.sum()  # [words]
+        threshold = max(SUBSAMPLING, 1 / max(int((counts > 0).sum()), 1))
+        self.keep = (threshold / frequency.clamp(min=1e-12)).sqrt().clamp(max=1)
+        self.keep[counts == 0] = 0  # marks
+        self._cumulative = (counts**POWER).cumsum(0)  # [words]
 
     def negatives(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Words drawn by unigram^0.75.  # shape"""
-        at = torch.rand(shape, generator=generator, dtype=torch.float64) * self._below[-1]
-        return torch.searchsorted(self._below, at, right=True).clamp(max=len(self._below) - 1)
+        """Words with probability proportional to unigram^0.75.  # shape"""
+        draws = torch.rand(shape, generator=generator, dtype=torch.float64) * self._cumulative[-1]
+        return torch.searchsorted(self._cumulative, draws, right=True).clamp(
+            max=len(self._cumulative) - 1
+        )
 
 
 def pairs(
-    tokens: Tensor, chances: Chances, window: int, generator: torch.Generator
+    tokens: Tensor, sampler: WordSampler, window: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Words and those around them, row by row; thinned words are as if they had not been there.
+    """Pairs of a word and a word in its window, row by row, after subsampling frequent words.
 
     # [batch, length] -> [pairs], [pairs]
     """
     drawn = torch.rand(tokens.shape, generator=generator)
-    stays = drawn < chances.kept[tokens]  # [batch, length]
-    row = stays.nonzero()[:, 0]  # [left]
-    words = tokens[stays]  # [left]
+    kept = drawn < sampler.keep[tokens]  # [batch, length]
+    row = kept.nonzero()[:, 0]  # [left]
+    words = tokens[kept]  # [left]
     reach = torch.randint(1, window + 1, words.shape, generator=generator)
     centers, contexts = [], []
     for distance in range(1, min(window, len(words) - 1) + 1):
@@ -77,17 +80,17 @@ def pairs(
             here = near & (far >= distance)
             centers.append(first[here])
             contexts.append(second[here])
-    nothing = words[:0]
-    return torch.cat([nothing, *centers]), torch.cat([nothing, *contexts])
+    empty = words[:0]
+    return torch.cat([empty, *centers]), torch.cat([empty, *contexts])
 
 
 def skipgram_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    """-log of telling the true words from the drawn ones, summed over pairs.  # [1]"""
+    """The logistic loss of true against negative words, summed over pairs.  # [1]"""
     assert isinstance(net, SkipGram)
     center = functional.embedding(inputs["centers"], net.center)  # [pairs, width]
     true = functional.embedding(inputs["contexts"], net.context)  # [pairs, width]
-    drawn = functional.embedding(inputs["negatives"], net.context)  # [pairs, negatives, width]
-    right = (center * true).sum(1)  # [pairs]
-    wrong = torch.bmm(drawn, center[:, :, None])[:, :, 0]  # [pairs, negatives]
-    nats = functional.softplus(-right).sum() + functional.softplus(wrong).sum()
+    negatives = functional.embedding(inputs["negatives"], net.context)  # [pairs, negatives, width]
+    true_scores = (center * true).sum(1)  # [pairs]
+    negative_scores = torch.bmm(negatives, center[:, :, None])[:, :, 0]  # [pairs, negatives]
+    nats = functional.softplus(-true_scores).sum() + functional.softplus(negative_scores).sum()
     return nats[None]

@@ -1,10 +1,10 @@
-"""SpanBERT's second head, which predicts a masked span's tokens from the two around it.
+"""SpanBERT's span-boundary head, which predicts a span's tokens from the two tokens around it.
 
     h = LayerNorm(GELU(W1 [x_before; x_after; p])), y = LayerNorm(GELU(W2 h))
 
-and logits by the output map of the masked language model. Saved as a BERT without this head, as the
-published one is: training that goes on draws it anew. Costs the head's own layers and logits at
-masks, once more beside the masked language model's.
+and logits from the output map of the masked language model. It is saved as a BERT without this
+head, as the published model is; continued training initialises the head randomly. Costs: the head's
+layers, and logits at masks in addition to those of the masked language model.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ from transformers import BertForMaskedLM
 from workbench.training.chunked_lm_loss import linear_nats, nats_at, output_map
 
 TERMS, WEIGHTS = ("masked", "boundary"), (1.0, 1.0)
-OWN = ("left", "right", "within")  # what the boundary head reads of a batch
-PLACE_WIDTH = 200  # of the embedding of a place in a span, in models that are wider
+BOUNDARY_INPUTS = ("left", "right", "within")  # inputs of the boundary head in a batch
+POSITION_WIDTH = 200  # maximum width of the embedding of a position in a span
 
 
 class Boundary(nn.Module):
-    """Two layers over a span's boundaries and a place in it."""
+    """Two layers over a span's two boundaries and a position in the span."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
         width, spread = config.hidden_size, config.initializer_range
-        narrow = min(PLACE_WIDTH, width)
+        narrow = min(POSITION_WIDTH, width)
         self.places = nn.Embedding(config.max_position_embeddings, narrow)
         self.first, self.second = nn.Linear(2 * width + narrow, width), nn.Linear(width, width)
         self.norms = nn.ModuleList(nn.LayerNorm(width, config.layer_norm_eps) for _ in range(2))
@@ -48,7 +48,7 @@ class Boundary(nn.Module):
 
 
 class SpanBert(nn.Module):
-    """A BERT for masked pieces, and the head that is no part of what is kept."""
+    """A masked BERT with the span-boundary head, which is not saved."""
 
     def __init__(self, bert: BertForMaskedLM) -> None:
         super().__init__()
@@ -59,20 +59,22 @@ class SpanBert(nn.Module):
         return self.bert.config
 
     def save_pretrained(self, folder: Path) -> None:
-        """The BERT alone."""
+        """Save the BERT alone."""
         self.bert.save_pretrained(folder)
 
 
 def spanbert_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    """The loss at masks, from there and from the boundaries of their spans, in sums.  # [2]
+    """Summed losses at masks: from the masked position, and from the span's boundaries.  # [2]
 
-    `left` and `right` [targets] are flat places of [batch, length], as `at` is.
+    `left` and `right` [targets] are flat positions in [batch, length], like `at`.
     """
     assert isinstance(net, SpanBert)
-    own = {name: tensor for name, tensor in inputs.items() if name not in OWN}
-    nats, answer = nats_at(net.bert, own, output_hidden_states=True)
-    states = answer.hidden_states[-1].flatten(0, 1)  # [batch * length, width]
-    around = (states.index_select(0, inputs[name]) for name in ("left", "right"))
-    found = net.boundary(*around, inputs["within"])  # [targets, width]
+    model_inputs = {name: tensor for name, tensor in inputs.items() if name not in BOUNDARY_INPUTS}
+    nats, model_output = nats_at(net.bert, model_inputs, output_hidden_states=True)
+    states = model_output.hidden_states[-1].flatten(0, 1)  # [batch * length, width]
+    boundaries = (states.index_select(0, inputs[name]) for name in ("left", "right"))
+    boundary_states = net.boundary(*boundaries, inputs["within"])  # [targets, width]
     weight = output_map(net.bert).weight
-    return torch.stack([nats, linear_nats(found, weight, net.boundary.bias, inputs["gold"])])
+    return torch.stack(
+        [nats, linear_nats(boundary_states, weight, net.boundary.bias, inputs["gold"])]
+    )

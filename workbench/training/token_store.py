@@ -1,11 +1,11 @@
-"""Text of any size, tokenised once into arrays on disk that are mapped, not read.
+"""Token store: text of any size, tokenised once into memory-mapped arrays on disk.
 
-Text is cut into chunks, and each becomes a shard named by its content, beside others of the same
-tokenizer; a manifest, written last, lists those of one text in order. So the same text is found
-again under any name, text that grew is tokenised from where it grew, and a killed writer goes on
-where it was. Several processes work at once and the result is the same bytes. Holds three chunks of
-4 MiB a process. Two bytes a token on disk (four where there are more than 65,536 kinds), and 8 a
-sentence; finding a store that is there costs reading the text once.
+Text is cut into chunks. Each becomes a shard named by its content, in a folder per tokenizer; a
+manifest, written last, lists the shards of one text in order. So the same text is found again under
+any name, text that grew is tokenised from where it grew, and a killed writer continues where it
+stopped. Several processes work in parallel and give the same bytes. Costs: memory for three chunks
+of 4 MiB per process; on disk two bytes per token (four for vocabularies above 65,536) and 8 per
+sentence; finding an existing store takes reading the text once.
 """
 
 import copy
@@ -35,42 +35,42 @@ from workbench.core.files import (
     written_whole,
 )
 from workbench.models.tokenization import require_fast
-from workbench.training.shards import IDS, STARTS, Chunk, Worker, is_whole, prepare, work
+from workbench.training.shards import IDS, STARTS, Chunk, Worker, is_complete, prepare, work
 from workbench.training.vocabulary import vocabulary_of
 
-# --- text on its way into the store: chunks of whole lines ----------------------------------------
+# --- chunks of whole lines ------------------------------------------------------------------------
 #
-# A line is a paragraph, a blank line ends a document. Chunks are cut by size alone, always at the
-# same places, so that work done on one is found again. Holds one chunk, or one line where that is
-# longer.
+# A line is a paragraph; a blank line ends a document. Chunks are cut by size alone, always at the
+# same lines, so that finished chunks are found again. Costs: memory for one chunk, or for one line
+# if that is longer.
 
 CHUNK = 4 << 20  # bytes of text
 
 
 def chunks(lines: Iterable[str], size: int = CHUNK) -> Iterator[Chunk]:
-    """Lines in chunks of about `size` bytes; no chunk begins with the end of a document."""
-    chunk, inside = Chunk(), False
-    for raw in lines:
-        line = raw.rstrip()
+    """The lines in chunks of about `size` bytes; no chunk starts with a document end."""
+    chunk, in_document = Chunk(), False
+    for raw_line in lines:
+        line = raw_line.rstrip()
         if not line:
-            if inside:
+            if in_document:
                 chunk.lines.append(None)
-                inside = False
+                in_document = False
             continue
         if chunk.size >= size:
             yield chunk
             chunk = Chunk()
         chunk.lines.append(line)
         chunk.size += len(line.encode("utf-8", "surrogatepass")) + 1
-        inside = True
-    if inside:
+        in_document = True
+    if in_document:
         chunk.lines.append(None)
     if chunk.lines:
         yield chunk
 
 
 def lines_of(source: Path | Iterable[str]) -> Iterator[str]:
-    """The lines of a file (plain, .gz, .bz2, .xz), or those that are given."""
+    """The lines of a file (plain, .gz, .bz2, .xz), or of an iterable."""
     if isinstance(source, Path):
         return (line for _, line in numbered_lines(source))
     return iter(source)
@@ -78,13 +78,13 @@ def lines_of(source: Path | Iterable[str]) -> Iterator[str]:
 
 # --- the store: memory-mapped shards --------------------------------------------------------------
 
-FORMAT = "workbench-tokens-1"  # another one, whenever the same text would give other arrays
-_FEW = 2**16  # kinds of tokens that two bytes can tell apart
+FORMAT = "workbench-tokens-1"  # changes whenever the same text would give other arrays
+_TWO_BYTES = 2**16  # vocabulary sizes that fit in two bytes
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a store holds and what it was made from."""
+    """The contents of a store: its tokenizer, shards and counts."""
 
     key: str
     tokenizer: str  # hash
@@ -92,13 +92,13 @@ class Manifest:
     tokens: int
     sentences: int
     documents: int
-    text_bytes: int  # without blank lines and the space at the end of lines
+    text_bytes: int  # without blank lines and trailing space
     format: str = FORMAT
 
 
 @dataclass(frozen=True)
 class Store:
-    """An open store: one long row of tokens, mapped from its shards."""
+    """An open store: one long sequence of tokens, memory-mapped from its shards."""
 
     folder: Path
     manifest: Manifest
@@ -108,23 +108,23 @@ class Store:
         return [_mapped(self.folder / f"{name}{IDS}") for name in self.manifest.shards]
 
     @cached_property
-    def _places(self) -> NDArray[np.int64]:
-        """Where each shard begins, and where all end.  # [shards + 1]"""
+    def _offsets(self) -> NDArray[np.int64]:
+        """Offset of each shard in tokens, and the total.  # [shards + 1]"""
         return np.cumsum([0, *map(len, self._ids)], dtype=np.int64)
 
     @cached_property
     def _starts(self) -> list[NDArray[np.uint32]]:
-        """Of each shard, where sentences begin, and whether a document ends with them."""
+        """Sentence starts of each shard, and whether the sentence ends a document."""
         return [_mapped(self.folder / f"{name}{STARTS}") for name in self.manifest.shards]
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
-        """How many sentences there are before each shard, and in all.  # [shards + 1]"""
+        """Number of sentences before each shard, and the total.  # [shards + 1]"""
         return np.cumsum([0, *map(len, self._starts)], dtype=np.int64)
 
     @cached_property
     def documents(self) -> NDArray[np.int64]:
-        """The number of each document's first sentence.  # [documents]"""
+        """Index of each document's first sentence.  # [documents]"""
         last = [
             np.flatnonzero(starts[:, 1]) + before
             for starts, before in zip(self._starts, self._counts[:-1], strict=True)
@@ -133,46 +133,46 @@ class Store:
         return np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
 
     def __len__(self) -> int:
-        return int(self._places[-1])
+        return int(self._offsets[-1])
 
     def read(self, first: int, last: int) -> NDArray[np.int64]:
-        """Tokens in a row, across shards.  # [last - first]"""
+        """The tokens from `first` to `last`, across shards.  # [last - first]"""
         if not 0 <= first <= last <= len(self):
             raise IndexError(f"tokens {first} to {last} of {len(self)}")
-        at = int(np.searchsorted(self._places, first, side="right")) - 1
+        shard = int(np.searchsorted(self._offsets, first, side="right")) - 1
         parts: list[NDArray[Any]] = [np.zeros(0, dtype=np.int64)]
         while first < last:
-            start, end = self._places[at], self._places[at + 1]
+            start, end = self._offsets[shard], self._offsets[shard + 1]
             stop = min(last, int(end))
-            parts.append(self._ids[at][first - start : stop - start])
-            first, at = stop, at + 1
+            parts.append(self._ids[shard][first - start : stop - start])
+            first, shard = stop, shard + 1
         return np.concatenate(parts).astype(np.int64)
 
     def sentence_starts(self, first: int, last: int) -> NDArray[np.int64]:
-        """Where sentences begin among these tokens.  # [sentences]"""
-        low, high = np.searchsorted(self._places, [first, last], side="right") - 1
-        found = []
+        """Positions of sentence starts among these tokens.  # [sentences]"""
+        low, high = np.searchsorted(self._offsets, [first, last], side="right") - 1
+        positions = []
         for shard in range(low, min(high, len(self._ids) - 1) + 1):
-            starts, place = self._starts[shard][:, 0], int(self._places[shard])
-            some = np.searchsorted(starts, [max(0, first - place), max(0, last - place)])
-            found.append(starts[slice(*some)].astype(np.int64) + place)
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+            starts, offset = self._starts[shard][:, 0], int(self._offsets[shard])
+            bounds = np.searchsorted(starts, [max(0, first - offset), max(0, last - offset)])
+            positions.append(starts[slice(*bounds)].astype(np.int64) + offset)
+        return np.concatenate([np.zeros(0, dtype=np.int64), *positions])
 
-    def sentence(self, number: int) -> NDArray[np.int64]:
-        """The tokens of one sentence, what ends a document after it included.  # [tokens]"""
-        shard = int(np.searchsorted(self._counts, number, side="right")) - 1
-        starts, place = self._starts[shard], int(self._places[shard])
-        row = number - int(self._counts[shard])
+    def sentence(self, index: int) -> NDArray[np.int64]:
+        """The tokens of one sentence, with the document end after it if any.  # [tokens]"""
+        shard = int(np.searchsorted(self._counts, index, side="right")) - 1
+        starts, offset = self._starts[shard], int(self._offsets[shard])
+        row = index - int(self._counts[shard])
         end = starts[row + 1, 0] if row + 1 < len(starts) else len(self._ids[shard])
-        return self.read(place + int(starts[row, 0]), place + int(end))
+        return self.read(offset + int(starts[row, 0]), offset + int(end))
 
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of every sentence.  # [sentences]"""
-        found = [
+        """Number of tokens of every sentence.  # [sentences]"""
+        lengths_of_shards = [
             np.diff(starts[:, 0].astype(np.int64), append=len(ids))
             for starts, ids in zip(self._starts, self._ids, strict=True)
         ]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        return np.concatenate([np.zeros(0, dtype=np.int64), *lengths_of_shards])
 
 
 def tokenize_text(
@@ -184,16 +184,16 @@ def tokenize_text(
     chunk: int = CHUNK,
     progress: Callable[[int], object] | None = None,
 ) -> Store:
-    """The store of a text file, or of lines, from disk where it is already there.
+    """The store of a text file or of lines; shards already on disk are reused.
 
-    `processes` is one for each core unless told; `progress` is called with the bytes of text done.
+    `processes` defaults to one per core; `progress` is called with the bytes of text done.
     """
-    described = tokenizer_text(tokenizer)
+    tokenizer_json = tokenizer_json_of(tokenizer)
     vocabulary = vocabulary_of(tokenizer)
-    kind = "<u2" if vocabulary.size <= _FEW else "<u4"
-    digest = _hash([FORMAT, described, str(vocabulary.end), kind])
+    dtype = "<u2" if vocabulary.size <= _TWO_BYTES else "<u4"
+    digest = _hash([FORMAT, tokenizer_json, str(vocabulary.end), dtype])
     folder = home / f"tokens-{digest}"
-    setup = (described, vocabulary.end, kind)
+    setup = (tokenizer_json, vocabulary.end, dtype)
     names, size = [], 0
     where = str(source) if isinstance(source, Path) else "text"
     for name, bytes_of_text in _shards(
@@ -203,36 +203,42 @@ def tokenize_text(
         size += bytes_of_text
         if progress:
             progress(size)
-    manifest = _described(folder, names, digest, size)
+    manifest = _manifest(folder, names, digest, size)
     if not manifest.tokens:
-        raise WorkbenchError("there is no text.", where=where, remedy="Give a file with words.")
+        raise WorkbenchError(
+            "the text is empty.",
+            code="empty-text",
+            where=where,
+            remedy="Name a file with text.",
+        )
     with written_whole(folder / f"{manifest.key}.json") as draft:
         draft.write_text(json.dumps(asdict(manifest), indent=1) + "\n", "utf-8")
     return Store(folder, manifest)
 
 
 def open_store(manifest: Path) -> Store:
-    """Open a store by its manifest, without the text it was made from."""
+    """Open a store by its manifest, without its text."""
     try:
         raw = parsed_json(read_regular(manifest))
-        read = Manifest(**{**raw, "shards": tuple(raw["shards"])})
-        store = Store(manifest.parent, read)
-        complaint = "" if read.format == FORMAT else f"its format is {read.format!r}"
-        if not complaint and len(store) != read.tokens:
-            complaint = f"its shards hold {len(store):,} tokens, not {read.tokens:,}"
+        parsed = Manifest(**{**raw, "shards": tuple(raw["shards"])})
+        store = Store(manifest.parent, parsed)
+        complaint = "" if parsed.format == FORMAT else f"its format is {parsed.format!r}"
+        if not complaint and len(store) != parsed.tokens:
+            complaint = f"its shards hold {len(store):,} tokens, not {parsed.tokens:,}"
     except (OSError, ValueError, TypeError, KeyError) as error:
         complaint = str(error)
     if complaint:
         raise WorkbenchError(
-            f"not a sound store of tokens: {complaint}.",
+            f"the token store is damaged: {complaint}.",
+            code="file-unreadable",
             where=str(manifest),
-            remedy="Delete the folder, and tokenise the text again.",
+            remedy="Delete the folder and tokenise the text again.",
         )
     return store
 
 
-def tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """All that decides how text is cut, whatever lengths the tokenizer was last asked for."""
+def tokenizer_json_of(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The tokenizer as JSON, without the truncation and padding set by earlier calls."""
     require_fast(tokenizer)
     backend = copy.deepcopy(tokenizer.backend_tokenizer)
     backend.no_truncation()
@@ -241,11 +247,11 @@ def tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _shards(
-    parts: Iterator[Chunk], folder: Path, setup: tuple[str, int | None, str], processes: int
+    text_chunks: Iterator[Chunk], folder: Path, setup: tuple[str, int | None, str], processes: int
 ) -> Iterator[tuple[str, int]]:
-    """The name of each chunk's shard once it is on disk, in order, and the bytes of its text.
+    """The name of each chunk's shard once it is on disk, in order, with the bytes of its text.
 
-    Processes are started only where a second chunk is missing; the first is done here.
+    The first missing chunk is written in this process; processes start at the second.
     """
     pool: ProcessPoolExecutor | None = None
     worker: Worker | None = None
@@ -258,24 +264,25 @@ def _shards(
         return name, size
 
     try:
-        for part in parts:
-            name, future = part.name(), None
-            if not is_whole(folder, name):
+        for chunk in text_chunks:
+            name, future = chunk.name(), None
+            if not is_complete(folder, name):
                 if worker is None or processes == 1:
                     worker = worker or Worker(*setup)
-                    worker.write(part, folder)
+                    worker.write(chunk, folder)
                 else:
                     pool = pool or _pool(processes, setup)
-                    future = pool.submit(work, part, folder)
-            waiting.append((name, part.size, future))
+                    future = pool.submit(work, chunk, folder)
+            waiting.append((name, chunk.size, future))
             if len(waiting) > 2 * processes:
                 yield first_done()
         while waiting:
             yield first_done()
     except BrokenProcessPool:
         raise WorkbenchError(
-            "a process that tokenised text was ended from outside, perhaps for want of memory.",
-            remedy="Run it again, with fewer processes; what is done is kept.",
+            "a tokenising process was killed, perhaps because memory ran out.",
+            code="out-of-memory",
+            remedy="Run it again with fewer processes; finished chunks are reused.",
         ) from None
     finally:
         if pool:
@@ -287,7 +294,7 @@ def _pool(processes: int, setup: tuple[str, int | None, str]) -> ProcessPoolExec
     return ProcessPoolExecutor(processes, spawn, prepare, setup)
 
 
-def _described(folder: Path, names: list[str], tokenizer: str, size: int) -> Manifest:
+def _manifest(folder: Path, names: list[str], tokenizer: str, size: int) -> Manifest:
     tokens = sentences = documents = 0
     for name in names:
         starts = _mapped(folder / f"{name}{STARTS}")
@@ -303,9 +310,10 @@ def _mapped(path: Path) -> NDArray[Any]:
         array: NDArray[Any] = np.load(require_regular(path), mmap_mode="r")
     except (OSError, ValueError) as error:
         raise WorkbenchError(
-            f"not a sound shard: {error}.",
+            f"the shard is damaged: {error}.",
+            code="file-unreadable",
             where=str(path),
-            remedy="Delete the file, and tokenise the text again.",
+            remedy="Delete the file and tokenise the text again.",
         ) from None
     return array
 

@@ -1,11 +1,11 @@
-"""Subword tokenizers from lines of text: byte-level BPE, WordPiece and Unigram.
+"""Training of subword tokenizers: byte-level BPE, WordPiece and Unigram.
 
-Any algorithm goes with any layout of special tokens (gpt, bert, roberta, t5), so families can be
-compared with the same pieces. The same text gives the same file, byte for byte: BPE does by itself;
-the library's WordPiece takes the characters inside words, and its Unigram those too rare for a
-score, in an order that differs from process to process, which is mended here. A budget is all
-there is to the vocabulary, special tokens included. Costs memory for each distinct word, and for a
-million words of English, 8,000 pieces, some 1.5 s (BPE), 3 s (WordPiece) or 8 s (Unigram).
+Any algorithm works with any layout of special tokens (gpt, bert, roberta, t5), so families can be
+compared with the same pieces. The same text gives the same file, byte for byte. The library's BPE
+is deterministic; its WordPiece orders the characters inside words, and its Unigram the characters
+too rare for a score, differently in each process, which is fixed here. The vocabulary size includes
+special tokens. Costs: memory for each distinct word; for a million English words and 8,000 pieces
+about 1.5 s (BPE), 3 s (WordPiece) or 8 s (Unigram).
 """
 
 import json
@@ -34,17 +34,17 @@ from workbench.core.files import written_whole
 Algorithm = Literal["bpe", "wordpiece", "unigram"]
 Layout = Literal["gpt", "bert", "roberta", "t5"]
 SENTINELS = 100
-LONGEST = 1_000  # characters of a word that a tokenizer is trained on in one
+LONGEST = 1_000  # characters; longer words are cut for training
 _LONG = re.compile(rf"\S{{{LONGEST}}}")
 T = TypeVar("T")
-_DIGITS = 5  # of Unigram's scores: what lies below is the order in which numbers were added
-_PENALTY = 1e-4  # between the scores that Unigram gives to characters too rare for one
+_DIGITS = 5  # of Unigram's scores; further digits depend on the order of summation
+_PENALTY = 1e-4  # between the scores that Unigram gives to characters too rare for a score
 
 
 class Marks(NamedTuple):
-    """Special tokens in the order of their ids, and what stands around a text."""
+    """Special tokens in the order of their ids, and the templates around a text."""
 
-    tokens: dict[str, str]  # by transformers' names for their parts
+    tokens: dict[str, str]  # by transformers' names
     single: str
     pair: str
     segments: bool = False
@@ -105,62 +105,67 @@ def train_tokenizer(
     max_length: int = 512,
     lowercase: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """Train a vocabulary of at most `size` tokens; `max_length` is what the tokenizer tells models.
+    """Train a tokenizer of at most `size` tokens; `max_length` is its maximum model length.
 
-    A text that yields fewer gives a warning; a size below the alphabet is an error.
+    A text that allows fewer tokens gives a warning; a size below the alphabet is an error.
     """
     marks = _known(layout, LAYOUTS, "layout")
     build = _known(algorithm, _BUILDERS, "algorithm")
     names = list(dict.fromkeys(marks.tokens.values()))
-    room = size - marks.sentinels
-    if room <= len(names):
-        raise _too_small(size, len(names) + marks.sentinels + 1, "its special tokens alone")
-    seen = _Seen()
+    n_ordinary = size - marks.sentinels
+    if n_ordinary <= len(names):
+        raise _too_small(size, len(names) + marks.sentinels + 1, "the special tokens alone")
+    filtered = _Filter()
     trained = build(
-        seen.of(map(_cut, lines), names), names, marks.tokens["unk_token"], room, lowercase
+        filtered.lines(map(_cut_long_words, lines), names),
+        names,
+        marks.tokens["unk_token"],
+        n_ordinary,
+        lowercase,
     )
-    if not seen.anything:
+    if not filtered.has_words:
         raise WorkbenchError(
-            "there is no text to train a tokenizer on.",
-            remedy="Give lines with words in them; is the right file named, or the right split?",
+            "the text for the tokenizer has no words.",
+            code="empty-text",
+            remedy="Give a text with words; check the name of the file or split.",
         )
-    if (found := trained.get_vocab_size()) > room:
-        raise _too_small(size, found + marks.sentinels, "the characters of this text")
-    if found < room:
+    if (n_tokens := trained.get_vocab_size()) > n_ordinary:
+        raise _too_small(size, n_tokens + marks.sentinels, "the characters of this text")
+    if n_tokens < n_ordinary:
         warnings.warn(
-            f"the text allows a vocabulary of {found + marks.sentinels:,} tokens, not {size:,}: "
-            "there is nothing left to merge.",
+            f"the text allows only {n_tokens + marks.sentinels:,} tokens instead of {size:,}: "
+            "no pieces are left to merge.",
             stacklevel=2,
         )
-    return _dressed(trained, marks, names, max_length, algorithm)
+    return _with_special_tokens(trained, marks, names, max_length, algorithm)
 
 
-def _cut(line: str) -> str:
-    """A line with what is too long for a word cut: algorithms take its length squared."""
+def _cut_long_words(line: str) -> str:
+    """The line with long words cut, because training takes the square of a word's length."""
     return _LONG.sub(lambda run: f"{run[0]} ", line) if len(line) > LONGEST else line
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write the files that `AutoTokenizer.from_pretrained` reads, each whole or not at all."""
-    with tempfile.TemporaryDirectory() as aside:
-        tokenizer.save_pretrained(aside)
-        for file in sorted(path for path in Path(aside).rglob("*") if path.is_file()):
-            with written_whole(folder / file.relative_to(aside)) as draft:
+    """Write the files that `AutoTokenizer.from_pretrained` reads, each atomically."""
+    with tempfile.TemporaryDirectory() as temporary:
+        tokenizer.save_pretrained(temporary)
+        for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
+            with written_whole(folder / file.relative_to(temporary)) as draft:
                 draft.write_bytes(file.read_bytes())
 
 
-class _Seen:
-    """Lines on their way to a trainer: special tokens taken out, and whether there was any word."""
+class _Filter:
+    """Removes special tokens from lines and records whether any line had a word."""
 
     def __init__(self) -> None:
-        self.anything = False
+        self.has_words = False
 
-    def of(self, lines: Iterable[str], names: list[str]) -> Iterator[str]:
+    def lines(self, lines: Iterable[str], names: list[str]) -> Iterator[str]:
         marks = re.compile("|".join([*map(re.escape, names), r"<extra_id_\d+>"]))
         for line in lines:
-            plain = marks.sub(" ", line)
-            self.anything = self.anything or bool(plain.strip())
-            yield plain
+            without_marks = marks.sub(" ", line)
+            self.has_words = self.has_words or bool(without_marks.strip())
+            yield without_marks
 
 
 def _bpe(
@@ -184,35 +189,38 @@ def _bpe(
 def _wordpiece(
     lines: Iterable[str], names: list[str], unknown: str, size: int, lowercase: bool
 ) -> Tokenizer:
-    """Every character that begins a word, or goes on with one, has its id before training starts.
+    """WordPiece; every character at the start of or inside a word gets its id before training.
 
-    The library would number the latter by the order of a hash table, and break ties by number.
+    The library would number characters inside words in hash-table order, and break ties by id.
     """
     shell = Tokenizer(models.WordPiece(unk_token=unknown))
     shell.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     shell.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     shell.decoder = decoders.WordPiece()
-    heads: set[str] = set()
-    inside: set[str] = set()
+    first_characters: set[str] = set()
+    inner_characters: set[str] = set()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as spool:
         for line in lines:
             normal = shell.normalizer.normalize_str(line)
             words = [word for word, _ in shell.pre_tokenizer.pre_tokenize_str(normal)]
             spool.write(" ".join(words) + "\n")
             for word in words:
-                heads.add(word[0])
-                inside.update(word[1:])
-        letters = [*sorted(heads | inside), *(f"##{letter}" for letter in sorted(inside))]
+                first_characters.add(word[0])
+                inner_characters.update(word[1:])
+        letters = [
+            *sorted(first_characters | inner_characters),
+            *(f"##{letter}" for letter in sorted(inner_characters)),
+        ]
         if len(names) + len(letters) > size:
             raise _too_small(size, len(names) + len(letters), "the characters of this text")
         spool.seek(0)
-        bare = Tokenizer(models.WordPiece(unk_token=unknown))
-        bare.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        learner = Tokenizer(models.WordPiece(unk_token=unknown))
+        learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         trainer = trainers.WordPieceTrainer(
             vocab_size=size, special_tokens=[*names, *letters], show_progress=False
         )
-        bare.train_from_iterator(spool, trainer)
-    shell.model = models.WordPiece(bare.get_vocab(), unk_token=unknown)
+        learner.train_from_iterator(spool, trainer)
+    shell.model = models.WordPiece(learner.get_vocab(), unk_token=unknown)
     return shell
 
 
@@ -231,32 +239,32 @@ def _unigram(
     )
     alphabet: set[str] = set()
 
-    def watched() -> Iterator[str]:
+    def lines_with_alphabet() -> Iterator[str]:
         for line in lines:
             alphabet.update(line)
             yield line
 
     try:
-        tokenizer.train_from_iterator(watched(), trainer)
+        tokenizer.train_from_iterator(lines_with_alphabet(), trainer)
     except Exception as error:
         if "not large enough" not in str(error):
             raise
         normal = {sign for c in alphabet for sign in tokenizer.normalizer.normalize_str(c)}
-        least = len(names) + len({sign for sign in normal if not sign.isspace()} | {"▁"})
-        raise _too_small(size, least, "the characters of this text") from None
+        minimum = len(names) + len({sign for sign in normal if not sign.isspace()} | {"▁"})
+        raise _too_small(size, minimum, "the characters of this text") from None
     pieces: list[tuple[str, float]] = json.loads(tokenizer.to_str())["model"]["vocab"]
     marks, ordinary = pieces[: len(names)], pieces[len(names) :]
     vocabulary = [(token, score) for token, score in marks]
-    vocabulary += _settled([(token, score) for token, score in ordinary])
+    vocabulary += _deterministic([(token, score) for token, score in ordinary])
     tokenizer.model = models.Unigram(vocabulary, names.index(unknown), False)
     return tokenizer
 
 
-def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The same pieces with scores and order that the text alone decides.
+def _deterministic(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The same pieces with scores and order that depend on the text alone.
 
-    Characters that training left no score get the lowest one, each a little more than the one
-    before it; here they are taken in the order of their code points.
+    Characters without a trained score get the lowest score, each slightly more than the one before;
+    here they are ordered by code point.
     """
     scores = {piece: round(score, _DIGITS) for piece, score in pieces}
     lowest = min(scores.values(), default=0.0)
@@ -266,8 +274,8 @@ def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
         if len(piece) == 1 and abs(step - round(step)) < 0.05:
             ladder.setdefault(round(step), []).append(piece)
     rungs: list[int] = []
-    while found := ladder.get(len(set(rungs))):
-        rungs += [len(set(rungs))] * len(found)
+    while characters := ladder.get(len(set(rungs))):
+        rungs += [len(set(rungs))] * len(characters)
     rare = sorted(piece for step in set(rungs) for piece in ladder[step])
     for step, piece in zip(rungs, rare, strict=True):
         scores[piece] = round(lowest + step * _PENALTY, _DIGITS)
@@ -277,22 +285,22 @@ def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
 _BUILDERS = {"bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram}
 
 
-def _dressed(
+def _with_special_tokens(
     trained: Tokenizer, marks: Marks, names: list[str], max_length: int, algorithm: Algorithm
 ) -> PreTrainedTokenizerFast:
-    """With its special tokens, sentinels last and counting down as T5's do, and its frame."""
-    sentinels = [f"<extra_id_{number}>" for number in reversed(range(marks.sentinels))]
+    """Add the special tokens (T5's sentinels last, counting down) and the template of a text."""
+    sentinels = [f"<extra_id_{index}>" for index in reversed(range(marks.sentinels))]
     trained.add_special_tokens(
         [AddedToken(name, lstrip=name == "<mask>", special=True) for name in names]
     )
     trained.add_special_tokens([AddedToken(name, special=True) for name in sentinels])
-    frame = processors.TemplateProcessing(
+    template = processors.TemplateProcessing(
         single=marks.single,
         pair=marks.pair,
         special_tokens=[(name, trained.token_to_id(name)) for name in names],
     )
-    bytes_first = [processors.ByteLevel(trim_offsets=True)] if algorithm == "bpe" else []
-    trained.post_processor = processors.Sequence([*bytes_first, frame])
+    byte_level = [processors.ByteLevel(trim_offsets=True)] if algorithm == "bpe" else []
+    trained.post_processor = processors.Sequence([*byte_level, template])
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=trained,
@@ -306,12 +314,17 @@ def _dressed(
 
 def _known(name: str, table: dict[str, T], what: str) -> T:
     if name not in table:
-        raise WorkbenchError(f"there is no {what} {name!r}.", remedy=did_you_mean(name, table))
+        raise WorkbenchError(
+            f"{name!r} is not a tokenizer {what}.",
+            code="setting-invalid",
+            remedy=did_you_mean(name, table),
+        )
     return table[name]
 
 
-def _too_small(size: int, least: int, why: str) -> WorkbenchError:
+def _too_small(size: int, minimum: int, why: str) -> WorkbenchError:
     return WorkbenchError(
-        f"a vocabulary of {size:,} is too small: {why} need {least:,}.",
-        remedy=f"Ask for at least {least:,}; byte-level BPE never needs more than 256 characters.",
+        f"a vocabulary of {size:,} is too small: {why} need {minimum:,} tokens.",
+        code="setting-invalid",
+        remedy=f"Set vocabulary_size to at least {minimum:,}; byte-level BPE needs only 256 bytes.",
     )

@@ -1,11 +1,11 @@
-"""Text in, a trained model's folder out: tokenizer, store, model, training, files.
+"""Training from a text to a model's folder: tokenizer, token store, model, training, files.
 
     train("bert", Path("text.txt"), Path("out"), Settings(size="mini", plan=Plan(steps=2_000)))
 
-The same text, settings and seed give the same weights on a CPU. A call that was killed goes on when
-it is made again; one that is done returns at once. The folder opens with `AutoModel` and
-`AutoTokenizer`, and says in `training.json` how it was made. Costs the time of its plan, and before
-it some seconds a megabyte of text.
+The same text, settings and seed give the same weights on a CPU. A call that was killed continues
+when it is repeated; a finished one returns at once. The folder opens with `AutoModel` and
+`AutoTokenizer`, and `training.json` in it records the training. Costs: the time of the plan, and
+before it some seconds per megabyte of text.
 """
 
 import hashlib
@@ -36,10 +36,10 @@ from workbench.core.files import (
 from workbench.models.bilm import Words, read_words, save_words
 from workbench.models.checkpoint import read_tokenizer
 from workbench.training import initial_model
-from workbench.training.batches import elmo_task, parted, task_of, vectors_task
+from workbench.training.batches import elmo_task, piece_task, split_held_out, vectors_task
 from workbench.training.config import FORMAT, Settings, Sources, key_of, require_sound
 from workbench.training.curves import Row, read_curves, write_curves
-from workbench.training.distributed import Place, joined
+from workbench.training.distributed import Process, join_processes
 from workbench.training.elmo import count_words, word_tokenizer
 from workbench.training.families import Family, Size, build, family_of, objective_for, size_of
 from workbench.training.initial_model import quietly
@@ -50,11 +50,11 @@ from workbench.training.tokenizers import save_tokenizer, train_tokenizer
 from workbench.training.trainer import fit
 from workbench.training.vocabulary import vocabulary_of
 
-# --- what a training reads, made once: the tokenizer or the words, and the store of tokens --------
+# --- inputs of a training: the tokenizer or the words, and the token store ------------------------
 #
-# The process that leads makes them and writes down where they are; all others, and a run that
-# goes on after it was killed, open what is there. Costs reading the text once for its hash, once
-# for the tokenizer, and tokenising it.
+# The leading process creates them and records their location; all other processes, and a run that
+# continues after it was killed, open them. Costs: reading the text once for its hash and once for
+# the tokenizer, and tokenising it.
 
 PREPARED, TOKENIZER = "prepared.json", "tokenizer"
 Text = Path | Sequence[str]  # a file, or lines
@@ -62,10 +62,10 @@ Text = Path | Sequence[str]  # a file, or lines
 
 @dataclass(frozen=True)
 class Prepared:
-    """A text as its family reads it."""
+    """A text as its family reads it: tokenizer or words, and token store."""
 
     tokenizer: PreTrainedTokenizerBase
-    words: Words | None  # of a family that reads words
+    words: Words | None  # for families that read words
     store: Store
     text_hash: str
 
@@ -76,7 +76,7 @@ def prepare(
     text: Text,
     scratch: Path,
     home: Path,
-    place: Place,
+    process: Process,
     progress: Progress,
     *,
     digest: str,
@@ -84,36 +84,36 @@ def prepare(
     words: Words | None = None,
     lowercase: bool = False,
 ) -> Prepared:
-    """Find or make what is read; `tokenizer` is a folder that has one, `words` go before others."""
+    """Open or create the inputs; `tokenizer` is a folder, `words` come before new words."""
     note = scratch / PREPARED
-    given = str(tokenizer or "")
-    if place.leads and not _is_made(note, digest, given):
+    tokenizer_name = str(tokenizer or "")
+    if process.leads and not _is_prepared(note, digest, tokenizer_name):
         if row.reads == "words":
-            counted = _with(words, count_words(lines_of(text)))
-            save_words(counted, scratch / TOKENIZER)
-            own: PreTrainedTokenizerBase = word_tokenizer(counted)
+            all_words = _with_new_words(words, count_words(lines_of(text)))
+            save_words(all_words, scratch / TOKENIZER)
+            own_tokenizer: PreTrainedTokenizerBase = word_tokenizer(all_words)
         elif tokenizer is not None:
-            own = open_tokenizer(tokenizer)
-            save_tokenizer(own, scratch / TOKENIZER)
+            own_tokenizer = open_tokenizer(tokenizer)
+            save_tokenizer(own_tokenizer, scratch / TOKENIZER)
         else:
-            own = _trained(row, size, text, lowercase, progress)
-            save_tokenizer(own, scratch / TOKENIZER)
+            own_tokenizer = _train_tokenizer(row, size, text, lowercase, progress)
+            save_tokenizer(own_tokenizer, scratch / TOKENIZER)
         store = tokenize_text(
-            text, own, home, progress=lambda done: progress(done, None, "bytes of text")
+            text, own_tokenizer, home, progress=lambda done: progress(done, None, "bytes of text")
         )
-        made = {
+        record = {
             "manifest": str(store.folder / f"{store.manifest.key}.json"),
             "text": digest,
-            "tokenizer": given,
+            "tokenizer": tokenizer_name,
         }
         with written_whole(note) as draft:
-            draft.write_text(json.dumps(made), "utf-8")
-    place.wait()
-    return _opened(row, note)
+            draft.write_text(json.dumps(record), "utf-8")
+    process.wait()
+    return _open_prepared(row, note)
 
 
 def text_hash(text: Text) -> str:
-    """Of the lines, however they are kept."""
+    """The hash of the lines of a text, whatever its file format."""
     digest = hashlib.blake2b(digest_size=16)
     for line in lines_of(text):
         digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
@@ -121,25 +121,26 @@ def text_hash(text: Text) -> str:
 
 
 def open_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """A tokenizer's folder, and nothing from a network."""
+    """The tokenizer of a local folder."""
     try:
         return read_tokenizer(str(folder))
     except WorkbenchError as error:
         raise WorkbenchError(
-            f"there is no tokenizer: {error.what}",
+            f"the folder has no tokenizer: {error.what}",
+            code="tokenizer-not-found",
             where=error.where,
             remedy="Name a folder that tokenizer.save_pretrained wrote.",
         ) from None
 
 
-def _trained(
+def _train_tokenizer(
     row: Family, size: Size, text: Text, lowercase: bool, progress: Progress
 ) -> PreTrainedTokenizerBase:
-    """A new tokenizer; what the library would warn of is told where the user sees it."""
+    """Train a new tokenizer; the library's warnings become warnings of the run."""
     progress(0, None, "training the tokenizer")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = train_tokenizer(
+        tokenizer = train_tokenizer(
             lines_of(text),
             row.algorithm,
             row.layout,
@@ -150,22 +151,22 @@ def _trained(
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             progress.warn(str(warning.message))
-    return found
+    return tokenizer
 
 
-def _with(first: Words | None, counted: Words) -> Words:
-    """The words of a model that is gone on with keep their places; new ones come behind."""
+def _with_new_words(first: Words | None, counted: Words) -> Words:
+    """All words: those of the continued model keep their ids, new words come after them."""
     if first is None:
         return counted
     counts: dict[str, int] = dict(zip(counted.words, counted.counts, strict=True))
     old = set(first.words)
-    more = [word for word in counted.words if word not in old]
-    words = (*first.words, *more)
+    new = [word for word in counted.words if word not in old]
+    words = (*first.words, *new)
     return Words(words, tuple(counts.get(word, 0) for word in words))
 
 
-def _is_made(note: Path, digest: str, tokenizer: str) -> bool:
-    """Whether it was made of this text; what cannot be read is made again."""
+def _is_prepared(note: Path, digest: str, tokenizer: str) -> bool:
+    """Whether the inputs were created from this text; unreadable ones are created again."""
     try:
         made: dict[str, Any] = parsed_json(read_regular(note))
         there = Path(made["manifest"]).is_file()
@@ -174,16 +175,16 @@ def _is_made(note: Path, digest: str, tokenizer: str) -> bool:
         return False
 
 
-def _opened(row: Family, note: Path) -> Prepared:
+def _open_prepared(row: Family, note: Path) -> Prepared:
     try:
-        made: dict[str, str] = parsed_json(read_regular(note))
-        text, manifest = made["text"], Path(made["manifest"])
+        record: dict[str, str] = parsed_json(read_regular(note))
+        text, manifest = record["text"], Path(record["manifest"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise unreadable(note, error) from None
     folder = note.parent / TOKENIZER
     words = read_words(folder) if row.reads == "words" else None
-    own = word_tokenizer(words) if words is not None else open_tokenizer(folder)
-    return Prepared(own, words, open_store(manifest), text)
+    tokenizer = word_tokenizer(words) if words is not None else open_tokenizer(folder)
+    return Prepared(tokenizer, words, open_store(manifest), text)
 
 
 # --- one training from start to end ---------------------------------------------------------------
@@ -212,27 +213,29 @@ def train(
     home: Path | None = None,
     scratch: Path | None = None,
 ) -> Trained:
-    """Train a family on a text, a file or lines.
+    """Train a model family on a text, a file or lines.
 
-    `home` is where stores of tokens are kept, `scratch` where checkpoints are until it is done: on
-    the disk of `out`, and in it where it is not named.
+    `home` is the folder of token stores. `scratch` is the folder of checkpoints during training, on
+    the same disk as `out` (default: a folder in `out`).
     """
-    told = settings or Settings()
+    chosen = settings or Settings()
     sources = Sources(tokenizer, continue_from, teacher)
-    objective = objective_for(family, told.objective)
-    require_sound(family, sources, told, objective)
-    if continue_from and not told.objective:
+    objective = objective_for(family, chosen.objective)
+    require_sound(family, sources, chosen, objective)
+    if continue_from and not chosen.objective:
         objective = initial_model.own_objective(family, continue_from)
     digest = text_hash(text)
-    key = key_of(family, told, sources, digest)
-    with joined(device) as place:
-        tell = progress if progress is not None and place.leads else Quiet()
-        if done := _finished(out, key):
-            tell.log(f"{out} was trained so already.")
-            return done
-        aside = scratch or out / SCRATCH
-        run = _Training(family, told, sources, objective, out, aside, place, tell)
-        return run.all(text, digest, key, home or machine.home() / "tokens")
+    key = key_of(family, chosen, sources, digest)
+    with join_processes(device) as process:
+        on_progress = progress if progress is not None and process.leads else Quiet()
+        if finished := _finished(out, key):
+            on_progress.log(f"{out} is already trained with these settings.")
+            return finished
+        scratch_folder = scratch or out / SCRATCH
+        training = _Training(
+            family, chosen, sources, objective, out, scratch_folder, process, on_progress
+        )
+        return training.run(text, digest, key, home or machine.home() / "tokens")
 
 
 @dataclass(frozen=True)
@@ -243,10 +246,10 @@ class _Training:
     objective: str
     out: Path
     scratch: Path
-    place: Place
-    tell: Progress
+    process: Process
+    progress: Progress
 
-    def all(self, text: Text, digest: str, key: str, home: Path) -> Trained:
+    def run(self, text: Text, digest: str, key: str, home: Path) -> Trained:
         row, sources, scratch = family_of(self.family), self.sources, self.scratch
         size = self._size()
         pieces = row.reads == "pieces"
@@ -256,8 +259,8 @@ class _Training:
             text,
             scratch,
             home,
-            self.place,
-            self.tell,
+            self.process,
+            self.progress,
             digest=digest,
             tokenizer=(sources.model or sources.teacher or sources.tokenizer) if pieces else None,
             words=read_words(sources.model) if self.family == "elmo" and sources.model else None,
@@ -265,13 +268,15 @@ class _Training:
         )
         net, task = self._pieces(prepared, size) if pieces else self._words(prepared, size)
         plan = self.settings.plan
-        rows = fit(net, task, plan, self.tell, place=self.place, scratch=scratch, recipe=key)
+        rows = fit(
+            net, task, plan, self.progress, process=self.process, scratch=scratch, recipe=key
+        )
         recipe = self._recipe(key, digest, prepared, net, rows)
-        if self.place.leads:
+        if self.process.leads:
             files = (net, prepared.tokenizer, self.out, scratch)
-            save_trained(*files, recipe, rows, self.tell)
+            save_trained(*files, recipe, rows, self.progress)
             shutil.rmtree(scratch, ignore_errors=True)
-        self.place.wait()
+        self.process.wait()
         return Trained(self.out, recipe, tuple(rows))
 
     def _size(self) -> Size:
@@ -279,14 +284,16 @@ class _Training:
         names = ("layers", "width", "heads", "vocabulary", "length", "dropout")
         size = size_of(s.size, **{name: getattr(s, name) for name in names})
         if self.sources.teacher is not None:
-            size = initial_model.teachers_size(self.sources.teacher, size)
+            size = initial_model.student_size(self.sources.teacher, size)
         return size
 
     def _pieces(self, prepared: Prepared, size: Size) -> tuple[nn.Module, Task]:
         seed, model, teacher = self.settings.plan.seed, self.sources.model, self.sources.teacher
         net: nn.Module
         if model is not None:
-            net = initial_model.gone_on(self.family, self.objective, model, self.tell, seed)
+            net = initial_model.continued_model(
+                self.family, self.objective, model, self.progress, seed
+            )
             if teacher is not None:
                 net = initial_model.with_teacher(net, teacher)
         elif teacher is not None:
@@ -294,48 +301,53 @@ class _Training:
         else:
             net = build(self.family, size, prepared.tokenizer, seed, self.objective)
         vocabulary, length = vocabulary_of(prepared.tokenizer), self._length(net, size)
-        share = self.settings.held_out
-        part: Packing
+        held_out_fraction = self.settings.held_out
+        train_part: Packing
         if self.settings.rows == "sentences":
-            part, held = sentences_of(prepared.store, vocabulary, length, seed, share)
+            train_part, held_out = sentences_of(
+                prepared.store, vocabulary, length, seed, held_out_fraction
+            )
         else:
-            part, held = parted(pack(prepared.store, vocabulary, length, seed), share)
-        task = task_of(
+            train_part, held_out = split_held_out(
+                pack(prepared.store, vocabulary, length, seed), held_out_fraction
+            )
+        task = piece_task(
             self.objective,
             net,
-            part,
-            held,
+            train_part,
+            held_out,
             self.settings.plan,
-            self.place.world,
+            self.process.world,
             unit=self.settings.mask_by or family_of(self.family).unit,
             static=self.settings.static,
-            hidden=self.settings.hidden,
+            mask_rate=self.settings.hidden,
         )
         return net, task
 
     def _length(self, net: nn.Module, size: Size) -> int:
-        most, asked = initial_model.longest(net), self.settings.length
-        if asked and most and asked > most:
+        max_length, requested = initial_model.max_length(net), self.settings.length
+        if requested and max_length and requested > max_length:
             raise WorkbenchError(
-                f"sequences of {asked:,} tokens are longer than the model reads: {most:,}.",
+                f"sequence_length is {requested:,}; the model reads at most {max_length:,} pieces.",
+                code="setting-invalid",
                 where=str(self.sources.model or self.sources.teacher or ""),
-                remedy=f"Set the length to {most:,} or less.",
+                remedy=f"Set sequence_length to {max_length:,} or less.",
             )
-        return min(asked or size.length, most or size.length)
+        return min(requested or size.length, max_length or size.length)
 
     def _words(self, prepared: Prepared, size: Size) -> tuple[nn.Module, Task]:
-        plan, world, words = self.settings.plan, self.place.world, prepared.words
-        assert words is not None, "a family that reads words has them"
+        plan, world, words = self.settings.plan, self.process.world, prepared.words
+        assert words is not None, "a family that reads words has words"
         vocabulary = vocabulary_of(prepared.tokenizer)
         if self.family == "vectors":
             table = initial_model.vectors_of(self.sources.model, words, size.width, plan.seed)
             packing = pack(prepared.store, vocabulary, size.length, plan.seed)
             return table, vectors_task(words, packing, plan, world)
         net = initial_model.elmo_of(self.sources.model, words, size, plan.seed)
-        part, held = sentences_of(
-            prepared.store, vocabulary, size.length, plan.seed, self.settings.held_out, alike=1
+        train_part, held_out = sentences_of(
+            prepared.store, vocabulary, size.length, plan.seed, self.settings.held_out, similar=1
         )
-        return net, elmo_task(net, part, held, plan, world)
+        return net, elmo_task(net, train_part, held_out, plan, world)
 
     def _recipe(
         self, key: str, digest: str, prepared: Prepared, net: nn.Module, rows: list[Row]
@@ -351,20 +363,21 @@ class _Training:
             "tokenizer": manifest.tokenizer,
             "from": {name: str(path) for name, path in vars(self.sources).items() if path},
             "parameters": sum(p.numel() for p in net.parameters()),
-            "devices": f"{self.place.world} x {self.place.device.type}",
+            "devices": f"{self.process.world} x {self.process.device.type}",
             "versions": versions(),
             "last": asdict(rows[-1]) if rows else None,
         }
 
 
 def _finished(out: Path, key: str) -> Trained | None:
-    """The training that the folder holds, if it is this one; an error if it holds another."""
+    """The finished training in the folder if it has this key; an error if it is another model."""
     recipe = read_recipe(out)
     if recipe is not None and recipe.get("key") == key:
         return Trained(out, recipe, tuple(read_curves(out / CURVES)))
     if recipe is not None or (out / "config.json").exists() or (out / "words.txt").exists():
         raise WorkbenchError(
-            "the folder holds another model.",
+            "the folder already holds another model.",
+            code="folder-not-empty",
             where=str(out),
             remedy="Name a new folder, or remove this one.",
         )
@@ -373,10 +386,10 @@ def _finished(out: Path, key: str) -> Trained | None:
 
 # --- saving the model -----------------------------------------------------------------------------
 #
-# A trained model on disk: its files first, `training.json` last, which says that it is whole.
+# A trained model on disk: `training.json` is written last and marks the folder as complete.
 #
-# Files are made in a folder beside and moved into place one by one. Costs the weights' bytes,
-# once.
+# Files are written to a temporary folder and moved into place one by one. Costs: the bytes of the
+# weights.
 
 RECIPE, CURVES, SCRATCH = "training.json", "curves.csv", ".training"
 
@@ -390,21 +403,21 @@ def save_trained(
     rows: Sequence[Row],
     progress: Progress,
 ) -> None:
-    """Write all that opens a model again; a failure leaves the checkpoint in `scratch`."""
-    aside = scratch / "model"
-    shutil.rmtree(aside, ignore_errors=True)
+    """Write all files that open the model; a failure leaves the checkpoint in `scratch`."""
+    temporary = scratch / "model"
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
-        aside.mkdir(parents=True)
-        _save(net, tokenizer, aside, family_of(recipe["family"]).reads, progress)
-        for file in sorted(path for path in aside.rglob("*") if path.is_file()):
-            target = out / file.relative_to(aside)
+        temporary.mkdir(parents=True)
+        _save(net, tokenizer, temporary, family_of(recipe["family"]).reads, progress)
+        for file in sorted(path for path in temporary.rglob("*") if path.is_file()):
+            target = out / file.relative_to(temporary)
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
     except (OSError, SafetensorError) as error:
         raise unwritable(
             out,
             error,
-            "Then run the same again: the last checkpoint is kept.",
+            "Then repeat the call: it continues from the last checkpoint.",
             needed=sum(part.nbytes for part in net.state_dict().values()),
         ) from None
     write_curves(rows, out / CURVES)
@@ -413,37 +426,38 @@ def save_trained(
 
 
 def read_recipe(folder: Path) -> dict[str, Any] | None:
-    """What a folder was trained with; None where no training was finished in it."""
+    """The record of a finished training in a folder; None if there is none."""
     path = folder / RECIPE
     if not os.path.lexists(path):
         return None
     try:
-        found = parsed_json(read_regular(path))
-        if not isinstance(found, dict):
-            raise ValueError("it is no JSON object")
+        recipe = parsed_json(read_regular(path))
+        if not isinstance(recipe, dict):
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
         raise WorkbenchError(
-            f"cannot be read as a training's recipe: {reason_of(error)}.",
+            f"cannot be read as the record of a training: {reason_of(error)}.",
+            code="file-unreadable",
             where=str(path),
-            remedy="Copy the folder again from where it was trained, or train into a new one.",
+            remedy="Copy the trained folder again, or train into a new folder.",
         ) from None
-    return found
+    return recipe
 
 
 def versions() -> dict[str, str]:
-    """Of what decides the numbers."""
+    """Versions of the libraries that the results depend on."""
     return {name: version(name) for name in ("torch", "transformers", "tokenizers")}
 
 
 def _save(
     net: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path, reads: str, progress: Progress
 ) -> None:
-    """As `wb.load` opens it: a net that reads words knows how to, a transformer has a tokenizer."""
+    """Write the files that `wb.load` opens; models that read words save themselves."""
     model: Any = net
     if reads == "words":
         if not model.save(folder):
             progress.warn(
-                "h5py is not installed: weights.hdf5, which the original reads, was left out."
+                "h5py is not installed: weights.hdf5, for the original ELMo code, is not written."
             )
         return
     with quietly():

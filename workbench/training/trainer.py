@@ -1,13 +1,13 @@
-"""The training loop: micro-batches to gradients, gradients to steps, until steps or time are over.
+"""The training loop: gradients of micro-batches and optimiser steps, until steps or time are over.
 
-It knows nothing of text: a `Task` says what micro-batch m of step s is, and what a model loses on
-it. A step's loss is its sum over all targets of all micro-batches and processes, divided by their
-number, so that neither accumulation nor more devices change what is learnt. All that is random
-follows from (seed, step, micro-batch): a run that was killed goes on as if it had not been. What a
-step needs goes to a GPU from pinned memory, and losses stay there until they are looked at
-together: this loop never waits for one (transformers does, where it looks into masks for padding).
-Costs, beside the model's own arithmetic, 8 bytes a parameter for the optimiser, and a reading of
-the clock and, with several processes, one sum of a few numbers a step.
+The loop does not know about text: a `Task` gives micro-batch m of step s, and the losses of a model
+on it. The loss of a step is the sum over all targets of all micro-batches and processes, divided by
+their number, so gradient accumulation and more devices do not change the result. All random numbers
+depend on (seed, step, micro-batch), so a killed run continues as if it had not stopped. Batches go
+to a GPU from pinned memory, and losses stay on the GPU until they are read together, so this loop
+never waits for a loss (transformers does, when it checks masks for padding).
+Costs: in addition to the model's arithmetic, 8 bytes per parameter for the optimiser, and per step
+one reading of the clock and, with several processes, one sum of a few numbers.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import parsed_json, reason_of, require_regular, written_whole
 from workbench.engine.batch import sent
 from workbench.models.lm_heads import autocast
-from workbench.training.curves import Course, Row, peak, utilisation
-from workbench.training.distributed import Place
+from workbench.training.curves import LossHistory, Row, peak, utilisation
+from workbench.training.distributed import Process
 from workbench.training.task import (
     Micro,
     Plan,
@@ -51,24 +51,25 @@ def fit(
     plan: Plan,
     progress: Progress,
     *,
-    place: Place,
+    process: Process,
     scratch: Path | None = None,
     recipe: str = "",
 ) -> list[Row]:
-    """Train in place, and return the curves.
+    """Train the model in place and return the curves.
 
-    `scratch` is where a checkpoint is kept; one that is there is gone on from, if the `recipe` is
-    the same.
+    `scratch` is the folder of the checkpoint; training continues from a checkpoint there if its
+    `recipe` is the same.
     """
-    cuda = [place.device] if place.device.type == "cuda" else []
+    cuda = [process.device] if process.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         try:
-            return _fit(net.to(place.device), task, plan, progress, place, scratch, recipe)
+            return _fit(net.to(process.device), task, plan, progress, process, scratch, recipe)
         except torch.OutOfMemoryError:
             raise WorkbenchError(
-                f"{plan.batch // plan.micros(place.world)} sequences at once do not fit into "
-                "memory.",
-                remedy="Set at_once to fewer: the batch stays as it is, and takes a little longer.",
+                f"{plan.batch // plan.micros(process.world)} sequences per forward pass do not fit "
+                "into memory.",
+                code="out-of-memory",
+                remedy="Set micro_batch_size to a smaller number; the batch size does not change.",
             ) from None
 
 
@@ -77,43 +78,43 @@ def _fit(
     task: Task,
     plan: Plan,
     progress: Progress,
-    place: Place,
+    process: Process,
     scratch: Path | None,
     recipe: str,
 ) -> list[Row]:
-    kept = scratch / NAME if scratch is not None else None
-    optimizer = adamw(net, plan, place.device)
-    record = Record(task, plan, progress, place, kept)
-    if kept is not None:
-        record.begin(load_checkpoint(kept, net, optimizer, recipe))
-    learner = _learner(net, task, place)
-    per_step = plan.micros(place.world)
-    for micros in feed(task.draw, record.reached.step, per_step, place):
-        counts, tokens, now = _agree(micros, place, record.clock())
-        if record.is_over(now):
+    checkpoint = scratch / NAME if scratch is not None else None
+    optimizer = adamw(net, plan, process.device)
+    record = Record(task, plan, progress, process, checkpoint)
+    if checkpoint is not None:
+        record.start(load_checkpoint(checkpoint, net, optimizer, recipe))
+    learner = _learner(net, task, process)
+    per_step = plan.micros(process.world)
+    for micros in feed(task.draw, record.state.step, per_step, process):
+        counts, tokens, elapsed = _agree(micros, process, record.clock())
+        if record.is_over(elapsed):
             break
-        step, at = record.reached.step, record.progress_at(now)
+        step, fraction = record.state.step, record.progress_at(elapsed)
         for group in optimizer.param_groups:
-            group["lr"] = plan.rate * multiplier(at, plan.schedule, plan.warmup)
-        loss = _step(learner, optimizer, micros, counts, task, plan, place, step)
-        record.add(loss, counts, tokens, now)
+            group["lr"] = plan.rate * multiplier(fraction, plan.schedule, plan.warmup)
+        loss = _step(learner, optimizer, micros, counts, task, plan, process, step)
+        record.add(loss, counts, tokens, elapsed)
         if record.evaluation_is_due:
-            record.evaluated(_held_out(net, task, place))
-        if kept is not None and record.keeping_is_due:
-            record.check()
-            if place.leads:
-                save_checkpoint(kept, net, optimizer, record.reached, recipe)
-            record.kept()
+            record.add_evaluation(_held_out_loss(net, task, process))
+        if checkpoint is not None and record.checkpoint_is_due:
+            record.read_losses()
+            if process.leads:
+                save_checkpoint(checkpoint, net, optimizer, record.state, recipe)
+            record.checkpoint_written()
     record.finish()
     if record.lacks_evaluation:
-        record.evaluated(_held_out(net, task, place))
-    if kept is not None and place.leads:
-        save_checkpoint(kept, net, optimizer, record.reached, recipe)
-    return list(record.reached.rows)
+        record.add_evaluation(_held_out_loss(net, task, process))
+    if checkpoint is not None and process.leads:
+        save_checkpoint(checkpoint, net, optimizer, record.state, recipe)
+    return list(record.state.rows)
 
 
 class _Learner(nn.Module):
-    """A model whose forward pass is its losses, which is where DDP puts its hooks."""
+    """A module whose forward pass returns the losses, as DDP puts its hooks on the forward pass."""
 
     def __init__(self, net: nn.Module, task: Task) -> None:
         super().__init__()
@@ -123,20 +124,20 @@ class _Learner(nn.Module):
         return self.losses(self.net, inputs)
 
 
-def _learner(net: nn.Module, task: Task, place: Place) -> nn.Module:
+def _learner(net: nn.Module, task: Task, process: Process) -> nn.Module:
     learner = _Learner(net, task).train()
-    if place.world < 2:
+    if process.world < 2:
         return learner
-    ids = [place.device] if place.device.type == "cuda" else None
+    ids = [process.device] if process.device.type == "cuda" else None
     return DistributedDataParallel(learner, device_ids=ids, gradient_as_bucket_view=True)
 
 
-def _agree(micros: list[Micro], place: Place, clock: float) -> tuple[Tensor, int, float]:
-    """What all processes must know alike of a step: targets ([terms]), tokens, and the time."""
+def _agree(micros: list[Micro], process: Process, clock: float) -> tuple[Tensor, int, float]:
+    """The totals of a step over all processes: targets ([terms]), tokens, and the leader's time."""
     counts = torch.stack([micro.counts for micro in micros]).sum(0).double()
     tokens = sum(micro.tokens for micro in micros)
-    own = torch.tensor([tokens, clock if place.leads else 0.0], dtype=torch.float64)
-    summed = place.total(torch.cat([counts, own]))
+    local = torch.tensor([tokens, clock if process.leads else 0.0], dtype=torch.float64)
+    summed = process.total(torch.cat([counts, local]))
     return summed[:-2], int(summed[-2]), float(summed[-1])
 
 
@@ -147,107 +148,110 @@ def _step(
     counts: Tensor,
     task: Task,
     plan: Plan,
-    place: Place,
+    process: Process,
     step: int,
 ) -> Tensor:
-    """One step of the optimiser: the loss (this process' part) and the gradient's norm.  # [2]"""
+    """One optimiser step: this process' part of the loss, and the gradient norm.  # [2]"""
     weights = torch.tensor(task.weights) / counts.clamp(min=1)
-    scale = sent(weights.float(), place.device)  # [terms]
-    total = torch.zeros((), device=place.device)
-    for number, micro in enumerate(micros):
-        torch.manual_seed(seed_of(plan.seed, step, place.rank + number * place.world))
-        with _alone(learner, number < len(micros) - 1):
-            with autocast(place.device):
+    scale = sent(weights.float(), process.device)  # [terms]
+    total = torch.zeros((), device=process.device)
+    for index, micro in enumerate(micros):
+        torch.manual_seed(seed_of(plan.seed, step, process.rank + index * process.world))
+        with _without_sync(learner, index < len(micros) - 1):
+            with autocast(process.device):
                 sums = learner(micro.inputs)  # [terms]
             loss = (sums.float() * scale).sum()
-            (loss * place.world).backward()  # DDP takes the mean over processes
+            (loss * process.world).backward()  # DDP takes the mean over processes
         total += loss.detach()
-    norm = clipped(learner, plan.clip)
+    norm = clip_gradient(learner, plan.clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return torch.stack([total, norm])
 
 
-def _alone(learner: nn.Module, alone: bool) -> AbstractContextManager[Any]:
-    """Whether gradients wait for more before they travel."""
-    if alone and isinstance(learner, DistributedDataParallel):
+def _without_sync(learner: nn.Module, local: bool) -> AbstractContextManager[Any]:
+    """A context in which DDP does not exchange gradients, if `local`."""
+    if local and isinstance(learner, DistributedDataParallel):
         return learner.no_sync()
     return nullcontext()
 
 
-def _held_out(net: nn.Module, task: Task, place: Place) -> float:
-    """The loss of the held-out text, each term by its own targets."""
-    assert task.held_out is not None, "asked only where there is held-out text"
-    sums = torch.zeros(len(task.terms), dtype=torch.float64, device=place.device)
+def _held_out_loss(net: nn.Module, task: Task, process: Process) -> float:
+    """The loss on the held-out text, each term averaged over its own targets."""
+    assert task.held_out is not None, "called only with held-out text"
+    sums = torch.zeros(len(task.terms), dtype=torch.float64, device=process.device)
     counts = torch.zeros(len(task.terms), dtype=torch.float64)
     net.eval()
-    with torch.no_grad(), autocast(place.device):
-        for micro in task.held_out()[place.rank :: place.world]:
-            sums += task.losses(net, micro.to(place.device).inputs).double()
+    with torch.no_grad(), autocast(process.device):
+        for micro in task.held_out()[process.rank :: process.world]:
+            sums += task.losses(net, micro.to(process.device).inputs).double()
             counts += micro.counts.double()
     net.train()
-    sums, counts = place.total(torch.stack([sums.cpu(), counts]))  # the one reading of a GPU
+    sums, counts = process.total(torch.stack([sums.cpu(), counts]))  # the only read from a GPU
     return float((sums / counts.clamp(min=1) * torch.tensor(task.weights)).sum())
 
 
-# --- a training's state in one safetensors file, so that it can be killed at any time and go on ---
+# --- checkpoints: the state of a training in one safetensors file ---------------------------------
 #
-# Holds weights, both moments of the optimiser and its step counts, and how far the run is.
-# Nothing random has a state to keep: every draw is made from the seed, the step and the micro-
-# batch. The file is written beside the old one and takes its place in one rename; a full disk or
-# a kill leaves the old one. Costs 12 bytes a parameter, twice while it is written.
+# A checkpoint holds the weights, both moments and the step counts of the optimiser, and the
+# progress. Random numbers have no state to save, as they depend on seed, step and micro-batch. The
+# file is written next to the old one and replaces it in one rename, so a full disk or a kill leaves
+# the old one. Costs: 12 bytes per parameter, twice while it is written.
 
 NAME = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True)
-class Reached:
-    """How far a run is; the data's position follows from the step."""
+class State:
+    """The progress of a training; the position in the data depends on the step."""
 
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    course: Course = field(default_factory=Course)
+    history: LossHistory = field(default_factory=LossHistory)
     rows: tuple[Row, ...] = ()
 
 
 def save_checkpoint(
-    path: Path, net: nn.Module, optimizer: Optimizer, reached: Reached, recipe: str
+    path: Path, net: nn.Module, optimizer: Optimizer, state: State, recipe: str
 ) -> None:
-    """Write all of it, whole or not at all."""
+    """Write a checkpoint atomically."""
     tensors = dict(_tensors(net, optimizer))
-    metadata = {"recipe": recipe, "reached": json.dumps(asdict(reached))}
+    fields = asdict(state)
+    fields["course"] = fields.pop("history")  # its name in the file since the first version
+    metadata = {"recipe": recipe, "reached": json.dumps(fields)}
     with written_whole(path) as draft:
         try:
             save_file(tensors, draft, metadata=metadata)
-        except SafetensorError as error:  # its own words for a full disk
+        except SafetensorError as error:  # its error for a full disk
             raise OSError(f"{error}") from None
 
 
-def load_checkpoint(path: Path, net: nn.Module, optimizer: Optimizer, recipe: str) -> Reached:
-    """Put a state back; nothing is changed, and the run begins, where there is none."""
+def load_checkpoint(path: Path, net: nn.Module, optimizer: Optimizer, recipe: str) -> State:
+    """Load a checkpoint into the model and optimiser; without a file, return a new state."""
     if not path.is_file():
-        return Reached()
+        return State()
     try:
         with safe_open(require_regular(path), framework="pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("recipe") != recipe:
-                raise _another(path)
+                raise _other_training(path)
             _restore(net, optimizer, file)
         raw = parsed_json(metadata["reached"])
         raw["rows"] = tuple(Row(**row) for row in raw["rows"])
-        raw["course"] = Course(**raw["course"])
-        return Reached(**raw)
+        raw["history"] = LossHistory(**raw.pop("course"))
+        return State(**raw)
     except (SafetensorError, OSError, ValueError, LookupError, TypeError) as error:
         raise WorkbenchError(
             f"cannot be read as a checkpoint: {reason_of(error)}.",
+            code="file-unreadable",
             where=str(path),
-            remedy="Was it copied whole? Without it, training begins anew.",
+            remedy="Copy the file again, or delete it to start the training from the beginning.",
         ) from None
 
 
 def _tensors(net: nn.Module, optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
-    """Every parameter, once though it be shared, and what the optimiser keeps of it."""
+    """Every parameter once, even if shared, and the optimiser's state of it."""
     for name, parameter in net.named_parameters():
         yield f"weights/{name}", parameter.detach().contiguous()
         for key, value in optimizer.state.get(parameter, {}).items():
@@ -255,13 +259,13 @@ def _tensors(net: nn.Module, optimizer: Optimizer) -> Iterator[tuple[str, Tensor
 
 
 def _restore(net: nn.Module, optimizer: Optimizer, file: Any) -> None:
-    kept: dict[str, dict[str, Tensor]] = {}
-    for place in file.keys():  # noqa: SIM118
-        kind, _, name = place.partition("/")
-        kept.setdefault(name, {})[kind] = file.get_tensor(place)
+    states: dict[str, dict[str, Tensor]] = {}
+    for path in file.keys():  # noqa: SIM118
+        kind, _, name = path.partition("/")
+        states.setdefault(name, {})[kind] = file.get_tensor(path)
     with torch.no_grad():
         for name, parameter in net.named_parameters():
-            state = kept[name]
+            state = states[name]
             parameter.copy_(state.pop("weights"))
             if state:
                 optimizer.state[parameter] = {
@@ -269,72 +273,75 @@ def _restore(net: nn.Module, optimizer: Optimizer, file: Any) -> None:
                 }
 
 
-def _another(path: Path) -> WorkbenchError:
+def _other_training(path: Path) -> WorkbenchError:
     return WorkbenchError(
-        "there is an unfinished training here, of another text, model or setting.",
+        "the folder holds an unfinished training with another text, model or settings.",
+        code="folder-not-empty",
         where=str(path),
-        remedy="Name another folder, give the settings it was begun with, or remove the file.",
+        remedy="Name another folder, use the settings of that training, or delete the file.",
     )
 
 
 # --- the record: curves and log lines -------------------------------------------------------------
 #
-# What a training remembers of itself: where it is, its curves, and whether it has gone astray.
+# The record of a training: its state, its curves, and the check for divergence.
 #
-# Losses stay on a GPU until a row is due, so that steps need not wait for one another. Before a
-# checkpoint is written they are looked at, so that none is ever written after a loss that is no
-# number. Costs nothing a step, and one reading of a GPU a row, a checkpoint or a hundred steps.
+# Losses stay on a GPU until a row is due, so that steps do not wait for each other. They are read
+# before a checkpoint is written, so no checkpoint follows a loss that is NaN. Costs: nothing per
+# step, and one read from a GPU per row, checkpoint or hundred steps.
 
-WAITING = 100  # steps whose losses may be on a GPU unseen
+MAX_UNREAD = 100  # steps whose losses may stay on a GPU
 
 
 @dataclass
 class Record:
-    """The state of a run beside weights and optimiser."""
+    """The state of a training without weights and optimiser; it writes curves and log lines."""
 
     task: Task
     plan: Plan
     progress: Progress
-    place: Place
+    process: Process
     checkpoint: Path | None
-    reached: Reached = field(default_factory=Reached)
+    state: State = field(default_factory=State)
     evaluation_is_due: bool = False
 
     def __post_init__(self) -> None:
-        self._waiting: list[Tensor] = []  # [2] each, loss and norm
-        self._at = 0.0  # progress at the step before
-        self._share = 1.0  # of tokens that get logits
-        self.begin(self.reached)
+        self._unread: list[Tensor] = []  # [2] each, loss and norm
+        self._at = 0.0  # progress at the previous step
+        self._share = 1.0  # fraction of tokens with logits
+        self.start(self.state)
 
-    def begin(self, reached: Reached) -> None:
-        """Go on from here; the clock goes on from what the run had taken."""
-        self.reached = reached
-        self._began = time.monotonic() - reached.seconds
-        self._kept_at = reached.seconds
-        if reached.step:
-            self._at = self._progress(reached.step - 1, reached.seconds)
-            self.progress.log(f"Going on from step {reached.step:,}.")
+    def start(self, state: State) -> None:
+        """Continue from a state; the clock continues from its seconds."""
+        self.state = state
+        self._start_time = time.monotonic() - state.seconds
+        self._checkpoint_at = state.seconds
+        if state.step:
+            self._at = self._progress(state.step - 1, state.seconds)
+            self.progress.log(f"Continuing from step {state.step:,}.")
 
     def clock(self) -> float:
-        """Seconds this run has taken."""
-        return time.monotonic() - self._began
+        """Seconds of training so far."""
+        return time.monotonic() - self._start_time
 
     def is_over(self, now: float) -> bool:
-        return is_over(self.reached.step, now, self.plan.steps, self.plan.seconds)
+        """Whether the training has ended."""
+        return is_over(self.state.step, now, self.plan.steps, self.plan.seconds)
 
     def progress_at(self, now: float) -> float:
-        return self._progress(self.reached.step, now)
+        """The progress of the current step, from 0 to 1."""
+        return self._progress(self.state.step, now)
 
     def add(self, loss: Tensor, counts: Tensor, tokens: int, now: float) -> None:
-        """A step was made; a row is added to the curves where one is due."""
+        """Record a step, and add a row to the curves if one is due."""
         at = self.progress_at(now)
-        self._waiting.append(loss)
+        self._unread.append(loss)
         self._share = float(counts[: self.task.mapped].sum()) / max(tokens, 1)
-        step, seen = self.reached.step + 1, self.reached.tokens + tokens
-        self.reached = replace(self.reached, step=step, tokens=seen, seconds=now)
+        step, seen = self.state.step + 1, self.state.tokens + tokens
+        self.state = replace(self.state, step=step, tokens=seen, seconds=now)
         last = step == self.plan.steps
-        if len(self._waiting) >= (1 if self.place.device.type == "cpu" else WAITING):
-            self.check()
+        if len(self._unread) >= (1 if self.process.device.type == "cpu" else MAX_UNREAD):
+            self.read_losses()
         if due := last or _passes(self._at, at, self.plan.points):
             self._add_row(at)
         self.evaluation_is_due = bool(
@@ -342,49 +349,48 @@ class Record:
         )
         self._at = at
 
-    def check(self) -> None:
-        """Look at the losses that wait; an error where the run has gone astray."""
-        if not self._waiting:
+    def read_losses(self) -> None:
+        """Read the losses from the device; an error if the training has diverged."""
+        if not self._unread:
             return
-        both = torch.stack(self._waiting).cpu()  # [steps, 2], the one reading of a GPU
-        self._waiting = []
+        both = torch.stack(self._unread).cpu()  # [steps, 2], the only read from a GPU
+        self._unread = []
         finite = bool(both[:, 1].isfinite().all())
-        course = self.reached.course
-        for loss in self.place.total(both[:, 0].double()).tolist():
-            course = course.after(loss)
-            if course.astray or not finite:
-                raise self._astray(loss, finite)
-        self.reached = replace(self.reached, course=course)
+        history = self.state.history
+        for loss in self.process.total(both[:, 0].double()).tolist():
+            history = history.after(loss)
+            if history.diverged or not finite:
+                raise self._diverged(loss, finite)
+        self.state = replace(self.state, history=history)
 
     @property
-    def keeping_is_due(self) -> bool:
-        every, step = self.plan.checkpoint_steps, self.reached.step
-        by_clock = self.reached.seconds - self._kept_at >= self.plan.checkpoint_seconds
+    def checkpoint_is_due(self) -> bool:
+        """Whether a checkpoint is due, by time or by steps."""
+        every, step = self.plan.checkpoint_steps, self.state.step
+        by_clock = self.state.seconds - self._checkpoint_at >= self.plan.checkpoint_seconds
         return by_clock or bool(every and step % every == 0)
 
-    def kept(self) -> None:
-        """A checkpoint was written."""
-        self._kept_at = self.reached.seconds
+    def checkpoint_written(self) -> None:
+        """Record that a checkpoint was written."""
+        self._checkpoint_at = self.state.seconds
 
     def finish(self) -> None:
-        """See that the curves reach the last step."""
-        self.check()
-        rows = self.reached.rows
-        if self.reached.course.steps and (not rows or rows[-1].step < self.reached.step):
+        """Add the last step to the curves if it is missing."""
+        self.read_losses()
+        rows = self.state.rows
+        if self.state.history.steps and (not rows or rows[-1].step < self.state.step):
             self._add_row(1.0)
 
     @property
     def lacks_evaluation(self) -> bool:
-        """Whether the held-out loss of the model as it is now is not among the curves."""
-        rows = self.reached.rows
+        """Whether the last row of the curves has no held-out loss."""
+        rows = self.state.rows
         return bool(self.task.held_out and rows) and rows[-1].held_out is None
 
-    def evaluated(self, held_out: float) -> None:
-        """Put a held-out loss beside the last row."""
-        rows = self.reached.rows
-        self.reached = replace(
-            self.reached, rows=(*rows[:-1], replace(rows[-1], held_out=held_out))
-        )
+    def add_evaluation(self, held_out: float) -> None:
+        """Add a held-out loss to the last row."""
+        rows = self.state.rows
+        self.state = replace(self.state, rows=(*rows[:-1], replace(rows[-1], held_out=held_out)))
         last = rows[-1]
         self.progress.log(
             f"Step {last.step:,}: loss {last.loss:.4f}, held-out loss {held_out:.4f}."
@@ -394,49 +400,50 @@ class Record:
         return progress_at(step, now, self.plan.steps, self.plan.seconds)
 
     def _add_row(self, at: float) -> None:
-        self.check()
-        reached, plan, course = self.reached, self.plan, self.reached.course
-        last = reached.rows[-1] if reached.rows else Row(0, 0, 0.0, 0.0, 0.0, 0.0)
+        self.read_losses()
+        state, plan, history = self.state, self.plan, self.state.history
+        last = state.rows[-1] if state.rows else Row(0, 0, 0.0, 0.0, 0.0, 0.0)
         now = self.clock()
-        speed = (reached.tokens - last.tokens) / max(now - last.seconds, 1e-9)
+        speed = (state.tokens - last.tokens) / max(now - last.seconds, 1e-9)
         used = None
         if self.task.work is not None:
             flops = self.task.work.flops(self.task.length, self._share)
-            used = utilisation(speed / self.place.world, flops, peak(self.place.device))
+            used = utilisation(speed / self.process.world, flops, peak(self.process.device))
         rate = plan.rate * multiplier(at, plan.schedule, plan.warmup)
-        mean = course.summed / max(course.steps, 1)
-        row = Row(reached.step, reached.tokens, now, mean, rate, speed, used)
-        course = Course(course.first, course.mean, course.seen)
-        self.reached = replace(reached, course=course, rows=(*reached.rows, row))
+        mean = history.summed / max(history.steps, 1)
+        row = Row(state.step, state.tokens, now, mean, rate, speed, used)
+        history = LossHistory(history.first, history.mean, history.seen)
+        self.state = replace(state, history=history, rows=(*state.rows, row))
         if plan.steps is not None:
-            self.progress(reached.step, plan.steps, "steps")
+            self.progress(state.step, plan.steps, "steps")
         else:
             total = round(plan.seconds or 0)
             self.progress(min(int(now), total), total, "seconds")
 
-    def _astray(self, loss: float, finite: bool) -> WorkbenchError:
-        what = f"the loss is {loss:.3g}" if finite else "the gradient is no finite number"
-        kept = self.checkpoint is not None and self.checkpoint.is_file()
+    def _diverged(self, loss: float, finite: bool) -> WorkbenchError:
+        what = f"the loss is {loss:.3g}" if finite else "the gradient is NaN or infinite"
+        has_checkpoint = self.checkpoint is not None and self.checkpoint.is_file()
         return WorkbenchError(
-            f"training has gone astray at step {self.reached.step:,}: {what}.",
-            where=str(self.checkpoint) if kept else "",
-            remedy="Train anew with a lower rate or a longer warm-up"
-            + ("; the checkpoint from before is kept." if kept else "."),
+            f"training diverged at step {self.state.step:,}: {what}.",
+            code="training-diverged",
+            where=str(self.checkpoint) if has_checkpoint else "",
+            remedy="Train again with a lower learning rate or a longer warm-up"
+            + ("; the last checkpoint is still there." if has_checkpoint else "."),
         )
 
 
 def _passes(before: float, after: float, parts: int) -> bool:
-    """Whether one of so many equal marks of the run lies between two points of progress."""
+    """Whether one of `parts` equal marks lies between two points of progress."""
     return int(after * parts) > int(before * parts)
 
 
 # --- the optimiser --------------------------------------------------------------------------------
 #
-# Costs 8 bytes a parameter for the two moments.
+# Costs: 8 bytes per parameter for the two moments.
 
 
 def adamw(net: nn.Module, plan: Plan, device: torch.device) -> AdamW:
-    """Matrices decay; biases, norms and other vectors do not."""
+    """AdamW with weight decay for matrices, and none for biases, norms and other vectors."""
     trained = [p for p in net.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": plan.decay},
@@ -451,39 +458,39 @@ def adamw(net: nn.Module, plan: Plan, device: torch.device) -> AdamW:
     )
 
 
-def clipped(net: nn.Module, most: float) -> Tensor:
-    """The gradient's norm before it is brought down to `most`."""
+def clip_gradient(net: nn.Module, max_norm: float) -> Tensor:
+    """Clip the gradient to `max_norm` and return its norm before clipping."""
     trained = [p for p in net.parameters() if p.grad is not None]
-    return nn.utils.clip_grad_norm_(trained, most or float("inf"))
+    return nn.utils.clip_grad_norm_(trained, max_norm or float("inf"))
 
 
-# --- micro-batches in the order of steps, on the device when they are needed ----------------------
+# --- micro-batches in the order of steps, on the device -------------------------------------------
 #
-# On a GPU a step's micro-batches are drawn and copied while the step before is computed; on a
-# CPU, whose cores are all at work, just before. Costs one step's token ids in memory.
+# On a GPU the micro-batches of a step are drawn and copied during the step before; on a CPU, whose
+# cores are busy, just before the step. Costs: one step's token ids in memory.
 
 
 def seed_of(*numbers: int) -> int:
-    """A seed that numbers decide, such as the run's, the step's and the micro-batch's."""
+    """A seed from several numbers, such as those of the run, the step and the micro-batch."""
     text = " ".join(map(str, numbers)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
 
 
 def feed(
-    draw: Callable[[int, int], Micro], first: int, per_step: int, place: Place
+    draw: Callable[[int, int], Micro], first: int, per_step: int, process: Process
 ) -> Iterator[list[Micro]]:
-    """This process' share of each step from `first` on, without end."""
+    """This process' micro-batches of each step from `first` on, without end."""
 
-    def drawn(step: int) -> list[Micro]:
-        return [draw(step, number) for number in range(place.rank, per_step, place.world)]
+    def draw_step(step: int) -> list[Micro]:
+        return [draw(step, index) for index in range(process.rank, per_step, process.world)]
 
-    if place.device.type == "cpu":
+    if process.device.type == "cpu":
         for step in count(first):
-            yield drawn(step)
+            yield draw_step(step)
         return
     with ThreadPoolExecutor(max_workers=1) as worker:
-        waiting = worker.submit(drawn, first)
+        pending = worker.submit(draw_step, first)
         for step in count(first + 1):
-            now = [micro.to(place.device) for micro in waiting.result()]
-            waiting = worker.submit(drawn, step)
-            yield now
+            current = [micro.to(process.device) for micro in pending.result()]
+            pending = worker.submit(draw_step, step)
+            yield current

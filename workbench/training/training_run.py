@@ -1,7 +1,7 @@
-"""A training as a run: a family on the text of a corpus, and the model in the run's folder.
+"""The experiment `train`: trains a model family on the text of a corpus, in the run's folder.
 
-What it leaves is the model's folder, its curves, and what was trained on what. Costs the budget it
-is given.
+The run holds the model's folder, the curves, and a table of facts. Costs: the time budget, or the
+time of the steps.
 """
 
 import re
@@ -23,19 +23,23 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r".*\.txt(\.(gz|bz2|xz))?", re.IGNORECASE)
 _CAVEATS = (
     Caveat(
-        "Losses are of the family's own objective and pieces: those of other families are of other "
-        "questions. Compare perplexity a word or bits a byte, from profile.",
+        "Losses depend on the objective and pieces of the family: do not compare families by them. "
+        "Compare perplexity per word or bits per byte, from profile.",
         ("curves",),
     ),
 )
 
 
 def run(inputs: Inputs, settings: Training, progress: Progress) -> Result:
-    """Train, and tell how it went; the model is in the run's folder `model`."""
+    """Train the model into the run's folder `model`, and return facts and curves."""
     from workbench.training.train import train
 
     if inputs.keep is None:
-        raise WorkbenchError("a training needs a run to keep its model in.", remedy="Use wb.run.")
+        raise WorkbenchError(
+            "train needs the folder of a run for its model.",
+            code="run-folder-missing",
+            remedy="Call wb.run, or workbench train.",
+        )
     source = _source(inputs, settings.family)
     with_teacher = settings.family == "distilbert" and (
         source is not None and inputs.model.family != "distilbert"
@@ -55,7 +59,8 @@ def run(inputs: Inputs, settings: Training, progress: Progress) -> Result:
 
 
 def text_of(inputs: Inputs) -> "Path | list[str]":
-    """A plain text file as it is, any other corpus a line a Doc, blank lines between documents."""
+    """A plain text file as a path; any other corpus as one line per Doc, with blank lines between
+    documents."""
     origin = inputs.corpus.origin
     if origin is not None and inputs.limit is None:
         files = [path for split, path in origin.files if inputs.split in (None, split)]
@@ -75,26 +80,30 @@ def _lines(inputs: Inputs) -> Iterator[str]:
 
 
 def _source(inputs: Inputs, family: str) -> Path | None:
-    """The folder of the model that is gone on with, or learnt from."""
+    """The folder of the model to continue from, or of the teacher."""
     from workbench.training.families import FAMILIES
 
     if not inputs.models:
         return None
-    row, of = FAMILIES[family], inputs.model.family
+    row, model_family = FAMILIES[family], inputs.model.family
     types = row.types or (family,)
-    if of not in types and not (family == "distilbert" and inputs.model.objective == "masked"):
+    if model_family not in types and not (
+        family == "distilbert" and inputs.model.objective == "masked"
+    ):
         raise WorkbenchError(
-            f"{family} does not go on with a model of the family {of}.",
+            f"{family} cannot continue from a model of the family {model_family}.",
+            code="model-unsupported",
             where=inputs.model.name,
-            remedy=f"It goes on with: {', '.join(types)}"
-            + (", and learns from any masked model." if family == "distilbert" else "."),
+            remedy=f"It can continue from: {', '.join(types)}"
+            + (", and can use any masked model as its teacher." if family == "distilbert" else "."),
         )
     folder = inputs.folders[0]
     if folder is None:
         raise WorkbenchError(
-            "a training goes on from a model's folder, and this one was handed over as an object.",
+            "train continues from a model's folder, and this model is an object in memory.",
+            code="model-not-found",
             where=inputs.model.name,
-            remedy="Name its folder, its hub id, or the run that trained it.",
+            remedy="Name the model's folder, its hub id, or the run that trained it.",
         )
     return folder
 
@@ -102,7 +111,7 @@ def _source(inputs: Inputs, family: str) -> Path | None:
 def _facts(trained: "Trained") -> pd.DataFrame:
     recipe = trained.recipe
     last = trained.rows[-1] if trained.rows else None
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "family": recipe["family"],
         "objective": recipe["objective"],
         "parameters": recipe["parameters"],
@@ -113,19 +122,19 @@ def _facts(trained: "Trained") -> pd.DataFrame:
         "devices": recipe["devices"],
     }
     if last is not None:
-        told |= {
+        facts |= {
             "steps": last.step,
             "tokens trained on": last.tokens,
             "seconds": round(last.seconds, 1),
             "loss": round(last.loss, 4),
         }
         if last.held_out is not None:
-            told["held-out loss"] = round(last.held_out, 4)
-    return pd.DataFrame([(k, str(v)) for k, v in told.items()], columns=["fact", "value"])
+            facts["held-out loss"] = round(last.held_out, 4)
+    return pd.DataFrame([(k, str(v)) for k, v in facts.items()], columns=["fact", "value"])
 
 
 def _curves(rows: "tuple[Row, ...]") -> pd.DataFrame:
     from workbench.training.curves import Row
 
-    found = pd.DataFrame([asdict(row) for row in rows], columns=list(Row.__dataclass_fields__))
-    return found.astype({"mfu": "float64", "held_out": "float64"})
+    table = pd.DataFrame([asdict(row) for row in rows], columns=list(Row.__dataclass_fields__))
+    return table.astype({"mfu": "float64", "held_out": "float64"})

@@ -1,1 +1,1 @@
-"""Frozen or fine-tuned: what changes, and where."""
+"""Adapting models to tasks, frozen or fine-tuned, and measuring what training changes in them."""

@@ -1,7 +1,7 @@
-"""A model's own copy that can learn: its states, and which of its weights they are made of.
+"""A trainable copy of a model, with the weights that its hidden states depend on.
 
-Of an encoder-decoder the encoder alone. A body is never the model it was made of: that stays as it
-is. Costs a copy of the weights, and one backward pass over a few pieces.
+For an encoder-decoder, only the encoder. The original model never changes. Costs: a copy of the
+weights, and one backward pass over a few pieces.
 """
 
 from collections.abc import Sequence
@@ -30,37 +30,37 @@ class Body:
 
     @property
     def layers(self) -> int:
-        """Blocks; there is one more state than that."""
+        """Number of blocks; there is one more layer of states, the embeddings."""
         return self.model.stacks[0].layers
 
     def depth(self, name: str) -> int:
-        """The layer of a weight; what belongs to none, such as a last norm, goes with the last."""
+        """The layer of a weight; weights outside the layers, as a final norm, count as the last."""
         layer = self.places[name].layer
         return self.layers if layer is None else layer
 
     def train(self, learning: bool) -> None:
-        """Dropout is on while a body learns."""
+        """Turn dropout on for training, or off."""
         self.model.train(learning)
 
     def states(self, text: Pieces) -> Sequence[Tensor]:
-        """Every layer's, embeddings first.  # [batch, pieces, width] each"""
+        """The states of every layer, embeddings first.  # [batch, pieces, width] each"""
         return self.model.states(text)
 
 
 def body_of(model: Model, whole: bool = False) -> Body:
-    """A copy that can learn; with its decoder and its head where all of it is to learn.
+    """A trainable copy of a model; `whole` includes its decoder and head.
 
-    Its weights are float32, whatever those of the model are: small steps would be rounded away.
+    Its weights are float32 whatever the model's precision: small steps would be rounded away.
     """
-    own = model.copy(in_fp32=True)
-    named, places = own.named_weights(), own.weight_places()
-    every = {name: named[name] for name in places}  # what is tied learns once
-    used = every if whole else _used(own, every)
-    return Body(own, used, {name: places[name] for name in used})
+    copied = model.copy(in_fp32=True)
+    named, places = copied.named_weights(), copied.weight_places()
+    weights = {name: named[name] for name in places}  # tied weights once
+    used = weights if whole else _used(copied, weights)
+    return Body(copied, used, {name: places[name] for name in used})
 
 
-def _used(model: Model, every: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What the states depend on: not a head, nor a decoder, nor a pooler."""
+def _used(model: Model, named: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that the states depend on, without head, decoder and pooler."""
     words = b"one two"
     few = Batch(
         text=np.frombuffer(words, dtype=np.uint8),
@@ -70,24 +70,28 @@ def _used(model: Model, every: dict[str, Tensor]) -> dict[str, Tensor]:
         segments=np.zeros(2, dtype=np.int8),
         order=np.zeros(1, dtype=np.int64),
     )
-    for weights in every.values():
+    for weights in named.values():
         weights.requires_grad_(True)
     with torch.enable_grad():
-        found = model.states(model.encode(few).to(model.device))
-        total = torch.stack([layer.float().sum() for layer in found]).sum()
-        slopes = torch.autograd.grad(total, list(every.values()), allow_unused=True)
-    for weights in every.values():
+        states = model.states(model.encode(few).to(model.device))
+        total = torch.stack([layer.float().sum() for layer in states]).sum()
+        gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
+    for weights in named.values():
         weights.requires_grad_(False)
-    return {n: w for (n, w), slope in zip(every.items(), slopes, strict=True) if slope is not None}
+    return {
+        n: w
+        for (n, w), gradient in zip(named.items(), gradients, strict=True)
+        if gradient is not None
+    }
 
 
 def names_of(models: Sequence[Model]) -> list[str]:
-    """A name each: where one comes again it is numbered."""
-    found: list[str] = []
+    """A name for each model; repeated names get a number."""
+    names: list[str] = []
     for model in models:
         name, number = model.name, 1
-        while name in found:
+        while name in names:
             number += 1
             name = f"{model.name} ({number})"
-        found.append(name)
-    return found
+        names.append(name)
+    return names

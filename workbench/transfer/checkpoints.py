@@ -1,12 +1,11 @@
-"""A model with what it has learnt of a task, in one folder: the body, which opens as any other
-model does, and beside it the head.
+"""A fine-tuned model in one folder: the body, which opens like any other model, and the task head.
 
-    model.safetensors, …    the body, with the heads that it was trained with before
-    task/task.json          what the head answers, and how it reads
-    task/head.safetensors   its weights
+    model.safetensors, …    the body, with its language-model heads
+    task/task.json          the task of the head and its architecture
+    task/head.safetensors   the head's weights
 
-What was put into a body (adapters, prefixes, prompts) is no part of such a folder; LoRA is merged
-before. Costs the bytes of the weights.
+Modules added to a body (adapters, prefixes, prompts) are not saved; LoRA is merged before. Costs:
+the bytes of the weights.
 """
 
 import json
@@ -23,7 +22,7 @@ from workbench.engine.model import Model
 from workbench.transfer.backbone import Body
 from workbench.transfer.features import Live
 from workbench.transfer.task_heads import Head, Scale
-from workbench.transfer.tasks import Examples, Task, told
+from workbench.transfer.tasks import Examples, Task, as_text
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -33,7 +32,7 @@ FORMAT = 3
 
 
 def save(model: Model, head: Head, folder: Path, method: str) -> None:
-    """Write body and head."""
+    """Write the body and the head into a folder."""
     from safetensors.torch import save_file
 
     model.save(folder)
@@ -41,7 +40,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     state = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
     with written_whole(folder / HEAD) as draft:
         save_file(state, draft)
-    told = {
+    description = {
         "format": FORMAT,
         "task": asdict(head.task),
         "method": method,
@@ -51,114 +50,123 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
         "scale": [head.scale.mean, head.scale.spread],
     }
     with written_whole(folder / TASK) as draft:
-        draft.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+        draft.write_text(json.dumps(description, indent=1) + "\n", "utf-8")
 
 
 def has_task(folder: Path) -> bool:
-    """Whether a head for a task lies beside the model."""
+    """Whether the folder of a model also holds a task head."""
     return (folder / TASK).is_file() and (folder / HEAD).is_file()
 
 
 def head_of(folder: Path, device: torch.device) -> tuple[Head, str]:
-    """The head of a folder, and the method it was learnt by."""
+    """The task head of a folder, and the method it was trained with."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        told: dict[str, Any] = parsed_json(read_regular(folder / TASK).decode("utf-8"))
-        own = told["task"]
-        task = Task(**{**own, "names": tuple(own["names"])})
-        scale = Scale(*told["scale"])
-        head = Head(task, told["layers"], told["width"], told["lstm"], scale)
+        description: dict[str, Any] = parsed_json(read_regular(folder / TASK).decode("utf-8"))
+        task_fields = description["task"]
+        task = Task(**{**task_fields, "names": tuple(task_fields["names"])})
+        scale = Scale(*description["scale"])
+        head = Head(task, description["layers"], description["width"], description["lstm"], scale)
         head.load_state_dict(load_file(require_regular(folder / HEAD)))
-        if told["format"] != FORMAT:
-            raise ValueError(f"its format is {told['format']!r}")
+        if description["format"] != FORMAT:
+            raise ValueError(f"its format is {description['format']!r}")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise WorkbenchError(
-            f"the head of a task cannot be read: {str(error).splitlines()[0]}.",
+            f"the task head cannot be read: {str(error).splitlines()[0]}.",
+            code="file-unreadable",
             where=str(folder),
-            remedy="Fine-tune anew, or copy the folder whole.",
+            remedy="Copy the whole folder again, or run finetune again.",
         ) from None
-    return head.to(device).eval(), str(told["method"])
+    return head.to(device).eval(), str(description["method"])
 
 
 # --- predictions for a typed text -----------------------------------------------------------------
 #
-# The model is one that a run of `finetune` has kept, opened as any other; its head lies beside
-# it. For a page on which two such models are asked the same at once. Costs reading the head, a
-# few hundred thousand weights, and a forward pass.
+# The model was saved by a run of `finetune` and is opened like any other; its head is in the same
+# folder. Used by a page that compares two such models on one text. Costs: reading the head, a few
+# hundred thousand weights, and a forward pass.
 
 
 @dataclass(frozen=True)
 class Thought:
-    """What is thought of a text, and how likely it is held to be."""
+    """The prediction of a fine-tuned model for a text, with its probability."""
 
-    guess: str  # in words
-    classes: tuple[tuple[str, float], ...] = ()  # each with its probability, the likeliest first
-    words: tuple[tuple[str, str, float], ...] = ()  # each with its tag, and the tag's probability
+    guess: str  # as text
+    classes: tuple[tuple[str, float], ...] = ()  # with their probabilities, the most probable first
+    words: tuple[tuple[str, str, float], ...] = ()  # each with its tag and the tag's probability
     answer: float | None = None  # probability of the answer's start times that of its end
-    cut: bool = False  # the text is longer than what the model reads
+    cut: bool = False  # the text is longer than the model's maximum
 
 
 def asked_of(folder: Path) -> Task:
-    """The task of a kept model."""
+    """The task of a saved model."""
     return _head(folder, torch.device("cpu")).task
 
 
 def thought(model: Model, folder: Path, doc: "Doc") -> Thought:
-    """What a kept model, open already, thinks of a Doc; a Doc of a pair has its segments."""
+    """The prediction of a saved, opened model for a Doc; the Doc of a pair has its segments."""
     from workbench.corpora.encode import encode
 
     head = _head(folder, model.device)
     if head.task.pairs and len(doc.spans.get("segments", ())) != 2:
         raise WorkbenchError(
-            f"{head.task.name} is asked of two texts.", remedy="Type the second text, too."
+            f"{head.task.name} needs two texts, and only one is given.",
+            code="text-missing",
+            remedy="Type the second text too.",
         )
     batch = encode([doc])
-    source = Live(Body(model, {}, {}), batch)  # it stays as it is, so no copy is made
+    source = Live(Body(model, {}, {}), batch)  # the model does not learn, so it is not copied
     with torch.no_grad():
         read = source.read([0], head.mix)
-        found = head(read)
-        (guess,) = head.guesses(found, read, [len(doc)])
-    said = told(head.task, Examples(batch, ()), 0, guess)
-    return replace(_likely(head.task, found[0].float().cpu(), guess, doc, said), cut=source.cut > 0)
+        outputs = head(read)
+        (guess,) = head.guesses(outputs, read, [len(doc)])
+    text = as_text(head.task, Examples(batch, ()), 0, guess)
+    return replace(
+        _with_probabilities(head.task, outputs[0].float().cpu(), guess, doc, text),
+        cut=source.cut > 0,
+    )
 
 
 def _head(folder: Path, device: torch.device) -> Head:
     if not has_task(folder):
         raise WorkbenchError(
-            "no head for a task lies beside this model.",
+            "the model has no task head.",
+            code="task-head-missing",
             where=str(folder),
-            remedy="Fine-tune it with the head plain or lstm, and with keep.",
+            remedy="Run finetune with head plain or lstm, and with save_model.",
         )
     return head_of(folder, device)[0]
 
 
-def _likely(task: Task, found: Tensor, guess: Any, doc: "Doc", said: str) -> Thought:
-    """How likely the head holds what it says; of scores nothing is known."""
-    shares = found.softmax(-1)
+def _with_probabilities(task: Task, outputs: Tensor, guess: Any, doc: "Doc", text: str) -> Thought:
+    """The prediction with the head's probabilities; a score has none."""
+    probabilities = outputs.softmax(-1)
     if task.kind == "class":
-        order = shares.argsort(descending=True).tolist()
-        return Thought(said, classes=tuple((task.names[n], float(shares[n])) for n in order))
+        order = probabilities.argsort(descending=True).tolist()
+        return Thought(text, classes=tuple((task.names[n], float(probabilities[n])) for n in order))
     if task.kind == "answers":
-        nowhere = found.shape[-1] - 1
-        start, end = (guess[0][0], guess[0][1] - 1) if guess else (nowhere, nowhere)
-        return Thought(said, answer=float(shares[0, start] * shares[1, end]))
+        no_answer = outputs.shape[-1] - 1
+        start, end = (guess[0][0], guess[0][1] - 1) if guess else (no_answer, no_answer)
+        return Thought(text, answer=float(probabilities[0, start] * probabilities[1, end]))
     if task.kind in ("tags", "entities"):
-        seen = [tag if tag < 0 else float(shares[n, tag]) for n, tag in enumerate(guess)]
+        tag_probabilities = [
+            tag if tag < 0 else float(probabilities[n, tag]) for n, tag in enumerate(guess)
+        ]
         return Thought(
-            said,
+            text,
             words=tuple(
-                (word.text, task.names[tag], share)
-                for word, tag, share in zip(doc, guess, seen, strict=True)
+                (word.text, task.names[tag], probability)
+                for word, tag, probability in zip(doc, guess, tag_probabilities, strict=True)
                 if tag >= 0
             ),
         )
-    return Thought(said)
+    return Thought(text)
 
 
 def pair_of(first: "Doc", second: "Doc") -> "Doc":
-    """Two texts as one Doc, told apart as a corpus of pairs does."""
+    """Two texts as one Doc, with segments as in a corpus of pairs."""
     from spacy.tokens import Doc
 
     from workbench.corpora.layers import Mention, set_spans

@@ -1,10 +1,10 @@
-"""What training has changed in a model, and where: the experiment `drift`.
+"""The experiment `drift`: what training changed in a model, layer by layer.
 
-A model before and after, layer by layer: its states (debiased CKA, Procrustes), its weights, where
-its heads look, what it has forgotten; and, where asked, what heads are called and what probes find,
-each by the experiment that tells it, as a run of its own. Costs two passes of each model for states
-and attention, one for losses, and what `similarity` of the two costs; `probe` costs two edge
-probings.
+It compares a model before and after training: its states (debiased CKA, Procrustes distance), its
+weights, the attention of its heads and its language-model loss. On request it also compares the
+roles of heads and the scores of probes, from runs of `heads` and `edge-probing`. Costs: two passes
+of each model for states and attention, one for losses, and the cost of `similarity` of the two;
+compare_probing costs two edge-probing runs.
 """
 
 import math
@@ -45,56 +45,58 @@ from workbench.transfer.similarity import (
 from workbench.transfer.task_heads import Head
 from workbench.transfer.tasks import Examples, gold_of, metrics_of, scored_of
 from workbench.transfer.trainer import guessed
-from workbench.transfer.weight_change import Moved, moved, require_same
+from workbench.transfer.weight_change import WeightChange, require_same, weight_change
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 # --- change of attention --------------------------------------------------------------------------
 #
-# How differently two models' heads look at the same texts: Jensen-Shannon divergence of rows.
+# Jensen-Shannon divergence between the attention rows of two models' heads on the same texts.
 #
-# Both models read each batch; site by site the second's map meets the first's, becomes a number a
-# sentence and head, and is gone. Asked are pieces of the text, not special ones or padding; a row
-# is all that a piece gives, to special pieces too. 0 bits is the same row, 1 one with nothing in
-# common. Costs two forward passes, a few numbers a sentence, and for a batch one model's maps:
-# 256 MB at most, unless a text alone has more.
+# Both models read each batch. At each site the second model's map is compared with the first's,
+# reduced to one number per sentence and head, and freed. Queries are the pieces of the text, not
+# special pieces or padding; a row includes the attention to special pieces. 0 bits: the same row; 1
+# bit: no overlap. Costs: two forward passes, a few numbers per sentence, and one model's maps of a
+# batch, at most 256 MB unless a single text has more.
 
-MAPS = 2**28  # bytes of maps that are kept at a time
+MAPS = 2**28  # bytes of maps in memory at a time
 
-Sums = Mapping[Site, NDArray[np.float64]]  # [sentences, heads + 1] each; the last: pieces that look
+Sums = Mapping[
+    Site, NDArray[np.float64]
+]  # [sentences, heads + 1] each; the last column: number of queries
 
 
 def divergence(first: Tensor, second: Tensor) -> Tensor:
-    """Of each row, in bits.  # [..., keys] twice -> [...]"""
-    one, other = first.double(), second.double()
+    """Jensen-Shannon divergence of each row, in bits.  # [..., keys] twice -> [...]"""
+    p, q = first.double(), second.double()
     entropy = torch.special.entr
-    middle = entropy((one + other) / 2).sum(-1)
-    nats: Tensor = middle - (entropy(one).sum(-1) + entropy(other).sum(-1)) / 2
+    middle = entropy((p + q) / 2).sum(-1)
+    nats: Tensor = middle - (entropy(p).sum(-1) + entropy(q).sum(-1)) / 2
     bits: Tensor = (nats / math.log(2)).clamp(0, 1)
     return bits
 
 
 @dataclass(eq=False)
-class Beside(Tap):
-    """A tap that sets each map beside another model's; see above."""
+class DivergenceTap(Tap):
+    """A tap that compares each attention map with another model's; see above."""
 
-    maps: dict[Site, Tensor]  # [batch, heads, queries, keys] of the other
-    found: dict[Site, Tensor] = field(default_factory=dict)  # [batch, heads + 1]
+    maps: dict[Site, Tensor]  # [batch, heads, queries, keys] of the other model
+    sums: dict[Site, Tensor] = field(default_factory=dict)  # [batch, heads + 1]
 
     def see(self, view: View) -> None:
-        assert view.queries is not None, "asked through the engine"
-        asked = view.queries.mask & ~view.queries.special  # [batch, queries]
-        apart = divergence(self.maps.pop(view.site), view.probabilities)  # [batch, heads, queries]
-        sums = torch.where(asked[:, None], apart, 0.0).sum(-1)
-        self.found[view.site] = torch.cat([sums, asked.sum(-1, keepdim=True).double()], dim=1)
+        assert view.queries is not None, "the engine gives queries"
+        is_query = view.queries.mask & ~view.queries.special  # [batch, queries]
+        bits = divergence(self.maps.pop(view.site), view.probabilities)  # [batch, heads, queries]
+        sums = torch.where(is_query[:, None], bits, 0.0).sum(-1)
+        self.sums[view.site] = torch.cat([sums, is_query.sum(-1, keepdim=True).double()], dim=1)
 
     def close(self, whole: bool) -> None:
         self.maps.clear()
 
 
 def same_pieces(before: Model, after: Model, batch: Batch) -> bool:
-    """Whether both models read the same pieces of every text."""
+    """Whether both models cut every text into the same pieces."""
     for documents in chunks(range(len(batch)), CHUNK):
         one, other = before.encode(batch, documents), after.encode(batch, documents)
         if one.ids.shape != other.ids.shape or not torch.equal(one.ids, other.ids):
@@ -106,51 +108,55 @@ def attention_change(
     before: Model,
     after: Model,
     batch: Batch,
-    told: Callable[[Passing], object] | None = None,
+    on_progress: Callable[[Passing], object] | None = None,
 ) -> Sums:
-    """Sums of each sentence at each site, of models that read the same pieces."""
+    """Divergence sums of each sentence at each site, for models with the same pieces."""
     sums = {site: np.zeros((len(batch), site.heads + 1)) for site in before.sites}
     first = Capture()
 
-    def use(text: Pieces, output: Output) -> None:
-        second = Beside({site: maps.pop() for site, maps in first.maps.items()})
+    def compare(text: Pieces, output: Output) -> None:
+        second = DivergenceTap({site: maps.pop() for site, maps in first.maps.items()})
         first.maps.clear()
         after.forward(text, taps=[second], hidden=False)
-        places = text.order.cpu().numpy()
-        for site, numbers in second.found.items():
-            sums[site][places] = numbers.cpu().numpy()
+        sentences = text.order.cpu().numpy()
+        for site, values in second.sums.items():
+            sums[site][sentences] = values.cpu().numpy()
 
-    most = _most(before, batch)
-    forward(before, batch, use, taps=[first], hidden=False, pieces=most, progress=told)
+    max_pieces = _pieces_per_batch(before, batch)
+    forward(
+        before, batch, compare, taps=[first], hidden=False, pieces=max_pieces, progress=on_progress
+    )
     return sums
 
 
-def _most(model: Model, batch: Batch) -> int:
-    """Pieces in a batch, so that its maps have room; a piece is a byte at least."""
+def _pieces_per_batch(model: Model, batch: Batch) -> int:
+    """Maximum pieces per batch so that its maps fit in `MAPS`; a piece has at least one byte."""
     longest = int(np.diff(batch.text_offsets).max(initial=1)) + 8
     longest = min(longest, model.max_pieces or longest)
-    row = 4 * longest * sum(site.heads for site in model.sites)  # bytes of what a piece gives
+    row = (
+        4 * longest * sum(site.heads for site in model.sites)
+    )  # bytes of one query's rows in all heads
     return max(1, min(MAPS // row, PIECES.get(model.device.type, PIECES["cpu"])))
 
 
 def heads(sums: Sums, seed: int) -> pd.DataFrame:
-    """Each head's mean over pieces, with the middle 95 % of drawings of sentences."""
+    """Each head's mean divergence over queries, with 95 % bootstrap intervals over sentences."""
     rows = []
-    for site, found in sums.items():
-        apart, number = found[:, :-1], found[:, -1]  # [sentences, heads], [sentences]
-        both = np.stack([apart.T, np.broadcast_to(number, apart.T.shape)], axis=-1)
-        values = mean(both.sum(1))  # [heads]
-        lower, upper = interval(resampled(both[:, None], mean, seed))
+    for site, site_sums in sums.items():
+        bits, n_queries = site_sums[:, :-1], site_sums[:, -1]  # [sentences, heads], [sentences]
+        stacked = np.stack([bits.T, np.broadcast_to(n_queries, bits.T.shape)], axis=-1)
+        values = mean(stacked.sum(1))  # [heads]
+        lower, upper = interval(resampled(stacked[:, None], mean, seed))
         for head in range(site.heads):
             rows.append(
                 (site.stack, site.kind, site.layer, head, float(values[head]), float(lower[head]),
-                 float(upper[head]), int(number.sum()))
+                 float(upper[head]), int(n_queries.sum()))
             )  # fmt: skip
     return pd.DataFrame(rows, columns=[*HEAD, "attention_js", "lower", "upper", "n"])
 
 
 def mean(sums: Floats) -> Floats:
-    """Sums over numbers; of nothing there is none.  # [..., 2] -> [...]"""
+    """Sums over counts; NaN for a count of 0.  # [..., 2] -> [...]"""
     return ratio(sums[..., 0], sums[..., 1], np.nan)
 
 
@@ -164,67 +170,68 @@ SHOWN = 5  # names in a caveat
 
 
 def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
-    """Everything that can be said of these two."""
+    """Compare the two models in every way that their architecture and the corpus allow."""
     before, after = inputs.models
     require_same(before, after)
     docs = list(inputs.docs())
     head = head_for(inputs.folders[1] if inputs.folders else None, docs, after)
-    weights = moved(before, after)
+    weights = weight_change(before, after)
     tables: dict[str, pd.DataFrame] = {}
-    if settings.probe:
+    if settings.compare_probing:
         progress(0, None, "probing")
         tables["probing"] = _probing(inputs, settings)
-    roles = _roles(inputs, settings, progress) if settings.roles and before.sites else None
+    roles = _roles(inputs, settings, progress) if settings.compare_roles and before.sites else None
     batch = read(inputs)
-    with words_of(inputs, batch, settings.words, progress) as words:
+    with words_of(inputs, batch, settings.max_words, progress) as words:
         old, new = words.models
         states = layer_by_layer(words, old, new, progress)
-        progress(0, None, "every layer with every other")
+        progress(0, None, "similarity of all pairs of layers")
         tables["similarity"] = similarity(old, new, every_pair(words, old, new))
-        about_words = [*word_caveats(words), *_fitting(len(words.rows), old.width)]
-        about_words += stack_caveats(words.models)
-    compared = bool(before.sites) and same_pieces(before, after, batch)
-    if compared:
+        word_texts = [*word_caveats(words), *_few_words(len(words.rows), old.width)]
+        word_texts += stack_caveats(words.models)
+    attention_compared = bool(before.sites) and same_pieces(before, after, batch)
+    if attention_compared:
         sums = attention_change(
             before, after, batch, lambda now: progress(now.done, now.total, "attention")
         )
         tables["heads"] = heads(sums, inputs.seed)
         if roles is not None:
             tables["heads"] = tables["heads"].merge(roles, on=HEAD, how="left")
-    about_scored: tuple[str, ...] = ()
+    scored_texts: tuple[str, ...] = ()
     if head:
-        scored, about_scored = scored_of(
+        scored, scored_texts = scored_of(
             inputs.corpus, head.task, inputs.split, inputs.seed, settings.max_sentences
         )
         tables["rewound"] = rewound(
-            before, after, head, scored, lambda done, all_: progress(done, all_, "layers put back")
+            before, after, head, scored, lambda done, total: progress(done, total, "layers reset")
         )
-    unknown = no_forgetting(before, after)
-    if not unknown:
+    no_losses = no_forgetting(before, after)
+    if not no_losses:
         tables["losses"] = forgetting(before, after, batch, inputs.seed, progress)
     tables["modules"] = weights.modules
     tables["drift"] = _by_layer(states, weights, tables)
-    caveats = [Caveat(text, ("drift", "similarity")) for text in about_words]
-    caveats += [Caveat(text, ("rewound",)) for text in about_scored]
-    beside = tuple(name for name in ("heads", "losses") if name in tables)
-    caveats += [Caveat(text, beside) for text in few_sentences(len(batch)) if beside]
+    caveats = [Caveat(text, ("drift", "similarity")) for text in word_texts]
+    caveats += [Caveat(text, ("rewound",)) for text in scored_texts]
+    with_intervals = tuple(name for name in ("heads", "losses") if name in tables)
+    caveats += [
+        Caveat(text, with_intervals) for text in few_sentences(len(batch)) if with_intervals
+    ]
     caveats += [Caveat(text, ("drift", "modules")) for text in _weights_left_out(weights)]
     if before.vocabulary != after.vocabulary:
         caveats.append(
             Caveat(
-                "The vocabularies differ: the distance of the embeddings is between rows of "
-                "different words.",
+                "The vocabularies differ: the embedding distance compares rows of different words.",
                 ("drift", "modules"),
             )
         )
-    if unknown:
-        caveats.append(Caveat(unknown))
+    if no_losses:
+        caveats.append(Caveat(no_losses))
     if not before.sites:
-        caveats.append(Caveat(f"{before.name} has no attention: there are no heads to compare."))
-    elif not compared:
+        caveats.append(Caveat(f"{before.name} has no attention, so there are no heads to compare."))
+    elif not attention_compared:
         caveats.append(
             Caveat(
-                "The two read the texts in other pieces: where heads look cannot be compared.",
+                "The tokenizers cut the texts into different pieces: attention cannot be compared.",
                 ("drift",),
             )
         )
@@ -238,47 +245,47 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
 
 def _by_layer(
     states: Mapping[Layer, tuple[float, float]],
-    weights: Moved,
+    weights: WeightChange,
     tables: Mapping[str, pd.DataFrame],
 ) -> pd.DataFrame:
-    """One row a layer; what there is none of is NaN."""
-    attention = _means(tables.get("heads"), "attention_js", moved_by=1)
+    """The table `drift`: one row per layer, NaN for values that are not available."""
+    attention = _means(tables.get("heads"), "attention_js", shift=1)
     probing = _means(tables.get("probing"), "delta")
     rows = [
         (
             *layer,
-            *alike,
+            *distances,
             weights.layers.get(layer, np.nan),
             attention.get(layer, np.nan),
             probing.get(layer, np.nan),
         )
-        for layer, alike in states.items()
+        for layer, distances in states.items()
     ]
     columns = "stack layer cka procrustes weight_distance attention_js probing_delta".split()
     return pd.DataFrame(rows, columns=columns)
 
 
-def _means(table: pd.DataFrame | None, column: str, moved_by: int = 0) -> dict[Any, float]:
-    """The mean of each layer's rows; `moved_by` makes of a head's layer the one it is in."""
+def _means(table: pd.DataFrame | None, column: str, shift: int = 0) -> dict[Any, float]:
+    """The mean of each layer's rows; `shift` turns the layer of a head into a layer of states."""
     if table is None:
         return {}
     means = table.groupby(["stack", "layer"])[column].mean().reset_index()
-    keys = zip(means["stack"], means["layer"] + moved_by, strict=True)
+    keys = zip(means["stack"], means["layer"] + shift, strict=True)
     return dict(zip(keys, means[column], strict=True))
 
 
-# --- what other experiments tell ------------------------------------------------------------------
+# --- runs of other experiments ------------------------------------------------------------------
 
 
 def _roles(inputs: Inputs, settings: Drift, progress: Progress) -> pd.DataFrame:
-    """What `heads` calls each head before and after, and what has come to its scores."""
+    """Each head's role before and after, from runs of `heads`, and the change of its scores."""
     progress(0, None, "roles of heads")
-    asked = {"max_sentences": settings.max_sentences}
-    sides = [
-        inputs.ask("heads", [model], inputs.corpora, asked, inputs.split).tables["heads"]
+    heads_settings = {"max_sentences": settings.max_sentences}
+    tables = [
+        inputs.ask("heads", [model], inputs.corpora, heads_settings, inputs.split).tables["heads"]
         for model in inputs.models
     ]
-    both = sides[0].merge(sides[1], on=HEAD, suffixes=("_before", "_after"))
+    both = tables[0].merge(tables[1], on=HEAD, suffixes=("_before", "_after"))
     changes = {
         f"{score}_change": both[f"{score}_after"] - both[f"{score}_before"] for score in SCORES
     }
@@ -286,8 +293,8 @@ def _roles(inputs: Inputs, settings: Drift, progress: Progress) -> pd.DataFrame:
 
 
 def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
-    """What the same probes find in each layer before and after."""
-    asked = {
+    """Each layer's probe scores before and after, from runs of `edge-probing`."""
+    probe_settings = {
         "max_sentences": None,
         "max_train": settings.max_train,
         "max_dev": settings.max_dev,
@@ -297,15 +304,16 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
         "controls": False,
         "random": False,
     }
-    answers = [
-        inputs.ask("edge-probing", [model], inputs.corpora, asked) for model in inputs.models
+    results = [
+        inputs.ask("edge-probing", [model], inputs.corpora, probe_settings)
+        for model in inputs.models
     ]
-    before, after = map(_found, answers)
+    before, after = map(_layer_means, results)
     keys = ["task", "stack", "layer", "metric"]
     both = before.merge(after, on=keys, suffixes=("_before", "_after"))
     both = both.rename(columns={"mean_before": "before", "mean_after": "after"})
     both = both.assign(delta=both["after"] - both["before"])
-    old, new = map(_counts, answers)
+    old, new = map(_counts, results)
     tests = [
         difference(*resampled(np.stack([old[layer], new[layer]]), f1, inputs.seed))
         for layer in zip(both["task"], both["stack"], both["layer"], strict=True)
@@ -315,73 +323,73 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
     )
 
 
-def _counts(answer: Answer) -> dict[tuple[str, str, int], Floats]:
-    """Right, said and there of each layer's probes.  # [seeds, sentences, 3] each"""
-    scores, counts = answer.tables["scores"].reset_index(drop=True), answer.arrays["counts"]
-    own = (scores["encoder"] == "model") & ~scores["control"].astype(bool)
-    found: dict[tuple[str, str, int], Floats] = {}
-    for mode in ("lexical", "layer"):  # layer 0 is both
-        some = scores[own & (scores["mode"] == mode)]
-        for key, rows in some.groupby(["task", "stack", "layer"]):
+def _counts(result: Answer) -> dict[tuple[str, str, int], Floats]:
+    """Right, predicted and gold counts of each layer's probes.  # [seeds, sentences, 3] each"""
+    scores, counts = result.tables["scores"].reset_index(drop=True), result.arrays["counts"]
+    is_model = (scores["encoder"] == "model") & ~scores["control"].astype(bool)
+    counts_of: dict[tuple[str, str, int], Floats] = {}
+    for mode in ("lexical", "layer"):  # layer 0 has both modes
+        mode_scores = scores[is_model & (scores["mode"] == mode)]
+        for key, rows in mode_scores.groupby(["task", "stack", "layer"]):
             task, stack, layer = key
-            own_counts = np.asarray(counts)[rows.index].astype(float)
-            found.setdefault((str(task), str(stack), int(str(layer))), own_counts)
-    return found
+            layer_counts = np.asarray(counts)[rows.index].astype(float)
+            counts_of.setdefault((str(task), str(stack), int(str(layer))), layer_counts)
+    return counts_of
 
 
-def _found(answer: Answer) -> pd.DataFrame:
+def _layer_means(result: Answer) -> pd.DataFrame:
     """Each layer's score, the mean over seeds."""
-    means = answer.tables["means"]
-    own = means[(means["encoder"] == "model") & means["mode"].isin(["lexical", "layer"])]
-    own = own.drop_duplicates(["task", "stack", "layer"])  # layer 0 is both
-    return own[["task", "stack", "layer", "metric", "mean"]].reset_index(drop=True)
+    means = result.tables["means"]
+    scores = means[(means["encoder"] == "model") & means["mode"].isin(["lexical", "layer"])]
+    scores = scores.drop_duplicates(["task", "stack", "layer"])  # layer 0 has both modes
+    return scores[["task", "stack", "layer", "metric", "mean"]].reset_index(drop=True)
 
 
-# --- what to know ---------------------------------------------------------------------------------
+# --- caveats ---------------------------------------------------------------------------------
 
 
-def _fitting(words: int, width: int) -> Iterator[str]:
+def _few_words(words: int, width: int) -> Iterator[str]:
     if words < 2 * width:
         yield (
-            f"{words:,} words for a width of {width:,}: with so few a rotation fits even what has "
-            "nothing in common, in part, and Procrustes distances are too small."
+            f"Only {words:,} words for a width of {width:,}: a rotation then partly fits even "
+            "unrelated states, and Procrustes distances are too small."
         )
 
 
-def _weights_left_out(weights: Moved) -> Iterator[str]:
+def _weights_left_out(weights: WeightChange) -> Iterator[str]:
     if names := weights.left_out:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         yield (
-            "Weights that only one of the two has, or in another shape, are left out: "
+            "Weights that only one model has, or that differ in shape, are left out: "
             f"{', '.join(names[:SHOWN])}{more}."
         )
 
 
 # --- forgetting of the language model -------------------------------------------------------------
 #
-# What training has cost a model of its language: the loss on a corpus after, less that before.
+# Forgetting: the language-model loss on a corpus after training, minus the loss before.
 #
-# Both models are scored on the same texts by the objective they share, with the same pieces
-# hidden where any are; intervals are over drawings of sentences, the same ones for both. Costs a
-# pass of each model with logits.
+# Both models are scored on the same texts with their common objective, and with the same masked
+# pieces if any; bootstrap intervals resample the same sentences for both. Costs: one pass of each
+# model with logits.
 
-SCORED_AT_ONCE = 512  # documents scored before it is told
+SCORED_AT_ONCE = 512  # documents scored between two progress reports
 COLUMNS = ["metric", "before", "after", "change", "lower", "upper", "n"]
 
 
 def no_forgetting(before: Model, after: Model) -> str:
-    """Why there are no losses to compare; "" where there are."""
+    """Why the losses cannot be compared; "" if they can."""
     headless = [model.name for model in (before, after) if not model.objective]
     if headless:
         return (
             f"{' and '.join(dict.fromkeys(headless))} {'has' if len(headless) == 1 else 'have'} no "
-            "language-model head with weights of its own, or none whose predictions can be "
-            "measured: what was forgotten is not known."
+            "language-model head with trained weights, or none that can be scored: forgetting is "
+            "not measured."
         )
     if before.objective != after.objective:
         return (
-            f"Before, the model is {before.objective}, and after, {after.objective}: their losses "
-            "do not compare, and what was forgotten is not known."
+            f"The objective is {before.objective} before and {after.objective} after training: the "
+            "losses cannot be compared, and forgetting is not measured."
         )
     return ""
 
@@ -389,65 +397,73 @@ def no_forgetting(before: Model, after: Model) -> str:
 def forgetting(
     before: Model, after: Model, batch: Batch, seed: int, progress: Progress
 ) -> pd.DataFrame:
-    """Losses of both, and what has come to them."""
+    """The table `losses`: both models' losses and their change."""
     old = _scored(before, batch, seed, lambda now: progress(now, 2 * len(batch), "losses"))
     new = _scored(
         after, batch, seed, lambda now: progress(len(batch) + now, 2 * len(batch), "losses")
     )
     objective = str(before.objective)
-    told, told_new = measures(old, objective), measures(new, objective)
-    prefix = next(iter(told)).removesuffix("loss")
+    measures_before, measures_after = measures(old, objective), measures(new, objective)
+    prefix = next(iter(measures_before)).removesuffix("loss")
     sums = np.concatenate([_sums(old, objective), _sums(new, objective)], axis=1)  # [texts, 8]
     rows = []
-    for metric, of in _METRICS.items():
+    for metric, measure in _METRICS.items():
         name = f"{prefix}{metric}"
-        first, second = told[name][0], told_new[name][0]
-        lower, upper = interval(resampled(sums[None, None], _change(of), seed)[0])
+        first, second = measures_before[name][0], measures_after[name][0]
+        lower, upper = interval(resampled(sums[None, None], _change(measure), seed)[0])
         rows.append(
-            (name, first, second, second - first, float(lower), float(upper), told[name][1])
+            (
+                name,
+                first,
+                second,
+                second - first,
+                float(lower),
+                float(upper),
+                measures_before[name][1],
+            )
         )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _scored(model: Model, batch: Batch, seed: int, told: Callable[[int], object]) -> Scores:
+def _scored(model: Model, batch: Batch, seed: int, on_progress: Callable[[int], object]) -> Scores:
     parts = []
     for documents in chunks(range(len(batch)), SCORED_AT_ONCE):
-        told(documents[0])
+        on_progress(documents[0])
         parts.append(score(model, batch, documents, seed=seed))
     return joined(parts)
 
 
 def _sums(scores: Scores, objective: str) -> Floats:
-    """Nats, pieces, right ones and guesses of each text.  # [texts, 4]"""
+    """Nats, pieces, right predictions and all predictions of each text.  # [texts, 4]"""
     guesses = scores.pieces * (2 if objective == "bidirectional" else 1)
     parts = [scores.nats, scores.pieces, scores.right, guesses]
     return np.stack([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
 
 
-_METRICS: dict[str, Callable[[Floats], Floats]] = {  # of the sums of `_sums`
+_METRICS: dict[str, Callable[[Floats], Floats]] = {  # functions of the sums of `_sums`
     "loss": mean,
     "perplexity": lambda sums: np.exp(np.minimum(mean(sums), 700)),
     "accuracy": lambda sums: mean(sums[..., 2:]),
 }
 
 
-def _change(of: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
-    """Of both models' sums, side by side.  # [..., 8] -> [...]"""
-    return lambda sums: of(sums[..., 4:]) - of(sums[..., :4])
+def _change(measure: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+    """The change of a measure, from both models' sums.  # [..., 8] -> [...]"""
+    return lambda sums: measure(sums[..., 4:]) - measure(sums[..., :4])
 
 
 # --- rewinding layers -----------------------------------------------------------------------------
 #
-# Which layers a fine-tuned model needs: each put back as it was before, and the task scored
-# again.
+# Which layers a fine-tuned model needs: reset each layer to its weights before fine-tuning, and
+# score the task again.
 #
-# Zhang et al.'s re-initialisation (2019), with the weights that fine-tuning began from. It needs
-# the head that was learnt, which a run of `finetune` keeps beside its model. Costs a pass over
-# the texts a layer.
+# Zhang et al.'s re-initialisation (2019), with the weights that fine-tuning started from. It needs
+# the task head, which a run of `finetune` saves with its model. Costs: one pass over the texts per
+# layer.
 
 
 def head_for(folder: Path | None, docs: "Sequence[Doc]", after: Model) -> Head | None:
-    """The head that was learnt with a model, if these texts have what it was learnt for."""
+    """The task head of a fine-tuned model, if these texts have its labels."""
     if folder is None or not has_task(folder):
         return None
     head, _ = head_of(folder, after.device)
@@ -459,26 +475,30 @@ def rewound(
     after: Model,
     head: Head,
     examples: Examples,
-    told: Callable[[int, int], object],
+    on_progress: Callable[[int, int], object],
 ) -> pd.DataFrame:
-    """The score with every layer put back alone, and with none and all of them."""
+    """The score with each layer reset alone, and with no layer and all layers reset."""
     body = body_of(after)
     old = before.named_weights()
     source = Live(body, examples.batch)
-    whole = _score(body, head, source, examples)
-    rows = [("none", -1, whole)]
+    unchanged = _score(body, head, source, examples)
+    rows = [("none", -1, unchanged)]
     layers = sorted({body.depth(name) for name in body.weights})
-    for number, layer in enumerate(layers):
-        told(number, len(layers) + 1)
+    for index, layer in enumerate(layers):
+        on_progress(index, len(layers) + 1)
         names = [name for name in body.weights if body.depth(name) == layer]
-        rows.append((body.stack, layer, _with(body, old, names, head, source, examples)))
-    rows.append(("all", -1, _with(body, old, list(body.weights), head, source, examples)))
+        rows.append(
+            (body.stack, layer, _score_with_reset(body, old, names, head, source, examples))
+        )
+    rows.append(
+        ("all", -1, _score_with_reset(body, old, list(body.weights), head, source, examples))
+    )
     table = pd.DataFrame(rows, columns=["stack", "layer", "value"])
     table.insert(2, "metric", head.task.metric)
-    return table.assign(change=table["value"] - whole)
+    return table.assign(change=table["value"] - unchanged)
 
 
-def _with(
+def _score_with_reset(
     body: Body,
     old: Mapping[str, Tensor],
     names: Sequence[str],
@@ -486,16 +506,16 @@ def _with(
     source: Live,
     examples: Examples,
 ) -> float:
-    """The score while these weights are what they were before."""
-    there = [name for name in names if name in old and old[name].shape == body.weights[name].shape]
-    kept = {name: body.weights[name].detach().clone() for name in there}
+    """The score with these weights temporarily reset to their old values."""
+    reset = [name for name in names if name in old and old[name].shape == body.weights[name].shape]
+    tuned = {name: body.weights[name].detach().clone() for name in reset}
     with torch.no_grad():
-        for name in there:
+        for name in reset:
             body.weights[name].copy_(old[name])
         try:
             return _score(body, head, source, examples)
         finally:
-            for name, value in kept.items():
+            for name, value in tuned.items():
                 body.weights[name].copy_(value)
 
 

@@ -1,13 +1,14 @@
-"""What can be asked of models that learn a task, and of what that changes in them.
+"""Experiments that adapt models to tasks, and experiments that compare models.
 
-finetune, frozen-vs-finetuned and pretraining adapt models; similarity and drift compare them.
-Names, settings and tables alone, so that experiments are listed without torch. Costs nothing; the
-code is imported when it is first run.
+finetune, frozen-vs-finetuned and pretraining adapt models; similarity and drift compare them. This
+module holds names, settings and tables only, so experiments are listed without importing torch.
+Costs: nothing; the code is imported at the first run.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -25,16 +26,27 @@ HeadKind = Literal["plain", "lstm", "text"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large what is put in is."""
+    """Sizes of the parts of a model that learn, or that are added to it."""
 
-    top: int = 1  # layers
-    rank: int = 8  # of LoRA
-    adapter: int = 32  # width of an adapter
-    length: int = 8  # vectors of a prefix or a prompt
+    top_layers: int = 1
+    lora_rank: int = 8
+    adapter_width: int = 32
+    prefix_length: int = 8  # vectors of a prefix or a prompt
 
 
 class Adapting(SplitSettings):
-    """How a model is adapted, and by how much text."""
+    """How a model is adapted, and how many texts it learns from."""
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "learning_rates": "rates",
+        "ridge_strengths": "ridges",
+        "max_epochs": "epochs",
+        "batch_size": "texts",
+        "top_layers": "top",
+        "lora_rank": "rank",
+        "adapter_width": "adapter",
+        "prefix_length": "length",
+    }
 
     max_sentences: int | None = Field(
         None,
@@ -52,8 +64,8 @@ class Adapting(SplitSettings):
         200,
         ge=1,
         le=1_000_000,
-        description="Maximum number of texts that choose the settings of a training and end it "
-        "(default 200).",
+        description="Maximum number of dev texts, for choosing the learning rate and early "
+        "stopping (default 200).",
     )
     max_test: int | None = Field(
         None,
@@ -61,100 +73,120 @@ class Adapting(SplitSettings):
         description="Maximum number of texts to score (default: max_sentences, else all).",
     )
     seeds: tuple[Seed, ...] = Field(
-        (0, 1, 2), min_length=1, max_length=100, description="Seeds of the head and of the order."
+        (0, 1, 2),
+        min_length=1,
+        max_length=100,
+        description="Seeds of the head's weights and of the order of the texts (default 0, 1, 2).",
     )
-    rates: tuple[Rate, ...] = Field(
+    learning_rates: tuple[Rate, ...] = Field(
         (),
         max_length=20,
-        description="Learning rates to choose from, by dev and the first seed (default: a grid for "
-        "each method). A plain head over a frozen model has none: it is trained to its optimum.",
+        description="Learning rates to choose from, on dev with the first seed (default: a grid "
+        "per method). Not used for a plain head over a frozen model, which is trained to its "
+        "optimum.",
     )
-    ridges: tuple[Ridge, ...] = Field(
+    ridge_strengths: tuple[Ridge, ...] = Field(
         (10_000.0, 1000.0, 100.0, 10.0, 1.0),
         min_length=1,
         max_length=20,
-        description="Ridge strengths to choose from, by dev, for a plain head over a frozen model "
+        description="Ridge strengths to choose from on dev, for a plain head over a frozen model "
         "(1 / C of scikit-learn).",
     )
-    epochs: int | None = Field(
+    max_epochs: int | None = Field(
         None,
         ge=1,
         le=1000,
         description="Maximum number of epochs (default: 5 for fine-tuned, gradual and top; 6 for "
         "lora, adapters, prefix, prompt, bitfit and a frozen model under an LSTM).",
     )
-    texts: int = Field(16, ge=1, le=4096, description="Texts in a step.")
-    patience: int = Field(3, ge=1, le=1000, description="Epochs without gain on dev, then it ends.")
-    top: int = Field(1, ge=1, le=200, description="Of method top: how many layers learn.")
-    rank: int = Field(8, ge=1, le=1024, description="Of LoRA.")
-    adapter: int = Field(32, ge=1, le=8192, description="The width of an adapter.")
-    length: int = Field(8, ge=1, le=512, description="Vectors of a prefix or a prompt.")
+    batch_size: int = Field(16, ge=1, le=4096, description="Texts per step (default 16).")
+    patience: int = Field(
+        3, ge=1, le=1000, description="Epochs without a gain on dev before stopping (default 3)."
+    )
+    top_layers: int = Field(
+        1, ge=1, le=200, description="Number of top layers that learn, for method top (default 1)."
+    )
+    lora_rank: int = Field(8, ge=1, le=1024, description="LoRA rank (default 8).")
+    adapter_width: int = Field(
+        32, ge=1, le=8192, description="Hidden width of each adapter (default 32)."
+    )
+    prefix_length: int = Field(
+        8, ge=1, le=512, description="Number of vectors of a prefix or a prompt (default 8)."
+    )
 
     @property
-    def sizes(self) -> Sizes:
-        """Of what is put into a model."""
-        return Sizes(self.top, self.rank, self.adapter, self.length)
+    def part_sizes(self) -> Sizes:
+        """Sizes of the parts that learn, or that are added to the model."""
+        return Sizes(self.top_layers, self.lora_rank, self.adapter_width, self.prefix_length)
 
 
 # --- finetune -------------------------------------------------------------------------------------
 
 KEY = ("task", "model", "method", "head")
-LEARNT = ("scores", "rates", "learning", "epochs")  # tables that are put together of many cells
+LEARNT = ("scores", "rates", "learning", "epochs")  # tables that are joined from many cells
 
 
 class Finetune(Adapting):
-    """Which task, and how the model is adapted to it."""
+    """Which task a model is adapted to, and how."""
+
+    former_names: ClassVar[Mapping[str, str]] = {"save_model": "keep"}
 
     task: str = Field(
         "",
-        description="The label to learn, or pos, tags, entities or answers; the only label, or the "
-        "first of the others, if left out.",
+        description="Label to learn, or pos, tags, entities or answers (default: the corpus' only "
+        "label, or the first of its layers).",
     )
-    metric: str = Field("", description="What decides; the task's usual one if left out.")
-    method: Method = Field("fine-tuned", description="What of the model learns.")
+    metric: str = Field(
+        "", description="Metric to choose models by and to report (default: that of the task)."
+    )
+    method: Method = Field(
+        "fine-tuned", description="Adaptation method: which weights learn (default fine-tuned)."
+    )
     head: HeadKind = Field(
-        "plain", description="plain; lstm: a strong one; text: the label is written (T5, BART)."
+        "plain",
+        description="Task head: plain (linear), lstm (stronger), or text (the model writes the "
+        "label; T5, BART).",
     )
-    keep: bool = Field(True, description="Keep the model of the best seed.")
+    save_model: bool = Field(True, description="Save the model of the best seed.")
 
 
 FINETUNE_TABLES = {
     "scores": Table(
-        "Every metric of every seed on the scored part, and on dev the one that decides. f1: of "
-        "two classes that of the second by name, unless that denies the first (not_equivalent, no, "
-        "negative); of more the mean over them (macro). baseline: the same metric of a constant "
-        "prediction, the majority or mean of train (0 where it has none); learned: whether the "
-        "seed's deciding metric on the scored part is better than that; converged: training was "
-        "not cut off by its maximum number of epochs; learning_rate 0: a linear head at its "
-        "optimum, of this ridge strength. trainable: weights that learn, with the "
-        "head's; size: MiB of those; peak_memory: MiB held at most meanwhile, of a CPU by the "
-        "whole process.",
+        "Every metric of every seed on the scored split, and the deciding metric on dev. f1: with "
+        "two classes, the F1 of the second by name, or of the first if the second denies it "
+        "(not_equivalent, no, negative); with more classes, macro-F1. baseline: the metric of a "
+        "constant prediction, the majority or mean of train (0 if undefined). learned: the seed's "
+        "deciding metric on the scored split is better than the baseline. converged: training was "
+        "not cut off by max_epochs. learning_rate 0: a linear head at its optimum for this ridge "
+        "strength. trainable: number of weights that learn, head included. size: MiB of those "
+        "weights. peak_memory: MiB, on a CPU of the whole process. seconds: training time.",
         (*KEY, "seed", "split", "metric"),
         ("learning_rate", "ridge"),
     ),
     "rates": Table(
-        "What dev scored at every learning rate or ridge strength tried, by the first seed; the "
-        "best was taken.",
+        "Dev score of every learning rate or ridge strength tried with the first seed. The best "
+        "one was used.",
         (*KEY, "learning_rate", "ridge", "metric"),
     ),
     "learning": Table(
-        "The loss of each step, of every attempt; of a plain head over a frozen model without the "
-        "penalty, which only its optimum tells.",
+        "Training loss of every step and attempt. For a plain head over a frozen model, the loss "
+        "without the ridge penalty.",
         (*KEY, "seed", "learning_rate", "ridge", "step"),
     ),
     "epochs": Table(
-        "What dev scored after each epoch; of a plain head over a frozen model at the optimum of "
-        "each ridge strength, after so many passes. converged: of the whole attempt.",
+        "Dev score after each epoch. For a plain head over a frozen model, the score at the "
+        "optimum of each ridge strength; epoch is then the number of passes over train. "
+        "converged: of the whole attempt.",
         (*KEY, "seed", "learning_rate", "ridge", "epoch"),
     ),
     "predictions": Table(
-        "What was thought of each scored text, of every seed.", (*KEY, "seed", "text")
+        "Prediction for each scored text, for every seed.", (*KEY, "seed", "text")
     ),
 }  # fmt: skip
 
 FINETUNE = Experiment(
     name="finetune",
-    about="Adapts a model to a task: frozen, fine-tuned, or by a few weights; and keeps it.",
+    about="Adapts a model to a task (frozen, fine-tuned, LoRA, adapters, prefix …) and saves it.",
     settings=Finetune,
     run="workbench.transfer.finetune:run",
     version=5,
@@ -172,55 +204,61 @@ FROZEN: Method = "frozen"
 
 
 class FrozenVsFinetuned(Adapting):
-    """Which tasks, and which ways beside leaving the model frozen."""
+    """Which tasks, and which methods are compared with the frozen model."""
+
+    former_names: ClassVar[Mapping[str, str]] = {"lstm_baseline": "strong", "save_models": "keep"}
 
     tasks: tuple[str, ...] = Field(
         (),
-        description="Labels or layers to learn; if left out, of primer the five of Peters et al. "
-        "(entities, sentiment, entailment, relatedness, paraphrase), else all labels there are.",
+        description="Labels or layers to learn (default: for primer the five tasks of Peters et "
+        "al., entities, sentiment, entailment, relatedness and paraphrase; else all labels).",
     )
     methods: tuple[Method, ...] = Field(
-        ("fine-tuned",), min_length=1, description="What is held against frozen."
+        ("fine-tuned",),
+        min_length=1,
+        description="Methods to compare with frozen (default fine-tuned).",
     )
-    strong: bool = Field(True, description="A frozen model under an LSTM stands beside them.")
-    keep: bool = Field(
+    lstm_baseline: bool = Field(
+        True, description="Also train a frozen model under an LSTM head, a stronger baseline."
+    )
+    save_models: bool = Field(
         False,
-        description="Keep the model of every cell, to try texts on and to hold against others; a "
-        "table made without them learns all of it again.",
+        description="Save the model of every cell, to try texts and to compare models. Turning "
+        "this on for a finished table trains every cell again.",
     )
 
     @field_validator("methods")
     @classmethod
-    def _beside(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    def _not_frozen_only(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
         if not set(methods) - {FROZEN}:
-            raise ValueError("name a method to hold against frozen, such as fine-tuned")
+            raise ValueError("name a method to compare with frozen, such as fine-tuned")
         return methods
 
 
 FROZEN_TABLES = {
     "delta": Table(
-        "What is won over the frozen model under the same head: means over seeds, with 95 % "
-        "intervals (texts and seeds drawn again) and p-values, uncorrected. strong: the frozen "
-        "model under an LSTM; majority: a constant prediction, the majority or mean of train "
-        "(empty where that has no score). verdict: helps or hurts where the interval leaves out 0 "
-        "and the better of the two scores above the majority by more than chance; not learned "
-        "where neither does; else undecided. converged: no training was cut off.",
+        "Gain of each method over the frozen model under the same head: means over seeds, 95 % "
+        "bootstrap intervals over texts and seeds, uncorrected p-values. strong: score of the "
+        "frozen model under an LSTM. majority: score of a constant prediction, the majority or "
+        "mean of train (empty if undefined). verdict: helps or hurts if the interval excludes 0 "
+        "and the better model beats the majority baseline significantly; not learned if neither "
+        "model does; else undecided. converged: no training was cut off.",
         ("task", "model", "method", "metric"),
     ),
     "means": Table(
-        "The mean over seeds of the metric that decides, with its interval, of every cell. "
-        "learned: that interval lies above the majority baseline, text by text; converged: the "
-        "training of no seed was cut off by its maximum number of epochs.",
+        "Mean over seeds of the deciding metric of every cell, with its 95 % interval. learned: "
+        "the score beats the majority baseline significantly in a paired test over texts. "
+        "converged: max_epochs cut off the training of no seed.",
         (*KEY, "metric"),
     ),
     **{name: FINETUNE_TABLES[name] for name in LEARNT},
-    "cells": Table("The run of each cell.", KEY),
+    "cells": Table("The finetune run of each cell.", KEY),
 }
 
 FROZEN_VS_FINETUNED = Experiment(
     name="frozen-vs-finetuned",
-    about="Which models gain from fine-tuning, and on what: each task under the same head, frozen "
-    "and fine-tuned, with a paired test.",
+    about="Which models gain from fine-tuning, and on which tasks? Compares frozen and fine-tuned "
+    "models under the same head, with a paired test.",
     settings=FrozenVsFinetuned,
     run="workbench.transfer.frozen_vs_finetuned:run",
     version=5,
@@ -240,39 +278,73 @@ Size = Literal["tiny", "mini", "small", "base"]
 
 
 class Pretraining(Adapting):
-    """What is pretrained, how long, and what it is scored on."""
+    """Which models are pretrained, for how long, and the tasks they are scored on."""
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "sizes": "size",
+        "pretraining_steps": "steps",
+        "pretraining_seeds": "pretrainings",
+        "pretraining_batch_size": "batch",
+        "sequence_length": "pieces",
+        "vocabulary_size": "vocabulary",
+        "mask_rate": "hidden",
+        "pretraining_learning_rate": "rate",
+    }
 
     arms: tuple[Arm, ...] = Field(
         ("mlm+nsp", "mlm", "ltr", "ltr+lstm"),
         min_length=1,
-        description="What models learn by: masked pieces and next sentences, masked pieces alone, "
-        "or the next piece from the left (ltr+lstm: the same model, scored under an LSTM). The "
-        "first is what the others are held against.",
+        description="Pretraining objectives: masked language model and next sentence (mlm+nsp), "
+        "masked language model (mlm), left to right (ltr), or the ltr model scored under an LSTM "
+        "(ltr+lstm). The others are compared with the first.",
     )
-    size: tuple[Size, ...] = Field(
+    sizes: tuple[Size, ...] = Field(
         ("tiny",),
         min_length=1,
-        description="Sizes as train has them, one or more; others are held against the first.",
+        description="Model sizes, as in train (default tiny). The others are compared with the "
+        "first.",
     )
-    steps: int = Field(6000, ge=1, description="Steps of each pretraining.")
-    pretrainings: tuple[Seed, ...] = Field(
-        (0,), min_length=1, max_length=100, description="Seeds; a pretraining of each arm for each."
+    pretraining_steps: int = Field(
+        6000, ge=1, description="Steps of each pretraining (default 6000)."
     )
-    batch: int = Field(16, ge=1, description="Sequences in a step of a pretraining.")
-    pieces: int = Field(
-        48, ge=8, description="Pieces in such a sequence, and the most that a model ever reads."
+    pretraining_seeds: tuple[Seed, ...] = Field(
+        (0,),
+        min_length=1,
+        max_length=100,
+        description="Seeds of the pretraining: one model per objective, size and seed (default 0).",
     )
-    vocabulary: int = Field(1000, ge=10, description="Kinds of pieces, of every size alike.")
-    hidden: float = Field(
-        0.3, gt=0, lt=1, description="Share of pieces that is masked; BERT had 0.15."
+    pretraining_batch_size: int = Field(
+        16, ge=1, description="Sequences per pretraining step (default 16)."
     )
-    rate: Rate = Field(3e-3, description="The highest rate of a pretraining.")
+    sequence_length: int = Field(
+        48,
+        ge=8,
+        description="Pieces per pretraining sequence, and the maximum the model can read "
+        "(default 48).",
+    )
+    vocabulary_size: int = Field(
+        1000,
+        ge=10,
+        description="Pieces in the tokenizer's vocabulary, the same for every size (default 1000).",
+    )
+    mask_rate: float = Field(
+        0.3,
+        gt=0,
+        lt=1,
+        description="Fraction of pieces masked in pretraining (default 0.3; BERT used 0.15).",
+    )
+    pretraining_learning_rate: Rate = Field(
+        3e-3, description="Maximum learning rate of the pretraining (default 0.003)."
+    )
     tasks: tuple[str, ...] = Field(
         (),
-        description="Labels or layers to learn; if left out, of primer the five of Peters et al. "
-        "(entities, sentiment, entailment, relatedness, paraphrase), else all labels there are.",
+        description="Labels or layers to learn (default: for primer the five tasks of Peters et "
+        "al., entities, sentiment, entailment, relatedness and paraphrase; else all labels).",
     )
-    method: Method = Field("fine-tuned", description="How each model is adapted to each task.")
+    method: Method = Field(
+        "fine-tuned",
+        description="Method that adapts each model to each task (default fine-tuned).",
+    )
     max_train: int | None = Field(
         400,
         ge=2,
@@ -286,46 +358,49 @@ class Pretraining(Adapting):
         (0, 1),
         min_length=1,
         max_length=100,
-        description="Seeds of the head and of the order, for each pretrained model.",
+        description="Seeds of the head's weights and of the order of the texts, for each "
+        "pretrained model (default 0, 1).",
     )
 
 
 PRETRAINING_TABLES = {
     "table": Table(
-        "The metric that decides of each arm, size and task: means over seeds, with 95 % intervals "
-        "(texts and seeds drawn again). delta: over the first arm of the same size, with its "
-        "interval and a paired p-value, uncorrected; empty for that arm itself. parameters: of "
-        "the pretrained model with the head it was pretrained under.",
+        "Deciding metric of each arm, size and task: means over seeds, 95 % bootstrap intervals "
+        "over texts and seeds. delta: difference to the first arm of the same size, with its "
+        "interval and an uncorrected paired p-value; empty for that arm itself. parameters: of "
+        "the pretrained model, language-model head included.",
         ("arm", "size", "task", "metric"),
         ("parameters",),
     ),
     "sizes": Table(
-        "Where there are several: what a size wins over the first of them, of each arm and task.",
+        "With several sizes: gain of each size over the first, for each arm and task.",
         ("arm", "size", "task", "metric"),
     ),
     "pretraining": Table(
-        "How each pretraining ended. tokens: pieces read, frames of sequences included; passes: "
-        "how often that is the whole text; loss, held_out: nats by the arm's own objective (of "
-        "mlm+nsp both parts, added), which between arms cannot be compared; unigram: nats of who "
-        "knows only how often each piece is there. Arms that share a run share the model.",
+        "Final state of each pretraining. tokens: pieces read, special tokens included. passes: "
+        "tokens over the pieces of the text. loss, held_out: nats of the arm's own objective (for "
+        "mlm+nsp the sum of both parts), not comparable between arms. unigram: nats of a model "
+        "that knows only the frequency of each piece. Arms with the same run share the model.",
         ("arm", "size", "pretraining"),
         ("run",),
     ),
     "scores": Table(
-        "What finetune says of every model and task. pretraining: the seed of the model's own; "
-        "file_size: MiB of what was learnt.",
+        "Scores of the finetune run of every model and task. pretraining: seed of the "
+        "pretraining. file_size: MiB of the weights that learn.",
         ("arm", "size", "pretraining", *KEY, "seed", "split", "metric"),
         ("learning_rate",),
     ),
     "cells": Table(
-        "The run of each model and task.", ("arm", "size", "pretraining", "task"), ("run",)
+        "The finetune run of each model and task.",
+        ("arm", "size", "pretraining", "task"),
+        ("run",),
     ),
 }  # fmt: skip
 
 PRETRAINING = Experiment(
     name="pretraining",
-    about="What pretraining is worth: masked or left to right, with next sentences or without, and "
-    "how large; the same text and steps, scored on the same tasks.",
+    about="How much does each pretraining objective help? Pretrains masked and left-to-right "
+    "models of several sizes on the same text and compares them on the same tasks.",
     settings=Pretraining,
     run="workbench.transfer.pretraining:run",
     version=5,
@@ -343,39 +418,47 @@ PRETRAINING = Experiment(
 
 LAYER_PAIR = ("model_a", "stack_a", "layer_a", "model_b", "stack_b", "layer_b")
 SIMILARITY_TABLE = Table(
-    "Debiased linear CKA of two layers' states of the same words: 1 is the same up to rotation, "
-    "scale and shift, 0 what independent layers have on average, a little below 0 chance; empty "
-    "where a layer gives all words one state. Layer 0 are the embeddings. One model stands next to "
-    "its random twin, each compared with itself.",
+    "Debiased linear CKA of two layers' states of the same words. 1: the same up to rotation, "
+    "scale and shift. 0: the mean of independent layers; chance can put it a little below 0. Empty "
+    "if a layer gives all words the same state. Layer 0 is the embeddings. A single model is "
+    "listed next to its random twin (the same architecture with random weights), each compared "
+    "with itself.",
     LAYER_PAIR,
 )
 
 
 class Similarity(Settings):
-    """What is compared."""
+    """How many words and sentences are compared."""
+
+    former_names: ClassVar[Mapping[str, str]] = {"max_words": "words", "random_twin": "twin"}
 
     max_sentences: int | None = Field(
         300, ge=1, description="Maximum number of sentences (default: 300)."
     )
-    words: int = Field(
-        20_000, ge=10, le=10_000_000, description="Words compared at most, drawn by the seed."
+    max_words: int = Field(
+        20_000,
+        ge=10,
+        le=10_000_000,
+        description="Maximum number of words compared, a random sample (default 20,000).",
     )
-    twin: bool = Field(
-        True, description="Random twin next to one model alone, for what its architecture explains."
+    random_twin: bool = Field(
+        True,
+        description="Compare a single model with its random twin, the same architecture with "
+        "random weights.",
     )
 
 
 SIMILARITY_TABLES = {
     "similarity": SIMILARITY_TABLE,
     "words": Table(
-        "Words of the corpus, those that the model has no piece for, and those that were compared.",
+        "Number of words in the corpus, words without a piece in the model, and words compared.",
         ("model",),
     ),
 }
 
 SIMILARITY = Experiment(
     name="similarity",
-    about="How alike the layers of one or more models are, word by word: debiased linear CKA.",
+    about="How similar are the layers of one or more models? Debiased linear CKA of word states.",
     settings=Similarity,
     run="workbench.transfer.similarity:run",
     exact_up_to=math.inf,
@@ -391,75 +474,87 @@ SIMILARITY = Experiment(
 
 
 class Drift(Settings):
-    """What is compared."""
+    """How many words are compared, and which other analyses are run on both models."""
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "max_words": "words",
+        "compare_roles": "roles",
+        "compare_probing": "probe",
+    }
 
     max_sentences: int | None = Field(
         300, ge=1, description="Maximum number of sentences (default: 300)."
     )
-    words: int = Field(
+    max_words: int = Field(
         20_000,
         ge=10,
         le=10_000_000,
-        description="Words whose states are compared at most, drawn by the seed.",
+        description="Maximum number of words whose states are compared, a random sample (default "
+        "20,000).",
     )
-    roles: bool = Field(False, description="Also ask heads of both: what each head does.")
-    probe: bool = Field(
-        False, description="Also ask edge-probing of both: what each layer knows. Takes minutes."
+    compare_roles: bool = Field(
+        False, description="Run heads on both models and compare the roles of each head."
+    )
+    compare_probing: bool = Field(
+        False,
+        description="Run edge-probing on both models and compare each layer; takes minutes.",
     )
     tasks: tuple[str, ...] = Field(
-        (), description="Tasks to probe for; all that the corpus has where none is named."
+        (), description="Tasks to probe for (default: all tasks of the corpus)."
     )
     max_train: int | None = Field(
-        1000, ge=1, description="Maximum number of sentences that probes train on (default 1,000)."
+        1000, ge=1, description="Maximum number of sentences to train probes on (default 1,000)."
     )
     max_dev: int | None = Field(
-        1000, ge=1, description="Maximum number of sentences that stop probes (default 1,000)."
+        1000,
+        ge=1,
+        description="Maximum number of sentences for early stopping of probes (default 1,000).",
     )
     max_test: int | None = Field(
         1000,
         ge=1,
-        description="Maximum number of sentences that probes are scored on (default 1,000).",
+        description="Maximum number of sentences to score probes on (default 1,000).",
     )
 
 
 DRIFT_TABLES = {
     "drift": Table(
-        "Each layer before and after; layer 0 are the embeddings. cka: 1 is the same up to "
-        "rotation, scale and shift; procrustes: 0 is. weight_distance: ‖after - before‖ / "
-        "‖before‖. attention_js: mean of the layer's heads, in bits. probing_delta: mean of the "
-        "tasks. Empty where there is none: layer 0 has no attention, layers may share weights, "
-        "probes may not have been asked.",
+        "Change of each layer between the first and the second model; layer 0 is the embeddings. "
+        "cka: 1 is the same up to rotation, scale and shift. procrustes: 0 is the same. "
+        "weight_distance: ‖after - before‖ / ‖before‖. attention_js: mean over the layer's heads "
+        "(bits). probing_delta: mean over tasks. Empty if undefined: layer 0 has no attention, "
+        "layers may share weights, and probes run only with compare_probing.",
         ("stack", "layer"),
     ),
     "modules": Table(
-        "How far each module's weights moved, weight and bias together; layer -1: what belongs to "
-        "no layer, such as a head. Shared weights are told once, where they come first.",
+        "Change of each module's weights, weight and bias together. Layer -1: weights outside the "
+        "layers, such as a head. Shared weights are listed once, at their first name.",
         ("stack", "layer", "module"),
         ("norm_before", "parameters"),
     ),
     "heads": Table(
-        "How differently each head looks: mean Jensen-Shannon divergence in bits of its rows "
-        "before and after, over `n` pieces of the text; special pieces are looked at but not "
-        "asked. Layers of heads count from 0, so that layer 0 here is in layer 1 of `drift`. "
-        "lower, upper: the middle 95 % of drawings of sentences. Roles and changes of scores are "
-        "those of `heads`.",
+        "Change of each head's attention: mean Jensen-Shannon divergence (bits) between its "
+        "attention rows before and after, over `n` query pieces. Special pieces count as keys but "
+        "not as queries. Heads' layers count from 0, so layer 0 here is layer 1 of `drift`. "
+        "lower, upper: 95 % bootstrap interval over sentences. Roles and score changes come from "
+        "`heads`.",
         HEAD,
     ),
     "losses": Table(
-        "Forgetting: each model's loss on the corpus (nats a piece), and the change, with the "
-        "middle 95 % of drawings of sentences; `n` pieces or guesses.",
+        "Forgetting: each model's language-model loss on the corpus (nats per piece) and the "
+        "change, with its 95 % bootstrap interval over sentences. n: pieces or predictions.",
         ("metric",),
     ),
     "probing": Table(
-        "What the same probes, with the same seeds, scored in each layer; delta with its 95 % "
-        "interval and p-value, uncorrected (sentences and seeds drawn again, the same for both).",
+        "Scores of the same probes, with the same seeds, in each layer. delta: with its 95 % "
+        "interval and uncorrected p-value, from a paired bootstrap over sentences and seeds.",
         ("task", "stack", "layer"),
     ),
     "rewound": Table(
-        "The score on the task that the second model was fine-tuned for, with each layer's weights "
-        "put back as they were before; with none and with all of them. The texts are of the part "
-        "that finetune scores with the same seed. Only where its run kept its head and the corpus "
-        "has the label.",
+        "Score on the task that the second model was fine-tuned for, with each layer's weights "
+        "reset to the first model's; also with no layer and with all layers reset. The texts are "
+        "the split that finetune scores with the same seed. Present only if the run saved its "
+        "head and the corpus has the label.",
         ("stack", "layer", "metric"),
     ),
     "similarity": SIMILARITY_TABLE,
@@ -467,8 +562,8 @@ DRIFT_TABLES = {
 
 DRIFT = Experiment(
     name="drift",
-    about="What training has changed in a model, layer by layer: states, weights, attention, "
-    "forgetting.",
+    about="What did training change in a model? Compares states, weights, attention and "
+    "language-model loss layer by layer.",
     settings=Drift,
     run="workbench.transfer.drift:run",
     version=3,

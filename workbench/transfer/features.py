@@ -1,8 +1,8 @@
-"""Words' vectors for a head: computed anew from a body that learns, or once from one that does not.
+"""Word vectors for a task head: from the current weights of a body, or cached from a frozen model.
 
-Both give the same numbers for the same weights. A mix of layers is linear, and so is the mean over
-a word's pieces: what is mixed first, or averaged first, is the same. Costs of `Live` a forward pass
-a batch; of `Still` one pass over all texts, and 4 bytes a number on disk.
+Both give the same numbers for the same weights. The mix of layers and the mean over a word's pieces
+are both linear, so their order does not matter. Costs: `Live` a forward pass per batch; `Cached`
+one pass over all texts, and 4 bytes per number on disk.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,41 +26,41 @@ Mix = Callable[[Sequence[Tensor]], Tensor]
 
 @dataclass(frozen=True)
 class Read:
-    """Words of some texts, mixed."""
+    """Word vectors of some texts, after the mix of layers."""
 
     words: Tensor  # [batch, words, width]
-    there: Tensor  # [batch, words], words that own a piece
+    there: Tensor  # [batch, words], words with at least one piece
     second: Tensor  # [batch, words], words of the second text of a pair
 
 
 class Source(Protocol):
-    """Where a head reads."""
+    """Where a head gets its inputs."""
 
     def __len__(self) -> int: ...
 
     @property
     def lengths(self) -> Sequence[int]:
-        """Pieces, or words, of each text."""
+        """The number of pieces, or of words, of each text."""
         ...
 
     def read(self, texts: Sequence[int], mix: Any) -> Any:
-        """What the head is given of some texts."""
+        """The head's inputs for some texts."""
         ...
 
 
 class Live:
-    """Texts in pieces, read by a body as it is now."""
+    """Texts in pieces, encoded by a body with its current weights."""
 
     def __init__(
         self,
         body: Body,
         batch: Batch,
-        widened: Callable[[Pieces], Pieces] = lambda text: text,
+        make_room: Callable[[Pieces], Pieces] = lambda text: text,
     ) -> None:
-        """`widened` puts pieces of its own before each text."""
+        """`make_room` adds pieces before each text, for a prefix or a prompt."""
         self.body = body
-        text = widened(body.model.encode(batch))
-        self.cut = len({row for row, *_ in text.cut})  # texts that were too long
+        text = make_room(body.model.encode(batch))
+        self.cut = len({row for row, *_ in text.cut})  # number of texts that were too long
         self.text = replace(text, unaligned=(), cut=())
         self.lengths: list[int] = self.text.mask.sum(1).tolist()
         self.segments = segments_of(batch)  # [texts, words]
@@ -79,8 +79,8 @@ class Live:
         return Read(words, there, second)
 
 
-class Still:
-    """Every layer's words, computed once by a model that stays as it is."""
+class Cached:
+    """Word vectors of every layer, computed once from a frozen model."""
 
     def __init__(self, model: Model, batch: Batch, home: Path) -> None:
         name = model.stacks[0].name
@@ -98,10 +98,10 @@ class Still:
     def read(self, texts: Sequence[int], mix: Mix) -> Read:
         chosen = torch.tensor(list(texts))
         longest = max(1, *(self.lengths[text] for text in texts))
-        place = torch.arange(longest)
+        position = torch.arange(longest)
         sizes = torch.tensor([self.lengths[text] for text in texts])
-        real = place < sizes[:, None]  # [batch, words]
-        rows = (self.starts[chosen][:, None] + place)[real]  # [real words]
+        real = position < sizes[:, None]  # [batch, words]
+        rows = (self.starts[chosen][:, None] + position)[real]  # [real words]
         flat = mix([layer[rows].to(self.device) for layer in self.layers])
         words = flat.new_zeros(len(chosen), longest, flat.shape[-1])
         words = words.masked_scatter(real[..., None].to(self.device), flat)
@@ -113,19 +113,19 @@ class Still:
 
 
 def segments_of(batch: Batch) -> Tensor:
-    """Which words are of the second text of a pair.  # [texts, longest], bool"""
+    """Which words belong to the second text of a pair.  # [texts, longest], bool"""
     sizes = np.diff(batch.word_offsets)
-    found = torch.zeros(len(batch), max(1, int(sizes.max(initial=0))), dtype=torch.bool)
-    real = torch.arange(found.shape[1]) < torch.from_numpy(sizes)[:, None]
-    found[real] = torch.from_numpy(batch.segments.astype(bool))
-    return found
+    second = torch.zeros(len(batch), max(1, int(sizes.max(initial=0))), dtype=torch.bool)
+    real = torch.arange(second.shape[1]) < torch.from_numpy(sizes)[:, None]
+    second[real] = torch.from_numpy(batch.segments.astype(bool))
+    return second
 
 
-HELD = 2**30  # bytes of states that are read from disk into memory
+IN_MEMORY = 2**30  # bytes of states up to which they are read from disk into memory
 
 
 def _layers(store: Store) -> list[Tensor]:
     about = store.description
     layers = [store.layer(layer) for layer in range(about.layers + 1)]  # mapped
     size = 4 * about.rows * about.width * len(layers)
-    return [layer.clone() for layer in layers] if size <= HELD else layers
+    return [layer.clone() for layer in layers] if size <= IN_MEMORY else layers

@@ -1,9 +1,9 @@
-"""One model adapted to one task by one method: the experiment `finetune`.
+"""The experiment `finetune`: one model adapted to one task with one method.
 
-The learning rate (of a plain head over a frozen model the ridge strength) is chosen on dev, and
-every seed is scored on texts that nothing was trained on, next to the majority baseline. The model
-of the seed that dev scored best is kept, with its head. Costs a fine-tuning for each rate tried and
-each further seed; a frozen model under a plain head one pass of the model and seconds.
+The learning rate (for a plain head over a frozen model, the ridge strength) is chosen on dev. Every
+seed is scored on texts that were not used for training, next to the majority baseline. The model
+of the seed with the best dev score is saved with its head. Costs: one fine-tuning per learning rate
+and per further seed; a plain head over a frozen model takes one pass of the model and seconds.
 """
 
 from pathlib import Path
@@ -16,52 +16,52 @@ from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
 from workbench.engine.model import LackingError, Model
 from workbench.transfer import checkpoints
-from workbench.transfer.adaptation import merged
+from workbench.transfer.adaptation import merge_lora
 from workbench.transfer.experiments import Finetune
 from workbench.transfer.metrics import Metric
 from workbench.transfer.task_heads import Head
 from workbench.transfer.tasks import (
     Task,
+    as_text,
     corpus_of,
     majority,
     metrics_of,
     split_of,
     task_of,
     tasks_of,
-    told,
 )
 from workbench.transfer.trainer import Adapter, Trial, trials
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
-PUT_IN = ("adapters", "prefix", "prompt")  # what no other program's model has
+ADDED_MODULES = ("adapters", "prefix", "prompt")  # not part of a saved model
 
 
 def fits(corpus: "Corpus", settings: Finetune) -> None:
-    """Raise where the corpus has no such task."""
+    """Raise an error if the corpus does not have the task."""
     _task(corpus, settings)
 
 
 def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
-    """Learn, score and keep."""
+    """Adapt the model, score it and save it."""
     with folder_or_temporary(inputs.scratch) as home:
         adapter, caveats = adapter_of(inputs, settings, home)
-        progress(0, 100, "reading")
-        found, chosen, notes = trials(
-            adapter, lambda share, what: progress(int(100 * share), 100, what)
+        progress(0, 100, "reading the corpus")
+        attempts, chosen, notes = trials(
+            adapter, lambda fraction, activity: progress(int(100 * fraction), 100, activity)
         )
         caveats += notes
-        for trial in found:
-            caveats += _keep(inputs, settings, trial)
+        for trial in attempts:
+            caveats += _save_model(inputs, settings, trial)
             trial.forget()
-        tables, counts = _tables(adapter, found, chosen)
+        tables, counts = _tables(adapter, attempts, chosen)
         caveats += _not_learned(adapter, tables["scores"])
     return Result(tables, {"counts": counts}, tuple(Caveat(text) for text in caveats))
 
 
 def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter, list[str]]:
-    """What is adapted to what, and what to know of it."""
+    """The model, task and settings of the run, and caveats."""
     corpus, task = _task(inputs.corpus, settings)
     split = split_of(
         corpus,
@@ -74,113 +74,130 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
     caveats = list(split.notes)
     if not settings.task and len(several := tasks_of(inputs.corpus)) > 1:
         caveats.append(
-            f"{inputs.corpus.name} has several tasks: {', '.join(several)}. The first was learnt; "
-            "name another with task."
+            f"{inputs.corpus.name} has several tasks: {', '.join(several)}. The first was used; "
+            "set task to choose another."
         )
     parts = (split.train, split.dev, split.test)
     if cut := sum(len({row for row, *_ in inputs.model.encode(p.batch).cut}) for p in parts):
         caveats.append(
-            f"{cut} texts are longer than the {inputs.model.max_pieces} pieces that "
-            f"{inputs.model.name} reads: their ends were not seen."
+            f"{cut} texts are longer than the maximum of {inputs.model.name} "
+            f"({inputs.model.max_pieces} pieces); their ends were cut off."
         )
     if len(settings.seeds) < 3:
-        caveats.append("Fewer than three seeds: how much they differ is not known.")
+        caveats.append("Fewer than three seeds: the variation between seeds is not known.")
     return adapter, caveats
 
 
 def _task(corpus: "Corpus", settings: Finetune) -> "tuple[Corpus, Task]":
-    own, name = corpus_of(corpus, settings.task)
-    return own, task_of(own, name, settings.metric)
+    task_corpus, name = corpus_of(corpus, settings.task)
+    return task_corpus, task_of(task_corpus, name, settings.metric)
 
 
-def _keep(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
-    if not settings.keep or inputs.keep is None or trial.weights is None:
+def _save_model(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
+    if not settings.save_model or inputs.keep is None or trial.weights is None:
         return []
-    if settings.method in PUT_IN:
-        return [f"No model is kept: what {settings.method} put in is no part of the model itself."]
-    made, head = trial.weights
-    model: Model = made.body.model
+    if settings.method in ADDED_MODULES:
+        return [
+            f"No model was saved: models with added modules ({settings.method}) cannot be saved."
+        ]
+    fitting, head = trial.weights
+    model: Model = fitting.body.model
     if settings.method == "lora":
-        merged(model)
+        merge_lora(model)
     try:
         if isinstance(head, Head):
             checkpoints.save(model, head, inputs.keep, settings.method)
-        else:  # it answers with a head of its own
+        else:  # the model predicts with its own decoder
             model.save(inputs.keep)
-    except LackingError as lack:  # what was learnt of it is told all the same
-        return [f"No model is kept: {lack.what}"]
+    except LackingError as error:  # the run still reports its scores
+        return [f"No model was saved: {error.what}"]
     return []
 
 
 def _not_learned(adapter: Adapter, scores: pd.DataFrame) -> list[str]:
-    """What to know of heads that score no better than a constant prediction."""
-    metric, scored = adapter.split.task.metric, adapter.split.scored
-    own = scores[(scores["metric"] == metric) & (scores["split"] == scored)]
-    failed = own[~own["learned"]]
+    """The caveat for seeds that score no better than a constant prediction."""
+    metric, scored_split = adapter.split.task.metric, adapter.split.scored
+    deciding = scores[(scores["metric"] == metric) & (scores["split"] == scored_split)]
+    failed = deciding[~deciding["learned"]]
     if failed.empty:
         return []
     return [
-        f"Did not learn: {metric} on {scored} is {failed['value'].mean():.3f} for {len(failed)} of "
-        f"{len(own)} seeds, no better than the majority baseline ({own['baseline'].iloc[0]:.3f}). "
-        "Such a score tells nothing about the model."
+        f"Did not learn: {metric} on {scored_split} is {failed['value'].mean():.3f} for "
+        f"{len(failed)} of {len(deciding)} seeds, no better than the majority baseline "
+        f"({deciding['baseline'].iloc[0]:.3f}). "
+        "Such a score says nothing about the model."
     ]
 
 
 def _tables(
-    adapter: Adapter, found: list[Trial], chosen: list[Trial]
+    adapter: Adapter, attempts: list[Trial], chosen: list[Trial]
 ) -> tuple[dict[str, pd.DataFrame], np.ndarray]:
     task, test = adapter.split.task, adapter.split.test
     key = {
         "task": task.name, "model": adapter.model.name, "method": adapter.method,
         "head": adapter.head,
     }  # fmt: skip
-    scores, rates, learning, epochs, thought, counts = [], [], [], [], [], []
-    first = found[0].seed
-    constant = metrics_of(task, test, majority(task, adapter.split.train, test))
+    scores, rates, learning, epochs, predictions, counts = [], [], [], [], [], []
+    first = attempts[0].seed
+    test_constant = metrics_of(task, test, majority(task, adapter.split.train, test))
     dev = adapter.split.dev
-    of_dev = metrics_of(task, dev, majority(task, adapter.split.train, dev))[task.metric]
-    for trial in found:
-        own = {
-            **key, "seed": trial.seed, "learning_rate": trial.rate, "ridge": trial.ridge,
+    dev_constant = metrics_of(task, dev, majority(task, adapter.split.train, dev))[task.metric]
+    for trial in attempts:
+        attempt_key = {
+            **key, "seed": trial.seed, "learning_rate": trial.learning_rate, "ridge": trial.ridge,
         }  # fmt: skip
-        cost = {
+        costs = {
             "trainable": trial.trainable, "peak_memory": trial.memory,
             "seconds": trial.seconds, "size": trial.size,
         }  # fmt: skip
-        decided = {"metric": task.metric, "value": task.sign * trial.learnt.score}
+        decided = {"metric": task.metric, "value": task.sign * trial.outcome.score}
         if trial.seed == first:
-            rates.append({**key, "learning_rate": trial.rate, "ridge": trial.ridge, **decided})
-        if trial.rate or trial.seed == first:  # an optimum is the same for every seed
-            learning += [{**own, "step": n, "loss": v} for n, v in enumerate(trial.learnt.losses)]
-            numbers = range(1, len(trial.learnt.dev) + 1) if trial.rate else [trial.learnt.epoch]
+            rates.append(
+                {**key, "learning_rate": trial.learning_rate, "ridge": trial.ridge, **decided}
+            )
+        if (
+            trial.learning_rate or trial.seed == first
+        ):  # the optimum of a linear head is the same for every seed
+            learning += [
+                {**attempt_key, "step": n, "loss": v} for n, v in enumerate(trial.outcome.losses)
+            ]
+            epoch_numbers = (
+                range(1, len(trial.outcome.dev) + 1)
+                if trial.learning_rate
+                else [trial.outcome.epoch]
+            )
             epochs += [
-                {**own, "epoch": n, "metric": task.metric, "value": task.sign * v,
-                 "converged": trial.learnt.converged}
-                for n, v in zip(numbers, trial.learnt.dev, strict=True)
+                {**attempt_key, "epoch": n, "metric": task.metric, "value": task.sign * v,
+                 "converged": trial.outcome.converged}
+                for n, v in zip(epoch_numbers, trial.outcome.dev, strict=True)
             ]  # fmt: skip
         if not any(trial is each for each in chosen):
             continue
         metrics = metrics_of(task, test, trial.guesses)
         counts.append(metrics[task.metric].counts)
-        value, baseline = metrics[task.metric].value(), _number(constant[task.metric])
-        ended = {
+        value, baseline = metrics[task.metric].value(), _value_or_zero(test_constant[task.metric])
+        verdicts = {
             "learned": bool(task.sign * value > task.sign * baseline),
-            "converged": trial.learnt.converged,
+            "converged": trial.outcome.converged,
         }
-        on_dev = {"split": adapter.split.chosen_by, **decided, "baseline": _number(of_dev)}
-        scores.append({**own, **on_dev, **ended, **cost})
+        on_dev = {
+            "split": adapter.split.chosen_by,
+            **decided,
+            "baseline": _value_or_zero(dev_constant),
+        }
+        scores.append({**attempt_key, **on_dev, **verdicts, **costs})
         scores += [
-            {**own, "split": adapter.split.scored, "metric": name, "value": metric.value(),
-             "baseline": _number(constant[name]), **ended, **cost}
+            {**attempt_key, "split": adapter.split.scored, "metric": name, "value": metric.value(),
+             "baseline": _value_or_zero(test_constant[name]), **verdicts, **costs}
             for name, metric in metrics.items()
         ]  # fmt: skip
-        thought += [
+        predictions += [
             {
-                **key, "seed": trial.seed, "text": place, "gold": told(task, test, place, gold),
-                "guess": told(task, test, place, guess),
-                "said": test.batch.text_of(place),
+                **key, "seed": trial.seed, "text": index, "gold": as_text(task, test, index, gold),
+                "guess": as_text(task, test, index, guess),
+                "said": test.batch.text_of(index),
             }
-            for place, (gold, guess) in enumerate(zip(test.gold, trial.guesses, strict=True))
+            for index, (gold, guess) in enumerate(zip(test.gold, trial.guesses, strict=True))
         ]  # fmt: skip
     tables = {
         "scores": pd.DataFrame(scores),
@@ -188,12 +205,12 @@ def _tables(
         "learning": pd.DataFrame(learning),
         "epochs": pd.DataFrame(epochs, columns=[*key, "seed", "learning_rate", "ridge", "epoch",
                                                 "metric", "value", "converged"]),
-        "predictions": pd.DataFrame(thought),
+        "predictions": pd.DataFrame(predictions),
     }  # fmt: skip
     return tables, np.stack(counts)  # [seeds, texts, numbers]
 
 
-def _number(metric: Metric) -> float:
-    """Its value; 0 where it has none, such as the correlation of a constant."""
+def _value_or_zero(metric: Metric) -> float:
+    """The value of a metric; 0 if undefined, as for the correlation of a constant."""
     value = metric.value()
     return 0.0 if np.isnan(value) else value

@@ -1,11 +1,11 @@
-"""How good a task's predictions are, as numbers of each text that add up.
+"""Metrics of a task's predictions, as counts per text that add up.
 
-A metric is numbers per text and a function of their sums, so that one thing serves for the score
-of a whole set, for drawings of texts and for paired tests; the function takes the sums of any
-number of draws at once. Where nothing was asked, and where one side of a correlation is constant,
-the value is NaN; F1, precision, recall and Matthews' correlation are 0 where undefined, as in
-scikit-learn. Costs one pass over the texts; what stays is three numbers a class (and as many for
-answers that name none), or at most six.
+A metric is some numbers per text and a function of their sums. So the same object gives the score
+of a whole set, of bootstrap samples and of paired tests; the function takes the sums of many
+samples at once. The value is NaN without targets, and for a correlation with a constant; F1,
+precision, recall and Matthews' correlation are 0 if undefined, as in scikit-learn. Costs: one pass
+over the texts; memory for three numbers per text and class (and three for predictions of no class),
+or at most six per text.
 """
 
 import re
@@ -25,21 +25,21 @@ from workbench.core.stats import Floats, ratio
 
 Ints = NDArray[np.int64]
 
-ROUNDING = 1e-12  # a spread smaller than this, of the mean square, is no spread
+ROUNDING = 1e-12  # a variance below this fraction of the mean square counts as 0
 ARTICLES = re.compile(r"\b(a|an|the)\b")
-NONE = -1  # predicted: what was written is the name of no class
+NONE = -1  # prediction of a text that is no class name
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What each text adds, and what is made of the sums."""
+    """Counts per text, and the function that turns their sums into the metric."""
 
     counts: Floats  # [texts, numbers]
     measure: Callable[[Floats], Floats]  # [..., numbers] -> [...]
 
     def value(self) -> float:
-        """Of all texts."""
+        """The metric over all texts."""
         return float(self.measure(self.counts.sum(0)))
 
 
@@ -48,20 +48,25 @@ def class_metrics(
 ) -> dict[str, Metric]:
     """Accuracy, F1 and Matthews' correlation.  # [texts], [texts]
 
-    Of two classes, F1 is that of the `positive` one; of more, the mean over those that occur in
-    gold or predictions (macro-F1), in a draw those that occur in the draw. A prediction may be
-    `NONE`: it is wrong, and of a class of its own.
+    With two classes, F1 is that of the `positive` class; with more, the mean over the classes that
+    occur in gold or predictions (macro-F1), in a bootstrap sample those of the sample. A prediction
+    may be `NONE`: it is wrong, and a class of its own.
     """
-    for what, said, least in (("gold", gold, 0), ("predicted", predicted, NONE)):
-        outside = said[(said < least) | (said >= classes)]
+    for side, classes_of, lowest in (("gold", gold, 0), ("predicted", predicted, NONE)):
+        outside = classes_of[(classes_of < lowest) | (classes_of >= classes)]
         if outside.size:
             raise WorkbenchError(
-                f"The {what} class {int(outside[0])} is not one of {classes}, counted from 0.",
-                remedy="Texts without a known class cannot be scored; leave them out.",
+                f"the {side} class {int(outside[0])} is not between 0 and {classes - 1}.",
+                code="class-unknown",
+                remedy="Leave out texts without a known class; they cannot be scored.",
             )
-    named = [*range(classes), NONE]
-    wanted, answered = (said[:, None] == named for said in (gold, predicted))
-    counts = np.concatenate([wanted & answered, answered, wanted], axis=1).astype(np.float64)
+    class_ids = [*range(classes), NONE]
+    gold_one_hot, predicted_one_hot = (
+        classes_of[:, None] == class_ids for classes_of in (gold, predicted)
+    )
+    counts = np.concatenate(
+        [gold_one_hot & predicted_one_hot, predicted_one_hot, gold_one_hot], axis=1
+    ).astype(np.float64)
     f1 = partial(_f1, which=positive) if classes == 2 else _macro_f1
     measures = {"accuracy": _accuracy, "f1": f1, "matthews": _matthews}
     return {name: Metric(counts, measure) for name, measure in measures.items()}
@@ -70,7 +75,7 @@ def class_metrics(
 def score_metrics(gold: Floats, predicted: Floats) -> dict[str, Metric]:
     """Pearson's and Spearman's correlation and the mean squared error.  # [texts], [texts]
 
-    Ranks (the mean rank, of ties) are those in the whole set, also where texts are drawn from it.
+    Ranks (mean ranks for ties) are those of the whole set, also for bootstrap samples.
     """
     from scipy.stats import rankdata
 
@@ -85,10 +90,13 @@ def score_metrics(gold: Floats, predicted: Floats) -> dict[str, Metric]:
 def tag_metrics(
     gold: Sequence[Sequence[str | int]], predicted: Sequence[Sequence[str | int]]
 ) -> dict[str, Metric]:
-    """The share of words, over all texts, that have the right tag."""
+    """The fraction of words, over all texts, with the right tag."""
     rows = [
-        (sum(one == other for one, other in zip(wanted, said, strict=True)), len(wanted))
-        for wanted, said in zip(gold, predicted, strict=True)
+        (
+            sum(one == other for one, other in zip(gold_tags, predicted_tags, strict=True)),
+            len(gold_tags),
+        )
+        for gold_tags, predicted_tags in zip(gold, predicted, strict=True)
     ]
     counts = np.array(rows, dtype=np.float64).reshape(-1, 2)
     return {"accuracy": Metric(counts, partial(_mean, which=0))}
@@ -97,12 +105,12 @@ def tag_metrics(
 def entity_metrics(
     gold: Sequence[AbstractSet[Span]], predicted: Sequence[AbstractSet[Span]]
 ) -> dict[str, Metric]:
-    """Precision, recall and F1 of entities; right are those whose label and both ends agree."""
+    """Precision, recall and F1 of entities; an entity is right if label and both ends agree."""
     rows = [
-        (len(wanted & said), len(said), len(wanted))
-        for wanted, said in zip(gold, predicted, strict=True)
+        (len(gold_entities & predicted_entities), len(predicted_entities), len(gold_entities))
+        for gold_entities, predicted_entities in zip(gold, predicted, strict=True)
     ]
-    counts = np.array(rows, dtype=np.float64).reshape(-1, 3)  # as of a single class
+    counts = np.array(rows, dtype=np.float64).reshape(-1, 3)  # as for a single class
     return {
         "precision": Metric(counts, partial(_share, of=1)),
         "recall": Metric(counts, partial(_share, of=2)),
@@ -111,8 +119,11 @@ def entity_metrics(
 
 
 def answer_metrics(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, Metric]:
-    """SQuAD's exact match and F1, from 0 to 1; each text has the answers that are right."""
-    rows = [(*answer_scores(own, said), 1) for own, said in zip(gold, predicted, strict=True)]
+    """SQuAD's exact match and F1, from 0 to 1; each text has a list of right answers."""
+    rows = [
+        (*answer_scores(answers, answer), 1)
+        for answers, answer in zip(gold, predicted, strict=True)
+    ]
     counts = np.array(rows, dtype=np.float64).reshape(-1, 3)
     return {
         "exact_match": Metric(counts, partial(_mean, which=0)),
@@ -121,14 +132,16 @@ def answer_metrics(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> d
 
 
 def answer_scores(gold: Sequence[str], predicted: str) -> tuple[float, float]:
-    """Exact match and F1 of words, each with the gold answer it is highest for.
+    """Exact match and word F1, each for the gold answer where it is highest.
 
-    As in SQuAD 2.0's script, an answer of which normalising leaves nothing is none, and where there
-    is no gold answer only no answer is right.
+    As in SQuAD 2.0's script, an answer that is empty after normalising counts as no answer; without
+    a gold answer, only no answer is right.
     """
-    said = normalised(predicted)
-    wanted = [words for words in map(normalised, gold) if words] or [[]]
-    return float(said in wanted), max(_overlap(words, said) for words in wanted)
+    predicted_words = normalised(predicted)
+    gold_words = [words for words in map(normalised, gold) if words] or [[]]
+    return float(predicted_words in gold_words), max(
+        _overlap(words, predicted_words) for words in gold_words
+    )
 
 
 def normalised(answer: str) -> list[str]:
@@ -136,17 +149,17 @@ def normalised(answer: str) -> list[str]:
     return ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split()
 
 
-def _overlap(wanted: list[str], said: list[str]) -> float:
-    """F1 of words, counted as often as they occur; of two that are empty, 1."""
-    if not wanted or not said:
-        return float(wanted == said)
-    return 2 * (Counter(wanted) & Counter(said)).total() / (len(wanted) + len(said))
+def _overlap(gold: list[str], predicted: list[str]) -> float:
+    """F1 of the words with their counts; 1 for two empty answers."""
+    if not gold or not predicted:
+        return float(gold == predicted)
+    return 2 * (Counter(gold) & Counter(predicted)).total() / (len(gold) + len(predicted))
 
 
 def _moments(gold: Floats, predicted: Floats) -> Floats:
-    """About the whole set's mean, in its deviations, so that little is lost in subtracting sums."""
-    one, other = ((side - side.mean()) / (side.std() or 1) for side in (gold, predicted))
-    return np.stack([np.ones(len(one)), one, other, one**2, other**2, one * other], axis=1)
+    """Moments of the standardised values, so that differences of sums stay accurate."""
+    x, y = ((side - side.mean()) / (side.std() or 1) for side in (gold, predicted))
+    return np.stack([np.ones(len(x)), x, y, x**2, y**2, x * y], axis=1)
 
 
 # --- from sums to values: all [..., numbers] -> [...] ---------------------------------------------
@@ -161,12 +174,12 @@ def _share(sums: Floats, of: int) -> Floats:
 
 
 def _pearson(sums: Floats) -> Floats:
-    number, one, other, ones, others, both = np.moveaxis(sums, -1, 0)
-    whole = np.ones_like(number)
-    for total, squares in ((one, ones), (other, others)):
-        spread = number * squares - total**2
-        whole = whole * np.sqrt(np.where(spread > ROUNDING * number * squares, spread, 0))
-    return np.clip(ratio(number * both - one * other, whole, np.nan), -1, 1)
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    spreads = np.ones_like(n)
+    for total, squares in ((x, xx), (y, yy)):
+        spread = n * squares - total**2
+        spreads = spreads * np.sqrt(np.where(spread > ROUNDING * n * squares, spread, 0))
+    return np.clip(ratio(n * xy - x * y, spreads, np.nan), -1, 1)
 
 
 def _accuracy(sums: Floats) -> Floats:
@@ -186,9 +199,9 @@ def _macro_f1(sums: Floats) -> Floats:
 
 
 def _matthews(sums: Floats) -> Floats:
-    """R_K, which needs no more of the confusion matrix than its diagonal and its margins."""
+    """R_K, from the diagonal and the margins of the confusion matrix."""
     right, predicted, gold = np.split(sums, 3, axis=-1)
-    number = gold.sum(-1)
-    above = number * right.sum(-1) - (predicted * gold).sum(-1)
-    spreads = [number**2 - np.square(margin).sum(-1) for margin in (predicted, gold)]
-    return ratio(above, np.sqrt(spreads[0]) * np.sqrt(spreads[1]), 0)
+    n = gold.sum(-1)
+    numerator = n * right.sum(-1) - (predicted * gold).sum(-1)
+    spreads = [n**2 - np.square(margin).sum(-1) for margin in (predicted, gold)]
+    return ratio(numerator, np.sqrt(spreads[0]) * np.sqrt(spreads[1]), 0)

@@ -1,9 +1,9 @@
-"""What pretraining is worth, objective by objective: BERT's Tables 5 and 6, as `pretraining`.
+"""The experiment `pretraining`: objectives and sizes compared, as in BERT's Tables 5 and 6.
 
-Models that differ in what they learn by, or in size, are pretrained on the same text for the same
-number of steps, then adapted to the same tasks under the same head. Each pretraining is a `train`
-run and each cell a `finetune` run of its own, answered from disk where it was asked before. Costs
-those that are new: of the primer some ten minutes on two cores.
+Models that differ in objective or size are pretrained on the same text for the same number of
+steps, then adapted to the same tasks under the same head. Each pretraining is a `train` run and
+each cell a `finetune` run, read from disk if it was finished before. Costs: the runs that are new,
+for the primer about ten minutes on two cores.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
 from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.transfer.experiments import HeadKind, Pretraining
-from workbench.transfer.frozen_vs_finetuned import cell_of, texts_of
+from workbench.transfer.frozen_vs_finetuned import finetune_request, texts_of
 from workbench.transfer.tasks import Split, corpora_of, metrics_of, task_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """How an arm is pretrained, and the head it is scored under."""
+    """Family and objective of an arm, and the head it is scored with."""
 
     family: str
     objective: str
@@ -39,20 +39,20 @@ ARMS: Mapping[str, Kind] = {
     "ltr+lstm": Kind("gpt", "causal", "lstm"),
 }
 NEXT = "mlm+nsp"
-LOOKED_AT = 500  # texts that tell whether there are documents
-COUNTED = 5000  # texts whose pieces are counted
-LITTLE = 0.1  # of the nats of guessing by how often a piece is there: a model should win as much
+DOCUMENT_TEXTS = 500  # texts searched for documents
+UNIGRAM_TEXTS = 5000  # texts whose pieces are counted
+LITTLE = 0.1  # a model should gain at least this fraction of the unigram model's nats
 
 
 class Model(NamedTuple):
-    """An arm at a size: a row of the tables, of as many pretrainings as there are seeds."""
+    """An arm and a size: a row of the tables, with one pretraining per seed."""
 
     arm: str
     size: str
 
 
 class Source(NamedTuple):
-    """What is trained once, for however many arms."""
+    """One pretraining, which several arms may share."""
 
     family: str
     objective: str
@@ -61,7 +61,7 @@ class Source(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A task, with the corpus that has it."""
+    """A task with its corpus and its texts."""
 
     corpus: "Corpus"
     name: str
@@ -70,12 +70,12 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """A pretrained model on a task, and its run."""
+    """A pretrained model on a task, with the result of its run."""
 
     model: Model
     seed: int
     task: str
-    answer: Answer
+    result: Answer
 
     @property
     def key(self) -> dict[str, Any]:
@@ -83,63 +83,70 @@ class Cell:
 
 
 def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
-    """Have everything trained and scored, and compare."""
-    arms, sizes = list(dict.fromkeys(settings.arms)), list(dict.fromkeys(settings.size))
-    seeds = list(dict.fromkeys(settings.pretrainings))
+    """Pretrain and score every model, and compare them."""
+    arms, sizes = list(dict.fromkeys(settings.arms)), list(dict.fromkeys(settings.sizes))
+    seeds = list(dict.fromkeys(settings.pretraining_seeds))
     if NEXT in arms:
         _require_documents(inputs.corpus)
-    progress(0, None, "reading")
+    progress(0, None, "reading the corpora")
     tasks = _tasks(inputs, settings)
     models = [Model(arm, size) for size in sizes for arm in arms]
-    trained = _pretrained(inputs, settings, models, seeds, progress)
+    trained = _pretrain(inputs, settings, models, seeds, progress)
     cells = _cells(inputs, settings, models, seeds, tasks, trained, progress)
     parameters = {model: _facts(trained[_source(model, seeds[0])])[0] for model in models}
     rows: dict[str, list[dict[str, Any]]] = {"table": [], "sizes": []}
     for scored in tasks:
-        own = [cell for cell in cells if cell.task == scored.split.task.name]
-        table, by_size = _compared(own, models, scored.split, inputs.seed, parameters)
+        task_cells = [cell for cell in cells if cell.task == scored.split.task.name]
+        table, by_size = _compared(task_cells, models, scored.split, inputs.seed, parameters)
         rows["table"] += table
         rows["sizes"] += by_size
-    for found in rows.values():
-        found.sort(key=lambda row: sizes.index(row["size"]))
-    tables = {name: pd.DataFrame(found) for name, found in rows.items() if found}
-    ended = {source: _ended(inputs.corpus, answer) for source, answer in trained.items()}
+    for table_rows in rows.values():
+        table_rows.sort(key=lambda row: sizes.index(row["size"]))
+    tables = {name: pd.DataFrame(table_rows) for name, table_rows in rows.items() if table_rows}
+    final_state = {
+        source: _final_state(inputs.corpus, result) for source, result in trained.items()
+    }
     tables["pretraining"] = pd.DataFrame(
         [
-            {**model._asdict(), "pretraining": seed, **ended[_source(model, seed)]}
+            {**model._asdict(), "pretraining": seed, **final_state[_source(model, seed)]}
             for model in models
             for seed in seeds
         ]
     )
     tables["scores"] = pd.concat([_scores(cell) for cell in cells], ignore_index=True)
-    tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.answer.name} for cell in cells])
-    caveats = [*_caveats(inputs, settings, arms, tables["pretraining"]), *_told(tasks, cells)]
+    tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.result.name} for cell in cells])
+    caveats = [
+        *_caveats(inputs, settings, arms, tables["pretraining"]),
+        *_task_caveats(tasks, cells),
+    ]
     return Result(tables, caveats=tuple(dict.fromkeys(caveats)))
 
 
-# --- what is asked --------------------------------------------------------------------------------
+# --- the runs --------------------------------------------------------------------------------
 
 
 def _tasks(inputs: Inputs, settings: Pretraining) -> list[Scored]:
-    """The tasks of the corpora behind the first, or of the only one."""
-    found = []
-    for given in inputs.corpora[1:] or inputs.corpora:
-        for corpus, name in corpora_of(given, settings.tasks):
+    """The tasks of all corpora after the first, or of the only corpus."""
+    tasks = []
+    for input_corpus in inputs.corpora[1:] or inputs.corpora:
+        for corpus, name in corpora_of(input_corpus, settings.tasks):
             split = texts_of(inputs, settings, corpus, name)
-            found.append(Scored(corpus, name, split))
-    names = [scored.split.task.name for scored in found]
-    if not found:
+            tasks.append(Scored(corpus, name, split))
+    names = [scored.split.task.name for scored in tasks]
+    if not tasks:
         raise WorkbenchError(
             "there is no task to score the models on.",
+            code="no-task",
             where=", ".join(corpus.name for corpus in inputs.corpora),
-            remedy="Name a corpus with labels behind the text: --corpus TEXT --corpus LABELLED.",
+            remedy="Name a corpus with labels after the text: --corpus TEXT --corpus LABELLED.",
         )
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise WorkbenchError(
-            f"two tasks are called {twice[0]}.",
-            remedy="Name one of the corpora, or name the tasks with the setting tasks.",
+            f"two corpora have a task named {repeated[0]}.",
+            code="task-ambiguous",
+            remedy="Name only one of the corpora, or choose tasks with the setting tasks.",
         )
-    return found
+    return tasks
 
 
 def _source(model: Model, seed: int) -> Source:
@@ -147,36 +154,36 @@ def _source(model: Model, seed: int) -> Source:
     return Source(kind.family, kind.objective, model.size, seed)
 
 
-def _pretrained(
+def _pretrain(
     inputs: Inputs,
     settings: Pretraining,
     models: Sequence[Model],
     seeds: Sequence[int],
     progress: Progress,
 ) -> dict[Source, Answer]:
-    """Each model trained once on the first corpus."""
-    wanted = list(dict.fromkeys(_source(model, seed) for model in models for seed in seeds))
-    questions = [
-        Asked("train", (), [inputs.corpus], _training(source, settings), seed=source.seed)
-        for source in wanted
+    """Pretrain each model once on the first corpus."""
+    sources = list(dict.fromkeys(_source(model, seed) for model in models for seed in seeds))
+    requests = [
+        Asked("train", (), [inputs.corpus], _train_settings(source, settings), seed=source.seed)
+        for source in sources
     ]
-    progress(0, len(wanted), "pretraining")
-    found = inputs.ask_all(questions, lambda done: progress(done, len(wanted), "pretraining"))
-    return dict(zip(wanted, found, strict=True))
+    progress(0, len(sources), "pretraining")
+    results = inputs.ask_all(requests, lambda done: progress(done, len(sources), "pretraining"))
+    return dict(zip(sources, results, strict=True))
 
 
-def _training(source: Source, settings: Pretraining) -> dict[str, Any]:
-    """The settings of a training; all arms read packed sequences, for pairs are cut from them."""
-    masked = {"hidden": settings.hidden} if source.family == "bert" else {}
+def _train_settings(source: Source, settings: Pretraining) -> dict[str, Any]:
+    """The settings of a `train` run; all arms read packed sequences, which pairs need."""
+    masked = {"mask_rate": settings.mask_rate} if source.family == "bert" else {}
     return {
         "family": source.family,
         "objective": source.objective,
         "size": source.size,
-        "steps": settings.steps,
-        "batch": settings.batch,
-        "length": settings.pieces,
-        "vocabulary": settings.vocabulary,
-        "rate": settings.rate,
+        "steps": settings.pretraining_steps,
+        "batch_size": settings.pretraining_batch_size,
+        "sequence_length": settings.sequence_length,
+        "vocabulary_size": settings.vocabulary_size,
+        "learning_rate": settings.pretraining_learning_rate,
         "dropout": 0.0,
         **masked,
     }
@@ -191,23 +198,23 @@ def _cells(
     trained: Mapping[Source, Answer],
     progress: Progress,
 ) -> list[Cell]:
-    """Every model on every task."""
-    wanted, questions = [], []
+    """Adapt every model to every task."""
+    keys, requests = [], []
     for scored in tasks:
         for model in models:
             head = ARMS[model.arm].head
             for seed in seeds:
                 folder = _folder(trained[_source(model, seed)])
-                wanted.append((model, seed, scored.split.task.name))
-                questions.append(
-                    cell_of(
+                keys.append((model, seed, scored.split.task.name))
+                requests.append(
+                    finetune_request(
                         inputs, settings, folder, scored.corpus, scored.name, settings.method, head
                     )
                 )
-    what = "models adapted to tasks"
-    progress(0, len(wanted), what)
-    found = inputs.ask_all(questions, lambda done: progress(done, len(wanted), what))
-    return [Cell(*key, answer) for key, answer in zip(wanted, found, strict=True)]
+    activity = "models adapted to tasks"
+    progress(0, len(keys), activity)
+    results = inputs.ask_all(requests, lambda done: progress(done, len(keys), activity))
+    return [Cell(*key, result) for key, result in zip(keys, results, strict=True)]
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -220,15 +227,15 @@ def _compared(
     seed: int,
     parameters: Mapping[Model, int],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Of one task: means, and what each model wins over the first arm, and over the first size.
+    """Rows of the tables `table` and `sizes` for one task.
 
-    Of several pretrainings these are drawn again, of one the seeds of its heads.
+    The bootstrap resamples pretrainings if there are several, else the seeds of the heads.
     """
     metric = split.task.metric
     measure = metrics_of(split.task, split.test, split.test.gold)[metric].measure
     counts = np.stack(
         [
-            np.stack([np.asarray(c.answer.arrays["counts"]) for c in cells if c.model == model])
+            np.stack([np.asarray(c.result.arrays["counts"]) for c in cells if c.model == model])
             for model in models
         ]
     )  # [models, pretrainings, heads, texts, numbers]
@@ -238,76 +245,77 @@ def _compared(
     counts = np.moveaxis(counts, 2, 3).reshape(rows, units, texts, inner * numbers)
 
     def means(sums: Floats) -> Floats:
-        found: Floats = measure(sums.reshape(*sums.shape[:-1], inner, numbers)).mean(-1)
-        return found
+        mean: Floats = measure(sums.reshape(*sums.shape[:-1], inner, numbers)).mean(-1)
+        return mean
 
     values = means(counts.sum(2).astype(np.float64)).mean(1)  # [models]
     draws = resampled(counts, means, seed)  # [models, draws]
     lower, upper = interval(draws)
-    place = {model: row for row, model in enumerate(models)}
+    index = {model: row for row, model in enumerate(models)}
     arm, size = models[0]
     table, by_size = [], []
     for row, model in enumerate(models):
         key = {**model._asdict(), "task": split.task.name, "metric": metric}
-        own = {"value": values[row], "lower": lower[row], "upper": upper[row]}
-        won = _won(values, draws, row, place[Model(arm, model.size)])
-        table.append({**key, "parameters": parameters[model], **own, **won})
+        estimate = {"value": values[row], "lower": lower[row], "upper": upper[row]}
+        gain = _gain(values, draws, row, index[Model(arm, model.size)])
+        table.append({**key, "parameters": parameters[model], **estimate, **gain})
         if model.size != size:
-            first = place[Model(model.arm, size)]
-            against = {"against": size, "value": values[row]}
-            by_size.append({**key, **against, **_won(values, draws, row, first)})
+            first = index[Model(model.arm, size)]
+            compared = {"against": size, "value": values[row]}
+            by_size.append({**key, **compared, **_gain(values, draws, row, first)})
     return table, by_size
 
 
-def _won(values: Floats, draws: Floats, row: int, first: int) -> dict[str, float]:
-    """A row's gain over the first; nothing over itself."""
+def _gain(values: Floats, draws: Floats, row: int, first: int) -> dict[str, float]:
+    """The gain of a row over the row `first`; NaN for that row itself."""
     names = ("delta", "delta_lower", "delta_upper", "p_value")
     if row == first:
         return dict.fromkeys(names, np.nan)
-    found = float(values[row] - values[first]), *difference(draws[first], draws[row])
-    return dict(zip(names, found, strict=True))
+    gain = float(values[row] - values[first]), *difference(draws[first], draws[row])
+    return dict(zip(names, gain, strict=True))
 
 
-def _facts(answer: Answer) -> tuple[int, int]:
-    """Parameters, and pieces of the text."""
-    facts = answer.tables["facts"].set_index("fact")["value"]
+def _facts(result: Answer) -> tuple[int, int]:
+    """Number of parameters, and of pieces in the text."""
+    facts = result.tables["facts"].set_index("fact")["value"]
     return int(facts["parameters"]), int(facts["tokens of text"])
 
 
-def _ended(corpus: "Corpus", answer: Answer) -> dict[str, Any]:
-    last = answer.tables["curves"].iloc[-1]
-    parameters, text = _facts(answer)
+def _final_state(corpus: "Corpus", result: Answer) -> dict[str, Any]:
+    """The final state of a pretraining, a row of the table `pretraining`."""
+    last = result.tables["curves"].iloc[-1]
+    parameters, text = _facts(result)
     return {
         "parameters": parameters, "steps": int(last["step"]), "tokens": int(last["tokens"]),
         "passes": last["tokens"] / text, "loss": last["loss"], "held_out": last["held_out"],
-        "unigram": _unigram(corpus, answer), "seconds": last["seconds"], "run": answer.name,
+        "unigram": _unigram(corpus, result), "seconds": last["seconds"], "run": result.name,
     }  # fmt: skip
 
 
-def _unigram(corpus: "Corpus", answer: Answer) -> float:
-    """Nats a piece of who knows only how often each piece is there, in the model's own pieces."""
+def _unigram(corpus: "Corpus", result: Answer) -> float:
+    """Nats per piece of a model that knows only piece frequencies, with the model's tokenizer."""
     from workbench.corpora.encode import encode
     from workbench.models.loading import load
 
     split = "train" if "train" in corpus.splits else None
-    text = load(_folder(answer), "cpu").encode(encode(corpus.docs(split, COUNTED)))
+    text = load(_folder(result), "cpu").encode(encode(corpus.docs(split, UNIGRAM_TEXTS)))
     counts = text.ids[text.mask & ~text.special].bincount().double()
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * shares.log()).sum())
 
 
-def _folder(answer: Answer) -> str:
-    assert answer.model is not None, "a run of train is not done without its model"
-    return str(answer.model)
+def _folder(result: Answer) -> str:
+    assert result.model is not None, "a finished run of train has a model"
+    return str(result.model)
 
 
 def _scores(cell: Cell) -> pd.DataFrame:
-    own = cell.answer.tables["scores"].rename(columns={"size": "file_size"})
+    scores = cell.result.tables["scores"].rename(columns={"size": "file_size"})
     first = {**cell.model._asdict(), "pretraining": cell.seed}
-    return own.assign(**first)[[*first, *own.columns]]
+    return scores.assign(**first)[[*first, *scores.columns]]
 
 
-# --- what to know ---------------------------------------------------------------------------------
+# --- caveats ---------------------------------------------------------------------------------
 
 
 def _caveats(
@@ -316,68 +324,70 @@ def _caveats(
     least, most = ended["passes"].min(), ended["passes"].max()
     passes = f"{least:.2g}" if f"{least:.2g}" == f"{most:.2g}" else f"{least:.2g} to {most:.2g}"
     yield Caveat(
-        f"A pretraining is {settings.steps:,} steps of {settings.batch} sequences of "
-        f"{settings.pieces} pieces, {passes} times through its text; BERT had 1,000,000 of 256 of "
-        "up to 512. So short a one shows which objective gets somewhere soonest, not which gets "
-        "furthest: that an order differs from the published one says nothing against that one."
+        f"A pretraining is {settings.pretraining_steps:,} steps of "
+        f"{settings.pretraining_batch_size} sequences of {settings.sequence_length} pieces, "
+        f"{passes} passes over its text; BERT used 1,000,000 steps of 256 sequences of up to 512. "
+        "Such a short pretraining shows which objective learns fastest, not which is best in the "
+        "end. An order unlike the published one does not contradict it."
     )
-    pairs = np.where(ended["arm"] == NEXT, np.log(2), 0)  # nats of two even answers
+    pairs = np.where(ended["arm"] == NEXT, np.log(2), 0)  # the nats of guessing next sentences
     last = ended["held_out"].fillna(ended["loss"]) - pairs
     for row in ended[last > (1 - LITTLE) * ended["unigram"]].to_dict("records"):
         yield Caveat(
-            f"{row['arm']} {row['size']} (seed {row['pretraining']}) has learnt hardly more than "
-            f"how often each piece is there ({row['unigram']:.2f} nats): its scores are those of a "
-            "model that was pretrained too shortly. Give it more steps.",
+            f"{row['arm']} {row['size']} (seed {row['pretraining']}) is hardly better than a "
+            f"unigram model ({row['unigram']:.2f} nats): its pretraining was too short to "
+            "compare its scores. Raise pretraining_steps.",
             ("table", "sizes", "pretraining"),
         )
     if {"ltr", "ltr+lstm"} & set(arms) and {"mlm", NEXT} & set(arms):
         yield Caveat(
-            f"A masked model learns from {settings.hidden:.0%} of its pieces, a left-to-right one "
-            "from all: in as many steps it has far fewer answers to learn from."
+            f"A masked model learns from {settings.mask_rate:.0%} of its pieces, a left-to-right "
+            "model from all of them: with the same number of steps it has far fewer targets."
         )
         yield Caveat(
-            "The same for all arms: text, steps, sequences in a step and pieces in a sequence, "
-            "width, layers, vocabulary as asked, rate, head, texts and seeds of the tasks. Not the "
-            "same: ltr is GPT-2, with byte-level pieces and norms before its layers; mlm is BERT, "
-            "with WordPiece and norms behind them. BERT's own left-to-right model was a BERT."
+            "The same for all arms: text, steps, batch size, sequence length, width, layers, "
+            "requested vocabulary size, learning rate, head, and texts and seeds of the tasks. "
+            "Different: ltr is GPT-2 with byte-level pieces and pre-norm layers; mlm is BERT with "
+            "WordPiece and post-norm layers. The left-to-right model in BERT's paper was a BERT."
         )
     if NEXT in arms:
         yield Caveat(
-            "Next sentences are told apart within packed sequences: a pair is parted inside a "
-            "document, but may run on into the next one. Of mlm and ltr no sequence is parted."
+            "Sentence pairs of mlm+nsp are cut from packed sequences: the cut lies inside a "
+            "document, but the pair may continue into the next document. mlm and ltr cut no "
+            "sequences."
         )
-    if len(set(settings.pretrainings)) == 1:
+    if len(set(settings.pretraining_seeds)) == 1:
         yield Caveat(
-            "One pretraining of each model: intervals and p-values are of texts and heads, and do "
-            "not say how much another pretraining would differ.",
+            "One pretraining per model: intervals and p-values cover texts and heads, not the "
+            "variation between pretrainings.",
             ("table", "sizes"),
         )
-    elif len(set(settings.pretrainings)) < 3:
-        yield Caveat("Fewer than three pretrainings: how much they differ is not known.")
-    if len(set(settings.size)) > 1:
+    elif len(set(settings.pretraining_seeds)) < 3:
+        yield Caveat("Fewer than three pretrainings: the variation between them is not known.")
+    if len(set(settings.sizes)) > 1:
         yield Caveat(
-            "All sizes have the same steps, rate and vocabulary: a larger model that was given "
-            "too few steps, or too high a rate, is no worse for its size.",
+            "All sizes use the same steps, learning rate and vocabulary size: a larger model may "
+            "score lower because of too few steps or too high a learning rate, not its size.",
             ("table", "sizes"),
         )
     if "train" not in inputs.corpus.splits and not inputs.corpora[1:]:
         yield Caveat(
-            "The text has no part to train on: models were pretrained on all of it, texts that are "
-            "scored included, if without their labels."
+            "The text has no train split: models were pretrained on all of it, including the "
+            "scored texts (without their labels)."
         )
 
 
-def _told(tasks: Sequence[Scored], cells: Sequence[Cell]) -> Iterable[Caveat]:
-    """What is to be known of the tasks, once for all models."""
+def _task_caveats(tasks: Sequence[Scored], cells: Sequence[Cell]) -> Iterable[Caveat]:
+    """Caveats of the finetune runs, each listed once for all models."""
     for scored in tasks:
         task = scored.split.task.name
         texts = [
             caveat.text.replace(
-                str(cell.answer.tables["scores"]["model"].iloc[0]), " ".join(cell.model)
+                str(cell.result.tables["scores"]["model"].iloc[0]), " ".join(cell.model)
             )
             for cell in cells
             if cell.task == task
-            for caveat in cell.answer.caveats
+            for caveat in cell.result.caveats
         ]
         for text in dict.fromkeys(texts):
             if text.startswith("Fewer than three"):
@@ -386,35 +396,38 @@ def _told(tasks: Sequence[Scored], cells: Sequence[Cell]) -> Iterable[Caveat]:
                 yield Caveat(f"{task}: {text}", ("scores",))
 
 
-# --- what can be looked at ------------------------------------------------------------------------
+# --- requirements ------------------------------------------------------------------------
 
 
 def fits(corpus: "Corpus", settings: Pretraining) -> None:
-    """A text with documents to pretrain on, or one with tasks to score; one may be both."""
+    """Raise an error unless the corpus has documents to pretrain on, or tasks to score."""
     if NEXT not in settings.arms or has_documents(corpus):
         return
     try:
-        found = [task_of(own, name) for own, name in corpora_of(corpus, settings.tasks)]
+        tasks = [
+            task_of(task_corpus, name) for task_corpus, name in corpora_of(corpus, settings.tasks)
+        ]
     except WorkbenchError:
-        found = []
-    if not found:
+        tasks = []
+    if not tasks:
         _require_documents(corpus)
 
 
 def _require_documents(corpus: "Corpus") -> None:
     if not has_documents(corpus):
         raise WorkbenchError(
-            f"{NEXT} needs documents: here no sentence follows another.",
+            f"{NEXT} needs documents of several sentences, and the corpus has none.",
+            code="no-documents",
             where=corpus.name,
-            remedy=f"Pretrain on running text, named first, or leave {NEXT} out of arms.",
+            remedy=f"Name running text as the first corpus, or leave {NEXT} out of arms.",
         )
 
 
 def has_documents(corpus: "Corpus") -> bool:
-    """Whether some document has a second sentence, among the first texts that are trained on."""
+    """Whether a document has a second sentence, among the first texts of train."""
     split = "train" if "train" in corpus.splits else None
     before = ""
-    for doc in corpus.docs(split, LOOKED_AT):
+    for doc in corpus.docs(split, DOCUMENT_TEXTS):
         if doc._.document and doc._.document == before:
             return True
         if doc.has_annotation("SENT_START") and sum(1 for _ in doc.sents) > 1:

@@ -1,8 +1,8 @@
-"""What a model is adapted to: a label of whole texts, tags of words, or answers within a text.
+"""Tasks a model can be adapted to: a label of whole texts, tags of words, or answers in a text.
 
-A task is told from a corpus: classes and scores by the labels of its texts, entities and tags by
-its layers, answers by their spans. The built-in stories stand for the primer's own tasks too. Costs
-one reading of a corpus' first texts, which is remembered.
+Tasks are read off a corpus: classes and scores from the labels of its texts, entities and tags from
+its layers, answers from their spans. The built-in corpus `primer` also gives access to its task
+corpora. Costs: one reading of a corpus' first texts, which is cached.
 """
 
 from collections import Counter
@@ -33,81 +33,95 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
 Kind = Literal["class", "score", "tags", "entities", "answers"]
-Gold = int | float | list[int] | list[tuple[int, int]]  # of one text, by the kind
+Gold = int | float | list[int] | list[tuple[int, int]]  # of one text; its type depends on the kind
 
 PETERS = ("entities", "sentiment", "entailment", "relatedness", "paraphrase")
-LAYERS = ("answers", "entities", "pos", "tags")  # that can be learnt
-LOOKED_AT = 20_000  # texts of a split: they tell what a label is, and those used are among them
-MADE = 500  # the same of a corpus that is made, whose texts come in no order
-MOST = 60  # classes; a label with more names rows
-METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first by itself
+LAYERS = ("answers", "entities", "pos", "tags")  # layers that can be learnt
+MAX_TEXTS_READ = 20_000  # first texts of a split; labels are read off them, samples drawn from them
+GENERATED_TEXTS_READ = 500  # the same for a generated corpus, whose texts are in random order
+MAX_CLASSES = 60  # a label with more values is not a class
+METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first is the default
     "class": ("accuracy", "f1", "matthews"),
     "score": ("pearson", "spearman", "mse"),
     "tags": ("accuracy",),
     "entities": ("f1", "precision", "recall"),
     "answers": ("f1", "exact_match"),
 }
-MATTHEWS = ("acceptability", "cola")  # tasks that are judged by it, as published
-DENIALS = ("no", "false", "neg", "negative", "wrong", "incorrect")  # names of what is not so
-PLAIN = ("label", "labels", "class", "score", "target", "gold")  # labels that name no task
+MATTHEWS = ("acceptability", "cola")  # tasks with this metric by default, as published
+DENIALS = (
+    "no",
+    "false",
+    "neg",
+    "negative",
+    "wrong",
+    "incorrect",
+)  # class names that deny the other class
+GENERIC = (
+    "label",
+    "labels",
+    "class",
+    "score",
+    "target",
+    "gold",
+)  # label names that do not name a task
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked, of texts or of pairs of them."""
+    """What is predicted for a text, or for a pair of texts."""
 
     name: str
     kind: Kind
     label: str  # the label, or the layer
-    names: tuple[str, ...]  # classes or tags; none of scores and answers
+    names: tuple[str, ...]  # classes or tags; empty for scores and answers
     pairs: bool
-    metric: str  # the one that decides
+    metric: str  # the deciding metric
 
     @property
     def outputs(self) -> int:
-        """Numbers that a head gives, of a text or of a word."""
+        """Number of outputs of a head, per text or per word."""
         return {"score": 1, "answers": 2}.get(self.kind, len(self.names))
 
     @property
     def sign(self) -> int:
-        """Of what decides: -1 where less of it is better."""
+        """1, or -1 if less of the deciding metric is better."""
         return -1 if self.metric == "mse" else 1
 
     @property
     def positive(self) -> int:
-        """Of two classes the one that F1 is of: the second, unless that denies the first."""
+        """The class of a two-class F1: the second, unless its name denies the first."""
         first, second = (name.lower() for name in (self.names[0], self.names[-1]))
         denies = second in DENIALS or (second != first and second.endswith(first))
         return 0 if denies else len(self.names) - 1
 
 
-def looked_at(corpus: "Corpus") -> int:
-    """How many texts of a split tell what its labels are."""
-    return MADE if is_made(corpus) else LOOKED_AT
+def n_texts_read(corpus: "Corpus") -> int:
+    """How many texts of a split are read to find its labels."""
+    return GENERATED_TEXTS_READ if is_generated(corpus) else MAX_TEXTS_READ
 
 
-def is_made(corpus: "Corpus") -> bool:
-    """Whether its texts were drawn when it was made, so that the first are as good as any."""
+def is_generated(corpus: "Corpus") -> bool:
+    """Whether the corpus was generated, so that its first texts are a random sample."""
     return corpus.origin is not None and bool(corpus.origin.recipe)
 
 
 def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, str]]":
-    """Each task with the corpus that has it; of the built-in stories those that Peters et al. had.
+    """Each task with its corpus.
 
-    Without any named, all that the corpus has labels of.
+    By default all tasks of the corpus; for primer the five tasks of Peters et al.
     """
     named = tasks or (PETERS if _is_primer(corpus) else tasks_of(corpus) or [""])
     return [corpus_of(corpus, name) for name in dict.fromkeys(named)]
 
 
 def corpus_of(corpus: "Corpus", task: str) -> "tuple[Corpus, str]":
-    """The corpus that has a task, with its name: of the built-in stories, that made for it."""
+    """The corpus of a task, with the task's name; for primer, the corpus generated for the task."""
     from workbench.corpora import read
     from workbench.corpora.primer.tasks import TASKS
 
     if not _is_primer(corpus) or task not in TASKS:
         return corpus, task
-    assert corpus.origin is not None, "it was read"
+    assert corpus.origin is not None, "a primer corpus has an origin"
     _, colon, options = corpus.origin.ref.partition(":")
     return read(f"primer/{task}{colon}{options}"), task
 
@@ -117,62 +131,66 @@ def _is_primer(corpus: "Corpus") -> bool:
 
 
 def tasks_of(corpus: "Corpus") -> list[str]:
-    """Names of what can be learnt; layers where no text has a label."""
-    if own := _primer(corpus):
-        return [own]
-    if known := list(_labels(corpus)[0]):
-        return known
+    """Names of the tasks of a corpus: its labels, or its layers if no text has a label."""
+    if primer_task := _primer(corpus):
+        return [primer_task]
+    if labels := list(_labels(corpus)[0]):
+        return labels
     own_layers = [layer for layer in LAYERS if layer in corpus.layers()]
     return list(dict.fromkeys([*PETERS, *own_layers])) if _is_primer(corpus) else own_layers
 
 
 def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
-    """The task of this name: a label or a layer; "" is the only label, or the first layer."""
-    own = corpus.layers()
-    known, many = _labels(corpus)
-    layers = [layer for layer in LAYERS if layer in own]
-    there = tasks_of(corpus)
-    if not name and len(there) > 1 and there[0] in known:
+    """The task of a name, a label or a layer; "" means the only label, or the first layer."""
+    corpus_layers = corpus.layers()
+    labels, n_values = _labels(corpus)
+    layers = [layer for layer in LAYERS if layer in corpus_layers]
+    tasks = tasks_of(corpus)
+    if not name and len(tasks) > 1 and tasks[0] in labels:
         raise WorkbenchError(
-            f"several labels can be learnt: {', '.join(there)}.",
+            f"the corpus has several labels: {', '.join(tasks)}.",
+            code="task-ambiguous",
             where=corpus.name,
-            remedy="Name one with the setting task.",
+            remedy="Choose one with the setting task.",
         )
-    label = name or (there or [""])[0]
-    if label and label not in known and label not in layers and label == _primer(corpus):
-        label = "answers"  # the questions of the primer
-    if label not in known and label not in layers:
-        if (label := label or next(iter(many), "")) in many:
+    label = name or (tasks or [""])[0]
+    if label and label not in labels and label not in layers and label == _primer(corpus):
+        label = "answers"  # the question-answering task of primer
+    if label not in labels and label not in layers:
+        if (label := label or next(iter(n_values), "")) in n_values:
             raise WorkbenchError(
-                f"{label!r} has {many[label]} values: not all are numbers, and they are too many "
-                "to be classes.",
+                f"{label!r} has {n_values[label]} values: too many for classes, and not all are "
+                "numbers.",
+                code="task-not-found",
                 where=corpus.name,
-                remedy=f"Classes are {MOST} at most, of two texts each or more. A score is a "
-                "number in every row, at least one of them with a fraction.",
+                remedy=f"Use at most {MAX_CLASSES} classes with two texts each, or a score: "
+                "a number in every row, at least one with a fraction.",
             )
         raise WorkbenchError(
-            f"there is no task {name!r}." if name else _nothing(corpus),
+            f"the corpus has no task {name!r}." if name else _nothing(corpus),
+            code="task-not-found",
             where=corpus.name,
-            remedy=did_you_mean(label, list(dict.fromkeys([*there, *known, *layers])))
-            if there or known or layers
-            else "Read a corpus with labels, tags, entities or answers, or name the columns.",
+            remedy=did_you_mean(label, list(dict.fromkeys([*tasks, *labels, *layers])))
+            if tasks or labels or layers
+            else "Choose a corpus with labels, tags, entities or answers, or name the columns.",
         )
     kind: Kind
     names: tuple[str, ...] = ()
-    if label in known:
-        kind, names = ("score", ()) if known[label] is None else ("class", known[label] or ())
+    if label in labels:
+        kind, names = ("score", ()) if labels[label] is None else ("class", labels[label] or ())
     elif label == "answers":
         kind = "answers"
     elif label == "entities":
         kind, names = "entities", _tags(corpus)
     else:
         kind, names = "tags", _word_tags(corpus, label)
-    task = Task(_name(corpus, label), kind, label, names, "segments" in own, "")
+    task = Task(_name(corpus, label), kind, label, names, "segments" in corpus_layers, "")
     if metric and metric not in METRICS[kind]:
         raise WorkbenchError(
-            f"{task.name} is not judged by {metric!r}.",
+            f"the task {task.name} has no metric {metric!r}.",
+            code="setting-invalid",
             where=corpus.name,
-            remedy=f"Choose {', '.join(METRICS[kind])}.",
+            remedy=f"Set metric to one of: {', '.join(METRICS[kind])}.",
         )
     usual = "matthews" if kind == "class" and _by_matthews(task, corpus) else METRICS[kind][0]
     main = metric or usual
@@ -181,11 +199,11 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
 
 def _nothing(corpus: "Corpus") -> str:
     empty = next(corpus.docs(limit=1), None) is None
-    return "there is no text in it." if empty else "there is nothing to be learnt here."
+    return "the corpus has no texts." if empty else "the corpus has no labels to learn."
 
 
 def gold_of(doc: "Doc", task: Task) -> Gold | None:
-    """What is true of a text; None where nothing is said of it."""
+    """The gold label of a text; None if it has none."""
     if task.kind == "class":
         value = doc._.labels.get(task.label)
         return task.names.index(value) if value in task.names else None
@@ -201,7 +219,7 @@ def gold_of(doc: "Doc", task: Task) -> Gold | None:
 
 
 def tags_of(doc: "Doc") -> list[str]:
-    """Entities as a tag a word."""
+    """The entities of a Doc as one BIO tag per word."""
     from workbench.corpora.layers import mentions
 
     return bio(len(doc), {(m.start, m.end, m.label) for m in mentions(doc, "entities")})
@@ -211,44 +229,44 @@ _ATTRIBUTE = {"pos": "pos_", "tags": "tag_"}
 
 
 def _primer(corpus: "Corpus") -> str:
-    """The task of the primer that a corpus is; "" of any other."""
+    """The primer task that a corpus belongs to; "" for any other corpus."""
     ref = corpus.origin.ref if corpus.origin else ""
     path = ref.partition(":")[0]
     return path.removeprefix("primer/") if path.startswith("primer/") else ""
 
 
 def _name(corpus: "Corpus", label: str) -> str:
-    plain = label.lower() in PLAIN or label == "answers"
-    return (_primer(corpus) or corpus.name) if plain else label
+    generic = label.lower() in GENERIC or label == "answers"
+    return (_primer(corpus) or corpus.name) if generic else label
 
 
 def _by_matthews(task: Task, corpus: "Corpus") -> bool:
-    said = {task.name.lower(), task.label.lower(), corpus.name.lower()}
-    return bool(said & set(MATTHEWS)) and len(task.names) == 2
+    names = {task.name.lower(), task.label.lower(), corpus.name.lower()}
+    return bool(names & set(MATTHEWS)) and len(task.names) == 2
 
 
 def _first(corpus: "Corpus") -> "Iterable[Doc]":
     for split in corpus.splits:
-        yield from corpus.docs(split, looked_at(corpus))
+        yield from corpus.docs(split, n_texts_read(corpus))
 
 
 @once
 def _labels(corpus: "Corpus") -> tuple[dict[str, tuple[str, ...] | None], dict[str, int]]:
-    """Labels of whole texts that can be learnt: their classes, or None where they are scores; and
-    those with too many values, with how many."""
-    found: dict[str, set[object]] = {}
+    """Labels that can be learnt, with their classes (None for scores); and labels with too many
+    values, with their number of values."""
+    values_of: dict[str, set[object]] = {}
     texts = 0
-    for doc in corpus.first_docs(looked_at(corpus)):
+    for doc in corpus.first_docs(n_texts_read(corpus)):
         texts += 1
         for name, value in doc._.labels.items():
-            found.setdefault(name, set()).add(value)
-    told: dict[str, tuple[str, ...] | None] = {}
-    for name, values in found.items():
+            values_of.setdefault(name, set()).add(value)
+    labels: dict[str, tuple[str, ...] | None] = {}
+    for name, values in values_of.items():
         if all(isinstance(value, int | float) for value in values):
-            told[name] = None
-        elif len(values) <= min(MOST, max(2, texts // 2)):
-            told[name] = tuple(sorted(map(str, values)))
-    return told, {name: len(values) for name, values in found.items() if name not in told}
+            labels[name] = None
+        elif len(values) <= min(MAX_CLASSES, max(2, texts // 2)):
+            labels[name] = tuple(sorted(map(str, values)))
+    return labels, {name: len(values) for name, values in values_of.items() if name not in labels}
 
 
 @once
@@ -264,13 +282,13 @@ def _word_tags(corpus: "Corpus", label: str) -> tuple[str, ...]:
 
 # --- examples of a task by split ------------------------------------------------------------------
 #
-# Texts of which nothing is said are left out, and counted; what cannot be learnt at all is an
-# error that says why. Costs the encoded texts.
+# Texts without a gold label are left out and counted; a task that cannot be learnt raises an error
+# with the reason. Costs: the encoded texts.
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Encoded texts, and what is true of each."""
+    """Encoded texts with their gold labels."""
 
     batch: Batch
     gold: tuple[Gold, ...]
@@ -281,7 +299,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Split:
-    """The parts of a task, and what to know of how they came about."""
+    """Train, dev and test texts of a task, and notes on how they were chosen."""
 
     task: Task
     train: Examples
@@ -292,7 +310,7 @@ class Split:
 
     @property
     def chosen_by(self) -> str:
-        """The name of what tells when to stop; where dev is scored, that was cut from train."""
+        """The name of the split used for early stopping; if dev is scored, a part of train."""
         return DEV if self.scored != DEV else f"part of {TRAIN}"
 
 
@@ -304,23 +322,23 @@ def split_of(
     seed: int,
     sizes: SplitSizes,
 ) -> Split:
-    """The texts of each part, at most `sizes`; read once for consecutive calls that are the same.
+    """The texts of each split, at most `sizes`; equal consecutive calls share one reading.
 
-    They are sampled by the seed, because files are often sorted by label.
+    They are a random sample by the seed, because files are often sorted by label.
     """
     parts = _parts(corpus, task, split, seed, sizes)
-    learnt = _examples(parts.train, task, TRAIN, corpus.name)
-    stops = _examples(parts.dev, task, DEV, corpus.name)
-    scored = _examples(parts.test, task, parts.scored, corpus.name)
-    _require_variety(task, learnt, corpus.name)
-    return Split(task, learnt, stops, scored, parts.scored, parts.notes)
+    train = _examples(parts.train, task, TRAIN, corpus.name)
+    dev = _examples(parts.dev, task, DEV, corpus.name)
+    test = _examples(parts.test, task, parts.scored, corpus.name)
+    _require_variety(task, train, corpus.name)
+    return Split(task, train, dev, test, parts.scored, parts.notes)
 
 
 def scored_of(
-    corpus: "Corpus", task: Task, split: str | None, seed: int, most: int | None
+    corpus: "Corpus", task: Task, split: str | None, seed: int, maximum: int | None
 ) -> tuple[Examples, tuple[str, ...]]:
-    """What is scored alone, which with the same seed nobody learns from; and what to know of it."""
-    parts = _parts(corpus, task, split, seed, SplitSizes(most, most, most))
+    """The scored texts alone, never trained on with the same seed; and notes on them."""
+    parts = _parts(corpus, task, split, seed, SplitSizes(maximum, maximum, maximum))
     return _examples(parts.test, task, parts.scored, corpus.name), parts.notes
 
 
@@ -331,86 +349,89 @@ def _parts(
     seed: int,
     sizes: SplitSizes,
 ) -> Parts:
-    """Texts of which something is said, so many of train, dev and test; how many are left out is
-    noted. A split that says nothing stays whole: who needs it tells so.
+    """Texts with a gold label for train, dev and test, and notes on how many were left out.
+
+    A split without any label stays whole; the caller raises an error if it needs the labels.
     """
     notes: list[str] = []
 
-    def told_of(part: str, docs: "list[Doc]") -> "list[Doc]":
-        kept = [doc for doc in docs if gold_of(doc, task) is not None]
-        if (without := len(docs) - len(kept)) and kept:
+    def labelled(split_name: str, docs: "list[Doc]") -> "list[Doc]":
+        labelled_docs = [doc for doc in docs if gold_of(doc, task) is not None]
+        if (n_without := len(docs) - len(labelled_docs)) and labelled_docs:
             notes.append(
-                f"{without} of {len(docs)} texts of {part} have no {task.label}: left out."
+                f"{n_without} of {len(docs)} texts of {split_name} have no {task.label}: left out."
             )
-        return kept or docs
+        return labelled_docs or docs
 
     parts = parts_of(
         corpus,
         split,
         sizes,
         seed,
-        drawn_from=None if is_made(corpus) else looked_at(corpus),
-        sift=told_of,
+        drawn_from=None if is_generated(corpus) else n_texts_read(corpus),
+        sift=labelled,
     )
     return replace(parts, notes=(*notes, *parts.notes))
 
 
-def _examples(docs: "Sequence[Doc]", task: Task, part: str, where: str) -> Examples:
-    """Texts encoded, with what is true of each; they all say something, or none does."""
+def _examples(docs: "Sequence[Doc]", task: Task, split_name: str, where: str) -> Examples:
+    """The encoded texts with their gold labels; either all texts have one, or none."""
     from workbench.corpora.encode import encode
 
     gold = tuple(value for doc in docs if (value := gold_of(doc, task)) is not None)
     if not gold:
         raise WorkbenchError(
-            f"no text of {part} has a {task.label}.",
+            f"no text of {split_name} has a {task.label}.",
+            code="labels-missing",
             where=where,
-            remedy="Labels of test sets are often kept back: name a part that has them, as with "
+            remedy="Test sets are often published without labels: name another split, as with "
             "--split dev.",
         )
     return Examples(encode(docs), gold)
 
 
 def _require_variety(task: Task, train: Examples, where: str) -> None:
-    said: set[object] = set()
+    labels: set[object] = set()
     for gold in train.gold:
-        said.update(gold if isinstance(gold, list) else [gold])
-    if len(said) > 1 or (task.kind == "answers" and said):
+        labels.update(gold if isinstance(gold, list) else [gold])
+    if len(labels) > 1 or (task.kind == "answers" and labels):
         return
     if task.kind == "answers":
         why = "no text has an answer"
     elif task.kind == "score":
         why = f"every text has the same {task.label}"
     else:
-        one = [task.names[value] for value in said if isinstance(value, int) and value >= 0]
-        why = f"all of it is {one[0]!r}" if one else "nothing is said of any word"
+        names = [task.names[value] for value in labels if isinstance(value, int) and value >= 0]
+        why = f"every label is {names[0]!r}" if names else "no word has a tag"
     raise WorkbenchError(
-        f"there is nothing to tell apart in train: {why}.",
+        f"all labels in train are the same: {why}.",
+        code="task-constant",
         where=where,
-        remedy="Name another task, or learn from more texts.",
+        remedy="Choose another task, or raise max_train.",
     )
 
 
 def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mapping[str, Metric]:
-    """Every metric of the task; guesses are in the form of the gold, one a text."""
+    """Every metric of the task; guesses have the form of the gold labels, one per text."""
     gold: Any = examples.gold
     if task.kind == "class":
-        two = np.array(gold, dtype=np.int64), np.array(guesses, dtype=np.int64)
-        return class_metrics(*two, classes=len(task.names), positive=task.positive)
+        classes = np.array(gold, dtype=np.int64), np.array(guesses, dtype=np.int64)
+        return class_metrics(*classes, classes=len(task.names), positive=task.positive)
     if task.kind == "score":
         return score_metrics(np.array(gold, dtype=np.float64), np.array(guesses, dtype=np.float64))
     if task.kind == "tags":
         return tag_metrics(*zip(*map(_tagged, gold, guesses), strict=True))
     if task.kind == "entities":
-        named = [[_spans(task, tags) for tags in side] for side in (gold, guesses)]
-        return entity_metrics(*named)
+        entities = [[_spans(task, tags) for tags in side] for side in (gold, guesses)]
+        return entity_metrics(*entities)
     texts = range(len(gold))
-    said = [[answer_text(examples.batch, n, span) for span in gold[n]] for n in texts]
-    thought = [_answer(examples.batch, n, guesses[n]) for n in texts]
-    return answer_metrics(said, thought)
+    answers = [[answer_text(examples.batch, n, span) for span in gold[n]] for n in texts]
+    predicted = [_answer(examples.batch, n, guesses[n]) for n in texts]
+    return answer_metrics(answers, predicted)
 
 
 def majority(task: Task, train: Examples, test: Examples) -> list[Any]:
-    """What one thinks of every text who has looked at none: what train says most often."""
+    """The same prediction for every text: the majority class or tag of train, or the mean score."""
     lengths = np.diff(test.batch.word_offsets).tolist()
     if task.kind == "answers":
         return [[] for _ in lengths]
@@ -425,42 +446,42 @@ def majority(task: Task, train: Examples, test: Examples) -> list[Any]:
     return [[most] * length for length in lengths]
 
 
-def told(task: Task, examples: Examples, place: int, gold: Any) -> str:
-    """What is true of a text, or thought to be, as one reads it."""
+def as_text(task: Task, examples: Examples, index: int, gold: Any) -> str:
+    """The gold label or prediction of a text, as readable text."""
     if task.kind == "class":
         return task.names[gold] if gold >= 0 else "(none of them)"
     if task.kind == "score":
         return f"{gold:.3g}"
     if task.kind == "answers":
-        if isinstance(gold, str):  # it was written
+        if isinstance(gold, str):  # written by the model
             return gold or "(no answer)"
-        texts = (answer_text(examples.batch, place, span) for span in gold)
+        texts = (answer_text(examples.batch, index, span) for span in gold)
         return " | ".join(dict.fromkeys(texts)) or "(no answer)"
     if task.kind == "tags":
         return " ".join(task.names[tag] if tag >= 0 else "?" for tag in gold)
-    ranges = examples.batch.words_of(place)
-    text = examples.batch.text_of(place)
-    found = sorted(_spans(task, gold))
-    return ", ".join(f"{text[ranges[a][0] : ranges[b - 1][1]]} ({c})" for a, b, c in found) or "–"
+    ranges = examples.batch.words_of(index)
+    text = examples.batch.text_of(index)
+    spans = sorted(_spans(task, gold))
+    return ", ".join(f"{text[ranges[a][0] : ranges[b - 1][1]]} ({c})" for a, b, c in spans) or "–"
 
 
 def answer_text(batch: Batch, document: int, span: tuple[int, int]) -> str:
-    """The text of some words, as it is written."""
+    """The text of a span of words."""
     ranges = batch.words_of(document)
     return batch.text_of(document)[ranges[span[0]][0] : ranges[span[1] - 1][1]]
 
 
 def _answer(batch: Batch, document: int, guess: Any) -> str:
-    """The first span, or what was written."""
+    """The text of the predicted span, or the text that the model wrote."""
     if isinstance(guess, str):
         return guess
     return answer_text(batch, document, guess[0]) if guess else ""
 
 
 def _tagged(gold: list[int], guess: list[int]) -> tuple[list[int], list[int]]:
-    """Words that have a tag."""
-    known = [(g, own) for g, own in zip(gold, guess, strict=True) if g >= 0]
-    return [g for g, _ in known], [own for _, own in known]
+    """Gold and predicted tags of the words with a gold tag."""
+    known = [(g, predicted) for g, predicted in zip(gold, guess, strict=True) if g >= 0]
+    return [g for g, _ in known], [predicted for _, predicted in known]
 
 
 def _spans(task: Task, tags: Sequence[int]) -> set[tuple[int, int, str]]:

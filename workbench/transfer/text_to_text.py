@@ -1,9 +1,9 @@
-"""Text to text: a model that writes answers a task in words of its own, with no head of ours.
+"""Text-to-text fine-tuning: an encoder-decoder writes the label instead of a task head.
 
-The label is written by the decoder, greedily, and is right where it is the label's text; whatever
-else is written is wrong. Classes whose names the vocabulary cannot write are written as letters,
-scores to a fifth, as with T5. One model learns one task, so no prefix says which. Costs the decoder
-beside the encoder, and a pass of it for every piece that is written.
+The decoder writes the label greedily; the prediction is right if the text equals the label's text.
+Classes whose names the vocabulary cannot write are written as letters, scores rounded to a fifth,
+as in T5. One model learns one task, so there is no task prefix. Costs: the decoder in addition to
+the encoder, and one pass of it per written piece.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,24 +23,24 @@ from workbench.transfer.backbone import Body
 from workbench.transfer.task_heads import Scale
 from workbench.transfer.tasks import Gold, Task, answer_text
 
-FIFTHS = 5  # of a score
-LONGEST = 24  # pieces that are written
+FIFTHS = 5  # scores are rounded to 1 / 5
+LONGEST = 24  # maximum number of pieces written
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What is read, and where in the corpus it stands."""
+    """Input texts, with their indices in the corpus."""
 
     text: Pieces
-    places: Sequence[int]
+    indices: Sequence[int]
 
 
 class Written:
-    """Texts in pieces, as they are; the writer reads them itself."""
+    """Texts in pieces, which the model reads itself."""
 
-    def __init__(self, body: Body, batch: Batch, widened: Any) -> None:
+    def __init__(self, body: Body, batch: Batch, make_room: Any) -> None:
         self.batch, self.device = batch, body.model.device
-        text = widened(body.model.encode(batch))
+        text = make_room(body.model.encode(batch))
         self.text = replace(text, unaligned=(), cut=())
         self.lengths: list[int] = self.text.mask.sum(1).tolist()
 
@@ -53,20 +53,20 @@ class Written:
 
 
 class Writer(nn.Module):
-    """A model's own decoder in the place of a head."""
+    """The model's own decoder, used in place of a task head."""
 
     mix = None
 
     def __init__(self, task: Task, body: Body, batch: Batch, scale: Scale) -> None:
         super().__init__()
         self.task, self.scale, self.batch = task, scale, batch
-        self.model = [writer_of(body, task)]  # in a list: its weights are the body's
+        self.model = [writer_of(body, task)]  # in a list, because its weights belong to the body
         tokenizer = self.model[0].tokenizer
         self.end: int = tokenizer.eos_token_id
-        self.names = names_of(tokenizer, task.names) if task.kind == "class" else ()
+        self.names = class_texts(tokenizer, task.names) if task.kind == "class" else ()
 
     def forward(self, read: Texts) -> Any:
-        """What it writes; while it learns nothing, for then it is told what to write."""
+        """The written texts; None in training, where the loss uses the gold text."""
         if self.training:
             return None
         model: Any = self.model[0]
@@ -80,27 +80,27 @@ class Writer(nn.Module):
             )
         return model.tokenizer.batch_decode(ids, skip_special_tokens=True)
 
-    def loss(self, found: Any, gold: Sequence[Gold], read: Texts) -> Tensor:
-        """Nats a piece of what should be written."""
+    def loss(self, outputs: Any, gold: Sequence[Gold], read: Texts) -> Tensor:
+        """Nats per piece of the gold text."""
         rows, model = self._rows(gold, read), self.model[0]
         target = pad(rows, model.tokenizer.pad_token_id).to(model.device)
         logits = model.forward(read.text, targets=target, hidden=False, logits=True).logits
         assert logits is not None, "a writer has logits"
-        wanted = target.ids.masked_fill(~target.mask, -100)
+        labels = target.ids.masked_fill(~target.mask, -100)
         return functional.cross_entropy(
-            logits.float().flatten(0, 1), wanted.flatten(), ignore_index=-100
+            logits.float().flatten(0, 1), labels.flatten(), ignore_index=-100
         )
 
     def targets(self, gold: Sequence[Gold], read: Texts) -> int:
-        """How many pieces `loss` is the mean of."""
+        """The number of pieces that `loss` is the mean of."""
         return sum(len(row.ids) for row in self._rows(gold, read))
 
     def _rows(self, gold: Sequence[Gold], read: Texts) -> list[Row]:
-        places = zip(gold, read.places, strict=True)
-        return [self._row(self.text_of(each, place)) for each, place in places]
+        pairs = zip(gold, read.indices, strict=True)
+        return [self._row(self.text_of(each, index)) for each, index in pairs]
 
-    def text_of(self, gold: Gold, place: int) -> str:
-        """What should be written."""
+    def text_of(self, gold: Gold, index: int) -> str:
+        """The text that the model should write for a gold label."""
         if self.task.kind == "class":
             assert isinstance(gold, int), "a text has a class"
             return self.names[gold]
@@ -109,13 +109,13 @@ class Writer(nn.Module):
             return f"{round(gold * FIFTHS) / FIFTHS:.1f}"
         assert isinstance(gold, list), "answers are spans"
         spans = [span for span in gold if isinstance(span, tuple)]
-        return answer_text(self.batch, place, spans[0]) if spans else ""
+        return answer_text(self.batch, index, spans[0]) if spans else ""
 
-    def guesses(self, found: Sequence[str], read: Texts, lengths: Sequence[int]) -> list[Any]:
-        """What was written, in the form of the gold; of answers the text itself."""
-        return [self._understood(text.strip()) for text in found]
+    def guesses(self, outputs: Sequence[str], read: Texts, lengths: Sequence[int]) -> list[Any]:
+        """The written texts in the form of the gold labels; for answers the text itself."""
+        return [self._parsed(text.strip()) for text in outputs]
 
-    def _understood(self, text: str) -> Any:
+    def _parsed(self, text: str) -> Any:
         if self.task.kind == "class":
             return self.names.index(text) if text in self.names else -1
         if self.task.kind == "answers":
@@ -135,32 +135,34 @@ class Writer(nn.Module):
 
 
 def writer_of(body: Body, task: Task) -> HuggingFace:
-    """The model, if it can write answers to such a task."""
-    why = "does not write text after reading it"
-    remedy = "Choose an encoder-decoder with its language-model head, such as mini:t5, or the "
-    remedy += "plain head."
+    """The model, if it can write the labels of the task; else an error."""
+    why = "cannot write text: it is not an encoder-decoder with a language-model head"
+    remedy = "Choose an encoder-decoder with a language-model head, such as mini:t5, or set head "
+    remedy += "to plain."
     model = transformer_of(body.model, why, remedy)
     if model.objective != "seq2seq":
         raise refusal(model, why, remedy)
     if task.kind in ("tags", "entities"):
         raise WorkbenchError(
-            f"{task.name} are tags of words, which are not written as text here.",
+            f"the task {task.name} has tags of words, which the head text cannot write.",
+            code="setting-invalid",
             where=model.name,
-            remedy="Choose the plain head.",
+            remedy="Set head to plain.",
         )
     return model
 
 
-def names_of(tokenizer: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """Texts for classes that the vocabulary can write, and read back as they were."""
+def class_texts(tokenizer: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Texts for the classes that the tokenizer encodes and decodes without loss."""
     for texts in _candidates(names):
         written = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
         read = [tokenizer.decode(ids, skip_special_tokens=True).strip() for ids in written]
         if read == list(texts):
             return tuple(texts)
     raise WorkbenchError(
-        f"its vocabulary can write neither {', '.join(names)} nor letters for them.",
-        remedy="Choose the plain head.",
+        f"the tokenizer can write neither {', '.join(names)} nor letters for them.",
+        code="model-unsupported",
+        remedy="Set head to plain.",
     )
 
 

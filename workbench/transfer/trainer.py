@@ -1,12 +1,13 @@
-"""Learning a task: epochs over its texts until dev gains no more, or a linear head to its optimum.
+"""Training on a task: epochs with early stopping on dev, or a linear head to its optimum.
 
-`learn` is AdamW with a learning rate that warms up and then falls linearly to zero, and gradients
-clipped to norm 1; the weights of the epoch that dev scored best are kept. A learning rate at which
-the loss is no longer a number ends that attempt, and what was best before stands. `fit_linear`
-trains a linear head over a frozen model by L-BFGS on all texts at once, for each ridge strength
-until the gradient vanishes, strongest first, each from the one before; nothing in it is random.
-Costs a forward and a backward pass a text and epoch, and a copy of what learns; `fit_linear` some
-30 to 100 passes of the head alone for a ridge strength.
+`train_head` runs AdamW with a learning rate that warms up and then falls linearly to zero, and
+clips gradients to norm 1; the weights of the epoch with the best dev score are kept. If the loss
+becomes NaN or infinite, that attempt ends with the best weights so far. `fit_linear` trains a
+linear head over a frozen model with L-BFGS on all texts at once, for each ridge strength until the
+gradient vanishes; it goes from the strongest to the weakest, starting each from the one before, and
+uses no random numbers.
+Costs: a forward and a backward pass per text and epoch, and a copy of the weights that learn;
+`fit_linear` 30 to 100 passes of the head alone per ridge strength.
 """
 
 import math
@@ -26,27 +27,33 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Part, Places, in_halves
 from workbench.engine.model import Model
 from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
-from workbench.transfer.adaptation import Fitting, Group, epochs_of, fitting_of, rates_of
+from workbench.transfer.adaptation import (
+    Fitting,
+    Group,
+    default_epochs,
+    default_learning_rates,
+    fitting_of,
+)
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Adapting, HeadKind, Method
-from workbench.transfer.features import Live, Read, Source, Still
+from workbench.transfer.features import Cached, Live, Read, Source
 from workbench.transfer.task_heads import Head, Scale, side_by_side
 from workbench.transfer.tasks import Examples, Gold, Split, Task, metrics_of
 from workbench.transfer.text_to_text import Writer, Written
 
 
-class Above(Protocol):
-    """What stands above a body and answers: a head, or a decoder that writes."""
+class Predictor(Protocol):
+    """What predicts from a body's states: a task head, or a decoder that writes text."""
 
     mix: Any
 
     def __call__(self, read: Any) -> Any: ...
 
-    def loss(self, found: Any, gold: Sequence[Gold], read: Any) -> Tensor: ...
+    def loss(self, outputs: Any, gold: Sequence[Gold], read: Any) -> Tensor: ...
 
     def targets(self, gold: Sequence[Gold], read: Any) -> int: ...
 
-    def guesses(self, found: Any, read: Any, lengths: Sequence[int]) -> list[Any]: ...
+    def guesses(self, outputs: Any, read: Any, lengths: Sequence[int]) -> list[Any]: ...
 
     def parameters(self) -> Iterator[Any]: ...
 
@@ -55,108 +62,112 @@ class Above(Protocol):
     def eval(self) -> Any: ...
 
 
-WARM = 0.1  # of the steps
-ALIKE = 8  # batches whose texts are sorted by length together
-SCORED = 128  # texts at once, where nothing is learnt
-PASSES = 300  # of L-BFGS over train, at most, for a ridge strength
-FLAT, STILL = 1e-4, 1e-5  # largest gradient, and change of the loss, at an optimum
+WARMUP = 0.1  # fraction of the steps
+SORTED_BATCHES = 8  # batches whose texts are sorted by length together
+SCORING_BATCH = 128  # texts per batch when nothing learns
+MAX_PASSES = 300  # of L-BFGS over train, per ridge strength
+GRADIENT_TOLERANCE, LOSS_TOLERANCE = 1e-4, 1e-5  # of L-BFGS, at an optimum
 HISTORY = 10  # of L-BFGS
-HELD = 2**30  # bytes of states of all layers that are held padded in memory meanwhile
-WORSE = 2  # ridge strengths in a row that dev likes less, then weaker ones are not tried
+MAX_STATE_BYTES = 2**30  # padded states of all layers that are kept in memory
+WORSE = 2  # ridge strengths in a row with a lower dev score before weaker ones are skipped
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, how fast, and with how many texts at a time."""
+    """Learning rate, maximum number of epochs, batch size, patience and seed of one attempt."""
 
-    rate: float
-    epochs: int
-    texts: int
+    learning_rate: float
+    max_epochs: int
+    batch_size: int
     patience: int
     seed: int
 
 
 @dataclass
-class Learnt:
-    """What came of an attempt; the weights are left as dev liked them best."""
+class Outcome:
+    """Losses and dev scores of an attempt; the weights are those with the best dev score."""
 
-    score: float = math.nan  # on dev; NaN where nothing was learnt
-    epoch: int = 0
-    losses: list[float] = field(default_factory=list)  # of each step
-    dev: list[float] = field(default_factory=list)  # of each epoch
+    score: float = math.nan  # best dev score; NaN if no epoch was scored
+    epoch: int = 0  # of the best dev score
+    losses: list[float] = field(default_factory=list)  # per step
+    dev: list[float] = field(default_factory=list)  # per epoch
     diverged: bool = False
-    converged: bool = False  # not cut off: dev was best before the last epoch, or at an optimum
+    converged: bool = False  # the best epoch was not the last, or an optimum was reached
 
 
-def learn(
+def train_head(
     task: Task,
-    head: Above,
-    made: Fitting,
+    head: Predictor,
+    fitting: Fitting,
     train: tuple[Source, Examples],
     dev: tuple[Source, Examples],
     plan: Plan,
-    told: Callable[[int, int, float], object] = lambda step, steps, loss: None,
-) -> Learnt:
-    """Fit head and body; the same seed gives the same weights."""
+    on_progress: Callable[[int, int, float], object] = lambda step, steps, loss: None,
+) -> Outcome:
+    """Train the head and the body; the same seed gives the same weights."""
     steps, room = steps_of(len(train[0]), plan), Limit()
-    learner = _learner(head, made, plan, steps)
+    learner = _learner(head, fitting, plan, steps)
     learner.keep()
-    device = made.body.model.device
+    device = fitting.body.model.device
 
     def epochs() -> Iterator[Iterator[Sequence[int]]]:
-        for epoch in range(1, plan.epochs + 1):
+        for epoch in range(1, plan.max_epochs + 1):
             head.train()
-            made.body.train(bool(made.groups))
+            fitting.body.train(bool(fitting.groups))
             yield _batches(train[0].lengths, plan, epoch)
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(plan.seed)
-        found = fine_tune(
+        tuned = fine_tune(
             learner,
             epochs(),
             lambda texts: _gradients(head, train, texts, learner.moving, room),
-            lambda: _score(task, head, made, dev),
+            lambda: _score(task, head, fitting, dev),
             EarlyStopping(plan.patience, highest=1.0),
-            lambda step, loss: told(step, steps, loss),
+            lambda step, loss: on_progress(step, steps, loss),
         )
     head.eval()
-    made.body.train(False)
-    score = found.dev[found.best - 1] if found.best else math.nan
-    converged = 0 < found.best < plan.epochs or score == 1.0
-    return Learnt(score, found.best, found.losses, found.dev, found.diverged, converged)
+    fitting.body.train(False)
+    score = tuned.dev[tuned.best - 1] if tuned.best else math.nan
+    converged = 0 < tuned.best < plan.max_epochs or score == 1.0
+    return Outcome(score, tuned.best, tuned.losses, tuned.dev, tuned.diverged, converged)
 
 
 def fit_linear(
     task: Task,
     head: Head,
-    made: Fitting,
+    fitting: Fitting,
     train: tuple[Source, Examples],
     dev: tuple[Source, Examples],
-    ridges: Sequence[float],
-    told: Callable[[int, float], object] = lambda done, loss: None,
-) -> Iterator[tuple[float, Learnt]]:
-    """Fit the linear layers and the mix for each ridge strength; the head has the last one's.
+    ridge_strengths: Sequence[float],
+    on_progress: Callable[[int, float], object] = lambda done, loss: None,
+) -> Iterator[tuple[float, Outcome]]:
+    """Fit the linear layers and the mix for each ridge strength; the head keeps the last weights.
 
-    The objective is the mean loss plus strength / (2 · targets) · ‖weights‖², as scikit-learn's
-    with C = 1 / strength; the scores of the mix are held small too, which otherwise drift without
-    end where one layer is enough.
+    The objective is the mean loss plus strength / (2 · targets) · ‖weights‖², as in scikit-learn
+    with C = 1 / strength. The penalty includes the scores of the mix, which would otherwise grow
+    without bound when one layer is enough.
     """
     head.eval()
     layers = head.linear
-    moving = [head.mix.scores, *(w for layer in layers for w in (layer.weight, layer.bias))]
-    shrunk = [head.mix.scores, *(layer.weight for layer in layers)]  # the mix to the plain mean
-    parts = _held(head, train)
+    trained = [head.mix.scores, *(w for layer in layers for w in (layer.weight, layer.bias))]
+    penalised = [
+        head.mix.scores,
+        *(layer.weight for layer in layers),
+    ]  # shrinks the mix to the plain mean
+    parts = _parts_of(head, train)
     targets = sum(part.targets for part in parts)
     best, worse = -math.inf, 0
-    for done, ridge in enumerate(sorted(set(ridges), reverse=True)):
-        found = Learnt()
+    for done, ridge in enumerate(sorted(set(ridge_strengths), reverse=True)):
+        outcome = Outcome()
         optimiser = torch.optim.LBFGS(
-            moving, max_iter=PASSES, max_eval=PASSES, tolerance_grad=FLAT, tolerance_change=STILL,
+            trained, max_iter=MAX_PASSES, max_eval=MAX_PASSES,
+            tolerance_grad=GRADIENT_TOLERANCE, tolerance_change=LOSS_TOLERANCE,
             history_size=HISTORY, line_search_fn="strong_wolfe",
         )  # fmt: skip
 
-        def closure(ridge: float = ridge, found: Learnt = found) -> float:
-            for weights in moving:
+        def closure(ridge: float = ridge, outcome: Outcome = outcome) -> float:
+            for weights in trained:
                 weights.grad = None
             total = 0.0
             with torch.enable_grad():
@@ -165,73 +176,73 @@ def fit_linear(
                     loss = head.loss(head(read), part.gold, read) * (part.targets / targets)
                     loss.backward()  # type: ignore[no-untyped-call]
                     total += float(loss.detach())
-                squares = [weights.square().sum() for weights in shrunk]
+                squares = [weights.square().sum() for weights in penalised]
                 penalty = ridge / (2 * targets) * torch.stack(squares).sum()
                 penalty.backward()  # type: ignore[no-untyped-call]
-            found.losses.append(total)
+            outcome.losses.append(total)
             return total + float(penalty.detach())
 
         optimiser.step(closure)  # type: ignore[no-untyped-call]
-        state = optimiser.state[moving[0]]
-        found.epoch = int(state["func_evals"])
-        found.converged = state["n_iter"] < PASSES and found.epoch < PASSES
-        found.diverged = not math.isfinite(found.losses[-1])
-        for weights in moving:
+        state = optimiser.state[trained[0]]
+        outcome.epoch = int(state["func_evals"])
+        outcome.converged = state["n_iter"] < MAX_PASSES and outcome.epoch < MAX_PASSES
+        outcome.diverged = not math.isfinite(outcome.losses[-1])
+        for weights in trained:
             weights.grad = None
-        found.score = _score(task, head, made, dev)
-        found.dev.append(found.score)
-        told(done + 1, found.losses[-1])
-        yield ridge, found
-        worse = 0 if found.score >= best or math.isnan(found.score) else worse + 1
-        best = max(best, found.score) if math.isfinite(found.score) else best
+        outcome.score = _score(task, head, fitting, dev)
+        outcome.dev.append(outcome.score)
+        on_progress(done + 1, outcome.losses[-1])
+        yield ridge, outcome
+        worse = 0 if outcome.score >= best or math.isnan(outcome.score) else worse + 1
+        best = max(best, outcome.score) if math.isfinite(outcome.score) else best
         if worse >= WORSE:
             break
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some texts of train, with every layer's states held in memory where there is room."""
+    """Some texts of train, with all layers' states in memory if they fit."""
 
-    read: Callable[[Any], Read]  # of a mix
+    read: Callable[[Any], Read]  # from a mix
     gold: Sequence[Gold]
     targets: int
 
 
-def _held(head: Head, train: tuple[Source, Examples]) -> list[_Part]:
+def _parts_of(head: Head, train: tuple[Source, Examples]) -> list[_Part]:
     source, examples = train
     order = sorted(range(len(source)), key=lambda text: source.lengths[text])
-    parts, held = [], 0
-    for texts in chunks(order, SCORED):
+    parts, size = [], 0
+    for texts in chunks(order, SCORING_BATCH):
         gold = [examples.gold[text] for text in texts]
         read = source.read(texts, side_by_side)  # [texts, words, layers * width]
-        held += read.words.numel() * read.words.element_size()
-        if held <= HELD:
+        size += read.words.numel() * read.words.element_size()
+        if size <= MAX_STATE_BYTES:
             states = read.words.split(head.mix.mean.shape[1], -1)
 
-            def again(mix: Any, states: Any = states, read: Read = read) -> Read:
+            def read_part(mix: Any, states: Any = states, read: Read = read) -> Read:
                 return replace(read, words=mix(states) * read.there[..., None])
         else:
 
-            def again(mix: Any, texts: Sequence[int] = texts) -> Read:  # type: ignore[misc]
-                found: Read = source.read(texts, mix)
-                return found
+            def read_part(mix: Any, texts: Sequence[int] = texts) -> Read:  # type: ignore[misc]
+                mixed: Read = source.read(texts, mix)
+                return mixed
 
-        parts.append(_Part(again, gold, head.targets(gold, read)))
+        parts.append(_Part(read_part, gold, head.targets(gold, read)))
     return [part for part in parts if part.targets]
 
 
 def steps_of(texts: int, plan: Plan) -> int:
-    """Steps of an attempt that is never stopped early."""
-    return plan.epochs * math.ceil(texts / plan.texts)
+    """Number of steps of an attempt without early stopping."""
+    return plan.max_epochs * math.ceil(texts / plan.batch_size)
 
 
-def guessed(head: Above, made: Fitting, source: Source, examples: Examples) -> list[Any]:
-    """What is thought of every text, in the order of the corpus."""
-    found: list[Any] = [None] * len(source)
+def guessed(head: Predictor, fitting: Fitting, source: Source, examples: Examples) -> list[Any]:
+    """The predictions for every text, in the order of the corpus."""
+    predictions: list[Any] = [None] * len(source)
     words = np.diff(examples.batch.word_offsets).tolist()
     order = sorted(range(len(source)), key=lambda text: source.lengths[text])
     head.eval()
-    made.body.train(False)
+    fitting.body.train(False)
     room = Limit()
 
     def guess(some: Places) -> list[Any]:
@@ -239,27 +250,27 @@ def guessed(head: Above, made: Fitting, source: Source, examples: Examples) -> l
         return head.guesses(head(read), read, [words[text] for text in some.places])
 
     with torch.no_grad():
-        for texts in chunks(order, SCORED):
+        for texts in chunks(order, SCORING_BATCH):
             some = Places(texts, source.lengths[texts[-1]])
             for part, guesses in in_halves(guess, some, room):
-                for text, own in zip(part.places, guesses, strict=True):
-                    found[text] = own
-    return found
+                for text, prediction in zip(part.places, guesses, strict=True):
+                    predictions[text] = prediction
+    return predictions
 
 
-def _score(task: Task, head: Above, made: Fitting, dev: tuple[Source, Examples]) -> float:
-    """Of what decides; more is better."""
-    return task.sign * metrics_of(task, dev[1], guessed(head, made, *dev))[task.metric].value()
+def _score(task: Task, head: Predictor, fitting: Fitting, dev: tuple[Source, Examples]) -> float:
+    """The deciding metric on dev, with its sign so that more is better."""
+    return task.sign * metrics_of(task, dev[1], guessed(head, fitting, *dev))[task.metric].value()
 
 
 def _gradients(
-    head: Above,
+    head: Predictor,
     train: tuple[Source, Examples],
     texts: Sequence[int],
-    moving: Sequence[Tensor],
+    trained: Sequence[Tensor],
     room: Limit,
 ) -> Iterator[Part]:
-    """Of the loss of these texts; where memory does not suffice, in parts."""
+    """Gradients of the loss of these texts, in parts if memory is short."""
     source, examples = train
 
     def back(some: Places) -> Part:
@@ -267,19 +278,19 @@ def _gradients(
             read = source.read(some.places, head.mix)
             gold = [examples.gold[text] for text in some.places]
             loss = head.loss(head(read), gold, read)
-            found = torch.autograd.grad(loss, moving, allow_unused=True)
-        number = 1 if len(some) == len(texts) else head.targets(gold, read)
-        return loss.detach(), number, found
+            gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+        n_targets = 1 if len(some) == len(texts) else head.targets(gold, read)
+        return loss.detach(), n_targets, gradients
 
     whole = Places(texts, max(source.lengths[text] for text in texts))
-    return (found for _, found in in_halves(back, whole, room))
+    return (gradients for _, gradients in in_halves(back, whole, room))
 
 
-def _learner(head: Above, made: Fitting, plan: Plan, steps: int) -> Learner:
-    """The head's weights learn from the first step on; a group of the body's from its own."""
-    own = list(head.parameters())
-    groups = [Group(own), *made.groups] if own else made.groups
-    warm = max(1, round(WARM * steps))
+def _learner(head: Predictor, fitting: Fitting, plan: Plan, steps: int) -> Learner:
+    """AdamW with warm-up and linear decay; each group of the body's weights starts at its step."""
+    head_weights = list(head.parameters())
+    groups = [Group(head_weights), *fitting.groups] if head_weights else fitting.groups
+    warmup_steps = max(1, round(WARMUP * steps))
 
     def curve(group: Group) -> Callable[[int], float]:
         first = round(group.begins * steps)
@@ -287,59 +298,67 @@ def _learner(head: Above, made: Fitting, plan: Plan, steps: int) -> Learner:
         def factor(step: int) -> float:
             if step < first:
                 return 0.0
-            return min((step - first + 1) / warm, (steps - step) / max(1, steps - warm), 1.0)
+            return min(
+                (step - first + 1) / warmup_steps,
+                (steps - step) / max(1, steps - warmup_steps),
+                1.0,
+            )
 
         return factor
 
     return Learner(
-        [{"params": list(group.weights), "lr": plan.rate * group.rate} for group in groups],
+        [
+            {"params": list(group.weights), "lr": plan.learning_rate * group.rate_factor}
+            for group in groups
+        ],
         [curve(group) for group in groups],
         fused=True,
     )
 
 
 def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[Sequence[int]]:
-    """Every text once, in an order of the epoch's own, with others of about its length."""
+    """Batches of one epoch: each text once, in random order, with texts of similar length."""
     random = np.random.default_rng([plan.seed, epoch])
     order = random.permutation(len(lengths)).tolist()
     batches: list[Sequence[int]] = []
-    for some in chunks(order, plan.texts * ALIKE):
-        batches += chunks(sorted(some, key=lambda text: lengths[text]), plan.texts)
-    for number in random.permutation(len(batches)):
-        yield batches[number]
+    for some in chunks(order, plan.batch_size * SORTED_BATCHES):
+        batches += chunks(sorted(some, key=lambda text: lengths[text]), plan.batch_size)
+    for index in random.permutation(len(batches)):
+        yield batches[index]
 
 
 # --- trials: learning rates, seeds, ridge strengths -----------------------------------------------
 #
-# Attempts at one task by one method: a grid of rates by the first seed, then the other seeds.
+# Attempts at one task with one method: a grid of learning rates with the first seed, then the
+# other seeds with the best learning rate.
 #
-# The learning rate is the one that dev scores best; an attempt whose loss is not a number counts
-# as the worst. A plain head over a frozen model is trained to its optimum for a grid of ridge
-# strengths instead; that is the same for every seed, so it is computed once. What is kept of each
-# attempt is its predictions, and of the best its weights. Costs as many fine-tunings as there are
-# rates and seeds, less one, and the memory of two.
+# The learning rate with the best dev score is used; an attempt whose loss is NaN counts as the
+# worst. A plain head over a frozen model is trained to its optimum for a grid of ridge strengths
+# instead; that is the same for every seed, so it is computed once. Every attempt keeps its
+# predictions, and the best attempt its weights. Costs: one fine-tuning per learning rate and per
+# further seed, and the memory of two.
 
-LATEST = 10  # steps whose mean loss decides between attempts that dev likes alike
-Told = Callable[[float, str], object]  # share done, and what is being done
+LATEST = 10  # steps whose mean loss decides between attempts with equal dev scores
+OnProgress = Callable[[float, str], object]  # the fraction done, and the current activity
 
 
 @dataclass(eq=False)
 class Trial:
-    """One attempt; of one that was not the best the weights are forgotten."""
+    """One attempt; only the best attempt keeps its weights."""
 
     seed: int
-    rate: float  # 0: trained to its optimum
+    learning_rate: float  # 0: a linear head at its optimum
     ridge: float  # 0: none
-    learnt: Learnt
-    guesses: list[Any]  # of every scored text; none at a rate that was not chosen
+    outcome: Outcome
+    guesses: list[Any]  # for every scored text; empty for learning rates not chosen
     trainable: int
-    size: float  # MiB of what was learnt
+    size: float  # MiB of the weights that learn
     seconds: float
-    memory: float  # MiB at most
-    weights: "tuple[Fitting, Above] | None"
+    memory: float  # peak, in MiB
+    weights: "tuple[Fitting, Predictor] | None"
 
     def forget(self) -> None:
-        """Let go of body and head."""
+        """Free the body and the head."""
         if self.weights is not None:
             self.weights[0].close()
         self.weights = None
@@ -347,189 +366,209 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Adapter:
-    """A model, a task and a way of adapting the one to the other."""
+    """A model, a task, and the method and settings that adapt the model to the task."""
 
     model: Model
     split: Split
     method: Method
     head: HeadKind
     settings: Adapting
-    home: Path  # where states of a frozen model are kept
-    read: dict[int, Source] = field(default_factory=dict)  # of a frozen model, by part
+    home: Path  # folder for the states of a frozen model
+    read: dict[int, Source] = field(default_factory=dict)  # of a frozen model, by split
     moments: dict[str, torch.Tensor] = field(default_factory=dict)  # of the head's inputs
 
     @property
-    def rates(self) -> tuple[float, ...]:
-        return self.settings.rates or rates_of(self.method, self.model, self.head == "lstm")
+    def learning_rates(self) -> tuple[float, ...]:
+        """The learning rates to try."""
+        default = default_learning_rates(self.method, self.model, self.head == "lstm")
+        return self.settings.learning_rates or default
 
     @property
-    def epochs(self) -> int:
-        return self.settings.epochs or epochs_of(self.method, self.head == "lstm")
+    def max_epochs(self) -> int:
+        """The maximum number of epochs."""
+        return self.settings.max_epochs or default_epochs(self.method, self.head == "lstm")
 
 
-def trials(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list[str]]:
-    """All attempts; those with the chosen rate, a seed each; and what to know of them."""
+def trials(adapter: Adapter, on_progress: OnProgress) -> tuple[list[Trial], list[Trial], list[str]]:
+    """All attempts, the chosen attempts (one per seed), and notes for the user."""
     if adapter.method == "frozen" and adapter.head == "plain":
-        return _linear(adapter, told)
-    seeds, rates = adapter.settings.seeds, adapter.rates
-    total = len(rates) + len(seeds) - 1
+        return _linear(adapter, on_progress)
+    seeds, learning_rates = adapter.settings.seeds, adapter.learning_rates
+    total = len(learning_rates) + len(seeds) - 1
     notes: list[str] = []
-    made: list[Trial] = []
-    leading: list[Trial] = []
+    attempts: list[Trial] = []
+    best_so_far: list[Trial] = []
 
-    def attempt(seed: int, rate: float) -> Trial:
-        what = f"seed {seed}, rate {rate:g}"
-        found = _attempt(adapter, seed, rate, lambda at, s: told((len(made) + at) / total, s), what)
-        made.append(found)
-        if len(made) > len(rates):
-            _guess(adapter, found)
-        if leading and _worth(leading[0]) >= _worth(found):
-            found.forget()
+    def attempt(seed: int, learning_rate: float) -> Trial:
+        what = f"seed {seed}, learning rate {learning_rate:g}"
+        trial = _attempt(
+            adapter,
+            seed,
+            learning_rate,
+            lambda at, s: on_progress((len(attempts) + at) / total, s),
+            what,
+        )
+        attempts.append(trial)
+        if len(attempts) > len(learning_rates):
+            _guess(adapter, trial)
+        if best_so_far and _dev_rank(best_so_far[0]) >= _dev_rank(trial):
+            trial.forget()
         else:
-            for each in leading:
-                each.forget()
-            leading[:] = [found]
-        return found
+            for other in best_so_far:
+                other.forget()
+            best_so_far[:] = [trial]
+        return trial
 
-    tried = [attempt(seeds[0], rate) for rate in rates]
-    best = max(range(len(rates)), key=lambda place: _worth(tried[place]))
-    _guess(adapter, tried[best])
-    if diverged := [f"{each.rate:g}" for each in tried if each.learnt.diverged]:
-        notes.append(f"At a rate of {', '.join(diverged)} the loss became no number.")
-    if len(rates) > 2 and best in (0, len(rates) - 1):
+    first_seed = [attempt(seeds[0], learning_rate) for learning_rate in learning_rates]
+    best = max(range(len(learning_rates)), key=lambda place: _dev_rank(first_seed[place]))
+    _guess(adapter, first_seed[best])
+    if diverged := [f"{other.learning_rate:g}" for other in first_seed if other.outcome.diverged]:
         notes.append(
-            f"The best rate, {rates[best]:g}, is the {'least' if best == 0 else 'highest'} of "
-            f"those tried: {', '.join(f'{rate:g}' for rate in rates)}."
+            f"The loss became NaN or infinite at learning rate {', '.join(diverged)}; these "
+            "attempts count as the worst."
         )
-    chosen = [tried[best], *(attempt(seed, rates[best]) for seed in seeds[1:])]
-    if rising := sum(not each.learnt.converged for each in chosen):
+    if len(learning_rates) > 2 and best in (0, len(learning_rates) - 1):
         notes.append(
-            f"Not converged: dev was best after the last of {adapter.epochs} epochs for {rising} "
-            f"of {len(chosen)} seeds. More epochs may help."
+            f"The best learning rate, {learning_rates[best]:g}, is the "
+            f"{'lowest' if best == 0 else 'highest'} of those tried "
+            f"({', '.join(f'{rate:g}' for rate in learning_rates)}). A wider grid may help."
         )
-    return made, chosen, notes
+    chosen = [first_seed[best], *(attempt(seed, learning_rates[best]) for seed in seeds[1:])]
+    if n_not_converged := sum(not other.outcome.converged for other in chosen):
+        notes.append(
+            f"Not converged: the dev score was best in the last of {adapter.max_epochs} epochs for "
+            f"{n_not_converged} of {len(chosen)} seeds. Raise max_epochs."
+        )
+    return attempts, chosen, notes
 
 
-def _linear(adapter: Adapter, told: Told) -> tuple[list[Trial], list[Trial], list[str]]:
-    """A plain head over a frozen model at its optimum, for every ridge strength."""
+def _linear(
+    adapter: Adapter, on_progress: OnProgress
+) -> tuple[list[Trial], list[Trial], list[str]]:
+    """Attempts of a plain head over a frozen model, at the optimum of every ridge strength."""
     settings, split = adapter.settings, adapter.split
-    made: list[Trial] = []
+    attempts: list[Trial] = []
     body = body_of(adapter.model)
-    fitting = fitting_of(body, adapter.method, settings.sizes, settings.seeds[0])
+    fitting = fitting_of(body, adapter.method, settings.part_sizes, settings.seeds[0])
     head = _head(adapter, body, settings.seeds[0])
     assert isinstance(head, Head), "a plain one"
     train, dev, test = (
         source_of(adapter, fitting, part) for part in (split.train, split.dev, split.test)
     )
-    moving = list(head.parameters())
-    number = sum(weights.numel() for weights in moving)
-    size = sum(weights.numel() * weights.element_size() for weights in moving) / MEBI
+    trained = list(head.parameters())
+    n_trained = sum(weights.numel() for weights in trained)
+    size = sum(weights.numel() * weights.element_size() for weights in trained) / MEBI
     _standardise(adapter, head, train)
-    best, kept = -1, head.state_dict()
-    started, total = perf_counter(), len(set(settings.ridges))
+    best, best_state = -1, head.state_dict()
+    started, total = perf_counter(), len(set(settings.ridge_strengths))
     with stretch(adapter.model.device) as whole:
-        for ridge, learnt in fit_linear(
-            split.task, head, fitting, (train, split.train), (dev, split.dev), settings.ridges,
-            lambda done, loss: told(done / total, f"ridge {done} of {total}: loss {loss:.3f}"),
+        for ridge, outcome in fit_linear(
+            split.task, head, fitting, (train, split.train), (dev, split.dev),
+            settings.ridge_strengths,
+            lambda done, loss: on_progress(
+                done / total, f"ridge {done} of {total}: loss {loss:.3f}"
+            ),
         ):  # fmt: skip
             now = perf_counter()
-            made.append(
-                Trial(settings.seeds[0], 0.0, ridge, learnt, [], number, size, now - started,
+            attempts.append(
+                Trial(settings.seeds[0], 0.0, ridge, outcome, [], n_trained, size, now - started,
                       math.nan, None)
             )  # fmt: skip
             started = now
-            if best < 0 or _dev(made[-1]) > _dev(made[best]):  # of equals the strongest stays
-                best = len(made) - 1
-                kept = {name: value.clone() for name, value in head.state_dict().items()}
-    head.load_state_dict(kept)
-    chosen = made[best]
+            if best < 0 or _dev(attempts[-1]) > _dev(
+                attempts[best]
+            ):  # ties go to the stronger ridge
+                best = len(attempts) - 1
+                best_state = {name: value.clone() for name, value in head.state_dict().items()}
+    head.load_state_dict(best_state)
+    chosen = attempts[best]
     chosen.weights = (fitting, head)
     chosen.guesses = guessed(head, fitting, test, split.test)
-    for trial in made:
+    for trial in attempts:
         trial.memory = whole.memory
     notes = []
-    if 0 < best == len(made) - 1 or (best == 0 and len(made) > 1):
+    if 0 < best == len(attempts) - 1 or (best == 0 and len(attempts) > 1):
         notes.append(
             f"The best ridge strength, {chosen.ridge:g}, is the "
-            f"{'strongest' if best == 0 else 'weakest'} of those tried."
+            f"{'strongest' if best == 0 else 'weakest'} of those tried. A wider grid may help."
         )
-    if not chosen.learnt.converged:
+    if not chosen.outcome.converged:
         notes.append(
-            f"Not converged: the frozen head was cut off after {PASSES} passes over train."
+            f"Not converged: the frozen head was cut off after {MAX_PASSES} passes over train."
         )
-    # not the weights: they belong to one trial, which lets go of them once
+    # without the weights: they belong to one trial, which frees them
     others = [replace(chosen, seed=seed, weights=None) for seed in settings.seeds[1:]]
-    return [*made, *others], [chosen, *others], notes
+    return [*attempts, *others], [chosen, *others], notes
 
 
 def _guess(adapter: Adapter, trial: Trial) -> None:
-    """What the attempt thinks of the scored texts; while its weights are there."""
-    assert trial.weights is not None, "an attempt is asked before it is forgotten"
-    made, head = trial.weights
+    """Compute the predictions for the scored texts, while the attempt still has its weights."""
+    assert trial.weights is not None, "predictions need the weights"
+    fitting, head = trial.weights
     test = adapter.split.test
-    trial.guesses = guessed(head, made, source_of(adapter, made, test), test)
+    trial.guesses = guessed(head, fitting, source_of(adapter, fitting, test), test)
 
 
-def _worth(trial: Trial) -> tuple[float, float]:
-    """What dev said; of two that it likes alike, the one that learnt more of its texts is worth
-    more."""
-    score, losses = trial.learnt.score, trial.learnt.losses[-LATEST:]
+def _dev_rank(trial: Trial) -> tuple[float, float]:
+    """Sort key of an attempt: its dev score, then the lower training loss."""
+    score, losses = trial.outcome.score, trial.outcome.losses[-LATEST:]
     return (-math.inf, 0) if math.isnan(score) else (score, -sum(losses) / len(losses))
 
 
 def _dev(trial: Trial) -> float:
-    score = trial.learnt.score
+    score = trial.outcome.score
     return -math.inf if math.isnan(score) else score
 
 
 def _attempt(
     adapter: Adapter,
     seed: int,
-    rate: float,
-    told: Callable[[float, str], object],
+    learning_rate: float,
+    on_progress: Callable[[float, str], object],
     what: str,
 ) -> Trial:
     settings, split = adapter.settings, adapter.split
-    with stretch(adapter.model.device) as took:
+    with stretch(adapter.model.device) as cost:
         body = body_of(adapter.model, whole=adapter.head == "text")
         head = _head(adapter, body, seed)
-        made = fitting_of(body, adapter.method, settings.sizes, seed)
-        train, dev = (source_of(adapter, made, part) for part in (split.train, split.dev))
+        fitting = fitting_of(body, adapter.method, settings.part_sizes, seed)
+        train, dev = (source_of(adapter, fitting, part) for part in (split.train, split.dev))
         if isinstance(head, Head):
             _standardise(adapter, head, train)
-        plan = Plan(rate, adapter.epochs, settings.texts, settings.patience, seed)
-        learnt = learn(
+        plan = Plan(learning_rate, adapter.max_epochs, settings.batch_size, settings.patience, seed)
+        outcome = train_head(
             split.task,
             head,
-            made,
+            fitting,
             (train, split.train),
             (dev, split.dev),
             plan,
-            lambda step, steps, loss: told(step / steps, f"{what}: loss {loss:.3f}"),
+            lambda step, steps, loss: on_progress(step / steps, f"{what}: loss {loss:.3f}"),
         )
-    moving = [*made.moving, *head.parameters()]
+    trained = [*fitting.trained_weights, *head.parameters()]
     return Trial(
         seed,
-        rate,
+        learning_rate,
         0.0,
-        learnt,
+        outcome,
         [],
-        sum(weights.numel() for weights in moving),
-        sum(weights.numel() * weights.element_size() for weights in moving) / MEBI,
-        took.seconds,
-        took.memory,
-        (made, head),
+        sum(weights.numel() for weights in trained),
+        sum(weights.numel() * weights.element_size() for weights in trained) / MEBI,
+        cost.seconds,
+        cost.memory,
+        (fitting, head),
     )
 
 
-def _head(adapter: Adapter, body: Body, seed: int) -> Above:
+def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
     task, width = adapter.split.task, adapter.model.width
     if adapter.head == "text":
         if adapter.method == "frozen":
             raise WorkbenchError(
-                "a frozen model that writes its answers has nothing to learn.",
+                "a frozen model with the head text has no weights that learn.",
+                code="setting-invalid",
                 where=adapter.model.name,
-                remedy="Choose another method, or the plain head.",
+                remedy="Set another method, or set head to plain.",
             )
         train = adapter.split.train
         return Writer(task, body, train.batch, Scale.of(train.gold, task))
@@ -541,7 +580,7 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Above:
 
 
 def _standardise(adapter: Adapter, head: Head, train: Source) -> None:
-    """By the model as it is before anything is learnt, so that every attempt has the same."""
+    """Standardise with the untrained model's states, so that every attempt has the same inputs."""
     if not adapter.moments:
         head.standardise(train)
         adapter.moments.update({name: value.clone() for name, value in head.named_buffers()})
@@ -549,12 +588,12 @@ def _standardise(adapter: Adapter, head: Head, train: Source) -> None:
         value.copy_(adapter.moments[name])
 
 
-def source_of(adapter: Adapter, made: Fitting, part: Examples) -> Source:
-    """Computed once, of a body that stays as it is."""
+def source_of(adapter: Adapter, fitting: Fitting, part: Examples) -> Source:
+    """The source of a split; for a frozen body its states are computed once and reused."""
     if adapter.head == "text":
-        return Written(made.body, part.batch, made.widened)
-    if not made.groups:
+        return Written(fitting.body, part.batch, fitting.make_room)
+    if not fitting.groups:
         if id(part) not in adapter.read:
-            adapter.read[id(part)] = Still(adapter.model, part.batch, adapter.home)
+            adapter.read[id(part)] = Cached(adapter.model, part.batch, adapter.home)
         return adapter.read[id(part)]
-    return Live(made.body, part.batch, widened=made.widened)
+    return Live(fitting.body, part.batch, make_room=fitting.make_room)

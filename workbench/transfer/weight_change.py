@@ -1,7 +1,7 @@
-"""How far training has moved each layer's and each module's weights, and whether it could have.
+"""Distance between the weights of two models, per layer and per module.
 
-Weights meet by name, whatever head the model was saved with: what only one side has, such as
-another head, is told and left out. Costs two passes over the weights.
+Weights are matched by name, whatever head the model was saved with. Weights that only one model
+has, such as another head, are listed and left out. Costs: two passes over the weights.
 """
 
 import math
@@ -17,12 +17,12 @@ from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model
 
 COLUMNS = ["stack", "layer", "module", "weight_distance", "norm_before", "parameters"]
-ELSEWHERE = -1  # the layer of what belongs to none
-KINDS = (".weight", ".bias")  # of one module
+ELSEWHERE = -1  # the layer of weights outside all layers
+KINDS = (".weight", ".bias")  # the weights of one module
 
 
-class Place(NamedTuple):
-    """Where a weight is, as the tables tell it."""
+class WeightKey(NamedTuple):
+    """Stack, layer and module of a weight, as in the tables."""
 
     stack: str
     layer: int
@@ -30,63 +30,63 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moved:
-    """‖after - before‖ / ‖before‖ by layer and by module."""
+class WeightChange:
+    """‖after - before‖ / ‖before‖ per layer and per module."""
 
-    layers: Mapping[tuple[str, int], float]  # of those that have weights of their own
+    layers: Mapping[tuple[str, int], float]  # layers with weights of their own
     modules: pd.DataFrame
-    left_out: tuple[str, ...]  # names that one side alone has, or in another shape
+    left_out: tuple[str, ...]  # names in one model only, or with another shape
 
 
 def require_same(before: Model, after: Model) -> None:
-    """Two models of one architecture, or an error that says in what they differ."""
+    """Raise an error with the difference unless both models have the same architecture."""
     sides = [
         (model.family, model.width, model.stacks, [site.heads for site in model.sites])
         for model in (before, after)
     ]
     if sides[0] != sides[1]:
-        raise _other(f"{_said(before)}; {_said(after)}")
+        raise _different(f"{_architecture(before)}; {_architecture(after)}")
 
 
-def moved(before: Model, after: Model) -> Moved:
-    """What has become of the weights that both have."""
+def weight_change(before: Model, after: Model) -> WeightChange:
+    """The change of all weights that both models have."""
     old, new = before.named_weights(), after.named_weights()
-    told = {**_places(after), **_places(before)}
-    places = {name: told.get(name, Place("", ELSEWHERE, name)) for name in {**old, **new}}
-    both = [name for name in old if name in new]
-    odd = [name for name in both if old[name].shape != new[name].shape]
-    for name in odd:
+    known = {**_places(after), **_places(before)}
+    places = {name: known.get(name, WeightKey("", ELSEWHERE, name)) for name in {**old, **new}}
+    common = [name for name in old if name in new]
+    reshaped = [name for name in common if old[name].shape != new[name].shape]
+    for name in reshaped:
         if places[name].layer > 0:
-            raise _other(
+            raise _different(
                 f"{name} is {tuple(old[name].shape)} before and {tuple(new[name].shape)} after"
             )
-    shared = [name for name in both if name not in odd]
+    shared = [name for name in common if name not in reshaped]
     old_shared, new_shared = ({name: side[name] for name in shared} for side in (old, new))
     layers = weight_changes(
         old_shared, new_shared, lambda name: (places[name].stack, places[name].layer)
     )
     modules = weight_changes(old_shared, new_shared, lambda name: places[name])
-    return Moved(
+    return WeightChange(
         {key: change.distance for key, change in layers.items() if key[1] != ELSEWHERE},
         pd.DataFrame([(*key, *change) for key, change in modules.items()], columns=COLUMNS),
         tuple(dict.fromkeys([name for name in (*old, *new) if name not in shared])),
     )
 
 
-def _places(model: Model) -> dict[str, Place]:
-    """Where each is; a module's weight and bias are together."""
-    found = {}
+def _places(model: Model) -> dict[str, WeightKey]:
+    """The key of each weight; the weight and bias of a module share one."""
+    keys = {}
     for name, place in model.weight_places().items():
         layer = ELSEWHERE if place.layer is None else place.layer
-        found[name] = Place(place.stack or "", layer, _module(place.module))
-    return found
+        keys[name] = WeightKey(place.stack or "", layer, _module(place.module))
+    return keys
 
 
 def _module(name: str) -> str:
     return next((name.removesuffix(kind) for kind in KINDS if name.endswith(kind)), name)
 
 
-def _said(model: Model) -> str:
+def _architecture(model: Model) -> str:
     stacks = ", ".join(
         f"{stack.layers} {stack.name} layers"
         + (f" of {stack.heads} heads" if stack.heads else " without attention")
@@ -95,10 +95,11 @@ def _said(model: Model) -> str:
     return f"{model.name} is {model.family}, {stacks}, width {model.width}"
 
 
-def _other(what: str) -> WorkbenchError:
+def _different(what: str) -> WorkbenchError:
     return WorkbenchError(
-        f"drift follows one architecture from before to after: {what}.",
-        remedy="Name a model and what was trained from it, or compare any two with similarity.",
+        f"drift needs two models of the same architecture: {what}.",
+        code="architecture-mismatch",
+        remedy="Name a model and one trained from it, or compare any two models with similarity.",
     )
 
 
@@ -108,20 +109,21 @@ K = TypeVar("K")
 
 
 class Change(NamedTuple):
-    """Of a group of weights, as if they were one long vector."""
+    """The change of a group of weights, taken as one long vector."""
 
-    distance: float  # ‖after - before‖ / ‖before‖; NaN for what was all 0 and is so no longer
+    distance: (
+        float  # ‖after - before‖ / ‖before‖; NaN if all weights were 0 before and are not after
+    )
     norm_before: float
-    parameters: int  # numbers in it
+    parameters: int
 
 
 def weight_changes(
     before: Mapping[str, Tensor], after: Mapping[str, Tensor], group: Callable[[str], K]
 ) -> dict[K, Change]:
-    """How far the weights of each group have moved; `group` gives the group of a name.
+    """The change of each group of weights; `group` maps a name to its group.
 
-    Tensors that both sides tie are counted once, under their first name. Each is in float64 while
-    it is looked at.
+    Tensors tied in both models count once, under their first name. Sums are in float64.
     """
     seen: set[tuple[object, object]] = set()
     squares: dict[K, list[tuple[float, float, int]]] = {}
@@ -133,19 +135,25 @@ def weight_changes(
         seen.add(tied)
         with torch.no_grad():
             wide = old.double()
-            apart = (new.to(wide) - wide).square().sum()
-            numbers = float(apart), float(wide.square().sum()), old.numel()
+            difference = (new.to(wide) - wide).square().sum()
+            numbers = float(difference), float(wide.square().sum()), old.numel()
         squares.setdefault(group(name), []).append(numbers)
-    found = {}
+    changes = {}
     for key, parts in squares.items():
-        apart_sum, whole = (math.fsum(part[place] for part in parts) for place in (0, 1))
-        far = math.sqrt(apart_sum) / math.sqrt(whole) if whole else math.nan if apart_sum else 0.0
-        found[key] = Change(far, math.sqrt(whole), sum(part[2] for part in parts))
-    return found
+        difference_squared, norm_squared = (math.fsum(part[i] for part in parts) for i in (0, 1))
+        distance = (
+            math.sqrt(difference_squared) / math.sqrt(norm_squared)
+            if norm_squared
+            else math.nan
+            if difference_squared
+            else 0.0
+        )
+        changes[key] = Change(distance, math.sqrt(norm_squared), sum(part[2] for part in parts))
+    return changes
 
 
 def _address(tensor: Tensor, name: str) -> object:
-    """Where its numbers lie, the same for tied tensors; its name where it has none."""
+    """The memory of a tensor, equal for tied tensors; its name if it is empty."""
     if not tensor.numel():
         return name
     return tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride()

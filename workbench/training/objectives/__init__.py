@@ -1,11 +1,11 @@
-"""What models learn by: pure functions from token batches to inputs and targets.
+"""Training objectives: pure functions from token batches to inputs and targets.
 
     objective(tokens, special, generator, vocabulary, **settings) -> tensors for the model
 
-`tokens` [batch, length] are never changed; what is `special`, padding included, is never touched;
-all chance comes from the generator. Names follow transformers' models: `input_ids`,
-`attention_mask`, `labels` with -100 where there is no loss, `decoder_input_ids`. Those in
-`BY_SENTENCE` are also told where sentences begin, `sentences=`.
+`tokens` [batch, length] are not modified; `special` tokens, padding included, are never corrupted;
+all random numbers come from the generator. Names follow transformers' models: `input_ids`,
+`attention_mask`, `labels` with -100 for no loss, `decoder_input_ids`. Objectives in `BY_SENTENCE`
+also take the sentence starts as `sentences=`. Costs: see each module.
 """
 
 import inspect
@@ -52,7 +52,7 @@ OBJECTIVES: dict[str, Objective] = {
 BY_SENTENCE = {"masked-next", "masked-order", "sentence-permutation", "bart"}
 
 
-def takes(objective: str, setting: str) -> bool:
-    """Whether an objective has this setting; the distilled one is masked."""
-    found = OBJECTIVES.get({"distilled": "masked"}.get(objective, objective))
-    return found is not None and setting in inspect.signature(found).parameters
+def takes(objective: str, parameter: str) -> bool:
+    """Whether an objective has a parameter; distilled uses those of masked."""
+    function = OBJECTIVES.get({"distilled": "masked"}.get(objective, objective))
+    return function is not None and parameter in inspect.signature(function).parameters

@@ -1,9 +1,9 @@
-"""Which tokens of a batch an objective corrupts: single ones, whole words, or spans.
+"""The tokens of a batch that an objective corrupts: single tokens, whole words, or spans.
 
-Everything is drawn for the whole batch at once. Units, tokens or words, are counted over what is
-not special, so a rate holds for the text and no special token or padding is ever chosen; of
-`rate * units` the fraction is rounded up or down by chance, so that it holds on average, and at
-least one unit is taken. Costs a sort of a row's units: 2 ms for 32 sequences of 512 on a core.
+Everything is drawn for the whole batch at once. Units (tokens or words) exclude special tokens and
+padding, so the rate holds for the text. `rate * units` is rounded up or down at random, so that the
+rate holds on average, and at least one unit is chosen. Costs: a sort of each row's units, 2 ms for
+32 sequences of 512 on a core.
 """
 
 from typing import NamedTuple
@@ -15,26 +15,26 @@ from workbench.training.vocabulary import Vocabulary
 
 
 class Units(NamedTuple):
-    """What is chosen or left as a whole."""
+    """Units of tokens that are chosen together."""
 
-    of: Tensor  # [batch, length], the unit a token is part of; 0 where it is special
+    unit_of: Tensor  # [batch, length], the unit of each token; 0 for special tokens
     special: Tensor  # [batch, length] bool
-    number: Tensor  # [batch], how many there are
+    n_units: Tensor  # [batch]
 
     def tokens(self, chosen: Tensor) -> Tensor:
-        """From units to their tokens.  # [batch, units] bool -> [batch, length] bool"""
+        """The tokens of the chosen units.  # [batch, units] bool -> [batch, length] bool"""
         if not chosen.shape[1]:
             return torch.zeros_like(self.special)
-        return chosen.gather(1, self.of) & ~self.special
+        return chosen.gather(1, self.unit_of) & ~self.special
 
 
 def pieces(special: Tensor) -> Units:
-    """Each token that is not special by itself."""
+    """One unit per token, without special tokens."""
     return _units(~special, special)
 
 
 def whole_words(tokens: Tensor, special: Tensor, vocabulary: Vocabulary) -> Units:
-    """Words, as far as pieces tell them."""
+    """One unit per word, as far as pieces show word boundaries."""
     starts = vocabulary.word_starts(tokens)
     starts[:, 1:] |= special[:, :-1]
     starts[:, 0] = True
@@ -42,133 +42,135 @@ def whole_words(tokens: Tensor, special: Tensor, vocabulary: Vocabulary) -> Unit
 
 
 def _units(starts: Tensor, special: Tensor) -> Units:
-    of = (starts.cumsum(1) - 1).clamp(min=0).masked_fill(special, 0)
-    return Units(of, special, starts.sum(1))
+    unit_of = (starts.cumsum(1) - 1).clamp(min=0).masked_fill(special, 0)
+    return Units(unit_of, special, starts.sum(1))
 
 
 def amount(count: Tensor, rate: float, generator: Generator) -> Tensor:
-    """How many of so many units a rate takes.  # [batch] -> [batch]"""
-    chance = torch.rand(count.shape, generator=generator)
-    return (count * rate + chance).long().clamp(min=1).minimum(count)
+    """The number of units to choose at a rate.  # [batch] -> [batch]"""
+    random = torch.rand(count.shape, generator=generator)
+    return (count * rate + random).long().clamp(min=1).minimum(count)
 
 
-def choose(count: Tensor, wanted: Tensor, generator: Generator) -> Tensor:
-    """So many of the first `count` places of a row, each as likely.  # [batch, places] bool"""
+def choose(count: Tensor, n_chosen: Tensor, generator: Generator) -> Tensor:
+    """`n_chosen` random positions of the first `count` of each row.  # [batch, positions] bool"""
     order = _shuffled(count, generator)
     ranks = torch.arange(order.shape[1]).expand_as(order)
     chosen = torch.zeros_like(order, dtype=torch.bool)
-    return chosen.scatter(1, order, ranks < wanted[:, None])
+    return chosen.scatter(1, order, ranks < n_chosen[:, None])
 
 
 def single(special: Tensor, rate: float, generator: Generator) -> Tensor:
-    """Tokens drawn one by one.  # [batch, length] bool"""
+    """Random single tokens.  # [batch, length] bool"""
     units = pieces(special)
-    return units.tokens(choose(units.number, amount(units.number, rate, generator), generator))
+    return units.tokens(choose(units.n_units, amount(units.n_units, rate, generator), generator))
 
 
 def at_random(tokens: Tensor, generator: Generator, vocabulary: Vocabulary) -> Tensor:
-    """Another ordinary token for each, every one as likely.  # [batch, length]"""
+    """A uniformly random ordinary token for each token.  # [batch, length]"""
     drawn = torch.randint(len(vocabulary.ordinary), tokens.shape, generator=generator)
     return vocabulary.ordinary[drawn]
 
 
 def _shuffled(count: Tensor, generator: Generator) -> Tensor:
-    """The places of each row in random order, those from `count` on last.  # [batch, places]"""
-    places = int(count.max()) if len(count) else 0
-    scores = torch.rand(len(count), places, generator=generator)
-    return scores.masked_fill(torch.arange(places) >= count[:, None], 2.0).argsort(1)
+    """The first `count` positions of each row shuffled, then the others.  # [batch, positions]"""
+    n_positions = int(count.max()) if len(count) else 0
+    scores = torch.rand(len(count), n_positions, generator=generator)
+    return scores.masked_fill(torch.arange(n_positions) >= count[:, None], 2.0).argsort(1)
 
 
 class Spans(NamedTuple):
-    """Lengths of spans to be placed, those of a row first, then nothing."""
+    """Lengths of spans, `n_spans` per row, then padding."""
 
     lengths: Tensor  # [batch, spans]
-    number: Tensor  # [batch], how many there are
+    n_spans: Tensor  # [batch]
 
 
-def geometric(wanted: Tensor, p: float, longest: int, generator: Generator) -> Spans:
-    """SpanBERT's lengths, until they make up what is wanted: longer ones are drawn again.
+def geometric(total: Tensor, p: float, longest: int, generator: Generator) -> Spans:
+    """SpanBERT's span lengths that sum to `total`; lengths above `longest` are excluded.
 
-    With p = 0.2 and at most 10 the mean is 3.8, as published.
+    With p = 0.2 and a maximum of 10 the mean is 3.8, as published.
     """
-    chances = (1 - p) ** torch.arange(longest) * p
-    shape = len(wanted), max(1, int(wanted.max()))
-    drawn = torch.multinomial(chances, shape[0] * shape[1], replacement=True, generator=generator)
-    return _until(drawn.view(shape) + 1, wanted)
+    probabilities = (1 - p) ** torch.arange(longest) * p
+    shape = len(total), max(1, int(total.max()))
+    drawn = torch.multinomial(
+        probabilities, shape[0] * shape[1], replacement=True, generator=generator
+    )
+    return _up_to_total(drawn.view(shape) + 1, total)
 
 
-def poisson(wanted: Tensor, mean: float, generator: Generator) -> Spans:
-    """BART's lengths, until they make up what is wanted; some are 0.
+def poisson(total: Tensor, mean: float, generator: Generator) -> Spans:
+    """BART's span lengths that sum to `total`; some are 0.
 
-    Of those no more are kept than the text gets shorter, so no input outgrows the model.
+    The number of zeros is limited by how much the text gets shorter, so inputs never get longer.
     """
-    means = torch.full((len(wanted), 4 * int(wanted.max()) + 32), mean)
-    spans = _until(torch.poisson(means, generator=generator).long(), wanted)
-    there = torch.arange(spans.lengths.shape[1]) < spans.number[:, None]
-    room = (wanted - (spans.lengths > 0).sum(1))[:, None]
-    empty = there & (spans.lengths == 0)
-    keep = there & ~(empty & (empty.cumsum(1) > room))
+    means = torch.full((len(total), 4 * int(total.max()) + 32), mean)
+    spans = _up_to_total(torch.poisson(means, generator=generator).long(), total)
+    real = torch.arange(spans.lengths.shape[1]) < spans.n_spans[:, None]
+    room = (total - (spans.lengths > 0).sum(1))[:, None]
+    empty = real & (spans.lengths == 0)
+    keep = real & ~(empty & (empty.cumsum(1) > room))
     order = (~keep).byte().argsort(dim=1, stable=True)
     return Spans((spans.lengths * keep).gather(1, order), keep.sum(1))
 
 
-def partition(wanted: Tensor, parts: Tensor, generator: Generator) -> Spans:
-    """T5's lengths: so many random parts, none empty, that make up exactly what is wanted."""
-    cuts = choose((wanted - 1).clamp(min=0), (parts - 1).clamp(min=0), generator)
-    part = torch.nn.functional.pad(cuts.cumsum(1), (1, 0))  # [batch, wanted], the part each is in
-    real = torch.arange(part.shape[1]) < wanted[:, None]
-    lengths = torch.zeros(len(wanted), max(1, int(parts.max())), dtype=torch.long)
+def partition(total: Tensor, parts: Tensor, generator: Generator) -> Spans:
+    """T5's span lengths: `parts` random lengths, none 0, that sum to `total`."""
+    cuts = choose((total - 1).clamp(min=0), (parts - 1).clamp(min=0), generator)
+    part = torch.nn.functional.pad(cuts.cumsum(1), (1, 0))  # [batch, total], the part of each unit
+    real = torch.arange(part.shape[1]) < total[:, None]
+    lengths = torch.zeros(len(total), max(1, int(parts.max())), dtype=torch.long)
     return Spans(lengths.scatter_add(1, part, real.long()), parts)
 
 
-def _until(lengths: Tensor, wanted: Tensor) -> Spans:
-    """The first lengths that make up what is wanted, the last of them cut."""
+def _up_to_total(lengths: Tensor, total: Tensor) -> Spans:
+    """The first lengths that sum to `total`; the last of them is cut."""
     before = lengths.cumsum(1) - lengths
-    used = before < wanted[:, None]
-    cut = torch.minimum(lengths, (wanted[:, None] - before).clamp(min=0))
+    used = before < total[:, None]
+    cut = torch.minimum(lengths, (total[:, None] - before).clamp(min=0))
     return Spans(cut * used, used.sum(1))
 
 
-class Placed(NamedTuple):
-    """Spans among the units of a row; at least one unit stands between two of them."""
+class Placement(NamedTuple):
+    """Spans placed among the units of a row, with at least one unit between two spans."""
 
     inside: Tensor  # [batch, units] bool
-    empty: Tensor  # [batch, units + 1] bool, where a span of no length is: before this unit
+    empty: Tensor  # [batch, units + 1] bool, an empty span before this unit
 
 
-def place(spans: Spans, count: Tensor, generator: Generator) -> Placed:
-    """Spans at random places, any arrangement as likely as any other.
+def place_spans(spans: Spans, count: Tensor, generator: Generator) -> Placement:
+    """Place spans at random, every arrangement with the same probability.
 
-    Of spans too many to be kept apart, the last are left out.
+    If there are too many spans to keep them apart, the last ones are left out.
     """
     slots = torch.arange(spans.lengths.shape[1])
     gaps = count - spans.lengths.sum(1) + 1
-    there = slots < torch.minimum(spans.number, gaps)[:, None]
-    lengths = spans.lengths * there
+    real = slots < torch.minimum(spans.n_spans, gaps)[:, None]
+    lengths = spans.lengths * real
     gaps = count - lengths.sum(1) + 1
     order = _shuffled(gaps, generator)[:, : len(slots)]  # the gap of each span
-    lengths, there = lengths[:, : order.shape[1]], there[:, : order.shape[1]]
+    lengths, real = lengths[:, : order.shape[1]], real[:, : order.shape[1]]
     units = int(count.max()) if len(count) else 0
     by_gap = torch.zeros(len(count), units + 2, dtype=torch.long).scatter_add(1, order, lengths)
     start = order + (by_gap.cumsum(1) - by_gap).gather(1, order)  # [batch, spans], the first unit
-    start = start.masked_fill(~there, units + 1)
+    start = start.masked_fill(~real, units + 1)
     change = torch.zeros(len(count), units + 2, dtype=torch.long)
     change.scatter_add_(1, start, (lengths > 0).long())
     change.scatter_add_(1, start + lengths, -(lengths > 0).long())
     empty = torch.zeros(len(count), units + 2, dtype=torch.bool)
     empty.scatter_(1, start.masked_fill(lengths > 0, units + 1), True)
-    return Placed(change.cumsum(1)[:, :units] > 0, empty[:, : units + 1])
+    return Placement(change.cumsum(1)[:, :units] > 0, empty[:, : units + 1])
 
 
 def run_starts(chosen: Tensor) -> Tensor:
-    """The first token of each run of chosen ones.  # [batch, length] bool"""
+    """The first token of each run of chosen tokens.  # [batch, length] bool"""
     starts = chosen.clone()
     starts[:, 1:] &= ~chosen[:, :-1]
     return starts
 
 
 def compact(values: Tensor, keep: Tensor, fill: int) -> Tensor:
-    """What is kept of each row, moved to its beginning.  # [batch, longest]"""
+    """The kept values of each row, moved to its start and padded.  # [batch, longest]"""
     order = (~keep).byte().argsort(dim=1, stable=True)
     count = keep.sum(1)
     longest = int(count.max()) if len(count) else 0

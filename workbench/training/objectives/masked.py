@@ -1,8 +1,8 @@
-"""BERT's masked language model: pieces, whole words, or SpanBERT's spans; static or dynamic.
+"""BERT's masked language model: pieces, whole words or SpanBERT's spans; static or dynamic masks.
 
-Of the text 15 % is predicted; of that 80 % is masked, 10 % is another token at random, 10 % is
-left. Each piece draws its own lot, but a span has one lot for all of it, as SpanBERT's has. Costs
-half a millisecond for 32 sequences of 128 on a core.
+15 % of the text is predicted; of that, 80 % is masked, 10 % replaced by a random token and 10 %
+left unchanged. Each piece is drawn alone, but all pieces of a span get the same treatment, as in
+SpanBERT. Costs: half a millisecond for 32 sequences of 128 on a core.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from workbench.training.objectives.corruption import (
     choose,
     geometric,
     pieces,
-    place,
+    place_spans,
     run_starts,
     whole_words,
 )
-from workbench.training.vocabulary import Vocabulary, need
+from workbench.training.vocabulary import Vocabulary, require_token
 
 Unit = Literal["piece", "word", "span"]
 UNITS = ("piece", "word", "span")
@@ -41,15 +41,15 @@ def masked(
     mask: float = 0.8,
     random: float = 0.1,
 ) -> dict[str, Tensor]:
-    """Inputs with tokens hidden, and those tokens as targets."""
-    sign = need(vocabulary.mask, "mask", "a masked language model")
+    """Inputs with masked tokens, and those tokens as targets."""
+    mask_id = require_token(vocabulary.mask, "mask", "a masked language model")
     chosen = choose_tokens(tokens, special, generator, vocabulary, unit, rate)
-    lots = torch.rand(tokens.shape, generator=generator)
+    draws = torch.rand(tokens.shape, generator=generator)
     if unit == "span":
-        lots = lots.gather(1, (run_starts(chosen).cumsum(1) - 1).clamp(min=0))
-    others = at_random(tokens, generator, vocabulary)
-    inputs = tokens.masked_fill(chosen & (lots < mask), sign)
-    inputs = torch.where(chosen & (lots >= mask) & (lots < mask + random), others, inputs)
+        draws = draws.gather(1, (run_starts(chosen).cumsum(1) - 1).clamp(min=0))
+    replacements = at_random(tokens, generator, vocabulary)
+    inputs = tokens.masked_fill(chosen & (draws < mask), mask_id)
+    inputs = torch.where(chosen & (draws >= mask) & (draws < mask + random), replacements, inputs)
     return {
         "input_ids": inputs,
         "attention_mask": vocabulary.attention_mask(tokens),
@@ -60,7 +60,7 @@ def masked(
 def masked_statically(
     tokens: Tensor,
     special: Tensor,
-    index: Tensor,
+    indices: Tensor,
     vocabulary: Vocabulary,
     *,
     seed: int,
@@ -68,17 +68,21 @@ def masked_statically(
     unit: Unit = "piece",
     rate: float = 0.15,
 ) -> dict[str, Tensor]:
-    """The same, where a sequence has the same mask whenever it comes, whatever it comes with.
+    """`masked` with masks that depend only on the sequence, the seed and the copy.
 
-    `index` [batch] says which sequences these are. The original made ten copies of its text, each
-    with other masks: let `copy` be the epoch modulo ten for that. Costs 0.3 ms a sequence.
+    `indices` [batch] identify the sequences. BERT used ten copies of its text with different masks:
+    pass the epoch modulo ten as `copy`. Costs: 0.3 ms per sequence.
     """
     rows = []
-    for row, number in enumerate(index.tolist()):
-        lot = hashlib.blake2b(f"{seed} {copy} {number}".encode(), digest_size=7).digest()
-        own = Generator().manual_seed(int.from_bytes(lot))
-        one = slice(row, row + 1)
-        rows.append(masked(tokens[one], special[one], own, vocabulary, unit=unit, rate=rate))
+    for row, index in enumerate(indices.tolist()):
+        digest = hashlib.blake2b(f"{seed} {copy} {index}".encode(), digest_size=7).digest()
+        generator = Generator().manual_seed(int.from_bytes(digest))
+        row_slice = slice(row, row + 1)
+        rows.append(
+            masked(
+                tokens[row_slice], special[row_slice], generator, vocabulary, unit=unit, rate=rate
+            )
+        )
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -92,28 +96,31 @@ def choose_tokens(
 ) -> Tensor:
     """The tokens to predict.  # [batch, length] bool"""
     if unit not in UNITS:
-        raise WorkbenchError(f"nothing is masked by {unit!r}.", remedy=did_you_mean(unit, UNITS))
+        raise WorkbenchError(
+            f"{unit!r} is not a unit of masking.",
+            code="setting-invalid",
+            remedy=did_you_mean(unit, UNITS),
+        )
     units = pieces(special) if unit == "piece" else whole_words(tokens, special, vocabulary)
-    wanted = amount(units.number, rate, generator)
+    n_chosen = amount(units.n_units, rate, generator)
     if unit != "span":
-        return units.tokens(choose(units.number, wanted, generator))
-    spans = geometric(wanted, SPAN_P, LONGEST_SPAN, generator)
-    return units.tokens(place(spans, units.number, generator).inside)
+        return units.tokens(choose(units.n_units, n_chosen, generator))
+    spans = geometric(n_chosen, SPAN_P, LONGEST_SPAN, generator)
+    return units.tokens(place_spans(spans, units.n_units, generator).inside)
 
 
-# --- causal: the next piece -----------------------------------------------------------------------
+# --- causal and bidirectional language models -----------------------------------------------------
 #
-# Predicting the next token from those before it, and for ELMo the one before from those after.
-#
-# Costs nothing: the targets are the tokens.
+# Predicting the next token from the tokens before it, and for ELMo also the previous one from those
+# after it. Costs: nothing, as the targets are the tokens.
 
-IGNORED = -100  # a target that has no loss
+IGNORED = -100  # label of tokens without loss
 
 
 def causal(
     tokens: Tensor, special: Tensor, generator: Generator, vocabulary: Vocabulary
 ) -> dict[str, Tensor]:
-    """Targets stand where their tokens do: transformers' models shift them, as they shift none."""
+    """Left-to-right language model; labels are not shifted, as transformers' models shift them."""
     mask = vocabulary.attention_mask(tokens)
     labels = tokens.masked_fill(mask == 0, IGNORED)
     return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
@@ -128,10 +135,10 @@ def bidirectional(
     known: int | None = None,
     unknown: int | None = None,
 ) -> dict[str, Tensor]:
-    """At each word the next one and the one before, for sentences between their boundaries.
+    """Next and previous word as targets of each word, for sentences with boundary tokens.
 
-    Targets stand where they are predicted from. Those that are not among the first `known` words
-    are `unknown`; inputs stay what they are, for they are read by their characters.
+    Targets are shifted to the position they are predicted from. Targets not among the first `known`
+    words become `unknown`; inputs do not change, as they are read by their characters.
     """
     mask = vocabulary.attention_mask(tokens)
     targets = tokens.masked_fill(mask == 0, IGNORED)
@@ -151,10 +158,10 @@ def bidirectional(
 
 # --- replaced-token detection ---------------------------------------------------------------------
 #
-# ELECTRA's replaced-token detection: a small generator fills masks, a discriminator finds where.
+# ELECTRA: a small generator fills masks, and a discriminator detects the replaced tokens.
 #
-# Two steps, for the generator stands between them: `to_generate` masks, the generator gives
-# logits at the masks, `detect` samples from them. Costs a pass over those logits.
+# Two steps with the generator between them: `to_generate` masks, the generator gives logits at the
+# masks, `detect` samples from them. Costs: a pass over those logits.
 
 
 def to_generate(
@@ -165,7 +172,7 @@ def to_generate(
     *,
     rate: float = 0.15,
 ) -> dict[str, Tensor]:
-    """What the generator reads: 15 % of the text, all of it masked."""
+    """The generator's inputs: 15 % of the text is predicted, all of it masked."""
     return masked(tokens, special, generator, vocabulary, rate=rate, mask=1.0, random=0.0)
 
 
@@ -176,16 +183,18 @@ def detect(
     generator: Generator,
     vocabulary: Vocabulary,
 ) -> dict[str, Tensor]:
-    """What the discriminator reads, and which of its tokens are not the original's.
+    """The discriminator's inputs, and labels that are 1 for replaced tokens.
 
-    `chosen` [batch, length] is where labels were not -100, `logits` [chosen, vocabulary] are those
-    of these places in their order. A token drawn that is the original counts as such. Labels are 0
-    on special tokens and on padding, which the attention mask leaves out.
+    `chosen` [batch, length] marks labels other than -100; `logits` [chosen, vocabulary] are at
+    these positions, in order. A sampled token equal to the original counts as original. Labels are
+    0 on special tokens, and on padding, which the attention mask leaves out.
     """
     noise = torch.empty_like(logits, dtype=torch.float32).exponential_(generator=generator).log()
     ordinary = sent(vocabulary.ordinary, logits.device)
-    found = (logits.float() - noise)[:, ordinary].argmax(1)  # Gumbel's way to draw by softmax
-    inputs = tokens.masked_scatter(chosen, ordinary[found].to(tokens.dtype))
+    sampled = (logits.float() - noise)[:, ordinary].argmax(
+        1
+    )  # Gumbel-max sampling from the softmax
+    inputs = tokens.masked_scatter(chosen, ordinary[sampled].to(tokens.dtype))
     return {
         "input_ids": inputs,
         "attention_mask": vocabulary.attention_mask(tokens),
@@ -193,10 +202,10 @@ def detect(
     }
 
 
-# --- spanBERT's span boundary objective: a masked span from the two tokens just outside of it -----
+# --- SpanBERT's span-boundary objective -----------------------------------------------------------
 #
-# Spans of whole words are masked, and beside each token to predict stand the places of the token
-# before its span and of the one after, and its own place in the span. Costs what masking costs.
+# Spans of whole words are masked. Each target also has the positions of the tokens before and after
+# its span, and its own position in the span. Costs: those of masking.
 
 
 def spans(
@@ -209,7 +218,7 @@ def spans(
 ) -> dict[str, Tensor]:
     """Masked spans with their boundaries; a row's first and last tokens are never masked.
 
-    Those are the tokenizer's frame or padding, unless it frames no text.
+    These are special tokens or padding, unless the tokenizer adds no special tokens.
     """
     ends = special.clone()
     ends[:, 0] = ends[:, -1] = True
@@ -218,13 +227,13 @@ def spans(
 
 
 def boundaries(chosen: Tensor) -> dict[str, Tensor]:
-    """Of each token the place before its span and the one after, in its row, and its own in it.
+    """Positions before and after the span of each chosen token, and its position in the span.
 
-    Where nothing is chosen, all of them are 0.  # [batch, length] each
+    All are 0 for other tokens.  # [batch, length] each
     """
-    places = torch.arange(chosen.shape[1]).expand(chosen.shape)
-    start = (places * run_starts(chosen)).cummax(1).values  # the last start up to here
+    positions = torch.arange(chosen.shape[1]).expand(chosen.shape)
+    start = (positions * run_starts(chosen)).cummax(1).values  # the last start up to here
     stops = run_starts(chosen.flip(1)).flip(1)  # the last token of each span
-    stop = places.masked_fill(~stops, chosen.shape[1]).flip(1).cummin(1).values.flip(1)
-    found = {"left": start - 1, "right": stop + 1, "within": places - start}
-    return {name: place.masked_fill(~chosen, 0) for name, place in found.items()}
+    stop = positions.masked_fill(~stops, chosen.shape[1]).flip(1).cummin(1).values.flip(1)
+    positions_of = {"left": start - 1, "right": stop + 1, "within": positions - start}
+    return {name: position.masked_fill(~chosen, 0) for name, position in positions_of.items()}

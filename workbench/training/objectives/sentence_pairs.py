@@ -1,8 +1,8 @@
-"""BERT's next-sentence prediction: do these two texts follow each other?
+"""BERT's next-sentence prediction and ALBERT's sentence-order prediction, with masked pieces.
 
-A packed sequence is cut at a sentence's beginning into two; in half of the batch the second is
-taken from another sequence. A second that begins with the very sentence that truly follows is never
-called another. Costs 1 ms for 32 sequences of 128 on a core, plus what masking costs.
+A packed sequence is cut at a sentence start into two texts. For half of the batch the second text
+comes from another sequence; a text that starts with the true next sentence is never used as a
+negative. Costs: 1 ms for 32 sequences of 128 on a core, plus that of masking.
 """
 
 from typing import NamedTuple
@@ -11,18 +11,18 @@ import torch
 from torch import Generator, Tensor
 
 from workbench.training.objectives.masked import Unit, masked
-from workbench.training.vocabulary import Vocabulary, need
+from workbench.training.vocabulary import Vocabulary, require_token
 
-# --- two texts in a sequence, as next-sentence and sentence-order prediction have them ------------
+# --- two texts in one sequence --------------------------------------------------------------------
 #
-# A packed sequence is cut at a sentence's beginning; two texts are joined in the tokenizer's
-# frame with a separator between them. One token must go for it: whatever is too long is cut at
-# the far ends, so that what meets is kept. Costs half a millisecond for 32 sequences of 128 on a
-# core.
+# A packed sequence is cut at a sentence start; two texts are joined between the tokenizer's special
+# tokens, with a separator. The separator takes one token's room: texts that are too long are cut at
+# their far ends, so that the tokens around the separator stay. Costs: half a millisecond for 32
+# sequences of 128 on a core.
 
 
 class Pairs(NamedTuple):
-    """Two texts in a sequence, and what is asked of them."""
+    """Sequences of two texts with segments and labels."""
 
     tokens: Tensor  # [batch, length]
     special: Tensor  # [batch, length] bool
@@ -31,74 +31,81 @@ class Pairs(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A stretch of each row."""
+    """A contiguous part of each row."""
 
     tokens: Tensor  # [batch, length]
-    begin: Tensor  # [batch]
+    start: Tensor  # [batch]
     size: Tensor  # [batch]
 
 
-def text_begins(special: Tensor) -> Tensor:
-    """The place of the first token of the text; 0 where there is none.  # [batch]"""
+def text_starts(special: Tensor) -> Tensor:
+    """Position of the first token of the text; 0 without text.  # [batch]"""
     return (~special).byte().argmax(1)
 
 
 def text_ends(special: Tensor) -> Tensor:
-    """The place after the last token of the text; 0 where there is none.  # [batch]"""
-    places = torch.arange(1, special.shape[1] + 1)
-    return (places * ~special).amax(1)
+    """Position after the last token of the text; 0 without text.  # [batch]"""
+    positions = torch.arange(1, special.shape[1] + 1)
+    return (positions * ~special).amax(1)
 
 
 def cuts(special: Tensor, sentences: Tensor, generator: Generator) -> Tensor:
-    """Where a sentence begins inside a document, at random; else near the middle.  # [batch]"""
+    """Position of a random sentence start inside a document, else near the middle.  # [batch]"""
     inner = inside(special)
-    lots = torch.rand(special.shape, generator=generator)
-    lots = lots + (inner & sentences) * 4.0 + inner * 2.0
+    random = torch.rand(special.shape, generator=generator)
+    random = random + (inner & sentences) * 4.0 + inner * 2.0
     middle = special.shape[1] / 2
-    near = -(torch.arange(special.shape[1]) - middle).abs() / special.shape[1]
-    # Without a sentence's beginning the place nearest the middle wins.
-    ranked = torch.where(lots >= 6.0, lots, inner * 2.0 + near)
+    closeness = -(torch.arange(special.shape[1]) - middle).abs() / special.shape[1]
+    # Without a sentence start, the position nearest to the middle is used.
+    ranked = torch.where(random >= 6.0, random, inner * 2.0 + closeness)
     cut = ranked.argmax(1)
     return torch.where(inner.any(1), cut, text_ends(special))
 
 
 def inside(special: Tensor) -> Tensor:
-    """Text with text of its document before it: where a cut can be.  # [batch, length] bool"""
+    """Tokens with a text token of their document before them, where a cut is possible.
+
+    # [batch, length] bool
+    """
     inner = ~special
     inner[:, 1:] &= ~special[:, :-1]
     inner[:, 0] = False
     return inner
 
 
-def fitted(one: Tensor, two: Tensor, length: int, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """How much of two texts a sequence has room for, half for each at need.  # [batch] each"""
+def fitting_lengths(
+    first_length: Tensor, second_length: Tensor, length: int, vocabulary: Vocabulary
+) -> tuple[Tensor, Tensor]:
+    """Lengths of two texts that fit in a sequence, at least half for each.  # [batch] each"""
     room = length - len(vocabulary.before) - len(vocabulary.after) - 1
-    first = torch.minimum(one, torch.maximum(room - two, torch.tensor(room // 2)))
-    return first, torch.minimum(two, room - first)
+    first = torch.minimum(
+        first_length, torch.maximum(room - second_length, torch.tensor(room // 2))
+    )
+    return first, torch.minimum(second_length, room - first)
 
 
-def joined(first: Part, second: Part, labels: Tensor, vocabulary: Vocabulary) -> Pairs:
-    """What stands before a text, the first, a separator, the second, what stands after; padding."""
-    pad = need(vocabulary.pad, "padding", "a pair of texts")
-    separator = need(vocabulary.separator, "separator", "a pair of texts")
+def join_texts(first: Part, second: Part, labels: Tensor, vocabulary: Vocabulary) -> Pairs:
+    """Join two texts with a separator between the tokenizer's special tokens, and pad them."""
+    pad = require_token(vocabulary.pad, "padding", "a pair of texts")
+    separator = require_token(vocabulary.separator, "separator", "a pair of texts")
     tokens = first.tokens
     length = tokens.shape[1]
-    places = torch.arange(length).expand_as(tokens)
+    positions = torch.arange(length).expand_as(tokens)
     head = len(vocabulary.before)
     middle = (head + first.size)[:, None]
     tail = middle + 1 + second.size[:, None]
     out = torch.full_like(tokens, pad)
     out[:, :head] = torch.tensor(vocabulary.before, dtype=tokens.dtype)
-    one = (places >= head) & (places < middle)
-    two = (places > middle) & (places < tail)
-    from_one = (first.begin[:, None] + places - head).clamp(0, length - 1)
-    from_two = (second.begin[:, None] + places - middle - 1).clamp(0, length - 1)
-    out = torch.where(one, tokens.gather(1, from_one), out)
-    out = torch.where(two, second.tokens.gather(1, from_two), out)
-    out = out.masked_fill(places == middle, separator)
-    for number, sign in enumerate(vocabulary.after):
-        out = out.masked_fill(places == tail + number, sign)
-    segments = ((places > middle) & (places < tail + len(vocabulary.after))).long()
+    in_first = (positions >= head) & (positions < middle)
+    in_second = (positions > middle) & (positions < tail)
+    from_one = (first.start[:, None] + positions - head).clamp(0, length - 1)
+    from_two = (second.start[:, None] + positions - middle - 1).clamp(0, length - 1)
+    out = torch.where(in_first, tokens.gather(1, from_one), out)
+    out = torch.where(in_second, second.tokens.gather(1, from_two), out)
+    out = out.masked_fill(positions == middle, separator)
+    for offset, token in enumerate(vocabulary.after):
+        out = out.masked_fill(positions == tail + offset, token)
+    segments = ((positions > middle) & (positions < tail + len(vocabulary.after))).long()
     return Pairs(out, vocabulary.is_special(out), segments, labels)
 
 
@@ -113,16 +120,21 @@ def pairs(
     *,
     sentences: Tensor,
 ) -> Pairs:
-    """Half of the batch with the text that follows (0), half with another's (1)."""
-    cut = cuts(special, sentences, generator)  # [batch], where the second text begins
+    """Half of the batch with the next text (label 0), half with another text (label 1)."""
+    cut = cuts(special, sentences, generator)  # [batch], start of the second text
     ends = text_ends(special)
-    following = _sentence_numbers(tokens, special, sentences, cut, ends)
+    following = _first_sentence_ids(tokens, special, sentences, cut, ends)
     donor = _donors(tokens, following, cut, ends, generator)  # [batch]
     labels = (donor != torch.arange(len(tokens))).long()
-    one, two = cut - text_begins(special), (ends - cut)[donor]
-    one, two = fitted(one, two, tokens.shape[1], vocabulary)
-    first, second = Part(tokens, cut - one, one), Part(tokens[donor], cut[donor], two)
-    return joined(first, second, labels, vocabulary)
+    first_length, second_length = cut - text_starts(special), (ends - cut)[donor]
+    first_length, second_length = fitting_lengths(
+        first_length, second_length, tokens.shape[1], vocabulary
+    )
+    first, second = (
+        Part(tokens, cut - first_length, first_length),
+        Part(tokens[donor], cut[donor], second_length),
+    )
+    return join_texts(first, second, labels, vocabulary)
 
 
 def bert(
@@ -135,47 +147,47 @@ def bert(
     unit: Unit = "piece",
     rate: float = 0.15,
 ) -> dict[str, Tensor]:
-    """Masked language model and next sentence together: BERT's own objective."""
-    two = pairs(tokens, special, generator, vocabulary, sentences=sentences)
-    batch = masked(two.tokens, two.special, generator, vocabulary, unit=unit, rate=rate)
-    return {**batch, "token_type_ids": two.segments, "next_sentence_label": two.labels}
+    """BERT's objective: masked language model and next-sentence prediction."""
+    pair = pairs(tokens, special, generator, vocabulary, sentences=sentences)
+    batch = masked(pair.tokens, pair.special, generator, vocabulary, unit=unit, rate=rate)
+    return {**batch, "token_type_ids": pair.segments, "next_sentence_label": pair.labels}
 
 
-def _sentence_numbers(
+def _first_sentence_ids(
     tokens: Tensor, special: Tensor, sentences: Tensor, cut: Tensor, ends: Tensor
 ) -> Tensor:
-    """Equal numbers for second texts that begin with the same sentence.  # [batch]"""
-    places = torch.arange(tokens.shape[1])
-    later = places > cut[:, None]
+    """Ids of the first sentence of each second text; equal sentences share an id.  # [batch]"""
+    positions = torch.arange(tokens.shape[1])
+    later = positions > cut[:, None]
     stop = later & (sentences | special)
     first_stop = torch.where(stop.any(1), stop.byte().argmax(1), ends)
-    source = (cut[:, None] + places).clamp(max=tokens.shape[1] - 1)
+    source = (cut[:, None] + positions).clamp(max=tokens.shape[1] - 1)
     length = (first_stop - cut)[:, None]
-    moved = tokens.gather(1, source).masked_fill(places >= length, -1)
-    numbers: Tensor = torch.unique(moved, dim=0, return_inverse=True)[1]
-    return numbers
+    moved = tokens.gather(1, source).masked_fill(positions >= length, -1)
+    ids: Tensor = torch.unique(moved, dim=0, return_inverse=True)[1]
+    return ids
 
 
 def _donors(
     tokens: Tensor, following: Tensor, cut: Tensor, ends: Tensor, generator: Generator
 ) -> Tensor:
-    """Whose second text each takes: half their own, half another that differs.  # [batch]"""
+    """The row whose second text each row takes: half their own, half a different one.  # [batch]"""
     batch = len(following)
-    own = torch.arange(batch)
-    there = cut < ends  # it has a second text
-    fits = (following[:, None] != following) & there
-    lots = torch.rand(batch, batch, generator=generator)
-    other = lots.masked_fill(~fits, -1.0).argmax(1)
-    while (alike := _go_on_alike(tokens, cut, ends, other) & fits.any(1)).any():
-        fits[alike, other[alike]] = False
-        other = lots.masked_fill(~fits, -1.0).argmax(1)
-    # Those with no text of their own to follow are others first, those with no other never.
-    negative = _half(~there, ~fits.any(1), generator)
-    return torch.where(negative & fits.any(1), other, own)
+    same_row = torch.arange(batch)
+    has_second = cut < ends  # rows with a second text
+    allowed = (following[:, None] != following) & has_second
+    random = torch.rand(batch, batch, generator=generator)
+    other = random.masked_fill(~allowed, -1.0).argmax(1)
+    while (continues := _same_continuation(tokens, cut, ends, other) & allowed.any(1)).any():
+        allowed[continues, other[continues]] = False
+        other = random.masked_fill(~allowed, -1.0).argmax(1)
+    # Rows without a second text are negatives first, rows without an allowed donor never.
+    negative = _half(~has_second, ~allowed.any(1), generator)
+    return torch.where(negative & allowed.any(1), other, same_row)
 
 
 def _half(first: Tensor, last: Tensor, generator: Generator) -> Tensor:
-    """Half of the rows by chance, some before all others and some after.  # [batch] bool"""
+    """A random half of the rows, preferring `first` and avoiding `last`.  # [batch] bool"""
     half = len(first) // 2
     if len(first) % 2:
         half += int(torch.rand((), generator=generator) < 0.5)
@@ -185,24 +197,24 @@ def _half(first: Tensor, last: Tensor, generator: Generator) -> Tensor:
     return chosen
 
 
-def _go_on_alike(tokens: Tensor, cut: Tensor, ends: Tensor, other: Tensor) -> Tensor:
-    """Whether another's second text goes on as one's own, as far as the shorter goes.  # [batch]"""
-    places = torch.arange(tokens.shape[1])
+def _same_continuation(tokens: Tensor, cut: Tensor, ends: Tensor, other: Tensor) -> Tensor:
+    """Whether two second texts agree over the length of the shorter one.  # [batch]"""
+    positions = torch.arange(tokens.shape[1])
     last = tokens.shape[1] - 1
-    own = tokens.gather(1, (cut[:, None] + places).clamp(max=last))
-    theirs = tokens[other].gather(1, (cut[other][:, None] + places).clamp(max=last))
+    own = tokens.gather(1, (cut[:, None] + positions).clamp(max=last))
+    theirs = tokens[other].gather(1, (cut[other][:, None] + positions).clamp(max=last))
     shorter = torch.minimum(ends - cut, (ends - cut)[other])
-    return ((own == theirs) | (places >= shorter[:, None])).all(1) & (shorter > 0)
+    return ((own == theirs) | (positions >= shorter[:, None])).all(1) & (shorter > 0)
 
 
 # --- sentence-order prediction --------------------------------------------------------------------
 #
-# ALBERT's sentence-order prediction: do these two texts stand in the order they were written in?
+# ALBERT: are the two texts in their original order?
 #
-# A packed sequence is cut at a sentence's beginning into two texts that follow each other, and
-# half of the batch has them swapped. What a sequence begins and ends with is a sentence cut in
-# two, which would tell the order without reading: where there are enough sentences, those are
-# left out. Costs 1 ms for 32 sequences of 128 on a core, plus what masking costs.
+# A packed sequence is cut at a sentence start into two consecutive texts, which are swapped in half
+# of the batch. The first and last sentence of a sequence are incomplete, which would give the order
+# away: if there are enough sentences, these are left out. Costs: 1 ms for 32 sequences of 128 on a
+# core, plus that of masking.
 
 
 def ordered(
@@ -213,18 +225,23 @@ def ordered(
     *,
     sentences: Tensor,
 ) -> Pairs:
-    """Half of the batch as it was written (0), half with its two texts swapped (1)."""
-    begins, cut, ends = _two_texts(special, sentences, generator)
-    one, two = fitted(cut - begins, ends - cut, tokens.shape[1], vocabulary)
-    able = (one > 0) & (two > 0)  # two texts, to be swapped
-    labels = (_half(torch.zeros_like(able), ~able, generator) & able).long()
+    """Half of the batch in the original order (label 0), half with its texts swapped (label 1)."""
+    starts_of_text, cut, ends = _two_texts(special, sentences, generator)
+    first_length, second_length = fitting_lengths(
+        cut - starts_of_text, ends - cut, tokens.shape[1], vocabulary
+    )
+    has_both = (first_length > 0) & (second_length > 0)  # rows with two texts
+    labels = (_half(torch.zeros_like(has_both), ~has_both, generator) & has_both).long()
     swap = labels == 1
-    earlier, later = (cut - one, one), (cut, two)  # begin and size of each
+    earlier, later = (
+        (cut - first_length, first_length),
+        (cut, second_length),
+    )  # start and size of each
     first, second = (
         Part(tokens, torch.where(swap, b[0], a[0]), torch.where(swap, b[1], a[1]))
         for a, b in ((earlier, later), (later, earlier))
     )
-    return joined(first, second, labels, vocabulary)
+    return join_texts(first, second, labels, vocabulary)
 
 
 def albert(
@@ -237,30 +254,30 @@ def albert(
     unit: Unit = "piece",
     rate: float = 0.15,
 ) -> dict[str, Tensor]:
-    """Masked language model and sentence order together: ALBERT's own objective."""
-    two = ordered(tokens, special, generator, vocabulary, sentences=sentences)
-    batch = masked(two.tokens, two.special, generator, vocabulary, unit=unit, rate=rate)
-    return {**batch, "token_type_ids": two.segments, "sentence_order_label": two.labels}
+    """ALBERT's objective: masked language model and sentence-order prediction."""
+    pair = ordered(tokens, special, generator, vocabulary, sentences=sentences)
+    batch = masked(pair.tokens, pair.special, generator, vocabulary, unit=unit, rate=rate)
+    return {**batch, "token_type_ids": pair.segments, "sentence_order_label": pair.labels}
 
 
 def _two_texts(
     special: Tensor, sentences: Tensor, generator: Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the first text begins, where the second does, and where that ends.  # [batch] each
+    """Start of the first text, start of the second, and end of the second.  # [batch] each
 
-    Both of whole sentences where three or more begin in the sequence; else as whole as can be.
+    Both consist of whole sentences if three or more start in the sequence.
     """
     length = special.shape[1]
-    places = torch.arange(length)
+    positions = torch.arange(length)
     starts = sentences & ~special
-    begins, ends = text_begins(special), text_ends(special)
-    # A sentence is whole before the next one's beginning, and before what ends a document.
+    starts_of_text, ends = text_starts(special), text_ends(special)
+    # A sentence is complete before the next sentence start, and before a document end.
     over = starts | special
     over[:, 1:] &= ~special[:, :-1]
-    over &= places < ends[:, None]
-    first = torch.where(starts.any(1), starts.byte().argmax(1), begins)
-    last = torch.where(over.any(1), (over * places).amax(1), ends)
-    between = starts & (places > first[:, None]) & (places < last[:, None]) & inside(special)
+    over &= positions < ends[:, None]
+    first = torch.where(starts.any(1), starts.byte().argmax(1), starts_of_text)
+    last = torch.where(over.any(1), (over * positions).amax(1), ends)
+    between = starts & (positions > first[:, None]) & (positions < last[:, None]) & inside(special)
     some = torch.where(between.any(1, keepdim=True), between, starts)
     cut = cuts(special, some, generator)
-    return torch.where(first < cut, first, begins), cut, torch.where(last > cut, last, ends)
+    return torch.where(first < cut, first, starts_of_text), cut, torch.where(last > cut, last, ends)
