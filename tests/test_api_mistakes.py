@@ -88,9 +88,17 @@ def names() -> dict[str, Any]:
     doc = next(corpus.docs("test"))
     batch, look = wb.encode([doc]), wb.attention(model, "Ben walks to the hill.")
     return {
-        "wb": wb, "np": np, "torch": torch, "Path": Path,
-        "model": model, "corpus": corpus, "doc": doc, "batch": batch,
-        "pieces": model.encode(batch), "look": look, "grid": wb.head_grid(look),
+        "wb": wb,
+        "np": np,
+        "torch": torch,
+        "Path": Path,
+        "model": model,
+        "corpus": corpus,
+        "doc": doc,
+        "batch": batch,
+        "pieces": model.encode(batch),
+        "look": look,
+        "grid": wb.head_grid(look),
     }
 
 

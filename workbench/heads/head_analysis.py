@@ -35,14 +35,20 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
             remedy="Name a corpus or a split that has some.",
         )
     by_pieces = settings.level == "pieces"
-    gold = gold_of(docs, settings.subtypes, settings.frequent)
+    gold = gold_of(docs, settings.subtypes, settings.n_frequent_words)
     if by_pieces:
         gold = _without_words(gold)
     batch = encode(docs)
-    asking = Asking(settings.residual, settings.draws, settings.shuffles, inputs.seed, by_pieces)
+    asking = Asking(
+        settings.min_word_attention,
+        settings.n_bootstrap,
+        settings.n_shuffles,
+        inputs.seed,
+        by_pieces,
+    )
     model = inputs.model
-    some = chosen(gold, settings.examples)
-    sample = Sample(settings.residual, len(some), frozenset(some))
+    some = chosen(gold, settings.max_examples)
+    sample = Sample(settings.min_word_attention, len(some), frozenset(some))
     answers = look(
         model,
         batch,
@@ -55,12 +61,16 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
     copies = repeats(model, model.encode(batch, [0]), inputs.seed)
     sums = tables.sums_of(answers, gold)
     rules = Rules(
-        settings.positional, settings.rare, settings.margin, settings.relative, settings.alpha
+        settings.positional_threshold,
+        settings.rare_threshold,
+        settings.baseline_margin,
+        settings.relative_margin,
+        settings.alpha,
     )
-    followed = tables.relations(answers, sums, gold, rules, settings.least)
+    followed = tables.relations(answers, sums, gold, rules, settings.min_count)
     found = {
-        "heads": tables.heads(answers, sums, followed, copies, rules, settings.least),
-        "best": tables.best(followed, settings.least),
+        "heads": tables.heads(answers, sums, followed, copies, rules, settings.min_count),
+        "best": tables.best(followed, settings.min_count),
         "relations": followed,
         "offsets": tables.offsets(sums),
         "cross": tables.cross(sums),
@@ -74,7 +84,9 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
             **clustering.clusters(own),
         }
         for other in inputs.models[1:]:
-            theirs = few(other, encode(docs[place] for place in some), settings.residual, some)
+            theirs = few(
+                other, encode(docs[place] for place in some), settings.min_word_attention, some
+            )
             found["kin"] = clustering.kin(own, theirs, other.name)
     reliable = tables.reliable(sums)
     caveats = _caveats(inputs, gold, answers, copies, settings, reliable)
@@ -106,8 +118,8 @@ def _caveats(
     if reliable < MOST:
         yield Caveat(
             f"For {100 * (1 - reliable):.0f} % of words, of all heads together, the maximum is not "
-            f"reliable (attention on words < {settings.residual:g}, or a tie). They count as "
-            "misses for offsets, roles and accuracy_confident."
+            f"reliable (attention on words < {settings.min_word_attention:g}, or a tie). They "
+            "count as misses for offsets, roles and accuracy_confident."
         )
     yield from map(Caveat, few_sentences(report.documents))
     if report.cut:

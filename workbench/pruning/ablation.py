@@ -362,7 +362,7 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     gradients = gate_gradients(asked.model, asked.aim, questions)
     importance = table_of(asked.model, gradients, inputs.seed)
     whole = baseline(asked, gradients.texts, inputs.seed)
-    modes: Sequence[Mode] = MODES if settings.mode == "all" else (settings.mode,)
+    modes: Sequence[Mode] = MODES if settings.replacement == "all" else (settings.replacement,)
     parts: list[pd.DataFrame] = []
     pairs: list[pd.DataFrame] = []
     agreement = []

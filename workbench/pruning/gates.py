@@ -164,7 +164,7 @@ RANDOM = 5  # choices of as many heads at random
 
 def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
     """Learn at every price and for every budget."""
-    parts = settings.parts(inputs, settings.steps * settings.texts)
+    parts = settings.parts(inputs, settings.steps * settings.batch_size)
     name = inputs.corpus.name
     learning = asking_of(inputs.model, parts.train, settings.label, inputs.seed, name)
     measuring = asking_of(inputs.model, parts.test, learning.aim.label, inputs.seed, name)
@@ -195,7 +195,7 @@ def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
             for some in (kept, *_random(len(all_), len(kept), inputs.seed))
         )
         heads = sum(len(all_[n].heads) for n in kept)
-        tried.append(_Trial(key, heads, own.converged(settings.gate_rate), left, random))
+        tried.append(_Trial(key, heads, own.converged(settings.gate_learning_rate), left, random))
     survival = _survival(tried, base, whole, sum(len(unit.heads) for unit in all_), inputs.seed)
     tables = {
         "gates": pd.DataFrame(gates),
@@ -299,9 +299,9 @@ def _learnt(
     told: Callable[[int, float], object],
 ) -> tuple[Gates, HuggingFace, list[float]]:
     """Gates at one price or for one budget, the model they learnt in, and the loss of each step."""
-    net = without(learning.model, []) if settings.tuned else learning.model
+    net = without(learning.model, []) if settings.train_weights else learning.model
     gates = Gates(net, all_, seed, size)
-    plan = Plan(settings.steps, settings.rate, settings.texts, seed)
+    plan = Plan(settings.steps, settings.learning_rate, settings.batch_size, seed)
 
     def step(done: int, loss: float) -> None:
         gates.cool(done / plan.steps)
@@ -315,8 +315,8 @@ def _learnt(
         plan,
         told=step,
         taps=gates.drawn,
-        weights=None if settings.tuned else [],
-        more=[{"params": [gates.scores], "lr": settings.gate_rate}],
+        weights=None if settings.train_weights else [],
+        more=[{"params": [gates.scores], "lr": settings.gate_learning_rate}],
         penalty=(lambda: price * open_probability(gates.scores).sum()) if size is None else None,
     )
     return gates, net, learnt.losses

@@ -56,7 +56,7 @@ class _Tuning:
         own, dev = (
             asked_of(model, docs, self.label, seed, name) for docs in (train, self.parts.dev)
         )
-        plan = Plan(steps, self.settings.rate, self.settings.texts, seed)
+        plan = Plan(steps, self.settings.learning_rate, self.settings.batch_size, seed)
         self.learnt[stage] = learn(
             model, own.aim, own.batch, range(len(own.batch)), plan, dev=dev.questions,
             told=lambda step, loss: self.progress(step, steps, f"{stage}, loss {loss:.3f}"),
@@ -76,21 +76,25 @@ class _Tuning:
 
 def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     """Draw the curves, then make the model that is kept."""
-    enough = settings.texts * max(settings.recover, settings.fit if settings.task else 0)
-    parts = settings.parts(inputs, max(settings.choosing, enough), settings.max_dev)
+    enough = settings.batch_size * max(
+        settings.recovery_steps, settings.max_fit_steps if settings.task else 0
+    )
+    parts = settings.parts(inputs, max(settings.selection_texts, enough), settings.max_dev)
     model: Model = inputs.model
     tune = _Tuning(inputs, settings, parts, settings.task, progress)
     classifier: Fitted | None = None
     if settings.task:
-        classifier = fitted(inputs, parts, settings.task, settings.fit, settings.texts, tune)
+        classifier = fitted(
+            inputs, parts, settings.task, settings.max_fit_steps, settings.batch_size, tune
+        )
         model = classifier.model
     seed, name = inputs.seed, inputs.corpus.name
-    choosing = asking_of(model, parts.train[: settings.choosing], settings.label, seed, name)
+    choosing = asking_of(model, parts.train[: settings.selection_texts], settings.label, seed, name)
     measuring = asking_of(model, parts.test, choosing.aim.label, seed, name)
     tune.label = choosing.aim.label
     whole, all_ = choosing.model, units(choosing.model)
     steps = curves.fractions(settings.steps, len(all_))
-    chosen = methods(settings.methods, settings.seeds)
+    chosen = methods(settings.methods, settings.random_orders)
     ruler = curves.Ruler(measuring)
     found: list[curves.Curve] = []
 
@@ -106,11 +110,11 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     base = ruler.measured([]).texts
     stages = [curves.stage("whole", whole, base)]
     stages.append(curves.stage("pruned", small, measuring.scored(small), "whole"))
-    if settings.recover and gone:
-        learnt = tune("recovered", small, settings.recover)
+    if settings.recovery_steps and gone:
+        learnt = tune("recovered", small, settings.recovery_steps)
         pruned = curves.stage("recovered", small, measuring.scored(small), "whole, tuned", learnt)
         longer = whole.copy()
-        learnt = tune("whole, tuned", longer, settings.recover)
+        learnt = tune("whole, tuned", longer, settings.recovery_steps)
         tuned = curves.stage("whole, tuned", longer, measuring.scored(longer), "whole", learnt)
         stages += [pruned, tuned]
     size = curves.saved(small, inputs.keep)
@@ -151,10 +155,10 @@ def _gone(
     told: Callable[[str], object],
 ) -> list[Head]:
     """The heads that go from the model that is kept."""
-    wanted = round(settings.prune * len(all_))
+    wanted = round(settings.prune_fraction * len(all_))
     if not wanted:
         return []
-    method = Method(settings.by, settings.by not in ONCE)
+    method = Method(settings.prune_by, settings.prune_by not in ONCE)
     steps = curves.fractions(settings.steps, wanted)
     order = order_of(choosing, all_, method, steps, settings.normalised, told)
     return [head for unit in order[:wanted] for head in all_[unit].heads]
