@@ -245,7 +245,14 @@ class Inputs:
     asking: Ask | None = None  # None: where there is no place for runs
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        for what in ("models", "corpora"):
+            if not isinstance(given := getattr(self, what), tuple | list):
+                raise WorkbenchError(
+                    f"{what} must be a tuple, not a {type(given).__name__}.",
+                    code="wrong-type",
+                    where="wb.Inputs",
+                    remedy=f"Write {what}=(…,), with a comma after a single one.",
+                )
 
     @property
     def model(self) -> "Model":
