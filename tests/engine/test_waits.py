@@ -40,7 +40,7 @@ from workbench.heads.examples import Sample
 from workbench.heads.gold import gold_of
 from workbench.models.eval_tasks import Plan, aim_of, learn
 from workbench.pruning.ablation import ablated, means, others
-from workbench.pruning.evaluation import asked
+from workbench.pruning.evaluation import score_texts
 from workbench.pruning.importance import gate_gradients
 from workbench.transfer.backbone import Body
 
@@ -319,7 +319,7 @@ def test_a_question_an_ablation_and_a_gradient_are_halved() -> None:
     questions = list(aim.questions(model, BATCH, pieces=1_000))
     sets = [[(0, 0)], [(3, 1)]]
     expected = (
-        asked(model, aim, questions).nats.sum(),
+        score_texts(model, aim, questions).nats.sum(),
         ablated(model, aim, questions, sets).values("loss"),
         abs(gate_gradients(model, aim, questions).values).sum(),
     )
@@ -330,7 +330,7 @@ def test_a_question_an_ablation_and_a_gradient_are_halved() -> None:
 
     hook = body.register_forward_hook(narrow)
     found = (
-        asked(model, aim, questions).nats.sum(),
+        score_texts(model, aim, questions).nats.sum(),
         ablated(model, aim, questions, sets, pieces=1).values("loss"),
         abs(gate_gradients(model, aim, questions).values).sum(),
     )
@@ -488,7 +488,7 @@ def test_an_ablation_asks_about_fewer_heads_at_once_where_all_do_not_fit() -> No
         room.need(states.shape[0] * states.shape[1])
 
     hook = model.net.base_model.encoder.layer[-1].register_forward_hook(narrow)
-    found = ablated(model, aim, questions, sets, told=told.append, pieces=200).values("loss")
+    found = ablated(model, aim, questions, sets, on_progress=told.append, pieces=200).values("loss")
     hook.remove()
     total = len(sets) * sum(map(len, questions))
     assert room.failed and found == pytest.approx(expected, rel=1e-4)

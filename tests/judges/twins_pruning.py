@@ -28,7 +28,7 @@ from tests.judges.odd import run_here
 from workbench import Corpus
 from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
 from workbench.pruning.ablation import ablated
-from workbench.pruning.evaluation import asking_of
+from workbench.pruning.evaluation import build_head_evaluation
 from workbench.pruning.head_masks import heads_of
 
 Claims = tuple[int, int, float]
@@ -71,7 +71,7 @@ def ablation_signs(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def ablation_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """p-values over all heads where no head changes the loss: any is false (calibration)."""
-    asked = asking_of(twin, list(corpus.docs("train", 4 * FEW)), "", seed)
+    asked = build_head_evaluation(twin, list(corpus.docs("train", 4 * FEW)), "", seed)
     sets = [[head] for head in heads_of(asked.model)]
     apart = ablated(asked.model, asked.aim, asked.questions, sets).differences("loss")
     apart = apart - apart.mean(0)

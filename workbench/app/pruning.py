@@ -141,7 +141,7 @@ def _text(text: "Text") -> None:
     with st.container(border=True):
         st.markdown(f"**{plain(shortened(text.text, 400))}**")
         st.caption(
-            f"loss {text.before:.3f} → {text.after:.3f}; of {text.asked} guesses "
+            f"loss {text.before:.3f} → {text.after:.3f}; of {text.n_predictions} guesses "
             f"{len(text.guesses)} changed"
         )
         if text.guesses:
