@@ -35,7 +35,7 @@ from workbench.engine.halving import Limit, averaged, in_halves
 from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
 from workbench.heads import collect
-from workbench.heads.collect import Asking, look
+from workbench.heads.collect import PassSettings, look
 from workbench.heads.examples import Sample
 from workbench.heads.gold import gold_of
 from workbench.models.eval_tasks import Plan, aim_of, learn
@@ -47,7 +47,7 @@ from workbench.transfer.backbone import Body
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
 DOCS = list(read("primer:size=30", unit="sentence").docs("train"))
 BATCH = encode(DOCS, ["pos"])
-FEW = Asking(drawings=20, shuffles=20)
+FEW = PassSettings(n_bootstrap=20, n_shuffles=20)
 SMALL = 150  # pieces, so that there are several batches
 
 

@@ -1,4 +1,4 @@
-"""What is evaluation of small models about the primer."""
+"""Small models on sentences of the primer."""
 
 from collections.abc import Callable
 from functools import cache

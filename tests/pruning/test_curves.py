@@ -1,4 +1,4 @@
-"""In which order heads go, and what is left: known answers."""
+"""Order of removal and pruning curves, against known results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,11 +37,11 @@ def _heads(evaluation: Evaluation, method: Method, steps: int = 8) -> list[tuple
 
 def test_both_twins_are_removed_if_scored_once_and_one_if_rescored(twins: Evaluation) -> None:
     """Before the head that helps a little, for each alone is worth less; and so all is lost."""
-    once, anew = (_heads(twins, Method("ablation", rescored)) for rescored in (False, True))
+    once, again = (_heads(twins, Method("ablation", rescored)) for rescored in (False, True))
     assert {INDUCTION, TWIN} <= set(once[:6]) and HELPER not in once[:6]
-    assert len({INDUCTION, TWIN} & set(anew[:6])) == 1 and HELPER in anew[:6]
+    assert len({INDUCTION, TWIN} & set(again[:6])) == 1 and HELPER in again[:6]
     ruler = curves.Ruler(twins)
-    lost = [ruler.measured(order[:6]).texts.value("loss") for order in (once, anew)]
+    lost = [ruler.measured(order[:6]).texts.value("loss") for order in (once, again)]
     whole = ruler.measured([]).texts.value("loss")
     assert lost[1] < whole + 0.5 and lost[0] > whole + 1
 

@@ -1,4 +1,4 @@
-"""The four experiments from end to end: tables, odd questions, and the model that is kept."""
+"""The four experiments from end to end: tables, errors, and the saved model."""
 
 import subprocess
 import sys
@@ -200,7 +200,7 @@ print(texts.value("accuracy"), texts.value("loss"), model.parameters)
 
 
 @pytest.mark.slow
-def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> None:
+def test_a_pruned_model_runs_in_other_experiments(classifier: Run) -> None:
     """The experiments heads and head-importance run on it."""
     model = wb.load(classifier.name)
     assert isinstance(model, HuggingFace) and model.classes == ("negative", "positive")

@@ -1,4 +1,4 @@
-"""Gates that learn: their distribution, their budgets, and the heads that they must keep."""
+"""Trained gates: their distribution, their budgets, and the heads that they must keep."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -158,7 +158,7 @@ def test_learning_that_is_cut_off_is_not_converged(mini: Mini) -> None:
     assert not found.converged and found.best == 2 * CHECK and list(found.dev) == [0, 10, 20]
 
 
-def test_a_rate_that_is_too_high_is_told(mini: Mini) -> None:
+def test_a_learning_rate_that_is_too_high_is_an_error(mini: Mini) -> None:
     evaluation = mini("gpt")
     model = without(evaluation.model, [])
     with torch.no_grad():
@@ -167,7 +167,7 @@ def test_a_rate_that_is_too_high_is_told(mini: Mini) -> None:
         learn(model, evaluation.aim, evaluation.batch, range(30), Plan(3))
 
 
-def test_nothing_to_learn_from_is_told(mini: Mini) -> None:
+def test_training_on_no_text_is_an_error(mini: Mini) -> None:
     evaluation = mini("gpt")
     with pytest.raises(WorkbenchError, match="nothing to learn"):
         learn(evaluation.model, evaluation.aim, evaluation.batch, [], Plan(3))

@@ -123,11 +123,13 @@ TABLES = {
         "rare_null: in shuffled sentences; rare_longest: of the word with most pieces. Masses are "
         "mean shares of attention per word; normed: weighted by the norm of the written value; "
         "`_even`: uniform attention. coref_accuracy: mentions whose maximum is an earlier mention "
-        "of their chain; coref_nearest and coref_head_match: two simple rules. previous, vertical, "
-        "diagonal, block: share of attention on the word before, on one word for most words, on "
-        "the word and its neighbours, within the sentence. induction and duplicate: attention on "
-        "random blocks that occur twice. `_lower` and `_upper`: 95 % bootstrap interval over "
-        "documents.",
+        "of their chain; coref_nearest and coref_head_match: two simple rules. previous: mean "
+        "attention on the word before. vertical: on the word or special token that gets most "
+        "attention in the document. diagonal: on the word itself and its two neighbours. block: "
+        "share of the attention on words that stays in the sentence, in documents with several "
+        "sentences. induction and duplicate: mean attention on the piece after the earlier copy, "
+        "and on the copy, in random blocks that occur twice. `_lower` and `_upper`: 95 % bootstrap "
+        "interval over documents.",
         HEAD,
         (
             "offset",
