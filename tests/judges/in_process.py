@@ -69,7 +69,7 @@ def run(
     chosen = kind.settings(**settings)
     part = split or (kind.split_of(corpora[0], None) if corpora else None)
     inputs = Inputs(
-        tuple(models), tuple(corpora), split=part, seed=seed, limit=chosen.limit,
+        tuple(models), tuple(corpora), split=part, seed=seed, limit=chosen.max_sentences,
         asking=asking or Asking(),
     )  # fmt: skip
     return kind.run(inputs, chosen, Quiet())

@@ -97,7 +97,7 @@ def run_here(experiment: str, models: Any, corpora: Any, seed: int = 0, **settin
     models, corpora = _tuple(models), _tuple(corpora)
     chosen = found.settings(**settings)
     split = found.split_of(corpora[0], None) if corpora else None
-    inputs = Inputs(models, corpora, split=split, seed=seed, limit=chosen.limit)
+    inputs = Inputs(models, corpora, split=split, seed=seed, limit=chosen.max_sentences)
     return found.run(inputs, chosen, Quiet())
 
 

@@ -115,7 +115,7 @@ def test_a_head_matters_where_the_score_is_surely_worse_without_it() -> None:
 
 
 def test_splits_have_sizes_of_their_own() -> None:
-    """`limit` is of each split; `max_train` and its like of one."""
+    """`max_sentences` is for each split, `max_train` for one."""
     settings = {"steps": 1, "texts": 100, "lambdas": [0.1], "budgets": []}
     inputs = Inputs((), (odd_corpus({"train": 150, "dev": 210, "test": 60}),), "test")
     kind = experiments()["head-gates"].settings
