@@ -35,7 +35,7 @@ def tables_of(groups: Sequence[Group] = SELF, relation: str = "nsubj") -> dict[s
         row["role"] = "syntactic" if follows else "positional" if before else ""
         row["roles"] = "syntactic, rare" if follows else row["role"]
         for score in SCORES.values():
-            for column in (score.column, *score.beside):
+            for column in (score.column, *score.baselines):
                 row[column] = 0.25
             row |= {f"{score.column}_lower": 0.2, f"{score.column}_upper": 0.3}
         row |= {

@@ -1,9 +1,9 @@
 """Minimal pairs: how often the right sentence is more probable for a model than the wrong one.
 
 The score of a sentence is its likelihood in causal models, from the start token if there is one;
-the mean log-likelihood of both directions in ELMo; the pseudo-likelihood in masked models: each
-piece is masked in turn, by default with the later pieces of its word (Kauf and Ivanova 2023), or
-alone (Salazar et al. 2020).
+the mean log-likelihood of both directions in ELMo; the pseudo-likelihood in models that see both
+sides: each piece is masked in turn, by default with the later pieces of its word (Kauf and Ivanova
+2023), or alone (Salazar et al. 2020).
 
 Pairs that exchange the same words ("is" for "are") are not independent: random weights that prefer
 "is" get all of them right, or none. So the permutation null flips the sign of each exchange, not of

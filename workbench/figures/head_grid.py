@@ -166,7 +166,7 @@ class Score:
 
     column: str
     about: str
-    beside: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
     above: bool = False  # shown as the difference to the best baseline
     is_share: bool = True
     of: str = ""  # a column over the same words that has an interval
@@ -256,4 +256,4 @@ def value_of(table: pd.DataFrame, name: str) -> pd.Series:
     score = SCORES[name]
     if not score.above:
         return table[score.column]
-    return table[score.column] - table[list(score.beside)].max(axis=1)
+    return table[score.column] - table[list(score.baselines)].max(axis=1)
