@@ -1,4 +1,4 @@
-"""The structure of the code in figures: before the rebuild, now, and what the rebuild aims at.
+"""Measures of the structure of the code: before the rebuild, now, and the aims of the rebuild.
 
     python -m tests.house                     prints the table
     python -m tests.house --verbose           lists the files, imports and lines that were counted
@@ -26,7 +26,7 @@ and after. How each figure is measured:
 - *Upward imports*: from a lower floor to a higher, or between rooms of one floor that are kept
   apart (`|`). The floors are those of the import-linter contracts in the checkout's
   `pyproject.toml`.
-- *Models told apart*: three counts, all outside `workbench/models`.
+- *Model classes distinguished*: three counts, all outside `workbench/models`.
   `isinstance`, `issubclass`, `type(x) ==` and `case` patterns on a model class: the protocol
   `Model`, a class in `workbench/models` or `workbench/engine` that defines `encode` and `forward`
   or is an `nn.Module`, a subclass of one of these, or an alias, union or tuple of them.
@@ -127,7 +127,7 @@ def table(tree: Path) -> list[Row]:
         ),
         Row("upward imports", (0,), (len(upward),), "0", upward),
         Row(
-            "models told apart: isinstance, hasattr, kind",
+            "model classes distinguished: isinstance, hasattr, kind",
             (38, 2, 9),
             tuple(map(len, checks)),
             "0",
@@ -374,7 +374,7 @@ def _is_upward(one: Floor | None, other: Floor | None) -> bool:
     return one.depth > other.depth or (one.depth == other.depth and one.is_apart)
 
 
-# --- models told apart ----------------------------------------------------------------------------
+# --- model classes distinguished ------------------------------------------------------------------
 
 CALLED_MODEL = re.compile(r"(.*_)?(model|net)", re.IGNORECASE)
 CALLED_FACTS = re.compile(r"(.*_)?(model|net|facts)", re.IGNORECASE)
@@ -470,8 +470,8 @@ def _asks_attribute(node: ast.AST) -> bool:
             func=ast.Name(id=("hasattr" | "getattr") as how),
             args=[model, ast.Constant(value=str()), *default],
         ):
-            is_asked = how == "hasattr" or bool(default)
-            return is_asked and CALLED_MODEL.fullmatch(_last(model)) is not None
+            has_default = how == "hasattr" or bool(default)
+            return has_default and CALLED_MODEL.fullmatch(_last(model)) is not None
     return False
 
 

@@ -1,11 +1,11 @@
-"""A hash of every table of every experiment, small, so that two versions can be compared.
+"""Hashes of all tables of small runs of every experiment, to compare two versions.
 
     python -m tests.oracle --out before.json                 on one version
     python -m tests.oracle --against before.json             on the other; lists what differs
 
 Every experiment is run in this process on the built-in models and corpora, with one thread. Columns
-of time and memory are left out, for they differ each time; all else is hashed as it is stored, to
-the bit. Hashes are of one machine and one set of packages. Takes some four minutes of one core.
+of time and memory are left out, since they differ each time; all others are hashed to the bit.
+Hashes are valid on one machine with one set of packages. Costs: about four minutes of one core.
 """
 
 import argparse
@@ -26,7 +26,7 @@ MEASURED = {
     "smaller_memory", "size", "tokens_per_second", "pieces_per_second", "time",
 }  # fmt: skip
 ENCODERS = ("mini:bert", "mini:t5", "mini:elmo", "mini:gpt")
-QUESTIONS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
+RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("describe", {}, "primer:size=120", ()),
     ("trigram", {}, "primer:size=120", ENCODERS[3:]),
     ("profile", {}, "primer:size=80", ENCODERS),
@@ -59,32 +59,32 @@ QUESTIONS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
 
 
 def digest(table: pd.DataFrame) -> str:
-    """Of all columns, and of rows by name, that are not measurements of this machine."""
+    """The hash of a table, without the columns and rows that measure this machine."""
     kept = table.drop(columns=[each for each in table.columns if each in MEASURED])
     for name in kept.columns:
         measured = [isinstance(each, str) and each in MEASURED for each in kept[name]]
         kept = kept.loc[~np.array(measured, dtype=bool)]
-    found = hashlib.sha256()
+    digest_ = hashlib.sha256()
     for name in kept.columns:
-        found.update(f"{name} {kept[name].dtype} ".encode())
-        found.update(pd.util.hash_pandas_object(kept[name].map(repr), index=False).to_numpy())
-    return found.hexdigest()[:16]
+        digest_.update(f"{name} {kept[name].dtype} ".encode())
+        digest_.update(pd.util.hash_pandas_object(kept[name].map(repr), index=False).to_numpy())
+    return digest_.hexdigest()[:16]
 
 
-def answers(only: str) -> dict[str, str]:
-    """The hash of each table, of one experiment or of all; of what is refused, the error."""
+def hashes(only: str) -> dict[str, str]:
+    """The hash of each table of one or all experiments; the error of a run that is refused."""
     import torch
 
     import workbench as wb
 
     torch.set_num_threads(1)
     found: dict[str, str] = {}
-    for experiment, settings, corpus, models in QUESTIONS:
+    for experiment, settings, corpus, models in RUNS:
         if only not in ("", experiment):
             continue
         for model in models or (None,):
-            told = ",".join(f"{key}={value}" for key, value in settings.items())
-            name = f"{experiment} {told} {model or ''} {corpus}"
+            options = ",".join(f"{key}={value}" for key, value in settings.items())
+            name = f"{experiment} {options} {model or ''} {corpus}"
             both = [model, f"{model}@random"] if experiment == "drift" else model
             print(name, file=sys.stderr, flush=True)
             try:
@@ -108,7 +108,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(WORKBENCH_HOME=f"{folder}/home", WORKBENCH_RUNS=f"{folder}/runs")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-        found = answers(given.only)
+        found = hashes(given.only)
     if out is not None:
         out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"{len(found)} tables")

@@ -146,7 +146,7 @@ def test_upward_imports_are_those_against_the_contracts(tmp_path: Path) -> None:
     ]
 
 
-# --- models told apart ----------------------------------------------------------------------------
+# --- model classes distinguished ------------------------------------------------------------------
 
 MODELS = """
 from torch import nn
@@ -293,7 +293,7 @@ def test_the_table_has_every_figure(
         "import circles of files, files in them": [0, 0],
         "import circles of rooms, rooms in them": [0, 0],
         "upward imports": [0],
-        "models told apart: isinstance, hasattr, kind": [0, 0, 0],
+        "model classes distinguished: isinstance, hasattr, kind": [0, 0, 0],
         "names exported by workbench": [0],
         "other imports in README and docs": [0],
         "minutes of the README's test command": [],

@@ -125,7 +125,7 @@ def ran(model: Model, corpus: Corpus, **settings: Any) -> Result:
     return MINIMAL_PAIRS.run(Inputs((model,), (corpus,)), MinimalPairs(**settings), Quiet())
 
 
-def said(result: Result) -> str:
+def caveats_of(result: Result) -> str:
     return " ".join(caveat.text for caveat in result.caveats)
 
 
@@ -165,7 +165,7 @@ def test_blimps_folder_is_one_corpus_with_phenomena_fields_and_paradigms(
     }  # fmt: skip
     assert paradigms.loc["regular_plural_agreement_1", "accuracy"] == 1
     assert scoring(found)["identical"] == "1" and scoring(found)["pairs"] == "13"
-    assert "1 pair of identical sentences is left out" in said(found)
+    assert "1 pair of identical sentences is left out" in caveats_of(found)
     drawn = {name: draw(found.tables) for name, draw in MINIMAL_PAIRS.drawings().items()}
     assert set(drawn) == {"accuracy", "fields", "paradigms"}
     assert harmless(drawn["fields"])["layout"]["title"]["text"] == "0 of 2 fields above chance"
@@ -192,7 +192,7 @@ def test_a_preference_for_a_word_is_not_knowledge(tmp_path: Path) -> None:
     (only,) = found.tables["pairs"].to_dict("records")
     assert (only["accuracy"], only["exchanges"], only["n"]) == (1, 1, 40)
     assert only["lower"] > 0.9 and only["p"] == 0.5 and not only["above_chance"]
-    assert "Too few different words" in said(found)
+    assert "Too few different words" in caveats_of(found)
 
 
 def test_right_about_many_exchanges_is_above_chance(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_elmo_finds_likely_what_both_directions_do(blimp: Path, tmp_path: Path) 
     assert pairs["accuracy"].to_dict() == {"plural": 1, "singular": 0, "all": pytest.approx(2 / 3)}
     # -log p of `are` is 5 less than that of `<UNK>`, in either direction
     assert pairs["gap"].to_dict() == pytest.approx({"plural": 5, "singular": -5, "all": 5 / 3})
-    assert "mean of both directions" in said(found) and "<UNK>" in said(found)
-    assert "3 of 30 words (10.0%) are not in the model's vocabulary" in said(found)
+    assert "log-likelihood of both directions" in caveats_of(found) and "<UNK>" in caveats_of(found)
+    assert "3 of 30 words (10.0%) are not in the model's vocabulary" in caveats_of(found)
     assert not misfits(MINIMAL_PAIRS, MinimalPairs(), [facts(model)])
     (first, *_) = minimal_pairs(read(blimp))
     nats = score(model, encode([first.good, first.bad])).nats
@@ -247,7 +247,7 @@ def test_primers_twins_are_pairs_and_the_right_one_is_first() -> None:
     assert {"agreement", "reflexive"} <= {pair.phenomenon for pair in pairs}
 
 
-def test_a_corpus_without_pairs_is_told_so() -> None:
+def test_a_corpus_without_pairs_is_an_error() -> None:
     with pytest.raises(WorkbenchError, match="no minimal pairs"):
         list(minimal_pairs(read("primer").docs("test", 5)))
 
@@ -268,12 +268,15 @@ def test_the_scheme_is_named_and_changes_words_of_several_pieces(
         headed.saved(zoo.make("bert", tmp_path / "b"), "BertForMaskedLM", tmp_path)
     )
     corpus = read(blimp)
-    found = {scheme: ran(model, corpus, pseudo=scheme) for scheme in ("within-word", "original")}
+    found = {
+        scheme: ran(model, corpus, pseudo_likelihood=scheme)
+        for scheme in ("within-word", "original")
+    }
     default = ran(model, corpus)
     assert default.tables["pairs"].equals(found["within-word"].tables["pairs"])
     for scheme, result in found.items():
         assert scoring(result)["score"] == f"pseudo-likelihood, {scheme}"
-        assert f"pseudo-likelihood, {scheme}" in said(result)
+        assert f"pseudo-likelihood, {scheme}" in caveats_of(result)
     gaps = [result.tables["pairs"]["gap"].to_numpy() for result in found.values()]
     assert np.abs(gaps[0] - gaps[1]).max() > 1e-3
 
@@ -303,12 +306,12 @@ def test_a_causal_model_is_scored_from_the_start_token_it_knows(
     knows = ran(gpt2_fond_of(3.0, tmp_path / "knows"), read(blimp))
     assert scoring(knows)["start"] == "<|endoftext|>"
     assert scoring(knows)["unscored_first_pieces"] == "0"
-    assert "read behind <|endoftext|>" in said(knows)
+    assert "after the start token <|endoftext|>" in caveats_of(knows)
     other = gpt2_fond_of(-3.0, tmp_path / "other")
-    for result in (ran(other, read(blimp)), ran(other, read(blimp), start="no")):
+    for result in (ran(other, read(blimp)), ran(other, read(blimp), start_token="no")):
         assert scoring(result)["start"] == "none"
         assert scoring(result)["unscored_first_pieces"] == "6"
-        assert "not scored in 6 of 6 sentences" in said(result)
+        assert "not scored in 6 of 6 sentences" in caveats_of(result)
 
 
 def test_behind_a_start_token_the_first_piece_is_scored_and_is_transformers_own(
@@ -342,15 +345,19 @@ def test_words_foreign_to_the_vocabulary_are_counted(tmp_path: Path) -> None:
             row("The Ω are old.", "The μ are old.", "u")]  # fmt: skip
     (tmp_path / "b.jsonl").write_text("".join(rows))
     found = ran(fond_of(["are"], tmp_path), read(tmp_path / "b.jsonl"))
-    told = scoring(found)
-    assert (told["words"], told["unknown"], told["alike"]) == ("22", "4", "1")
-    assert "4 of 22 words (18.2%) are not in the model's vocabulary" in said(found)
-    assert "1 of 2 pairs are the same pieces" in said(found)
+    facts_of_scoring = scoring(found)
+    assert (facts_of_scoring["words"], facts_of_scoring["unknown"], facts_of_scoring["alike"]) == (
+        "22",
+        "4",
+        "1",
+    )
+    assert "4 of 22 words (18.2%) are not in the model's vocabulary" in caveats_of(found)
+    assert "1 of 2 pairs have two sentences with the same pieces" in caveats_of(found)
     long = [row("The nevertheless mountains.", "The nevertheless message.", "u")]
     (tmp_path / "c.jsonl").write_text("".join(long))
     cased = headed.saved(zoo.make("roberta", tmp_path / "r"), "RobertaForMaskedLM", tmp_path / "h")
     many = ran(headed.opened(cased), read(tmp_path / "c.jsonl"))
-    assert int(scoring(many)["many"]) >= 1 and "or more pieces" in said(many)
+    assert int(scoring(many)["many"]) >= 1 and "or more pieces" in caveats_of(many)
 
 
 # --- the test -----------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def corpus() -> Corpus:
 
 def profiled(model: HuggingFace, *corpora: Corpus, pseudo: bool = False, **more: object) -> Result:
     inputs = replace(Inputs((model,), corpora, "test" if corpora else None), **more)
-    return PROFILE.run(inputs, Profile(pseudo=pseudo), Quiet())
+    return PROFILE.run(inputs, Profile(pseudo_likelihood=pseudo), Quiet())
 
 
 def texts(result: Result) -> str:
@@ -70,11 +70,11 @@ def test_facts_alone_need_no_corpus(opened: Opened) -> None:
     model = opened("gpt2")
     found = profiled(model)
     assert set(found.tables) == {"facts", "stacks", "modules"}
-    told = found.tables["facts"].set_index("fact")["value"]
-    assert told["parameters"] == str(model.parameters)
-    assert told["objective"] == "causal"
-    assert told["content_hash"] == model.content_hash
-    assert all(isinstance(value, str) for value in told)
+    facts = found.tables["facts"].set_index("fact")["value"]
+    assert facts["parameters"] == str(model.parameters)
+    assert facts["objective"] == "causal"
+    assert facts["content_hash"] == model.content_hash
+    assert all(isinstance(value, str) for value in facts)
     assert found.tables["stacks"].to_dict("records") == [
         {"stack": "decoder", "layers": 2, "heads": 4, "kinds": "causal"}
     ]
@@ -112,18 +112,18 @@ def test_elmos_losses_and_how_they_were_measured(tmp_path: Path, corpus: Corpus)
     assert {m: (v, n) for m, v, n in losses[["metric", "value", "n"]].itertuples(index=False)} == (
         measures(scores, "bidirectional")
     )
-    said = texts(found)
-    assert "the mean of the two directions" in said and "out of 20:" in said
-    assert f"{scores.unknown.sum():,} of {scores.words.sum():,} words are not in the" in said
-    assert "perplexity flatters" in said and "white space" in said
-    assert "is of models that see both sides at once" in said
-    told = profiled(model).tables["facts"].set_index("fact")["value"]
-    assert told["objective"] == "bidirectional"
+    notes = texts(found)
+    assert "the mean of the two directions" in notes and "out of 20" in notes
+    assert f"{scores.unknown.sum():,} of {scores.words.sum():,} words are not in the" in notes
+    assert "perplexity is too low" in notes and "white space" in notes
+    assert "for models that see both sides at once" in notes
+    facts = profiled(model).tables["facts"].set_index("fact")["value"]
+    assert facts["objective"] == "bidirectional"
     modules = profiled(model).tables["modules"].set_index("module")["parameters"]
     assert modules["softmax/weight"] == 100 and modules.sum() == model.parameters
     bilms.saved(tmp_path / "whole", words)
     every = profiled(load(tmp_path / "whole", "cpu"), corpus, split="train")
-    assert "<UNK>: it is easier" not in texts(every)
+    assert "<UNK>. It is easier" not in texts(every)
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)
@@ -170,31 +170,31 @@ def test_losses_of_each_objective(
         assert not frame.duplicated(list(about.keys)).any()
 
 
-def test_pseudo_likelihood_is_asked_for(opened: Opened, corpus: Corpus) -> None:
+def test_pseudo_likelihood_on_request(opened: Opened, corpus: Corpus) -> None:
     found = profiled(opened("bert"), corpus, pseudo=True, limit=4)
     assert found.tables["losses"]["objective"].unique().tolist() == ["masked", "pseudo"]
     values = found.tables["losses"].set_index("metric")["value"]
     assert values["pseudo_bits_per_byte"] > 0
-    assert "not with causal ones" in texts(found)
-    assert "upper from lower case" in texts(found)
+    assert "not with causal models" in texts(found)
+    assert "ignores case" in texts(found)
     other = profiled(opened("gpt2"), corpus, pseudo=True, limit=4)
     assert other.tables["losses"]["objective"].unique().tolist() == ["causal"]
-    assert "is of models that see both sides" in texts(other)
+    assert "for models that see both sides" in texts(other)
 
 
 def test_what_was_left_out_is_said(opened: Opened, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("The old man saw a dog. " * 60 + "\u200b\n\nI am.\n")
     long = read(str(tmp_path / "long.txt"), unit="document")
-    said = texts(profiled(opened("gpt2"), long, split=None))
-    assert "words are beyond the model's 128 pieces" in said
-    assert "first piece of each of 2 has no context" in said
+    notes = texts(profiled(opened("gpt2"), long, split=None))
+    assert "words are beyond the model's maximum of 128 pieces" in notes
+    assert "first piece of 2 texts has no context" in notes
     (tmp_path / "odd.txt").write_text("漢 \u200b man\n")
     odd = texts(profiled(opened("bert"), read(str(tmp_path / "odd.txt")), split=None))
     assert "stand for what the vocabulary does not have" in odd
     assert "1 of 3 words own no piece" in odd
     clean = texts(profiled(opened("bert"), corpus))
-    for said in ("beyond", "no context", "own no piece"):
-        assert said not in clean
+    for notes in ("beyond", "no context", "own no piece"):
+        assert notes not in clean
     assert "no context" not in texts(profiled(opened("llama"), corpus))
 
 

@@ -60,9 +60,9 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
     """The whole experiment; without Docs (on a machine without spaCy), only the pass."""
     model.net.set_attn_implementation("workbench")
     if not docs:
-        from workbench.heads.collect import Asking, look
+        from workbench.heads.collect import PassSettings, look
 
-        look(model, batch, _gold_of(batch), Asking())
+        look(model, batch, _gold_of(batch), PassSettings())
         return
     from workbench import Inputs, experiments
 

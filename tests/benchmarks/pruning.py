@@ -31,7 +31,7 @@ from workbench.models.eval_tasks import Aim, Question, aim_of
 from workbench.models.head_removal import without
 from workbench.models.tiny import _tokenizer
 from workbench.pruning.ablation import ablated
-from workbench.pruning.evaluation import asked
+from workbench.pruning.evaluation import score_texts
 from workbench.pruning.head_masks import closed, heads_of, opened
 from workbench.pruning.importance import gate_gradients
 
@@ -65,8 +65,11 @@ def texts(number: int, words: int) -> Batch:
 
 
 def plain(net: HuggingFace, aim: Aim, questions: list[Question], heads: list[Any]) -> list[float]:
-    """One full evaluation per head."""
-    return [asked(net, aim, questions, [Gate(closed(net, [head]))]).value("loss") for head in heads]
+    """A full evaluation a head."""
+    return [
+        score_texts(net, aim, questions, [Gate(closed(net, [head]))]).value("loss")
+        for head in heads
+    ]
 
 
 def ours(
@@ -98,11 +101,11 @@ def curve(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
     found = gate_gradients(net, aim, questions)
     order = [found.heads[place] for place in found.importance().argsort()]
     steps = [round(step * len(order) / 10) for step in range(11)]
-    return [asked(without(net, order[:step]), aim, questions).value("loss") for step in steps]
+    return [score_texts(without(net, order[:step]), aim, questions).value("loss") for step in steps]
 
 
 def whole(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
-    return [asked(net, aim, questions).value("loss") for _ in range(11)]
+    return [score_texts(net, aim, questions).value("loss") for _ in range(11)]
 
 
 def timed(run: Arm, device: torch.device) -> tuple[float, Any]:
@@ -149,7 +152,7 @@ def main() -> None:
     }
     seconds: dict[str, list[float]] = {arm: [] for arm in arms}
     answers: dict[str, Any] = {}
-    asked(net, aim, questions)  # warm-up
+    score_texts(net, aim, questions)  # to warm up
     for _ in range(given.rounds):
         for arm, run in arms.items():
             took, answers[arm] = timed(run, net.device)

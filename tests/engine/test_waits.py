@@ -35,19 +35,19 @@ from workbench.engine.halving import Limit, averaged, in_halves
 from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
 from workbench.heads import collect
-from workbench.heads.collect import Asking, look
+from workbench.heads.collect import PassSettings, look
 from workbench.heads.examples import Sample
 from workbench.heads.gold import gold_of
 from workbench.models.eval_tasks import Plan, aim_of, learn
 from workbench.pruning.ablation import ablated, means, others
-from workbench.pruning.evaluation import asked
+from workbench.pruning.evaluation import score_texts
 from workbench.pruning.importance import gate_gradients
 from workbench.transfer.backbone import Body
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
 DOCS = list(read("primer:size=30", unit="sentence").docs("train"))
 BATCH = encode(DOCS, ["pos"])
-FEW = Asking(drawings=20, shuffles=20)
+FEW = PassSettings(n_bootstrap=20, n_shuffles=20)
 SMALL = 150  # pieces, so that there are several batches
 
 
@@ -319,7 +319,7 @@ def test_a_question_an_ablation_and_a_gradient_are_halved() -> None:
     questions = list(aim.questions(model, BATCH, pieces=1_000))
     sets = [[(0, 0)], [(3, 1)]]
     expected = (
-        asked(model, aim, questions).nats.sum(),
+        score_texts(model, aim, questions).nats.sum(),
         ablated(model, aim, questions, sets).values("loss"),
         abs(gate_gradients(model, aim, questions).values).sum(),
     )
@@ -330,7 +330,7 @@ def test_a_question_an_ablation_and_a_gradient_are_halved() -> None:
 
     hook = body.register_forward_hook(narrow)
     found = (
-        asked(model, aim, questions).nats.sum(),
+        score_texts(model, aim, questions).nats.sum(),
         ablated(model, aim, questions, sets, pieces=1).values("loss"),
         abs(gate_gradients(model, aim, questions).values).sum(),
     )
@@ -488,7 +488,7 @@ def test_an_ablation_asks_about_fewer_heads_at_once_where_all_do_not_fit() -> No
         room.need(states.shape[0] * states.shape[1])
 
     hook = model.net.base_model.encoder.layer[-1].register_forward_hook(narrow)
-    found = ablated(model, aim, questions, sets, told=done.append, pieces=200).values("loss")
+    found = ablated(model, aim, questions, sets, on_progress=done.append, pieces=200).values("loss")
     hook.remove()
     total = len(sets) * sum(map(len, questions))
     assert room.failed and found == pytest.approx(expected, rel=1e-4)

@@ -24,7 +24,7 @@ ALL = (("encoder", "self"), ("decoder", "causal"), ("decoder", "cross"))
 Group = tuple[str, str]
 
 
-def told(groups: Sequence[Group] = SELF, relation: str = "nsubj") -> dict[str, pd.DataFrame]:
+def tables_of(groups: Sequence[Group] = SELF, relation: str = "nsubj") -> dict[str, pd.DataFrame]:
     """Tables as the experiment leaves them, of two layers of two heads: head 1-0 follows a
     relation, head 0-1 looks at the word before, the others do nothing."""
     keys = [(*group, layer, head) for group in groups for layer in (0, 1) for head in (0, 1)]
@@ -35,7 +35,7 @@ def told(groups: Sequence[Group] = SELF, relation: str = "nsubj") -> dict[str, p
         row["role"] = "syntactic" if follows else "positional" if before else ""
         row["roles"] = "syntactic, rare" if follows else row["role"]
         for score in SCORES.values():
-            for column in (score.column, *score.beside):
+            for column in (score.column, *score.baselines):
                 row[column] = 0.25
             row |= {f"{score.column}_lower": 0.2, f"{score.column}_upper": 0.3}
         row |= {
@@ -134,8 +134,8 @@ def told(groups: Sequence[Group] = SELF, relation: str = "nsubj") -> dict[str, p
     }
 
 
-def test_what_is_told_here_is_what_the_experiment_leaves() -> None:
-    tables = told(ALL)
+def test_these_tables_have_the_columns_of_the_experiment() -> None:
+    tables = tables_of(ALL)
     assert set(tables) == set(TABLES) - {"kin"}
     for name, table in tables.items():
         assert set(TABLES[name].keys) <= set(table.columns)
@@ -145,14 +145,14 @@ def test_what_is_told_here_is_what_the_experiment_leaves() -> None:
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("groups", [ALL, ((EVIL, "cross"), ("decoder", EVIL))])
 def test_a_figure_is_drawn_for_any_stacks_and_names(name: str, groups: Sequence[Group]) -> None:
-    figure = harmless(FIGURES[name](told(groups, EVIL)))
+    figure = harmless(FIGURES[name](tables_of(groups, EVIL)))
     assert figure["data"] and figure["layout"]["height"] > 100
     assert EVIL not in str(figure)
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_what_a_figure_is_not_given_is_a_key_error(name: str) -> None:
-    tables = told(ALL)
+    tables = tables_of(ALL)
     with pytest.raises(KeyError):
         FIGURES[name]({})
     with pytest.raises(KeyError):
@@ -163,7 +163,7 @@ def test_what_a_figure_is_not_given_is_a_key_error(name: str) -> None:
 
 
 def test_a_head_has_the_colour_and_the_word_of_its_role_at_its_place() -> None:
-    figure = FIGURES["roles"](told())
+    figure = FIGURES["roles"](tables_of())
     (cells,) = [trace for trace in figure.data if trace.type == "heatmap"]
     order = list(ROLES)
     assert cells.z.tolist() == [[-1, order.index("positional")], [order.index("syntactic"), -1]]
@@ -175,7 +175,7 @@ def test_a_head_has_the_colour_and_the_word_of_its_role_at_its_place() -> None:
 
 
 def test_each_kind_of_attention_has_a_panel_and_each_mark_its_row() -> None:
-    heads = told(ALL)["heads"]
+    heads = tables_of(ALL)["heads"]
     figure = FIGURES["roles"]({"heads": heads})
     marks = [trace for trace in figure.data if trace.hovertemplate]
     assert [list(trace.yaxis) for trace in marks] == [list("y"), list("y2"), list("y3")]
@@ -188,7 +188,7 @@ def test_each_kind_of_attention_has_a_panel_and_each_mark_its_row() -> None:
 
 
 def test_heads_that_are_filtered_out_are_empty_and_cannot_be_pointed_at() -> None:
-    heads = told()["heads"]
+    heads = tables_of()["heads"]
     for figure in (
         grids.by_role(heads, [False, True, False, False]),
         grids.by_score(heads, "confidence", [False, True, False, False]),
@@ -199,7 +199,7 @@ def test_heads_that_are_filtered_out_are_empty_and_cannot_be_pointed_at() -> Non
 
 
 def test_a_score_lies_at_its_head_and_one_above_its_baseline_is_a_difference() -> None:
-    heads = told()["heads"]
+    heads = tables_of()["heads"]
     assert grids.by_score(heads, "one offset").data[0].z.tolist() == [[0.1, 0.95], [0.1, 0.1]]
     above = grids.by_score(heads, "best relation above baseline").data[0]
     assert above.z.tolist() == [pytest.approx([-0.1, -0.1]), pytest.approx([0.5, -0.1])]
@@ -208,7 +208,7 @@ def test_a_score_lies_at_its_head_and_one_above_its_baseline_is_a_difference() -
 
 
 def test_the_menu_changes_all_panels_to_the_score_it_names() -> None:
-    tables = told(ALL)
+    tables = tables_of(ALL)
     figure = FIGURES["scores"](tables)
     buttons = figure.layout.updatemenus[0].buttons
     assert [button.label for button in buttons] == list(SCORES)
@@ -218,7 +218,7 @@ def test_the_menu_changes_all_panels_to_the_score_it_names() -> None:
 
 
 def test_the_head_that_is_looked_at_is_framed_in_its_panel() -> None:
-    heads = told(ALL)["heads"]
+    heads = tables_of(ALL)["heads"]
     shape = grids.outlined(grids.by_role(heads), heads, 6, "#000000").layout.shapes[0]
     assert (shape.xref, shape.yref) == ("x2", "y2")
     assert (shape.x0, shape.x1, shape.y0, shape.y1) == (-0.5, 0.5, 0.5, 1.5)
@@ -233,7 +233,7 @@ def test_roles_differ_by_more_than_colour() -> None:
 
 
 def test_the_best_head_of_each_relation_stands_beside_its_offset() -> None:
-    figure = FIGURES["relations"](told())
+    figure = FIGURES["relations"](tables_of())
     bars = [trace for trace in figure.data if trace.type == "bar" and len(trace.x)]
     assert [list(trace.x) for trace in bars] == [[0.9], [0.1], [0.9], [0.1]]
     assert list(bars[0].y) == ["nsubj  1-0"] and bars[0].marker.color == EITHER
@@ -244,7 +244,7 @@ def test_the_best_head_of_each_relation_stands_beside_its_offset() -> None:
 
 
 def test_offsets_of_all_heads_and_of_one() -> None:
-    tables = told()
+    tables = tables_of()
     cells = FIGURES["offsets"](tables).data[0]
     assert cells.z.tolist()[1] == [0.95, 0.1, 0.1]
     assert list(cells.y) == ["0-0", "0-1", "1-0", "1-1"] and list(cells.x) == [-1, 0, 1]
@@ -253,7 +253,9 @@ def test_offsets_of_all_heads_and_of_one() -> None:
 
 
 def test_relations_of_one_head_go_by_how_far_they_are_above_their_baselines() -> None:
-    own = told()["relations"].query("layer == 1 and head == 0 and direction == 'dependent-to-head'")
+    own = tables_of()["relations"].query(
+        "layer == 1 and head == 0 and direction == 'dependent-to-head'"
+    )
     figure = one.relations_of_head(own)
     assert list(figure.layout.yaxis.categoryarray) == ["nsubj", "obj"]
     assert [list(trace.y) for trace in figure.data[:2]] == [["nsubj"], ["obj"]]
@@ -261,7 +263,7 @@ def test_relations_of_one_head_go_by_how_far_they_are_above_their_baselines() ->
 
 
 def test_on_the_map_heads_of_one_cluster_share_a_colour_and_of_one_role_a_mark() -> None:
-    tables = told()
+    tables = tables_of()
     tables["clusters"]["cluster"] = [1, 1, 2, 1]
     points = [t for t in FIGURES["map"](tables).data if t.customdata is not None]
     by_name = {
@@ -275,7 +277,7 @@ def test_on_the_map_heads_of_one_cluster_share_a_colour_and_of_one_role_a_mark()
 
 
 def test_leaves_of_the_tree_are_named_and_joined_where_they_join() -> None:
-    figure = FIGURES["dendrogram"](told())
+    figure = FIGURES["dendrogram"](tables_of())
     assert list(figure.layout.yaxis.ticktext) == ["0-0", "0-1", "1-0", "1-1"]
     assert list(figure.data[1].x) == pytest.approx([0.1, 0.2, 0.3])
     assert list(figure.data[0].x[:4]) == pytest.approx([0, 0.1, 0.1, 0])
@@ -283,7 +285,7 @@ def test_leaves_of_the_tree_are_named_and_joined_where_they_join() -> None:
 
 
 def test_cross_attention_is_drawn_where_there_is_any() -> None:
-    cells = FIGURES["cross"](told(ALL)).data[0]
+    cells = FIGURES["cross"](tables_of(ALL)).data[0]
     assert cells.z.tolist()[0] == [-0.3, 0.1, 0.2, 0.3, 0.4, 0.5]
     assert list(cells.y) == ["0-0", "0-1", "1-0", "1-1"]
 
@@ -292,7 +294,7 @@ def test_cross_attention_is_drawn_where_there_is_any() -> None:
 
 
 def own(layer: int, head: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    tables = told()
+    tables = tables_of()
     return tables["looks"].query(f"layer == {layer} and head == {head}"), tables["words"]
 
 
@@ -313,7 +315,7 @@ def test_any_of_several_partners_is_right() -> None:
     assert case.gold == (0, 2)
 
 
-def test_who_cannot_look_ahead_is_not_asked_for_what_comes_later() -> None:
+def test_a_causal_head_has_no_cases_with_later_partners() -> None:
     assert not cases(*own(1, 0), "nsubj", "dependent-to-head", True)
     assert [case.gold for case in cases(*own(1, 0), "obj", "dependent-to-head", True)] == [(1,)] * 2
 

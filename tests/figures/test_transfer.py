@@ -27,7 +27,7 @@ WON = {("sentiment", "bert"): 0.2, ("sentiment", "gpt"): 0.01}
 WON |= {("relatedness", "bert"): -0.1, ("relatedness", "gpt"): 0.0}
 
 
-def told(tasks: dict[str, str] | None = None) -> dict[str, pd.DataFrame]:
+def tables_of(tasks: dict[str, str] | None = None) -> dict[str, pd.DataFrame]:
     """Tables as the experiment leaves them: two models, a grid of two rates, two seeds."""
     tasks = tasks or {"sentiment": "accuracy", "relatedness": "pearson"}
     rows: dict[str, list[dict[str, Any]]] = {
@@ -63,7 +63,7 @@ def told(tasks: dict[str, str] | None = None) -> dict[str, pd.DataFrame]:
 
 def one() -> dict[str, pd.DataFrame]:
     """The tables of one method, model and task."""
-    tables = told({"sentiment": "accuracy"})
+    tables = tables_of({"sentiment": "accuracy"})
     return {
         name: table.query("model == 'bert' and method == 'fine-tuned'").reset_index(drop=True)
         for name, table in tables.items()
@@ -74,12 +74,12 @@ def written(figure: go.Figure) -> str:
     return str(harmless(figure))
 
 
-def test_cells_hold_what_was_won_and_those_that_may_be_nothing_are_told() -> None:
-    figure = delta(told())
+def test_cells_show_the_gain_and_mark_gains_that_may_be_zero() -> None:
+    figure = delta(tables_of())
     heat, sure, unsure = figure.data
     assert heat.z.tolist() == [[0.2, 0.01], [-0.1, 0.0]]
     assert list(heat.y) == ["sentiment", "relatedness"] and list(heat.x) == ["bert", "gpt"]
-    assert heat.zmin == -heat.zmax and heat.zmax > 0.2, "nought in the middle, no cell too dark"
+    assert heat.zmin == -heat.zmax and heat.zmax > 0.2, "zero in the middle, no cell too dark"
     assert list(zip(sure.y, sure.x, strict=True)) == [
         ("sentiment", "bert"), ("relatedness", "bert"),
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_cells_hold_what_was_won_and_those_that_may_be_nothing_are_told() -> Non
 
 
 def test_each_method_has_a_panel_and_what_is_missing_stays_empty() -> None:
-    tables = told()
+    tables = tables_of()
     more = tables["delta"].query("task == 'sentiment'").assign(method="lora")
     figure = delta({"delta": pd.concat([tables["delta"], more])})
     heats = [trace for trace in figure.data if isinstance(trace, go.Heatmap)]
@@ -99,19 +99,19 @@ def test_each_method_has_a_panel_and_what_is_missing_stays_empty() -> None:
 
 
 def test_many_models_have_room_for_the_change_alone() -> None:
-    table = told()["delta"].query("model == 'bert'")
+    table = tables_of()["delta"].query("model == 'bert'")
     wide = pd.concat([table.assign(model=f"model {n}") for n in range(9)])
     assert "customdata[0]" not in delta({"delta": wide}).data[1].texttemplate
 
 
 def test_nothing_won_anywhere_is_drawn() -> None:
-    table = told()["delta"].assign(delta=0.0, lower=0.0, upper=0.0, strong=float("nan"))
+    table = tables_of()["delta"].assign(delta=0.0, lower=0.0, upper=0.0, strong=float("nan"))
     heat = delta({"delta": table}).data[0]
     assert heat.zmax > 0
 
 
 def test_every_way_is_a_dot_with_its_interval() -> None:
-    figure = scores(told())
+    figure = scores(tables_of())
     assert len(figure.data) == 2 * len(WAYS)
     assert [trace.name for trace in figure.data[:3]] == ["frozen", "fine-tuned", "frozen, LSTM"]
     tuned = figure.data[1]
@@ -124,7 +124,7 @@ def test_every_way_is_a_dot_with_its_interval() -> None:
 
 
 def test_cost_is_of_the_rate_that_was_chosen_and_the_metric_that_decides() -> None:
-    tables = told()
+    tables = tables_of()
     own = decided(tables)
     assert len(own) == 2 * 2 * 3 * 2 and set(own["metric"]) == {"accuracy", "pearson"}
     assert set(own["learning_rate"]) == {1e-3} and set(own["split"]) == {"test"}
@@ -136,7 +136,7 @@ def test_cost_is_of_the_rate_that_was_chosen_and_the_metric_that_decides() -> No
 
 
 def test_an_attempt_is_a_line_as_it_was() -> None:
-    figure = learning(told())
+    figure = learning(tables_of())
     attempts = [trace for trace in figure.data if trace.x[0] is not None]
     assert len(attempts) == 2 * 2 * 3 * 3
     assert list(figure.data[0].y) == [1, 1 / 2, 1 / 3, 1 / 4]
@@ -146,7 +146,10 @@ def test_an_attempt_is_a_line_as_it_was() -> None:
     seeds = [trace.line.dash for trace in figure.data if str(trace.name).startswith("seed ")]
     assert len(set(seeds)) == len(seeds) and set(seeds) == {each.line.dash for each in attempts}
     alone = [trace for trace in learning(one()).data if trace.x[0] is not None]
-    assert [trace.name for trace in alone if trace.showlegend] == ["rate 0.001", "rate 0.01"]
+    assert [trace.name for trace in alone if trace.showlegend] == [
+        "learning rate 0.001",
+        "learning rate 0.01",
+    ]
     assert len({trace.line.color for trace in alone}) == 2
     assert len({trace.line.dash for trace in alone}) == 2, "a dash a seed"
     assert len([trace for trace in epochs(one()).data if trace.x[0] is not None]) == 3
@@ -159,7 +162,7 @@ def test_of_one_method_every_metric_of_every_seed_is_shown() -> None:
 
 
 def test_ways_have_the_same_colour_in_every_figure() -> None:
-    table = told()["means"]
+    table = tables_of()["means"]
     some = ways(table[table["method"] == "fine-tuned"])
     assert some["fine-tuned"]["color"] == ways(table)["fine-tuned"]["color"]
     others = pd.DataFrame({"method": ["lora", "bitfit", "top"], "head": "plain"})
@@ -178,7 +181,7 @@ def test_an_attempt_that_broke_off_leaves_no_epochs() -> None:
 def test_names_that_are_markup_stay_text(name: str) -> None:
     tables = {
         key: table.replace({"sentiment": EVIL, "bert": EVIL, "lora": EVIL, "accuracy": EVIL})
-        for key, table in told().items()
+        for key, table in tables_of().items()
     }
     tables["means"] = tables["means"].replace({"frozen": EVIL})
     draw = {**FINETUNE, **FROZEN_VS_FINETUNED}[name]

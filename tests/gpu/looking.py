@@ -10,7 +10,7 @@ import torch
 from tests.benchmarks.heads import _gold_of
 from tests.gpu.checks import Figures, Setting, apart, timed
 from tests.gpu.made import batch_of, opened, saved
-from workbench.heads.collect import SUMS, Asking, look
+from workbench.heads.collect import SUMS, PassSettings, look
 
 ADDED = ("heads", "shared", "even")  # sums of numbers; the others are counts
 SUM, TIES = 2e-3, 1e-2  # apart: an argmax among like numbers may fall otherwise, and is counted
@@ -19,7 +19,7 @@ SUM, TIES = 2e-3, 1e-2  # apart: an argmax among like numbers may fall otherwise
 def heads(setting: Setting, figures: Figures) -> None:
     """All sums of all heads, of an encoder, a decoder and a model of two stacks."""
     batch = batch_of(60 if setting.small else 400)
-    gold, asking = _gold_of(batch), Asking(drawings=50, shuffles=50)
+    gold, asking = _gold_of(batch), PassSettings(n_bootstrap=50, n_shuffles=50)
     for name in ("bert", "gpt2", "t5"):
         folder = saved(name, setting.folder)
         expected = look(opened(folder), batch, gold, asking)

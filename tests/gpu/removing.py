@@ -12,7 +12,7 @@ from workbench import Batch, Gate, HuggingFace
 from workbench.models.eval_tasks import Plan, aim_of, learn
 from workbench.models.head_removal import units, without
 from workbench.pruning.ablation import ablated
-from workbench.pruning.evaluation import asked
+from workbench.pruning.evaluation import score_texts
 from workbench.pruning.gates import Gates, open_probability
 from workbench.pruning.head_masks import closed, heads_of
 from workbench.pruning.importance import gate_gradients
@@ -34,10 +34,12 @@ def removal(setting: Setting, figures: Figures) -> None:
         aim = aim_of(model, batch)
         questions = list(aim.questions(model, batch))
         head = heads_of(model)[-1]
-        gate = asked(model, aim, questions, [Gate(closed(model, [head]))]).value("loss")
+        gate = score_texts(model, aim, questions, [Gate(closed(model, [head]))]).value("loss")
         unit = next(unit for unit in units(model) if head in unit.heads)
-        together = asked(model, aim, questions, [Gate(closed(model, unit.heads))]).value("loss")
-        smaller = asked(without(model, unit.heads), aim, questions).value("loss")
+        together = score_texts(model, aim, questions, [Gate(closed(model, unit.heads))]).value(
+            "loss"
+        )
+        smaller = score_texts(without(model, unit.heads), aim, questions).value("loss")
         figures.at_most(f"{name}: a prefix and a gate apart", abs(found[-1] - gate), LOSS)
         figures.at_most(f"{name}: a gate and a smaller model apart", abs(together - smaller), LOSS)
 

@@ -1,4 +1,4 @@
-"""Corpora made of nothing, and the experiment on them."""
+"""Invented corpora, and the experiment `heads` on them."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class Made:
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Progress without output."""
 
     def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
     def log(self, text: str) -> None: ...
@@ -58,15 +58,21 @@ def random_docs(seed: int, number: int = 12) -> list[Doc]:
 
 
 @pytest.fixture
-def asked() -> Callable[..., Result]:
-    """The experiment on some Docs; settings are quick ones unless others are named."""
+def run_heads() -> Callable[..., Result]:
+    """The experiment on some Docs, with quick settings by default."""
 
-    def ask(
+    def run_on(
         model: Any, docs: Sequence[Doc], *others: Any, seed: int = 0, **settings: Any
     ) -> Result:
         corpus: Any = Made(docs)
-        quick = {"shuffles": 120, "draws": 20, "examples": 5, "least": 1, "frequent": 0}
+        quick = {
+            "n_shuffles": 120,
+            "n_bootstrap": 20,
+            "max_examples": 5,
+            "min_count": 1,
+            "n_frequent_words": 0,
+        }
         inputs = Inputs(models=(model, *others), corpora=(corpus,), seed=seed)
         return run(inputs, Heads(**{**quick, **settings}), Silent())
 
-    return ask
+    return run_on

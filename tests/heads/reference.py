@@ -73,7 +73,7 @@ def argmax(given: dict[int, float]) -> int | None:
     return ordered[0][0]
 
 
-def told(model: Prescribed, docs: Sequence[Doc], frequent: int) -> dict[str, dict]:  # type: ignore[type-arg]
+def reference_tables(model: Prescribed, docs: Sequence[Doc], frequent: int) -> dict[str, dict]:  # type: ignore[type-arg]
     """Every share that can be said in a few lines, by head; relations by head and question."""
     counts = Counter(token.text for doc in docs for token in doc)
     ordered = sorted(counts, key=lambda word: (-counts[word], word))

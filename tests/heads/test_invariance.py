@@ -11,19 +11,19 @@ import torch
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, Prescribed
 from workbench import Result, encode
-from workbench.heads.collect import SUMS, Answers, Asking, look
+from workbench.heads.collect import SUMS, HeadSums, PassSettings, look
 from workbench.heads.gold import gold_of
 
-Ask = Callable[..., Result]
+RunHeads = Callable[..., Result]
 DOCS = random_docs(1, 20)
 
 
-def _answers(model: Any, pieces: int | None = None) -> Answers:
+def _sums(model: Any, pieces: int | None = None) -> HeadSums:
     gold = gold_of(DOCS, frequent=10)
-    return look(model, encode(DOCS), gold, Asking(drawings=8, shuffles=9), pieces=pieces)
+    return look(model, encode(DOCS), gold, PassSettings(n_bootstrap=8, n_shuffles=9), pieces=pieces)
 
 
-def _same(one: Answers, other: Answers) -> None:
+def _same(one: HeadSums, other: HeadSums) -> None:
     for name in SUMS:
         for key, numbers in getattr(one, name).items():
             found = getattr(other, name)[key]
@@ -33,11 +33,11 @@ def _same(one: Answers, other: Answers) -> None:
 @pytest.mark.parametrize("kind", ["self", "causal"])
 def test_batches_change_nothing_and_neither_does_padding(kind: Any) -> None:
     """Not even intervals and nulls: what is drawn for a document depends on nothing else."""
-    whole = _answers(Prescribed(kind))
+    whole = _sums(Prescribed(kind))
     for pieces in (1, 60, 300):
-        _same(whole, _answers(Prescribed(kind), pieces))
-    _same(whole, _answers(Prescribed(kind, left=True)))
-    _same(whole, _answers(Prescribed(kind, left=True), 100))
+        _same(whole, _sums(Prescribed(kind), pieces))
+    _same(whole, _sums(Prescribed(kind, left=True)))
+    _same(whole, _sums(Prescribed(kind, left=True), 100))
 
 
 def test_a_pass_that_broke_off_counts_for_nothing() -> None:
@@ -58,11 +58,11 @@ def test_a_pass_that_broke_off_counts_for_nothing() -> None:
             return super().forward(pieces, **more)
 
     model = Once()
-    _same(_answers(Prescribed()), _answers(model))
+    _same(_sums(Prescribed()), _sums(model))
     assert model.broke
 
 
-def test_the_order_of_sentences_changes_no_score(asked: Ask) -> None:
+def test_the_order_of_sentences_changes_no_score(run_heads: RunHeads) -> None:
     class Moved(Prescribed):
         """Knows the documents by their old places."""
 
@@ -70,15 +70,15 @@ def test_the_order_of_sentences_changes_no_score(asked: Ask) -> None:
             return super().maps(len(DOCS) - 1 - document, layer, size)
 
     scores = ["confidence", "offset_share", "relation_accuracy", "rare_share", "vertical", "role"]
-    one = asked(Prescribed(), DOCS).tables["heads"][scores]
-    other = asked(Moved(), DOCS[::-1]).tables["heads"][scores]
+    one = run_heads(Prescribed(), DOCS).tables["heads"][scores]
+    other = run_heads(Moved(), DOCS[::-1]).tables["heads"][scores]
     pd.testing.assert_frame_equal(one, other, atol=1e-6)
 
 
-def test_permuted_heads_are_permuted_rows(asked: Ask) -> None:
+def test_permuted_heads_are_permuted_rows(run_heads: RunHeads) -> None:
     order = (2, 0, 1)
-    one = asked(Prescribed(), DOCS).tables["heads"].set_index(["layer", "head"])
-    other = asked(Prescribed(order=order), DOCS).tables["heads"].set_index(["layer", "head"])
+    one = run_heads(Prescribed(), DOCS).tables["heads"].set_index(["layer", "head"])
+    other = run_heads(Prescribed(order=order), DOCS).tables["heads"].set_index(["layer", "head"])
     numbers = one.select_dtypes(np.number).columns
     for layer in (0, 1):
         for head in range(HEADS):
@@ -86,18 +86,20 @@ def test_permuted_heads_are_permuted_rows(asked: Ask) -> None:
             assert there.to_dict() == pytest.approx(here.to_dict(), abs=1e-5)
 
 
-def test_the_same_question_has_the_same_answer_and_another_seed_other_intervals(asked: Ask) -> None:
-    one, again = (asked(Prescribed(), DOCS, seed=4).tables["heads"] for _ in range(2))
+def test_the_same_seed_gives_the_same_tables_and_another_seed_other_intervals(
+    run_heads: RunHeads,
+) -> None:
+    one, again = (run_heads(Prescribed(), DOCS, seed=4).tables["heads"] for _ in range(2))
     pd.testing.assert_frame_equal(one, again)
-    other = asked(Prescribed(), DOCS, seed=5).tables["heads"]
+    other = run_heads(Prescribed(), DOCS, seed=5).tables["heads"]
     assert np.allclose(one["confidence"], other["confidence"])
     assert not np.allclose(one["rare_share_lower"], other["rare_share_lower"])
 
 
-def test_intervals_are_about_as_wide_as_those_of_whole_drawings(asked: Ask) -> None:
+def test_intervals_are_about_as_wide_as_those_of_bootstrap_samples(run_heads: RunHeads) -> None:
     """Poisson weights against drawing documents with replacement."""
     docs = random_docs(2, 60)
-    heads = asked(Prescribed(max_pieces=None), docs, draws=400).tables["heads"]
+    heads = run_heads(Prescribed(max_pieces=None), docs, n_bootstrap=400).tables["heads"]
     row = heads.iloc[0]
     model = Prescribed(max_pieces=None)
     from tests.heads.reference import Text

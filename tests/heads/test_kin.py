@@ -12,7 +12,7 @@ from tests.heads.prescribed import HEADS, LAYERS, Prescribed
 from workbench import Result
 from workbench.heads.clustering import divergence, on_a_map
 
-Ask = Callable[..., Result]
+RunHeads = Callable[..., Result]
 
 
 def test_divergence_is_that_of_every_row() -> None:
@@ -37,18 +37,18 @@ def test_places_keep_distances_that_a_plane_can_keep() -> None:
     assert np.allclose(np.linalg.norm(found[:, None] - found[None], axis=-1), apart)
 
 
-def test_every_head_is_its_own_nearest_kin(asked: Ask) -> None:
+def test_every_head_is_its_own_nearest_kin(run_heads: RunHeads) -> None:
     docs = random_docs(0, 8)
     order = (1, 2, 0)
-    found = asked(Prescribed(), docs, Prescribed(order=order), examples=8).tables["kin"]
+    found = run_heads(Prescribed(), docs, Prescribed(order=order), max_examples=8).tables["kin"]
     assert len(found) == LAYERS * HEADS
     for _, row in found.iterrows():
         assert (row["kin_layer"], order[row["kin_head"]]) == (row["layer"], row["head"])
         assert row["distance"] == pytest.approx(0, abs=1e-3)
 
 
-def test_twins_are_joined_first(asked: Ask) -> None:
-    tables = asked(Prescribed(order=(0, 1, 1)), random_docs(0, 8)).tables
+def test_twins_are_joined_first(run_heads: RunHeads) -> None:
+    tables = run_heads(Prescribed(order=(0, 1, 1)), random_docs(0, 8)).tables
     clusters = tables["clusters"].set_index(["layer", "head"])
     for layer in range(LAYERS):
         assert clusters.loc[(layer, 1), "cluster"] == clusters.loc[(layer, 2), "cluster"]

@@ -1,4 +1,4 @@
-"""What is true of nothing is found of nothing: random maps, random weights, even attention."""
+"""No role is found in random maps, random weights or uniform attention."""
 
 from collections.abc import Callable
 
@@ -6,13 +6,13 @@ import pytest
 
 from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
-from workbench import HuggingFace, Result, read, tiny_bert
+from workbench import HuggingFace, Result, WorkbenchError, read, tiny_bert
 
-Ask = Callable[..., Result]
+RunHeads = Callable[..., Result]
 SEEDS = 20
 
 
-def _called(result: Result) -> set[str]:
+def _roles(result: Result) -> set[str]:
     heads = result.tables["heads"]
     return {role for roles in heads["roles"] for role in roles.split(", ")} & {"syntactic", "rare"}
 
@@ -21,20 +21,20 @@ BOTH = pytest.mark.parametrize("seeds", [SEEDS // 2, pytest.param(SEEDS, marks=p
 
 
 @BOTH
-def test_random_maps_follow_no_trees(asked: Ask, seeds: int) -> None:
+def test_random_maps_follow_no_trees(run_heads: RunHeads, seeds: int) -> None:
     """The corrected rate of one in a hundred leaves room for one in twenty."""
     found = [
-        _called(asked(Prescribed(seed=seed), random_docs(seed, 60), least=10))
+        _roles(run_heads(Prescribed(seed=seed), random_docs(seed, 60), min_count=10))
         for seed in range(seeds)
     ]
     assert sum(map(bool, found)) <= seeds // SEEDS
 
 
 @BOTH
-def test_p_values_of_random_maps_are_as_they_must_be(asked: Ask, seeds: int) -> None:
+def test_p_values_of_random_maps_are_uniform(run_heads: RunHeads, seeds: int) -> None:
     """The lowest of all heads and relations is below 1 in 10 about every tenth time."""
     lowest = [
-        asked(Prescribed(seed=seed), random_docs(seed, 40), least=5)
+        run_heads(Prescribed(seed=seed), random_docs(seed, 40), min_count=5)
         .tables["relations"]["p_value"]
         .min()
         for seed in range(seeds)
@@ -44,25 +44,31 @@ def test_p_values_of_random_maps_are_as_they_must_be(asked: Ask, seeds: int) -> 
 
 
 @pytest.mark.parametrize("seeds", [5, pytest.param(SEEDS, marks=pytest.mark.slow)])
-def test_random_weights_follow_no_trees(asked: Ask, seeds: int) -> None:
+def test_random_weights_follow_no_trees(run_heads: RunHeads, seeds: int) -> None:
     docs = list(read("primer").docs("dev", 60))
     words = [token.text for doc in docs for token in doc]
-    called = []
+    roles = []
     for seed in range(seeds):
         net, tokenizer = tiny_bert(words, seed=seed)
-        called.append(
-            _called(asked(HuggingFace(net, tokenizer, "random"), docs, least=10, frequent=50))
+        roles.append(
+            _roles(
+                run_heads(
+                    HuggingFace(net, tokenizer, "random"), docs, min_count=10, n_frequent_words=50
+                )
+            )
         )
-    assert sum("syntactic" in each for each in called) <= 1, called
+    assert sum("syntactic" in each for each in roles) <= 1, roles
 
 
-def test_even_attention_follows_nothing(asked: Ask) -> None:
+def test_even_attention_follows_nothing(run_heads: RunHeads) -> None:
     for seed in range(3):
-        heads = asked(Prescribed(even=True), random_docs(seed, 60), least=10).tables["heads"]
+        heads = run_heads(Prescribed(even=True), random_docs(seed, 60), min_count=10).tables[
+            "heads"
+        ]
         assert (heads["role"] == "").all()
 
 
-def test_a_sink_at_the_first_word_is_not_taken_for_syntax(asked: Ask) -> None:
+def test_a_sink_at_the_first_word_is_not_taken_for_syntax(run_heads: RunHeads) -> None:
     """Subjects that begin their sentence, in front of heads at various distances: whoever looks at
     the first word hits them all, and no fixed offset does."""
     docs = []
@@ -71,7 +77,7 @@ def test_a_sink_at_the_first_word_is_not_taken_for_syntax(asked: Ask) -> None:
         words = ["a" * (3 * n + 3) for n in range(size)]
         heads = [size - 1, *[size - 1] * (size - 1)]
         docs.append(doc_of(words, heads, ["nsubj", *["dep"] * (size - 2), "ROOT"]))
-    relations = asked(Sink(), docs, least=10).tables["relations"]
+    relations = run_heads(Sink(), docs, min_count=10).tables["relations"]
     row = relations.query("relation == 'nsubj' and direction == 'head-to-dependent'").iloc[0]
     assert row["accuracy"] == 1 and row["baseline_accuracy"] < 0.5
     assert row["baseline_first"] == 1 and not row["syntactic"]
@@ -86,10 +92,10 @@ class Sink(Prescribed):
         return found
 
 
-def test_stronger_heads_are_found_among_random_ones(asked: Ask) -> None:
+def test_stronger_heads_are_found_among_random_ones(run_heads: RunHeads) -> None:
     """The same test has power: one head that follows its tree, half of the time."""
     docs = random_docs(0, 80)
-    result = asked(Following(docs), docs, least=10)
+    result = run_heads(Following(docs), docs, min_count=10)
     heads = result.tables["heads"].set_index(["layer", "head"])["roles"]
     assert "syntactic" in heads.loc[(0, 1)]
     assert sum("syntactic" in roles for roles in heads) == 1
@@ -121,9 +127,7 @@ class Following(Prescribed):
 
 @pytest.mark.parametrize("shuffles", [10, 99])
 def test_too_few_shuffles_are_refused(shuffles: int) -> None:
-    from pydantic import ValidationError
-
     from workbench.heads.experiments import Heads
 
-    with pytest.raises(ValidationError, match="cannot show"):
-        Heads(shuffles=shuffles)
+    with pytest.raises(WorkbenchError, match="n_shuffles"):
+        Heads(n_shuffles=shuffles)

@@ -10,7 +10,7 @@ from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, LAYERS, Prescribed
 from workbench import encode
 from workbench.engine.batch import NO_WORD
-from workbench.heads.collect import Asking, look
+from workbench.heads.collect import PassSettings, look
 from workbench.heads.gold import gold_of
 from workbench.heads.measures import HEAD
 
@@ -45,7 +45,7 @@ def test_the_share_of_the_own_sentence_is_that_of_a_loop(kind: Any, pieces: int)
     model = Prescribed(kind, max_pieces=40)
     assert any(model.encode(encode(DOCS)).cut)
     answers = look(
-        model, encode(DOCS), gold_of(DOCS), Asking(drawings=1, shuffles=1), pieces=pieces
+        model, encode(DOCS), gold_of(DOCS), PassSettings(n_bootstrap=1, n_shuffles=1), pieces=pieces
     )
     for site in model.sites:
         expected = sum(_by_hand(model, document, site.layer) for document in range(len(DOCS)))

@@ -14,7 +14,7 @@ from tests.planted import bert, gpt2
 from tests.planted.words import Lexicon, lexicon, planted_docs
 from workbench import HuggingFace, Result
 
-Ask = Callable[..., Result]
+RunHeads = Callable[..., Result]
 NAMES = {
     "bert": {
         "previous": "positional",
@@ -63,7 +63,7 @@ def tables(named: str) -> dict[str, Any]:
     planted = BUILD[named](known(lexicon()))
     model: Any = HuggingFace(planted.model, planted.tokenizer, named)
     corpus: Any = Made(docs())
-    settings = Heads(frequent=0, examples=10)
+    settings = Heads(n_frequent_words=0, max_examples=10)
     found = run(Inputs(models=(model,), corpora=(corpus,)), settings, Silent())
     return {**found.tables, "places": planted.heads}
 
@@ -141,6 +141,6 @@ def test_conventions_that_a_planted_head_would_fail_under_others(tables: dict[st
     heads = tables["heads"].set_index(["layer", "head"])
     row = heads.loc[(layer, head)]
     offsets = tables["offsets"].query(f"layer == {layer} and head == {head} and offset == -1")
-    words, asked = int(row["n"]), int(offsets["n"].iloc[0])
-    assert asked == words - DOCS, "one word a sentence has none before it"
-    assert asked / words < row["offset_share"] - 0.05, "and would have spoilt the score"
+    words, with_offset = int(row["n"]), int(offsets["n"].iloc[0])
+    assert with_offset == words - DOCS, "one word a sentence has none before it"
+    assert with_offset / words < row["offset_share"] - 0.05, "and would lower the score"

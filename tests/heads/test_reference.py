@@ -7,7 +7,7 @@ import pytest
 
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import Prescribed
-from tests.heads.reference import told
+from tests.heads.reference import reference_tables
 from workbench import Result
 
 CONVENTIONS = (
@@ -24,12 +24,12 @@ SCORES = (
 )
 @pytest.mark.parametrize("kind", ["self", "causal"])
 def test_every_score_is_what_the_maps_say(
-    asked: Callable[..., Result], seed: int, kind: str
+    run_heads: Callable[..., Result], seed: int, kind: str
 ) -> None:
     docs = random_docs(seed)
     model = Prescribed(kind, seed, max_pieces=20)  # type: ignore[arg-type]
-    tables = asked(model, docs, frequent=20).tables
-    slow = told(model, docs, 20)
+    tables = run_heads(model, docs, n_frequent_words=20).tables
+    slow = reference_tables(model, docs, 20)
     heads = tables["heads"].set_index(["layer", "head"])
     for name in SCORES:
         for key, value in slow[name].items():
@@ -48,7 +48,7 @@ def test_every_score_is_what_the_maps_say(
     assert len(relations) > 20
 
 
-def test_no_table_holds_a_hole(asked: Callable[..., Result]) -> None:
-    for name, table in asked(Prescribed(max_pieces=20), random_docs(3)).tables.items():
+def test_no_table_holds_a_hole(run_heads: Callable[..., Result]) -> None:
+    for name, table in run_heads(Prescribed(max_pieces=20), random_docs(3)).tables.items():
         assert isinstance(table, pd.DataFrame)
         assert not table.isna().any().any(), name

@@ -1,10 +1,10 @@
 """The loss of one text at a time with heads scaled or replaced, by bare hooks on the output maps.
 
-Raw material of the judges of `head-importance`, `head-ablation`, `head-pruning` and `head-gates`:
+Used by the judges of `head-importance`, `head-ablation`, `head-pruning` and `head-gates`:
 transformers' own forward with eager attention, its own tokenizer, and a pre-hook on each layer's
-output projection W_O, whose input is all heads side by side. Which pieces are masked follows from
-the seed as documented; T5's spans are taken from `workbench.models.lm_losses`. Costs a forward pass
-a text; minutes for whole judges.
+output projection W_O, whose input is the outputs of all heads. Which pieces are masked follows from
+the seed as documented; T5's spans are taken from `workbench.models.lm_losses`. Costs: a forward
+pass for each text; minutes for whole judges.
 """
 
 import copy
@@ -53,7 +53,7 @@ class Plain:
         self.all: list[Head] = [(key, head) for key in self.outputs for head in range(self.heads)]
 
     def slice_of(self, key: Key, head: int) -> tuple[Tensor, Any]:
-        """W_O and the index of what reads a head."""
+        """W_O, and the index of the slice that reads a head."""
         weight = self.outputs[key].weight
         rows = not isinstance(self.outputs[key], nn.Linear)  # GPT-2 keeps W_O transposed
         width = weight.shape[0 if rows else 1] // self.heads
@@ -75,7 +75,7 @@ class Plain:
 
     @contextmanager
     def changed(self, change: Change) -> Iterator[None]:
-        """What heads hand on goes through `change` first."""
+        """The outputs of heads pass through `change` first."""
 
         def hook(key: Key) -> Any:
             def pre(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -93,7 +93,7 @@ class Plain:
                 each.remove()
 
     def loss(self, example: Example) -> tuple[Tensor, int]:
-        """Nats of all that is predicted, and how often it is likeliest."""
+        """Sum of nats, and number of correct predictions."""
         if not example.places:
             return torch.zeros(()), 0
         logits = self.net(**example.inputs).logits[0, example.places].float()
@@ -101,13 +101,13 @@ class Plain:
         return nats, int((logits.argmax(-1) == example.gold).sum())
 
     def scores(self, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
-        """Nats, right and number of each text.  # [texts, 3]"""
+        """Nats, correct predictions and predictions of each text.  # [texts, 3]"""
         with torch.no_grad():
             found = [(*self.loss(each), len(each.places)) for each in examples]
         return np.array([[float(nats), right, number] for nats, right, number in found])
 
     def examples(self, docs: Sequence[Doc], seed: int = 0) -> list[Example]:
-        """Each text as it is measured: masked, from left to right, or with spans to write."""
+        """Each text as it is scored: masked, from left to right, or with hidden spans."""
         kind = type(self.net).__name__
         if "T5" in kind:
             return [self._denoised(docs, place, seed) for place in range(len(docs))]

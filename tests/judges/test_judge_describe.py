@@ -22,7 +22,7 @@ def rows(table: Any, keys: list[str]) -> Counts:
 
 
 def judge(corpus: Corpus, splits: list[str]) -> None:
-    tables = run_here("describe", (), corpus, words=30).tables
+    tables = run_here("describe", (), corpus, max_words=30).tables
     words: Counter[str] = Counter()
     lengths: list[int] = []
     tags: Counts = defaultdict(int)

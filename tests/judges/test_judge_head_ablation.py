@@ -1,9 +1,9 @@
-"""What is exactly lost without each head, one text and one head at a time.
+"""Exact ablation of each head, one text and one head at a time.
 
-Zero: the head's slice of W_O is zero. Mean: a bare hook puts the head's mean output over all pieces
-of the corpus in its place. Resample: its output on another text, at the piece as far along; which
-text follows from the seed as documented. Differences, pairs, intervals and p-values are computed
-here by loops. Costs a forward pass a text, head and mode.
+Zero: the head's slice of W_O is zero. Mean: a bare hook replaces the output of the head by its mean
+over all pieces of the corpus. Resample: by its output on another text, at the same relative
+position; the text follows from the seed as documented. Differences, pairs, intervals and p-values
+are computed here by loops. Costs: a forward pass for each text, head and replacement.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Outputs = list[dict[Key, Tensor]]  # of each text, [pieces, heads, width of a he
 
 
 def outputs(plain: Plain, examples: Sequence[Example]) -> Outputs:
-    """What heads hand on over each text."""
+    """Outputs of heads on each text."""
     found: Outputs = []
 
     def look(key: Key, out: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def outputs(plain: Plain, examples: Sequence[Example]) -> Outputs:
 
 
 def other_text(place: int, order: Sequence[int], seed: int) -> int:
-    """The text whose outputs a text's head gets: one of the others, in the order of the pool."""
+    """The text whose outputs replace those of a text: another one, in the order of the pool."""
     free = [each for each in order if each != place] or list(order)
     return free[int(np.random.default_rng([seed, place, 5]).integers(len(free)))]
 
@@ -91,7 +91,7 @@ def corrected(apart: np.ndarray[Any, Any], turns: int = 500) -> np.ndarray[Any, 
 def resampled(
     apart: np.ndarray[Any, Any], number: np.ndarray[Any, Any], draws: int = 500
 ) -> np.ndarray[Any, Any]:
-    """Ends of the middle 95 % over resamples of texts.  # [texts, heads] -> [2, heads]"""
+    """95 % bootstrap intervals over texts.  # [texts, heads] -> [2, heads]"""
     random = np.random.default_rng(98)
     found = []
     for _ in range(draws):
@@ -105,10 +105,10 @@ def judged(
 ) -> float:
     """The largest difference of a loss or an accuracy, in nats or shares."""
     settings = {
-        "mode": "all" if len(modes) > 1 else modes[0],
+        "replacement": "all" if len(modes) > 1 else modes[0],
         "pairs": "layer" if pairs else "none",
     }
-    tables = run_here("head-ablation", model, corpus, limit=limit, **settings).tables
+    tables = run_here("head-ablation", model, corpus, max_sentences=limit, **settings).tables
     plain = Plain(model)
     examples = plain.examples(list(corpus.docs("test", limit)))
     base, seen = plain.scores(examples), outputs(plain, examples)
@@ -142,7 +142,7 @@ def judged(
 def judged_pairs(
     plain: Plain, examples: Sequence[Example], base: np.ndarray[Any, Any], table: Any
 ) -> float:
-    """Two heads at a time, of some pairs."""
+    """The largest difference for some pairs of heads."""
     table = table[table["mode"] == "zero"].iloc[::5]
     names = ["stack", "kind", "layer", "head"]
     sides = [

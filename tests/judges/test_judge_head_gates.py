@@ -1,9 +1,9 @@
-"""Hard-concrete gates and subsets: their probabilities, their choice, and the loss that is left.
+"""Hard-concrete gates and subsets: probabilities, kept heads, and the loss of the smaller model.
 
 P(open) and the penalty are compared with sampling from the definition (Louizos et al. 2018), the
-loss without the closed heads with zeroed slices of W_O, and what is learnt with a plain loop that
-draws its own noise, one text at a time. Costs a forward pass a text and trial; the plain loop a
-minute.
+loss without the closed heads with zeroed slices of W_O, and trained gates with a plain loop that
+draws its own noise, one text at a time. Costs: a forward pass for each text and trial; the plain
+loop a minute.
 """
 
 import math
@@ -33,9 +33,9 @@ def gate(log_a: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
 
 
 def judged(model: Any, corpus: Any, limit: int, **settings: Any) -> float:
-    """The largest difference of a loss or an accuracy of what is left."""
+    """The largest difference of a loss or an accuracy of the smaller model."""
     chosen = {"lambdas": [0.02, 0.2], "budgets": [0.5, 0.25], "steps": 12, "texts": 8, **settings}
-    tables = run_here("head-gates", model, corpus, limit=limit, **chosen).tables
+    tables = run_here("head-gates", model, corpus, max_sentences=limit, **chosen).tables
     plain, far = Plain(model), 0.0
     examples = plain.examples(list(corpus.docs("test", limit)))
     base = plain.scores(examples)
@@ -100,7 +100,7 @@ def test_probability_and_penalty_are_those_of_the_distribution() -> None:
         assert stats.ks_2samp(own.flatten().numpy(), theirs.flatten().numpy()).pvalue > 0.99
 
 
-def test_what_is_left_is_the_model_with_zeroed_output_maps() -> None:
+def test_the_smaller_model_is_the_model_with_zeroed_output_maps() -> None:
     corpus = wb.read("primer:size=200")
     found = judged(wb.load("mini:gpt"), corpus, 6, steps=4, lambdas=[0.1], budgets=[0.5])
     assert found < 1e-4
@@ -121,11 +121,17 @@ def test_gates_of_an_odd_model_and_its_twin(twin: bool) -> None:
 
 
 @pytest.mark.slow
-def test_gates_that_learn_in_a_plain_loop_keep_the_same_heads() -> None:
-    """Noise and texts are others: heads that one is sure of must be the other's too."""
+def test_gates_trained_in_a_plain_loop_keep_the_same_heads() -> None:
+    """Noise and texts differ: only heads with a clear probability must agree."""
     model, corpus, price = wb.load("mini:gpt"), wb.read("primer"), 0.1
-    settings = {"lambdas": [price], "budgets": [], "steps": 80, "texts": 12, "gate_rate": 0.2}
-    table = run_here("head-gates", model, corpus, limit=60, **settings).tables["gates"]
+    settings = {
+        "lambdas": [price],
+        "budgets": [],
+        "steps": 80,
+        "batch_size": 12,
+        "gate_learning_rate": 0.2,
+    }
+    table = run_here("head-gates", model, corpus, max_sentences=60, **settings).tables["gates"]
     plain = Plain(model)
     learnt = plainly_learnt(plain, list(corpus.docs("train", 60)), price, 80, 12)
     ours = dict(zip(heads_in(table), table["p_open"], strict=True))

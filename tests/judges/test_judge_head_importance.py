@@ -1,7 +1,8 @@
-"""Importance of heads to first order (Michel et al. 2019), one text at a time by plain autograd.
+"""First-order importance of heads (Michel et al. 2019), one text at a time by plain autograd.
 
-I_h = E_x |dL(x)/dxi_h| over single texts, L a text's nats, xi_h a factor on what head h hands on;
-in nats a piece, and over the L2 norm of the layer's. Costs a forward and a backward pass a text.
+I_h = E_x |dL(x)/dxi_h| over single texts; L: nats of a text, xi_h: a factor on the output of head
+h. In nats per piece, and divided by the L2 norm of the layer. Costs: a forward and a backward pass
+for each text.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ MINIS = ["bert", "gpt", "t5"]
 
 def judged(model: Any, corpus: Any, limit: int) -> dict[str, float]:
     """The largest difference of each column, over the largest value there is."""
-    table = run_here("head-importance", model, corpus, limit=limit).tables["importance"]
+    table = run_here("head-importance", model, corpus, max_sentences=limit).tables["importance"]
     plain = Plain(model)
     docs = list(corpus.docs("test", limit))
     gradients, number = importance(plain, plain.examples(docs))

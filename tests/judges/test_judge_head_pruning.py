@@ -1,8 +1,8 @@
-"""Curves of pruning: at each step the W_O slices of the heads chosen so far are zero.
+"""Pruning curves: at each step the W_O slices of the heads removed so far are zero.
 
-Orders are found again by the definitions (importance once and again after each step, exact ablation
-likewise, the norm of W_O's slice), scores one text at a time, parameters by counting what a head
-owns, areas and p-values by numpy and scipy. Costs minutes; the small case seconds.
+Orders are computed from the definitions (importance once and again after each step, exact ablation
+likewise, the norm of the W_O slice), scores one text at a time, parameters by counting those of a
+head, areas and p-values by numpy and scipy. Costs: minutes; the small case seconds.
 """
 
 from typing import Any
@@ -21,23 +21,23 @@ METHODS = [("importance", False), ("importance", True), ("ablation", False), ("a
            ("magnitude", False)]  # fmt: skip
 
 
-def values(plain: Plain, examples: list[Example], gone: list[Head]) -> tuple[float, float]:
+def values(plain: Plain, examples: list[Example], removed: list[Head]) -> tuple[float, float]:
     """Loss and accuracy without these heads."""
-    with plain.zeroed(gone):
+    with plain.zeroed(removed):
         sums = plain.scores(examples).sum(0)
     return sums[0] / sums[2], sums[1] / sums[2]
 
 
 def scores(
-    plain: Plain, examples: list[Example], by: str, left: list[Head], gone: list[Head]
+    plain: Plain, examples: list[Example], by: str, left: list[Head], removed: list[Head]
 ) -> list[float]:
-    """What is lost with each head that is left."""
+    """The score of each remaining head."""
     if by == "magnitude":
         parts = [plain.slice_of(*head) for head in left]
         return [float(weight[part].detach().norm()) for weight, part in parts]
     if by == "ablation":
-        return [values(plain, examples, [*gone, head])[0] for head in left]
-    with plain.zeroed(gone):
+        return [values(plain, examples, [*removed, head])[0] for head in left]
+    with plain.zeroed(removed):
         gradients, _ = importance(plain, examples)
     means = dict(zip(plain.all, np.abs(gradients).mean(0), strict=True))
     return list(normalised({head: means[head] for head in left}).values())
@@ -47,17 +47,17 @@ def order(
     plain: Plain, examples: list[Example], by: str, rescored: bool, steps: list[int]
 ) -> list[Head]:
     """Heads in the order in which they are removed."""
-    left, gone = list(plain.all), []
+    left, removed = list(plain.all), []
     for wanted in steps[1:] if rescored else [len(left)]:
-        found = scores(plain, examples, by, left, gone)
-        ranked = [left[at] for at in np.argsort(found, kind="stable")][: wanted - len(gone)]
-        gone += ranked
+        found = scores(plain, examples, by, left, removed)
+        ranked = [left[at] for at in np.argsort(found, kind="stable")][: wanted - len(removed)]
+        removed += ranked
         left = [head for head in left if head not in ranked]
-    return gone
+    return removed
 
 
 def owned(plain: Plain) -> int:
-    """Parameters that go with a head: its rows of the three maps and its slice of W_O."""
+    """Parameters of a head: its rows of the three maps and its slice of W_O."""
     weight, part = plain.slice_of(*plain.all[0])
     width, d = sorted(weight[part].shape)
     biased = 0 if "T5" in type(plain.net).__name__ else 3 * width
@@ -66,8 +66,14 @@ def owned(plain: Plain) -> int:
 
 def judged(model: Any, corpus: Any, limit: int, chosen_on: int, steps: int = 4) -> float:
     """The largest difference of a loss or an accuracy on the curves."""
-    settings = {"steps": steps, "choosing": chosen_on, "recover": 0, "prune": 0.5, "seeds": 3}
-    tables = run_here("head-pruning", model, corpus, limit=limit, **settings).tables
+    settings = {
+        "steps": steps,
+        "selection_texts": chosen_on,
+        "recovery_steps": 0,
+        "prune_fraction": 0.5,
+        "random_orders": 3,
+    }
+    tables = run_here("head-pruning", model, corpus, max_sentences=limit, **settings).tables
     plain = Plain(model)
     choosing = plain.examples(list(corpus.docs("train", chosen_on)))
     measuring = plain.examples(list(corpus.docs("test", limit)))
@@ -76,15 +82,15 @@ def judged(model: Any, corpus: Any, limit: int, chosen_on: int, steps: int = 4) 
     far, other_orders = 0.0, 0
     curve = tables["curve"].set_index(["method", "rescored", "seed", "metric", "heads_removed"])
     for (by, rescored, seed), own in tables["order"].groupby(["method", "rescored", "seed"]):
-        gone = heads_in(own.sort_values("place"))
-        assert sorted(gone) == sorted(plain.all)
+        removed = heads_in(own.sort_values("place"))
+        assert sorted(removed) == sorted(plain.all)
         if by != "random":
             wanted = order(plain, choosing, str(by), bool(rescored), at)
             # what is removed by each step, for two heads may score alike to the last digit
-            other_orders += sum(set(wanted[:many]) != set(gone[:many]) for many in at)
+            other_orders += sum(set(wanted[:many]) != set(removed[:many]) for many in at)
         for many in at:
             for metric, value in zip(
-                ("loss", "accuracy"), values(plain, measuring, gone[:many]), strict=True
+                ("loss", "accuracy"), values(plain, measuring, removed[:many]), strict=True
             ):
                 row = curve.loc[(by, rescored, seed, metric, many)]
                 far = max(far, abs(row["value"] - value))
@@ -99,7 +105,7 @@ def judged(model: Any, corpus: Any, limit: int, chosen_on: int, steps: int = 4) 
 
 
 def judge_summary(curve: pd.DataFrame, summary: pd.DataFrame) -> None:
-    """Areas, where scores fall, and p-values against random orders."""
+    """Compare areas, falls of scores, and p-values against random orders."""
     for metric, sign in (("loss", 1), ("accuracy", -1)):
         own = summary[summary["metric"] == metric]
         areas, tests = {}, {}
@@ -128,12 +134,12 @@ def judge_summary(curve: pd.DataFrame, summary: pd.DataFrame) -> None:
 
 
 def judge_kept(plain: Plain, measuring: list[Example], tables: Any) -> None:
-    """The pruned model against the whole one, on the same texts."""
+    """Compare the pruned model with the whole one, on the same texts."""
     table = tables["heads"]
-    gone = heads_in(table.loc[~table["kept"].astype(bool), HEAD])
+    removed = heads_in(table.loc[~table["kept"].astype(bool), HEAD])
     kept = tables["kept"].set_index(["stage", "metric"])
     base = plain.scores(measuring)
-    with plain.zeroed(gone):
+    with plain.zeroed(removed):
         apart = plain.scores(measuring) - base
     for column, metric in ((0, "loss"), (1, "accuracy")):
         row, whole = kept.loc[("pruned", metric)], base[:, 2].sum()

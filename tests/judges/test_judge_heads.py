@@ -1,9 +1,8 @@
 """`heads` against loops from the definitions: one document, one word and one arc at a time.
 
 Accuracies in all three conventions, simple rules, confidence, entropy, offsets, rare words. Maps
-are those of transformers' own eager forward. Two maxima that rounding could swap are no judgement
-of anyone; where there are such words (`close`), a count may differ by so many, otherwise not at
-all.
+are those of the eager forward pass of transformers. If rounding could swap two maxima, the word is
+`close`, and a count may differ by the number of close words; otherwise counts must be equal.
 """
 
 import math
@@ -25,7 +24,7 @@ NEAR = 2e-6  # relative; maxima that far apart are the same in any order of addi
 
 
 class Counts:
-    """Sums over sums by key, and how many of a sum rounding could change."""
+    """Shares by key, and how many cases rounding could change."""
 
     def __init__(self) -> None:
         self.part: Counter[Any] = Counter()
@@ -38,7 +37,7 @@ class Counts:
         self.close[key] += close
 
     def share(self, key: Any) -> Any:
-        """To compare with: exact but for words that are close."""
+        """The expected value, with a tolerance for close words."""
         wide = 1e-9 + self.close[key] / self.whole[key]
         return pytest.approx(self.part[key] / self.whole[key], abs=wide)
 
@@ -55,13 +54,13 @@ def largest(given: Given) -> tuple[int, float, float]:
 
 
 def plain(given: Given) -> tuple[int, bool]:
-    """The argmax, however little there is (-1: a tie), and whether rounding could change it."""
+    """The argmax at any attention on words (-1: a tie), and whether rounding could change it."""
     word, _, apart = largest(given)
     return (word if apart > 1e-6 else -1), 0 < apart < NEAR or apart == 0 < len(given) - 1
 
 
 def reliable(given: Given) -> tuple[int, bool]:
-    """The same where words get enough and no two are almost equal."""
+    """The argmax where words get enough attention and no two weights are almost equal."""
     word, top, apart = largest(given)
     total = sum(given.values())
     close = abs(apart - 1e-4) < NEAR or abs(total - RESIDUAL) < 1e-6 or apart < NEAR
@@ -129,8 +128,9 @@ def judge(model: Any, corpus: Corpus, limit: int, is_causal: bool = False) -> No
     model.net.double()  # what rounding would do to large scores is no question here
     counts = counted(model, corpus, limit, is_causal)
     tables = run_here(
-        "heads", model, corpus, limit=limit, residual=RESIDUAL, frequent=FREQUENT, least=1,
-        examples=0, shuffles=101, draws=20,
+        "heads", model, corpus, max_sentences=limit, min_word_attention=RESIDUAL,
+        n_frequent_words=FREQUENT, min_count=1,
+        max_examples=0, n_shuffles=101, n_bootstrap=20,
     ).tables  # fmt: skip
     relations, heads = tables["relations"], tables["heads"]
     assert len(relations) > 10

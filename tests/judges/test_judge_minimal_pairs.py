@@ -94,7 +94,8 @@ def p_value(gain: np.ndarray[Any, Any], of: list[Any]) -> float:
 def judge(model: Any, corpus: Corpus, pairs: Twins, scheme: str, near: float = 1e-3) -> float:
     """The largest difference of a mean gap, in nats; all else is compared here."""
     found = run_here(
-        "minimal-pairs", model, corpus, limit=2 * len(pairs), pseudo=scheme, start="no"
+        "minimal-pairs", model, corpus, max_sentences=2 * len(pairs),
+        pseudo_likelihood=scheme, start_token="no",
     ).tables["pairs"]  # fmt: skip
     pairs = [pair for pair in pairs if pair[0].text != pair[1].text]
     nats, sizes = np.zeros((len(pairs), 2)), np.zeros((len(pairs), 2))

@@ -13,8 +13,8 @@ from workbench import Corpus
 
 
 def judge(model: Any, corpus: Corpus, limit: int) -> dict[str, tuple[float, float]]:
-    """Each measure as the experiment has it, and as it is from its definition."""
-    tables = run_here("profile", model, corpus, limit=limit, pseudo=True).tables
+    """Each measure from the experiment, and from its definition."""
+    tables = run_here("profile", model, corpus, max_sentences=limit, pseudo_likelihood=True).tables
     facts = tables["facts"].set_index("fact")["value"]
     weights = {w.data_ptr(): w.numel() for w in model.net.parameters()}  # tied ones once
     assert (

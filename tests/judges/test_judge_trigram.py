@@ -66,7 +66,11 @@ class KneserNey:
 
 
 def judge(model: Any, corpus: Corpus, limit: int) -> None:
-    table = run_here("trigram", model, corpus, limit=limit).tables["scores"].set_index("measure")
+    table = (
+        run_here("trigram", model, corpus, max_sentences=limit)
+        .tables["scores"]
+        .set_index("measure")
+    )
     causal = model.objective == "causal"
     parts = {
         split: [text_of(model.tokenizer, doc) for doc in docs]

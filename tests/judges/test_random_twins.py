@@ -46,7 +46,9 @@ def binomial_bound(trials: int, level: float, sure: float = SURE) -> int:
 
 def heads(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Tried]:
     """Every role is a family, corrected over heads (and relations, and offsets)."""
-    found = run_here("heads", twin, corpus, seed, limit=SENTENCES, examples=0).tables["heads"]
+    found = run_here("heads", twin, corpus, seed, max_sentences=SENTENCES, max_examples=0).tables[
+        "heads"
+    ]
     called = {role for roles in found["roles"] for role in str(roles).split(", ")}
     return {f"heads: {role}": (1, int(role in called), 0.01) for role in ROLES}
 

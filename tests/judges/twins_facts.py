@@ -1,8 +1,8 @@
-"""What `minimal-pairs` and `trigram` claim of models with random weights, for the pooled gate.
+"""Claims of `minimal-pairs` and `trigram` about random weights, for the pooled gate.
 
-Each function is `(twin, corpus, seed) -> (claims tried, false claims, level)`: of a random twin
-every claim is false. `describe`, `profile` and `similarity` report numbers and claim nothing. Costs
-a few seconds a twin of the built-in models.
+Each function is `(twin, corpus, seed) -> (claims tried, false claims, level)`: for a
+random twin every claim is false. `describe`, `profile` and `similarity` report numbers and claim
+nothing. Costs: a few seconds for each twin of the built-in models.
 """
 
 from typing import Any
@@ -18,14 +18,16 @@ Claims = tuple[int, int, float]
 def minimal_pairs(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Above chance, of each phenomenon and of all pairs; the corpus given has no pairs."""
     pairs = wb.read("primer/acceptability")
-    table = run_here("minimal-pairs", twin, pairs, seed=seed, limit=2 * PAIRS).tables["pairs"]
+    table = run_here("minimal-pairs", twin, pairs, seed=seed, max_sentences=2 * PAIRS).tables[
+        "pairs"
+    ]
     return len(table), int(table["above_chance"].sum()), 0.05
 
 
 def trigram(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Better than trigrams, in accuracy and in nats."""
     own = corpus if "train" in corpus.splits else odd_corpus()
-    table = run_here("trigram", twin, own, seed=seed, limit=30).tables["scores"]
+    table = run_here("trigram", twin, own, seed=seed, max_sentences=30).tables["scores"]
     return len(table), int(table["better"].sum()), 0.05
 
 

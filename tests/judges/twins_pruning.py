@@ -1,4 +1,4 @@
-"""What the pruning experiments claim about random weights, and how many of the claims are false.
+"""False claims of the pruning experiments about random weights.
 
 A claim is a verdict column of a table, or a p-value under .05. Each function takes a random twin, a
 corpus with `train`, `dev` and `test` (some hundred sentences) and a seed, and returns the claims
@@ -6,7 +6,7 @@ tried, the false ones, and the level at which the experiment makes them; the gat
 twins.
 
 What is false? A random model has learnt nothing, but its loss does change a little with every head,
-so "the loss changes without this head" can be true of it. Three kinds of claims are told apart:
+so "the loss changes without this head" can be true of it. There are three kinds of claims:
 
 - *knowledge* (`matters`, `better`): the head, order or gates matter to what the model has learnt.
   Of random weights each such claim is false.
@@ -28,7 +28,7 @@ from tests.judges.odd import run_here
 from workbench import Corpus
 from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
 from workbench.pruning.ablation import ablated
-from workbench.pruning.evaluation import asking_of
+from workbench.pruning.evaluation import build_head_evaluation
 from workbench.pruning.head_masks import heads_of
 
 Claims = tuple[int, int, float]
@@ -39,20 +39,22 @@ ORDERS = 6  # one random order, tested against as many others as there are by de
 
 def baseline(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-importance`: the model is better than its trivial baseline."""
-    table = run_here("head-importance", twin, corpus, seed, limit=FEW).tables["baseline"]
+    table = run_here("head-importance", twin, corpus, seed, max_sentences=FEW).tables["baseline"]
     return len(table), int(table["better"].sum()), 0.025  # one side of a 95 % interval
 
 
 def ablation(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-ablation`: this head matters (knowledge)."""
-    table = run_here("head-ablation", twin, corpus, seed, limit=FEW, mode="all").tables["ablation"]
+    table = run_here(
+        "head-ablation", twin, corpus, seed, max_sentences=FEW, replacement="all"
+    ).tables["ablation"]
     families = table.groupby(["mode", "metric"])["matters"].any()
     return len(families), int(families.sum()), SIGNIFICANT
 
 
 def ablation_signs(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-ablation`: the loss changes without this head, or these two (replication)."""
-    settings = {"mode": "zero", "pairs": "layer"}
+    settings = {"replacement": "zero", "pairs": "layer"}
     few, many = _halves(corpus)
     one, other = (
         run_here("head-ablation", twin, half, seed, **settings).tables for half in (few, many)
@@ -71,9 +73,11 @@ def ablation_signs(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def ablation_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """p-values over all heads where no head changes the loss: any is false (calibration)."""
-    asked = asking_of(twin, list(corpus.docs("train", 4 * FEW)), "", seed)
-    sets = [[head] for head in heads_of(asked.model)]
-    apart = ablated(asked.model, asked.aim, asked.questions, sets).differences("loss")
+    evaluation = build_head_evaluation(twin, list(corpus.docs("train", 4 * FEW)), "", seed)
+    sets = [[head] for head in heads_of(evaluation.model)]
+    apart = ablated(evaluation.model, evaluation.aim, evaluation.questions, sets).differences(
+        "loss"
+    )
     apart = apart - apart.mean(0)
     random = np.random.default_rng(seed)
     false = 0
@@ -94,7 +98,9 @@ def pruning_kept(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-pruning`: the model is worse, or better, after pruning and tuning (replication)."""
     few, many = _halves(corpus)
     one, other = (
-        _pruned(twin, half, seed, recover=4, methods=["random"], seeds=1).tables["kept"]
+        _pruned(twin, half, seed, recovery_steps=4, methods=["random"], random_orders=1).tables[
+            "kept"
+        ]
         for half in (few, many)
     )
     sure = (one["p_value"] < SIGNIFICANT).to_numpy()
@@ -105,7 +111,7 @@ def pruning_kept(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def pruning_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """One random order tested against the others is better by chance alone (calibration)."""
-    settings = {"methods": ["random"], "seeds": 2 * ORDERS, "recover": 0}
+    settings = {"methods": ["random"], "random_orders": 2 * ORDERS, "recovery_steps": 0}
     found = _pruned(twin, corpus, seed, max_test=FEW, **settings).tables
     areas = found["summary"].query("metric == 'loss'")["area"].to_numpy()
     p = [prediction_p_value(each[0], each[1:]) for each in np.split(areas, 2)]
@@ -113,9 +119,11 @@ def pruning_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 
 def gates(twin: Any, corpus: Corpus, seed: int) -> Claims:
-    """`head-gates`: the heads that stayed are better than random ones (knowledge)."""
+    """`head-gates`: the kept heads are better than random ones (knowledge)."""
     settings = {"lambdas": [0.003], "budgets": [0.5], "steps": 12, "texts": 8}
-    table = run_here("head-gates", twin, corpus, seed, limit=FEW, **settings).tables["survival"]
+    table = run_here("head-gates", twin, corpus, seed, max_sentences=FEW, **settings).tables[
+        "survival"
+    ]
     families = table.groupby("metric")["better"].any()
     return len(families), int(families.sum()), SIGNIFICANT
 
@@ -132,7 +140,13 @@ def _pruned(twin: Any, corpus: Corpus, seed: int, **settings: Any) -> Any:
         twin,
         corpus,
         seed,
-        **{"steps": 2, "choosing": 15, "texts": 8, "by": "magnitude", **settings},
+        **{
+            "steps": 2,
+            "selection_texts": 15,
+            "batch_size": 8,
+            "prune_by": "magnitude",
+            **settings,
+        },
     )
 
 

@@ -22,7 +22,7 @@ from tests.models import zoo
 from tests.models.stores import stored
 from workbench import Batch, encode
 from workbench.engine import forward_pass
-from workbench.heads.collect import Asking, look
+from workbench.heads.collect import PassSettings, look
 from workbench.heads.gold import gold_of
 from workbench.models import eval_tasks
 from workbench.models.eval_tasks import aim_of
@@ -73,7 +73,7 @@ def _is_real(value: object) -> bool:
 
 def _heads(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:
     gold = gold_of(docs, frequent=10)
-    return look(model, batch, gold, Asking(drawings=5, shuffles=5), pieces=PIECES)
+    return look(model, batch, gold, PassSettings(n_bootstrap=5, n_shuffles=5), pieces=PIECES)
 
 
 def _store(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:

@@ -19,7 +19,7 @@ from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
 from workbench import Capture, Gate, Reduce, WorkbenchError, encode, read, word_states
 from workbench.engine.map_statistics import together
-from workbench.heads.collect import SUMS, Asking, look
+from workbench.heads.collect import SUMS, PassSettings, look
 from workbench.heads.gold import gold_of
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import chosen_device, chosen_devices, load
@@ -124,7 +124,7 @@ def test_the_store_and_the_heads_are_those_of_one_device(
 ) -> None:
     docs = list(read("primer:size=4").docs("train"))
     batch = encode(docs)
-    asking = Asking(drawings=5, shuffles=5)
+    asking = PassSettings(n_bootstrap=5, n_shuffles=5)
     stores: dict[str, dict[str, Tensor]] = {}
     for where in ("cuda:0", BOTH):
         with card(2):

@@ -1,4 +1,4 @@
-"""Models whose heads are known to matter, or known not to, and texts to ask them about.
+"""Models whose heads are known to matter or not to matter, and texts for them.
 
 `repeated` are texts of two words in turn, of which the planted GPT-2 knows every next word from the
 third on: `previous` writes down what came before, and `induction` looks there. Its answers are made

@@ -16,24 +16,32 @@ from workbench import Gate, WorkbenchError
 from workbench.core.stats import ratio_intervals, sign_flip_p_values
 from workbench.models.head_removal import parts, without
 from workbench.pruning.ablation import _Mean, ablated, means, others
-from workbench.pruning.evaluation import Asking, asking_of
-from workbench.pruning.evaluation import asked as ask
+from workbench.pruning.evaluation import Evaluation, build_head_evaluation, score_texts
 from workbench.pruning.head_masks import closed, heads_of
 
-Mini = Callable[..., Asking]
+Mini = Callable[..., Evaluation]
 QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
 
 
 @QUARTET
 def test_it_is_to_the_bit_a_plain_loop(name: str, mini: Mini) -> None:
-    asked = mini(name, 8)
-    heads = heads_of(asked.model)
-    pieces = max(question.pieces for question in asked.questions)  # one head at a time
+    evaluation = mini(name, 8)
+    heads = heads_of(evaluation.model)
+    pieces = max(question.pieces for question in evaluation.questions)  # one head at a time
     found = ablated(
-        asked.model, asked.aim, asked.questions, [[head] for head in heads], pieces=pieces
+        evaluation.model,
+        evaluation.aim,
+        evaluation.questions,
+        [[head] for head in heads],
+        pieces=pieces,
     )
     for place, head in enumerate(heads):
-        plain = ask(asked.model, asked.aim, asked.questions, [Gate(closed(asked.model, [head]))])
+        plain = score_texts(
+            evaluation.model,
+            evaluation.aim,
+            evaluation.questions,
+            [Gate(closed(evaluation.model, [head]))],
+        )
         assert np.array_equal(found.without[place, 0], plain.nats)
         assert np.array_equal(found.without[place, 1], plain.right)
         assert np.array_equal(found.base.number, plain.number)
@@ -41,10 +49,10 @@ def test_it_is_to_the_bit_a_plain_loop(name: str, mini: Mini) -> None:
 
 @QUARTET
 def test_several_heads_in_a_batch_are_as_each_alone(name: str, mini: Mini) -> None:
-    asked = mini(name, 8)
-    sets = [[head] for head in heads_of(asked.model)]
+    evaluation = mini(name, 8)
+    sets = [[head] for head in heads_of(evaluation.model)]
     few, many = (
-        ablated(asked.model, asked.aim, asked.questions, sets, pieces=pieces)
+        ablated(evaluation.model, evaluation.aim, evaluation.questions, sets, pieces=pieces)
         for pieces in (1, 100_000)
     )
     assert np.allclose(few.without, many.without, atol=1e-3)
@@ -53,21 +61,21 @@ def test_several_heads_in_a_batch_are_as_each_alone(name: str, mini: Mini) -> No
 def test_twins_do_alone_what_both_do() -> None:
     """Each alone is worth nothing, both together all."""
     model = planted(twins=True)
-    asked = asking_of(model, texts(model), "", 0)
+    evaluation = build_head_evaluation(model, texts(model), "", 0)
     sets = [[INDUCTION], [TWIN], [INDUCTION, TWIN], [PREVIOUS], [(0, 1)]]
-    found = ablated(model, asked.aim, asked.questions, sets)
+    found = ablated(model, evaluation.aim, evaluation.questions, sets)
     one, other, both, previous, nothing = found.values("loss") - found.base.value("loss")
     assert abs(one) < 1e-3 and abs(other) < 1e-3 and abs(nothing) < 1e-3
     assert both > 1 and previous > 1
 
 
 def test_a_head_that_writes_nothing_is_nothing_to_lose(mini: Mini) -> None:
-    asked = mini("bert")
-    model = without(asked.model, [])  # a copy
+    evaluation = mini("bert")
+    model = without(evaluation.model, [])  # a copy
     output: Any = parts(model)[1].output
     with torch.no_grad():
         output.weight[:, : output.weight.shape[1] // 4] = 0  # of four heads the first
-    found = ablated(model, asked.aim, asked.questions, [[(1, 0)], [(1, 1)]])
+    found = ablated(model, evaluation.aim, evaluation.questions, [[(1, 0)], [(1, 1)]])
     nothing, something = (found.without[n, 0] - found.base.nats for n in (0, 1))
     assert not nothing.any() and something.any()
 
@@ -76,7 +84,7 @@ def test_a_head_that_writes_nothing_is_nothing_to_lose(mini: Mini) -> None:
 def test_a_mean_is_that_of_all_pieces(name: str, mini: Mini) -> None:
     from workbench import Site
 
-    asked = mini(name)
+    evaluation = mini(name)
     seen: dict[Site, list[torch.Tensor]] = {}
 
     class Look:
@@ -97,21 +105,23 @@ def test_a_mean_is_that_of_all_pieces(name: str, mini: Mini) -> None:
             pass
 
     look = Look()
-    for question in asked.questions:
+    for question in evaluation.questions:
         written = question.text if question.target is None else question.target
         look.mask, look.written = question.text.mask, written.mask
-        ask(asked.model, asked.aim, [question], [look])
-    found = means(asked.model, asked.aim, asked.questions)
+        score_texts(evaluation.model, evaluation.aim, [question], [look])
+    found = means(evaluation.model, evaluation.aim, evaluation.questions)
     for site, rows in seen.items():
         assert torch.allclose(found.of[site].float(), torch.cat(rows).mean(0), atol=1e-4)
 
 
 def test_what_replaces_a_head_does_not_depend_on_batches(mini: Mini) -> None:
     """A decoder's padding is longer in one batch than in another; its pieces are the same."""
-    asked = mini("t5")
-    alone = list(asked.aim.questions(asked.model, asked.batch, pieces=1))
-    assert len(alone) == len(asked.batch)
-    one, other = (means(asked.model, asked.aim, each) for each in (asked.questions, alone))
+    evaluation = mini("t5")
+    alone = list(evaluation.aim.questions(evaluation.model, evaluation.batch, pieces=1))
+    assert len(alone) == len(evaluation.batch)
+    one, other = (
+        means(evaluation.model, evaluation.aim, each) for each in (evaluation.questions, alone)
+    )
     for site, mean in one.of.items():
         assert torch.allclose(mean, other.of[site], atol=1e-5)
 
@@ -121,13 +131,13 @@ def test_a_head_that_says_always_the_same_is_nothing_to_miss_by_its_mean(mini: M
     from tests.pruning.models import HELPER
 
     model = planted(helper=True)
-    asked = asking_of(model, texts(model), "", 0)
-    instead = means(model, asked.aim, asked.questions)
-    zero = ablated(model, asked.aim, asked.questions, [[HELPER]])
-    mean = ablated(model, asked.aim, asked.questions, [[HELPER]], instead)
+    evaluation = build_head_evaluation(model, texts(model), "", 0)
+    replacement = means(model, evaluation.aim, evaluation.questions)
+    zero = ablated(model, evaluation.aim, evaluation.questions, [[HELPER]])
+    mean = ablated(model, evaluation.aim, evaluation.questions, [[HELPER]], replacement)
     other = ablated(
-        model, asked.aim, asked.questions, [[HELPER]],
-        others(model, asked.aim, asked.questions, 0),
+        model, evaluation.aim, evaluation.questions, [[HELPER]],
+        others(model, evaluation.aim, evaluation.questions, 0),
     )  # fmt: skip
     lost = [each.values("loss")[0] - each.base.value("loss") for each in (zero, mean, other)]
     assert lost[0] > 0.01
@@ -135,17 +145,17 @@ def test_a_head_that_says_always_the_same_is_nothing_to_miss_by_its_mean(mini: M
 
 
 def test_another_text_is_never_the_own_and_the_same_again(mini: Mini) -> None:
-    asked = mini("bert")
-    pool = others(asked.model, asked.aim, asked.questions, 3)
-    site = asked.model.sites[1]
-    text = asked.questions[0].text
-    index = pool.index(site, asked.questions[0])
-    one, again = pool.at(site, index), pool.at(site, pool.index(site, asked.questions[0]))
+    evaluation = mini("bert")
+    pool = others(evaluation.model, evaluation.aim, evaluation.questions, 3)
+    site = evaluation.model.sites[1]
+    text = evaluation.questions[0].text
+    index = pool.index(site, evaluation.questions[0])
+    one, again = pool.at(site, index), pool.at(site, pool.index(site, evaluation.questions[0]))
     assert torch.equal(one, again)
     assert one.shape == (*text.ids.shape, site.heads, one.shape[-1])
     kept = pool.texts[site]
     ends = {order: (first, last) for order, first, last in kept}
-    own = asked.model.sites[1]
+    own = evaluation.model.sites[1]
     for row, order in enumerate(text.order.tolist()):
         first, last = ends[order]
         mine = pool.of[own][first:last]

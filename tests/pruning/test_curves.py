@@ -1,4 +1,4 @@
-"""In which order heads go, and what is left: known answers."""
+"""Order of removal and pruning curves, against known results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,61 +14,65 @@ from workbench import HuggingFace, load, read
 from workbench.models.head_removal import units
 from workbench.pruning import curves
 from workbench.pruning.curves import Method, methods, order_of
-from workbench.pruning.evaluation import Asking, asking_of
+from workbench.pruning.evaluation import Evaluation, build_head_evaluation
 from workbench.pruning.experiments import BY
 
-Mini = Callable[..., Asking]
+Mini = Callable[..., Evaluation]
 
 
-def _asked(model: HuggingFace, **more: Any) -> Asking:
-    return asking_of(model, texts(model, **more), "", 0)
+def _evaluation(model: HuggingFace, **more: Any) -> Evaluation:
+    return build_head_evaluation(model, texts(model, **more), "", 0)
 
 
 @pytest.fixture(scope="module")
-def twins() -> Asking:
-    return _asked(planted(twins=True, helper=True))
+def twins() -> Evaluation:
+    return _evaluation(planted(twins=True, helper=True))
 
 
-def _heads(asked: Asking, method: Method, steps: int = 8) -> list[tuple[int, int]]:
-    all_ = units(asked.model)
-    order = order_of(asked, all_, method, range(steps + 1), normalised=False)
+def _heads(evaluation: Evaluation, method: Method, steps: int = 8) -> list[tuple[int, int]]:
+    all_ = units(evaluation.model)
+    order = order_of(evaluation, all_, method, range(steps + 1), normalised=False)
     return [all_[unit].heads[0] for unit in order]
 
 
-def test_scored_once_both_twins_go_and_anew_one_of_them_stays(twins: Asking) -> None:
+def test_both_twins_are_removed_if_scored_once_and_one_if_rescored(twins: Evaluation) -> None:
     """Before the head that helps a little, for each alone is worth less; and so all is lost."""
-    once, anew = (_heads(twins, Method("ablation", rescored)) for rescored in (False, True))
+    once, again = (_heads(twins, Method("ablation", rescored)) for rescored in (False, True))
     assert {INDUCTION, TWIN} <= set(once[:6]) and HELPER not in once[:6]
-    assert len({INDUCTION, TWIN} & set(anew[:6])) == 1 and HELPER in anew[:6]
+    assert len({INDUCTION, TWIN} & set(again[:6])) == 1 and HELPER in again[:6]
     ruler = curves.Ruler(twins)
-    lost = [ruler.measured(order[:6]).texts.value("loss") for order in (once, anew)]
+    lost = [ruler.measured(order[:6]).texts.value("loss") for order in (once, again)]
     whole = ruler.measured([]).texts.value("loss")
     assert lost[1] < whole + 0.5 and lost[0] > whole + 1
 
 
-def test_what_all_depends_on_goes_last(twins: Asking) -> None:
+def test_what_all_depends_on_goes_last(twins: Evaluation) -> None:
     assert _heads(twins, Method("ablation", True))[-1] in (PREVIOUS, INDUCTION, TWIN)
 
 
 def test_a_curve_begins_whole_ends_bare_and_tells_sizes(mini: Mini) -> None:
-    asked = mini("gpt", 12)
-    all_ = units(asked.model)
+    evaluation = mini("gpt", 12)
+    all_ = units(evaluation.model)
     steps = curves.fractions(4, len(all_))
     assert steps == [0, 4, 8, 12, 16]
     for method in methods(BY, 2):
-        found = curves.curve(asked, curves.Ruler(asked), method, steps, True, lambda text: None)
-        assert [len(step.gone) for step in found.steps] == steps
+        found = curves.curve(
+            evaluation, curves.Ruler(evaluation), method, steps, True, lambda text: None
+        )
+        assert [len(step.removed) for step in found.steps] == steps
         assert sorted(found.order) == list(range(16))
         sizes = [step.parameters for step in found.steps]
-        assert sizes == sorted(sizes, reverse=True) and sizes[0] == asked.model.parameters
+        assert sizes == sorted(sizes, reverse=True) and sizes[0] == evaluation.model.parameters
         assert found.steps[0].texts.value("loss") < found.steps[-1].texts.value("loss")
     table = curves.rows([found], 0)
     assert set(table["metric"]) == {"loss", "accuracy"} and not table.isna().any().any()
 
 
 def test_lots_differ_by_seed_and_are_the_same_again(mini: Mini) -> None:
-    asked = mini("bert")
-    one, again, other = (_heads(asked, Method("random", False, seed), 16) for seed in (0, 0, 1))
+    evaluation = mini("bert")
+    one, again, other = (
+        _heads(evaluation, Method("random", False, seed), 16) for seed in (0, 0, 1)
+    )
     assert one == again != other
 
 
@@ -95,19 +99,21 @@ def test_heads_that_share_weights_go_together(
     plain = load(folder)
     assert isinstance(plain, HuggingFace)
     model = HuggingFace(net.train(False), plain.tokenizer, name)
-    asked = asking_of(model, list(read("primer").docs("test", 12)), "", 0)
+    evaluation = build_head_evaluation(model, list(read("primer").docs("test", 12)), "", 0)
     all_ = units(model)
     for method in methods(("importance", "ablation"), 1):
         steps = curves.fractions(2, len(all_))
-        found = curves.curve(asked, curves.Ruler(asked), method, steps, True, lambda text: None)
-        assert [len(step.gone) for step in found.steps] == [0, 2 * each, 4 * each]
+        found = curves.curve(
+            evaluation, curves.Ruler(evaluation), method, steps, True, lambda text: None
+        )
+        assert [len(step.removed) for step in found.steps] == [0, 2 * each, 4 * each]
         table = curves.orders([found], model)
         assert (table.groupby("place").size() == each).all()
 
 
 def test_one_head_alone_leaves_the_other_layers_whole(mini: Mini) -> None:
-    asked = mini("bert")
-    all_ = units(asked.model)
-    table = curves.alone(curves.Ruler(asked), all_, list(range(len(all_))))
+    evaluation = mini("bert")
+    all_ = units(evaluation.model)
+    table = curves.alone(curves.Ruler(evaluation), all_, list(range(len(all_))))
     assert (table["heads_removed"] == 3).all() and list(table["layer"].unique()) == [0, 1, 2, 3]
     assert (table["head"] == 3).all(), "the one that most is lost without"

@@ -1,4 +1,4 @@
-"""The four experiments from end to end: tables, odd questions, and the model that is kept."""
+"""The four experiments from end to end: tables, errors, and the saved model."""
 
 import subprocess
 import sys
@@ -33,9 +33,9 @@ COLUMNS = {
 }  # fmt: skip
 QUICK: dict[str, dict[str, Any]] = {
     "head-importance": {},
-    "head-ablation": {"mode": "all", "pairs": "layer"},
-    "head-pruning": {"steps": 3, "seeds": 2, "choosing": 20, "recover": 5},
-    "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 10, "tuned": True},
+    "head-ablation": {"replacement": "all", "pairs": "layer"},
+    "head-pruning": {"steps": 3, "random_orders": 2, "selection_texts": 20, "recovery_steps": 5},
+    "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 10, "train_weights": True},
 }
 
 
@@ -52,7 +52,7 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @cache
 def _run(experiment: str, model: str) -> Result:
     """In this process, which is what a run does in one of its own; once."""
-    return _result(experiment, model, "primer:size=400", {"limit": 40, **QUICK[experiment]})
+    return _result(experiment, model, "primer:size=400", {"max_sentences": 40, **QUICK[experiment]})
 
 
 def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) -> Result:
@@ -115,14 +115,14 @@ def test_a_head_matters_where_the_score_is_surely_worse_without_it() -> None:
 
 
 def test_splits_have_sizes_of_their_own() -> None:
-    """`limit` is of each split; `max_train` and its like of one."""
+    """`max_sentences` is for each split, `max_train` for one."""
     settings = {"steps": 1, "texts": 100, "lambdas": [0.1], "budgets": []}
     inputs = Inputs((), (odd_corpus({"train": 150, "dev": 210, "test": 60}),), "test")
     kind = experiments()["head-gates"].settings
     for more, sizes in (
         ({}, (100, 200, 60)),
-        ({"limit": 30}, (30, 30, 30)),
-        ({"limit": 30, "max_train": 50, "max_test": 7}, (50, 30, 7)),
+        ({"max_sentences": 30}, (30, 30, 30)),
+        ({"max_sentences": 30, "max_train": 50, "max_test": 7}, (50, 30, 7)),
     ):
         parts = kind(**settings, **more).parts(inputs, 100)
         assert (len(parts.train), len(parts.dev), len(parts.test)) == sizes
@@ -147,19 +147,21 @@ def test_heads_and_pairs_agree_with_one_another() -> None:
 
 @pytest.mark.slow
 def test_a_classifier_that_is_not_better_than_its_majority_says_so() -> None:
-    """Two steps teach nothing; and they are marked as cut off."""
-    settings = {"task": "sentiment", "fit": 2, "limit": 40, "recover": 0, "steps": 1, "prune": 0.1,
-                "methods": ["importance", "random"], "by": "magnitude"}  # fmt: skip
+    """Two steps are too few, and a caveat says that training did not converge."""
+    settings = {"task": "sentiment", "max_fit_steps": 2, "max_sentences": 40, "recovery_steps": 0,
+                "steps": 1, "prune_fraction": 0.1, "methods": ["importance", "random"],
+                "prune_by": "magnitude"}  # fmt: skip
     found = _result("head-pruning", "bert", "primer/sentiment", settings)
     table = found.tables["classifier"].set_index(["share", "metric"])
     assert not table["converged"].any() and not table["better"].any()
-    said = " ".join(each.text for each in found.caveats)
-    assert "trivial baseline" in said and "fitting (2)" in said
+    notes = " ".join(each.text for each in found.caveats)
+    assert "trivial baseline" in notes and "fitting (2)" in notes
     assert not found.tables["summary"]["better"].any()
 
 
-SENTIMENT = {"task": "sentiment", "fit": 150, "rate": 5e-4, "recover": 60, "steps": 2, "seeds": 1,
-             "choosing": 100, "prune": 0.3, "limit": 300, "methods": ["importance"]}  # fmt: skip
+SENTIMENT = {"task": "sentiment", "max_fit_steps": 150, "learning_rate": 5e-4, "recovery_steps": 60,
+             "steps": 2, "random_orders": 1, "selection_texts": 100, "prune_fraction": 0.3,
+             "max_sentences": 300, "methods": ["importance"]}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +170,7 @@ def classifier(_runs: None) -> Run:
 
 
 @pytest.mark.slow
-def test_a_classifier_is_fitted_pruned_recovered_saved_and_opened_anew(classifier: Run) -> None:
+def test_a_classifier_is_trained_pruned_recovered_saved_and_loaded_again(classifier: Run) -> None:
     """In another process it gives the very score that the table has, and it is smaller."""
     kept = classifier.tables["kept"].set_index(["stage", "metric"])
     whole, last = kept.loc[("whole", "accuracy")], kept.loc[("recovered", "accuracy")]
@@ -181,12 +183,11 @@ def test_a_classifier_is_fitted_pruned_recovered_saved_and_opened_anew(classifie
     assert last["heads"] == 11 and last["size"] < 0.95 * whole["size"]
     script = f"""
 import workbench as wb
-from workbench.pruning.evaluation import asking_of
-from workbench.pruning.evaluation import asked
+from workbench.pruning.evaluation import build_head_evaluation, score_texts
 model = wb.load({classifier.name!r})
 docs = list(wb.read("primer/sentiment").docs("test", 300))
-found = asking_of(model, docs, "sentiment", 0)
-texts = asked(found.model, found.aim, found.questions)
+found = build_head_evaluation(model, docs, "sentiment", 0)
+texts = score_texts(found.model, found.aim, found.questions)
 print(texts.value("accuracy"), texts.value("loss"), model.parameters)
 """
     done = subprocess.run(
@@ -199,14 +200,18 @@ print(texts.value("accuracy"), texts.value("loss"), model.parameters)
 
 
 @pytest.mark.slow
-def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> None:
-    """Its heads can be asked what they do, and which of them matter."""
+def test_a_pruned_model_runs_in_other_experiments(classifier: Run) -> None:
+    """The experiments heads and head-importance run on it."""
     model = wb.load(classifier.name)
     assert isinstance(model, HuggingFace) and model.classes == ("negative", "positive")
     left = sum(site.heads for site in model.sites)
-    heads = wb.run("heads", model=classifier.name, corpus="primer", limit=30, shuffles=100)
+    heads = wb.run(
+        "heads", model=classifier.name, corpus="primer", max_sentences=30, n_shuffles=100
+    )
     assert len(heads.tables["heads"]) == left
-    found = wb.run("head-importance", model=classifier.name, corpus="primer/sentiment", limit=50)
+    found = wb.run(
+        "head-importance", model=classifier.name, corpus="primer/sentiment", max_sentences=50
+    )
     assert len(found.tables["importance"]) == left
     (numbered,) = (each.text for each in found.caveats if "new indices" in each.text)
     assert f"{16 - left} heads" in numbered
@@ -215,8 +220,8 @@ def test_a_pruned_model_is_a_model_for_every_other_question(classifier: Run) -> 
 def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
     kind = experiments()["head-pruning"]
     inputs = Inputs((wb.load("mini:bert"),), (wb.read("primer:size=200"),), "test", limit=20)
-    settings = {"limit": 20, "steps": 1, "seeds": 1, "choosing": 20, "recover": 5, "prune": 1.0,
-                "methods": ["random"]}  # fmt: skip
+    settings = {"max_sentences": 20, "steps": 1, "random_orders": 1, "selection_texts": 20,
+                "recovery_steps": 5, "prune_fraction": 1.0, "methods": ["random"]}  # fmt: skip
     found = kind.run(inputs, kind.settings(**settings), Silent()).tables["kept"]
     stages = found.query("metric == 'loss'").set_index("stage")
     assert stages.loc["recovered", "heads"] == 0
@@ -224,35 +229,35 @@ def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("experiment", "model", "corpus", "settings", "said"),
+    ("experiment", "model", "corpus", "settings", "message"),
     [
         ("head-importance", "mini:elmo", "primer", {}, "attention heads"),
-        ("head-pruning", "mini:bert", "primer", {"limit": 40, "prune": 2}, "prune"),
+        (
+            "head-pruning",
+            "mini:bert",
+            "primer",
+            {"max_sentences": 40, "prune_fraction": 2},
+            "prune_fraction",
+        ),
         ("head-pruning", "mini:bert", "primer", {"methods": ["luck"]}, "luck"),
-        ("head-gates", "mini:bert", "primer", {"lambdas": [], "budgets": []}, "a price"),
+        ("head-gates", "mini:bert", "primer", {"lambdas": [], "budgets": []}, "lambdas"),
         ("head-gates", "mini:bert", "primer", {"lambdas": [-1]}, "lambdas"),
         ("head-gates", "mini:bert", "primer", {"budgets": [0]}, "budgets"),
-        ("head-ablation", "mini:bert", "primer", {"mode": "nought"}, "mode"),
+        ("head-ablation", "mini:bert", "primer", {"mode": "nothing"}, "replacement"),
     ],
 )
-def test_what_cannot_be_asked_is_told(
-    experiment: str, model: str, corpus: str, settings: dict[str, Any], said: str
+def test_a_request_that_cannot_run_is_an_error(
+    experiment: str, model: str, corpus: str, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(WorkbenchError, match=said):
+    with pytest.raises(WorkbenchError, match=message):
         wb.run(experiment, model=model, corpus=corpus, **settings)
 
 
 @pytest.mark.parametrize(
-    ("experiment", "model", "corpus", "settings", "said"),
+    ("experiment", "model", "corpus", "settings", "message"),
     [
-        ("head-pruning", "bert", "primer:size=200", {"task": "sentiment"}, "no text has a class"),
-        (
-            "head-pruning",
-            "t5",
-            "primer/sentiment:size=200",
-            {"task": "sentiment"},
-            "encoder-decoder",
-        ),
+        ("head-pruning", "bert", "primer:size=200", {"task": "sentiment"}, "label-missing"),
+        ("head-pruning", "t5", "primer/sentiment:size=200", {"task": "sentiment"}, "writes text"),
         (
             "head-importance",
             "bert",
@@ -262,18 +267,23 @@ def test_what_cannot_be_asked_is_told(
         ),
     ],
 )
-def test_what_is_seen_only_once_all_is_open_is_told(
-    experiment: str, model: str, corpus: str, settings: dict[str, Any], said: str
+def test_a_misfit_of_model_and_corpus_is_an_error(
+    experiment: str, model: str, corpus: str, settings: dict[str, Any], message: str
 ) -> None:
-    """Before anything is learnt; in this process, for a run of its own starts in seconds."""
-    with pytest.raises(WorkbenchError, match=said):
-        _result(experiment, model, corpus, {"limit": 40, **settings})
+    """Before any training; in this process, since starting a run takes seconds."""
+    with pytest.raises(WorkbenchError, match=message):
+        _result(experiment, model, corpus, {"max_sentences": 40, **settings})
 
 
 @pytest.mark.slow
-def test_a_corpus_whose_classes_the_model_does_not_know_is_told(classifier: Run) -> None:
+def test_a_corpus_with_classes_unknown_to_the_model_is_an_error(classifier: Run) -> None:
     with pytest.raises(WorkbenchError, match="tells negative, positive apart"):
-        wb.run("head-importance", model=classifier.name, corpus="primer/entailment", limit=20)
+        wb.run(
+            "head-importance",
+            model=classifier.name,
+            corpus="primer/entailment",
+            max_sentences=20,
+        )
     with pytest.raises(WorkbenchError, match="cannot be divided"):
         wb.run("head-gates", model="mini:bert", corpus=str(_one_text(classifier.path.parent)))
 

@@ -10,11 +10,11 @@ import torch
 import workbench as wb
 from tests.pruning.models import planted, texts
 from workbench import Gate, HuggingFace, read
-from workbench.pruning.evaluation import Asking, Texts, asking_of
+from workbench.pruning.evaluation import Evaluation, Texts, build_head_evaluation
 from workbench.pruning.head_masks import heads_of, opened
 from workbench.pruning.importance import GateGradients, gate_gradients
 
-Mini = Callable[..., Asking]
+Mini = Callable[..., Evaluation]
 ONE_EACH = Texts(np.zeros(2), np.zeros(2), np.ones(2))  # two texts of one piece
 QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
 
@@ -25,11 +25,11 @@ def in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mini]:
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     torch.set_default_dtype(torch.float64)
 
-    def made(name: str) -> Asking:
+    def made(name: str) -> Evaluation:
         model = wb.load(f"mini:{name}")
         assert isinstance(model, HuggingFace)
         model.net.double()
-        return asking_of(model, list(read("primer").docs("test", 8)), "", 0)
+        return build_head_evaluation(model, list(read("primer").docs("test", 8)), "", 0)
 
     yield made
     torch.set_default_dtype(torch.float32)
@@ -37,14 +37,14 @@ def in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mini]:
 
 @QUARTET
 def test_all_texts_at_once_are_as_one_by_one(name: str, in_double: Mini) -> None:
-    asked = in_double(name)
-    together = gate_gradients(asked.model, asked.aim, asked.questions)
+    evaluation = in_double(name)
+    together = gate_gradients(evaluation.model, evaluation.aim, evaluation.questions)
     alone = []
-    for question in asked.questions:
+    for question in evaluation.questions:
         for row in range(len(question)):
             one = question.take(torch.tensor([row]))
-            gates = opened(asked.model, 1).requires_grad_(True)
-            nats = asked.aim.answer(asked.model, one, [Gate(gates)]).nats.sum()
+            gates = opened(evaluation.model, 1).requires_grad_(True)
+            nats = evaluation.aim.answer(evaluation.model, one, [Gate(gates)]).nats.sum()
             (gradient,) = torch.autograd.grad(nats, gates)
             alone.append([float(gradient[0, site, head]) for site, head in together.heads])
     assert np.allclose(together.values, alone, rtol=0, atol=1e-9)
@@ -53,16 +53,16 @@ def test_all_texts_at_once_are_as_one_by_one(name: str, in_double: Mini) -> None
 
 @QUARTET
 def test_a_gradient_is_what_a_little_of_a_gate_changes(name: str, mini: Mini) -> None:
-    asked = mini(name)
-    found = gate_gradients(asked.model, asked.aim, asked.questions)
-    question, little = asked.questions[0], 2e-3
+    evaluation = mini(name)
+    found = gate_gradients(evaluation.model, evaluation.aim, evaluation.questions)
+    question, little = evaluation.questions[0], 2e-3
     for place, (site, head) in list(enumerate(found.heads))[::5]:
         sums = []
         for sign in (1, -1):
-            gates = opened(asked.model)
+            gates = opened(evaluation.model)
             gates[site, head] += sign * little
             with torch.no_grad():
-                answer = asked.aim.answer(asked.model, question, [Gate(gates)])
+                answer = evaluation.aim.answer(evaluation.model, question, [Gate(gates)])
             sums.append(answer.nats.double())
         wanted = ((sums[0] - sums[1]) / (2 * little)).numpy()
         apart = np.abs(found.values[: len(question), place] - wanted)
@@ -92,8 +92,8 @@ def test_a_head_that_writes_nothing_is_of_no_importance(name: str, mini: Mini) -
         if hasattr(part, "nf"):
             part.weight[:] = mini(name).model.net.state_dict()[_name(model, part)]
             part.weight[: part.weight.shape[0] // 4] = 0
-    asked = mini(name)
-    found = gate_gradients(model, asked.aim, asked.questions)
+    evaluation = mini(name)
+    found = gate_gradients(model, evaluation.aim, evaluation.questions)
     numbers = dict(zip(found.heads, found.importance(), strict=True))
     assert numbers[0, 0] == 0
     assert numbers[0, 1] > 0
@@ -107,25 +107,27 @@ def test_more_of_a_value_and_less_of_its_output_change_no_importance(mini: Mini)
     """A layer may be scaled, so long as it does the same: its ranking stays, and its numbers."""
     from workbench.models.head_removal import parts, without
 
-    asked = mini("bert")
-    model = without(asked.model, [])
+    evaluation = mini("bert")
+    model = without(evaluation.model, [])
     module: Any = parts(model)[1].module
     output: Any = parts(model)[1].output
     with torch.no_grad():
         module.value.weight.mul_(8)
         module.value.bias.mul_(8)
         output.weight.div_(8)
-    before = gate_gradients(asked.model, asked.aim, asked.questions).importance()
-    after = gate_gradients(model, asked.aim, asked.questions).importance()
+    before = gate_gradients(evaluation.model, evaluation.aim, evaluation.questions).importance()
+    after = gate_gradients(model, evaluation.aim, evaluation.questions).importance()
     assert np.allclose(before, after, rtol=1e-4, atol=1e-6)
 
 
 def test_nothing_is_left_behind(mini: Mini) -> None:
     """Weights may learn again, and have no gradients of their own; two passes are not added up."""
-    asked = mini("bert")
-    one, other = (gate_gradients(asked.model, asked.aim, asked.questions) for _ in range(2))
+    evaluation = mini("bert")
+    one, other = (
+        gate_gradients(evaluation.model, evaluation.aim, evaluation.questions) for _ in range(2)
+    )
     assert np.array_equal(one.values, other.values)
-    assert all(w.requires_grad and w.grad is None for w in asked.model.net.parameters())
+    assert all(w.requires_grad and w.grad is None for w in evaluation.model.net.parameters())
 
 
 def test_a_sure_answer_has_no_gradient_though_all_depends_on_it() -> None:
@@ -134,11 +136,15 @@ def test_a_sure_answer_has_no_gradient_though_all_depends_on_it() -> None:
     from workbench.pruning.ablation import ablated
 
     model = planted()
-    asked = asking_of(model, texts(model), "", 0)
+    evaluation = build_head_evaluation(model, texts(model), "", 0)
     heads = heads_of(model)
     importance = dict(
-        zip(heads, gate_gradients(model, asked.aim, asked.questions).importance(), strict=True)
+        zip(
+            heads,
+            gate_gradients(model, evaluation.aim, evaluation.questions).importance(),
+            strict=True,
+        )
     )
-    found = ablated(model, asked.aim, asked.questions, [[head] for head in heads])
+    found = ablated(model, evaluation.aim, evaluation.questions, [[head] for head in heads])
     lost = dict(zip(heads, found.values("loss") - found.base.value("loss"), strict=True))
     assert importance[INDUCTION] < 1e-3 < 1 < lost[INDUCTION]

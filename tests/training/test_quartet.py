@@ -18,7 +18,7 @@ from workbench.cli import mini as quartet
 from workbench.cli.main import main
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.tables import Pair, minimal_pairs
-from workbench.heads.tables import followed
+from workbench.heads.tables import best_heads
 from workbench.models.lm_scoring import PSEUDO, score
 from workbench.models.references import MINI, folder_of, located
 from workbench.runs.request import checked_settings
@@ -126,7 +126,7 @@ def test_most_agreement_pairs_are_kept_right(name: str, models: Any, pairs: list
 
 @pytest.mark.parametrize("name", RELATIONS)
 def test_heads_follow_relations(name: str, models: Any, docs: list[Doc]) -> None:
-    table = followed(models[name], docs)
+    table = best_heads(models[name], docs)
     found = set(table[table["syntactic"]]["relation"])
     assert len(found) >= RELATIONS[name]
     assert found >= set(SCORES[name]["relations"])

@@ -66,7 +66,7 @@ def _scores(here: "pd.Series") -> None:
             rows.append((name, "not asked", "", ""))
             continue
         interval = "–".join(f"{100 * end:.1f}" for end in ends)
-        beside = [here[column] for column in score.beside]
+        beside = [here[column] for column in score.baselines]
         baseline = _written(max(beside), score.is_share) if beside else ""
         value = _written(here[score.column], score.is_share)
         if name == "one offset":

@@ -141,7 +141,7 @@ def _text(text: "Text") -> None:
     with st.container(border=True):
         st.markdown(f"**{plain(shortened(text.text, 400))}**")
         st.caption(
-            f"loss {text.before:.3f} → {text.after:.3f}; of {text.asked} guesses "
+            f"loss {text.before:.3f} → {text.after:.3f}; of {text.n_predictions} guesses "
             f"{len(text.guesses)} changed"
         )
         if text.guesses:
@@ -201,7 +201,7 @@ def side_by_side(run: "Run") -> None:
         "(Spearman). Where they disagree, the exact one is right about this head alone."
     )
     first = tables_and_figures.table_of(run, "importance")
-    loss = drawn.lost(tables_and_figures.table_of(run, "ablation"), mode)
+    loss = drawn.loss_rows(tables_and_figures.table_of(run, "ablation"), mode)
     left, right = st.columns(2)
     with left:
         tables_and_figures.draw_view(
@@ -220,7 +220,7 @@ def side_by_side(run: "Run") -> None:
     tables_and_figures.draw_view(
         run,
         "agreement",
-        drawn.beside(first, loss),
+        drawn.importance_and_ablation(first, loss),
         "A mark a head: far from the others, the two disagree.",
     )
 

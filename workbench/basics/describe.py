@@ -1,7 +1,7 @@
-"""What a corpus holds, as tables: sizes, lengths, tags, relations, labels, coreference, words.
+"""Contents of a corpus: the experiment `describe`.
 
-The counting is `workbench.corpora.describe`; here it becomes tables, of the layers there are. Costs
-one reading of the corpus.
+`workbench.corpora.describe` counts; here the counts become tables, one for each layer that the
+corpus has. Costs: one pass over the corpus.
 """
 
 import pandas as pd
@@ -14,24 +14,29 @@ from workbench.corpora.formats import WHOLE
 
 
 def run(inputs: Inputs, settings: Describe, progress: Progress) -> Result:
-    """Count the splits that are looked at."""
-    corpus, limit = inputs.corpus, settings.max_sentences
+    """Compute the tables of `describe`."""
+    corpus, max_sentences = inputs.corpus, settings.max_sentences
     splits = [inputs.split] if inputs.split else list(corpus.splits)
-    left = {split: corpus.docs(split) for split in splits}
-    if limit is not None:
-        left = {inputs.split or WHOLE: inputs.docs()}
-    found = describe(left, lambda done: progress(done, limit, "Docs"), most=settings.words)
-    tables = {name: table for name, table in _tables(found).items() if len(table)}
-    return Result(tables, caveats=_caveats(corpus, limit))
+    docs = {split: corpus.docs(split) for split in splits}
+    if max_sentences is not None:
+        docs = {inputs.split or WHOLE: inputs.docs()}
+    description = describe(
+        docs, lambda done: progress(done, max_sentences, "Docs"), most=settings.max_words
+    )
+    tables = {name: table for name, table in _tables(description).items() if len(table)}
+    return Result(tables, caveats=_caveats(corpus, max_sentences))
 
 
-def _tables(found: Description) -> dict[str, pd.DataFrame]:
-    lengths = found.lengths.histogram if found.lengths else ()
-    chains = found.coreference
-    tags = (("upos", found.upos), ("xpos", found.xpos))
+def _tables(description: Description) -> dict[str, pd.DataFrame]:
+    lengths = description.lengths.histogram if description.lengths else ()
+    chains = description.coreference
+    tags = (("upos", description.upos), ("xpos", description.xpos))
     return {
         "sizes": _frame(
-            [(s.split, s.docs, s.documents, s.sentences, s.words, s.types) for s in found.splits],
+            [
+                (s.split, s.docs, s.documents, s.sentences, s.words, s.types)
+                for s in description.splits
+            ],
             "split docs documents sentences words types",
         ),
         "lengths": _frame([(b.first, b.last, b.count) for b in lengths], "first last count"),
@@ -40,11 +45,15 @@ def _tables(found: Description) -> dict[str, pd.DataFrame]:
             "layer tag count",
         ),
         "relations": _frame(
-            [(r.label, r.count, r.offset, r.share) for r in found.relations],
+            [(r.label, r.count, r.offset, r.share) for r in description.relations],
             "relation count offset share",
         ),
         "labels": _frame(
-            [(layer, label, n) for layer, ns in found.labels.items() for label, n in ns.items()],
+            [
+                (layer, label, n)
+                for layer, ns in description.labels.items()
+                for label, n in ns.items()
+            ],
             "layer label count",
         ),
         "coreference": _frame(
@@ -52,15 +61,19 @@ def _tables(found: Description) -> dict[str, pd.DataFrame]:
             "what count",
         ),
         "classes": _frame(
-            [(name, value, n) for name, ns in found.classes.items() for value, n in ns.items()],
+            [
+                (name, value, n)
+                for name, ns in description.classes.items()
+                for value, n in ns.items()
+            ],
             "label value count",
         ),
         "scores": _frame(
-            [(name, s.count, s.min, s.mean, s.max) for name, s in found.scores.items()],
+            [(name, s.count, s.min, s.mean, s.max) for name, s in description.scores.items()],
             "label count min mean max",
         ),
         "words": _frame(
-            [(word, n, rank) for rank, (word, n) in enumerate(found.words.items(), start=1)],
+            [(word, n, rank) for rank, (word, n) in enumerate(description.words.items(), start=1)],
             "word count rank",
         ),
     }
@@ -70,8 +83,8 @@ def _frame(rows: list[tuple[object, ...]], columns: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns.split())
 
 
-def _caveats(corpus: Corpus, limit: int | None) -> tuple[Caveat, ...]:
+def _caveats(corpus: Corpus, max_sentences: int | None) -> tuple[Caveat, ...]:
     notes = tuple(Caveat(note) for note in corpus.notes)
-    if limit is None:
+    if max_sentences is None:
         return notes
-    return (Caveat(f"Only the first {limit:,} Docs were counted.", ("sizes",)), *notes)
+    return (Caveat(f"Only the first {max_sentences:,} Docs are counted.", ("sizes",)), *notes)

@@ -1,10 +1,11 @@
-"""What can be asked of a corpus, and of a model as a whole: describe, profile, pairs, trigram.
+"""The experiments `describe`, `profile`, `minimal-pairs` and `trigram`: settings and tables.
 
-Names, settings and tables alone, so that experiments are listed without torch or spaCy. Costs
-nothing; the code is imported when it is first run.
+Nothing here imports torch or spaCy, so that listing experiments is fast. Costs: nothing; the code
+is imported when an experiment first runs.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,7 +15,7 @@ from workbench.models.references import Pseudo
 LM_HEAD = Need(
     "a language-model head",
     lambda facts: bool(facts["objective"]),
-    "Choose a model saved with one, such as bert-base-uncased or gpt2.",
+    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2.",
 )
 
 
@@ -22,30 +23,42 @@ LM_HEAD = Need(
 
 
 class Describe(Settings):
-    """What to list."""
+    """How many words are listed."""
 
-    words: int = Field(100, ge=0, le=100_000, description="How many of the frequent words to list.")
+    former_names: ClassVar[Mapping[str, str]] = {"max_words": "words"}
+
+    max_words: int = Field(
+        100, ge=0, le=100_000, description="Number of most frequent words to list (default 100)."
+    )
 
 
 DESCRIBE_TABLES = {
-    "sizes": Table("How much there is of each split.", ("split",)),
-    "lengths": Table("How many sentences have so many words.", ("first", "last")),
-    "tags": Table("How often each part-of-speech tag occurs.", ("layer", "tag")),
+    "sizes": Table(
+        "Number of Docs, documents, sentences, words and distinct words (types) of each split.",
+        ("split",),
+    ),
+    "lengths": Table("Number of sentences with `first` to `last` words.", ("first", "last")),
+    "tags": Table("Number of words with each part-of-speech tag, by layer.", ("layer", "tag")),
     "relations": Table(
-        "Dependency relations; `offset` is the most frequent place of the head, counted from the "
-        "dependent, and `share` the part of the relation's edges that have it.",
+        "Number of edges of each dependency relation. offset: the most frequent position of the "
+        "head relative to the dependent. share: share of edges with this offset.",
         ("relation",),
     ),
-    "labels": Table("Labels of spans and edges, by layer.", ("layer", "label")),
-    "coreference": Table("Chains within Docs, and the mentions in them.", ("what",)),
-    "classes": Table("What is said of whole texts, in words.", ("label", "value")),
-    "scores": Table("What is said of whole texts, in numbers.", ("label",)),
-    "words": Table("The most frequent words.", ("word",)),
+    "labels": Table("Number of spans and edges with each label, by layer.", ("layer", "label")),
+    "coreference": Table(
+        "Number of coreference chains within Docs, and of mentions in them.", ("what",)
+    ),
+    "classes": Table("Number of texts with each class, by label.", ("label", "value")),
+    "scores": Table(
+        "Numeric labels of texts: number of texts, minimum, mean and maximum of each label.",
+        ("label",),
+    ),
+    "words": Table("The most frequent words, with their count and rank.", ("word",)),
 }
 
 DESCRIBE = Experiment(
     name="describe",
-    about="What a corpus holds: sizes, lengths, tags, relations, labels, words.",
+    about="What does a corpus contain: sizes, lengths, tags, relations, labels, words?",
     settings=Describe,
     run="workbench.basics.describe:run",
     tables=DESCRIBE_TABLES,
@@ -58,33 +71,39 @@ DESCRIBE = Experiment(
 
 
 class Profile(Settings):
-    """What to measure."""
+    """Which losses are measured."""
 
-    pseudo: bool = Field(
+    former_names: ClassVar[Mapping[str, str]] = {"pseudo_likelihood": "pseudo"}
+
+    pseudo_likelihood: bool = Field(
         False,
-        description="Pseudo-likelihood too, of models that see both sides: each piece hidden alone "
-        "(Salazar et al. 2020). Slow.",
+        description="Pseudo-likelihood too, of models that see both sides: each piece is masked "
+        "alone (Salazar et al. 2020). Slow (default: no).",
     )
 
 
 PROFILE_TABLES = {
-    "facts": Table("What the model is.", ("fact",)),
+    "facts": Table(
+        "Facts about the model: name, family, objective, number of parameters and others.",
+        ("fact",),
+    ),
     "stacks": Table(
-        "Its stacks of layers, their heads a layer, and kinds of attention.", ("stack",)
+        "Stacks of layers: number of layers, heads per layer, and kinds of attention.", ("stack",)
     ),
     "modules": Table(
-        "Where its parameters are; what is shared counts once, where it comes first.", ("module",)
+        "Number of parameters of each module. Shared parameters count once, in the first module.",
+        ("module",),
     ),
     "losses": Table(
-        "How well it predicts the corpus; loss is in nats a piece, and `n` the pieces, words or "
-        "bytes that a measure is of.",
+        "How well the model predicts the corpus. Losses are in nats per piece. n: number of "
+        "pieces, words or bytes of a measure.",
         ("split", "objective", "metric"),
     ),
 }
 
 PROFILE = Experiment(
     name="profile",
-    about="What a model is, where its parameters are, and how well it predicts a corpus.",
+    about="What is a model, where are its parameters, and how well does it predict a corpus?",
     settings=Profile,
     run="workbench.basics.lm_profile:run",
     tables=PROFILE_TABLES,
@@ -100,30 +119,35 @@ PROFILE = Experiment(
 class MinimalPairs(Settings):
     """How sentences are scored."""
 
-    pseudo: Pseudo = Field(
+    former_names: ClassVar[Mapping[str, str]] = {
+        "pseudo_likelihood": "pseudo",
+        "start_token": "start",
+    }
+
+    pseudo_likelihood: Pseudo = Field(
         "within-word",
-        description="What a model that sees both sides has hidden with each piece: the later "
-        "pieces of its word (within-word, Kauf and Ivanova 2023), or nothing (original, Salazar "
-        "et al. 2020).",
+        description="Pieces masked together with the scored piece, in models that see both sides: "
+        "the later pieces of its word (within-word, Kauf and Ivanova 2023; default), or none "
+        "(original, Salazar et al. 2020).",
     )
-    start: Literal["auto", "no"] = Field(
+    start_token: Literal["auto", "no"] = Field(
         "auto",
-        description="Start token of a causal model whose tokenizer puts none before a text: where "
-        "it has one and predicts better behind it (auto), or none (no).",
+        description="Start token of a causal model whose tokenizer adds none: used if the model "
+        "has one and predicts better after it (auto, default), or never (no).",
     )
 
 
 _PAIRS = (
-    "Accuracy is the share of pairs whose right sentence is likelier; lower and upper are its 95 % "
-    "interval (Wilson) over pairs, chance is 50 %; gap is the mean in nats. fewer_pieces is the "
-    "accuracy of choosing the sentence of fewer pieces. p flips the signs of whole exchanges of "
-    "words, of the gain over the better of the two, corrected over the rows (Holm); above_chance "
-    "where it is under 0.05."
+    "accuracy: share of pairs whose right sentence is more probable; chance is 50 %. lower, upper: "
+    "its 95 % Wilson interval over pairs. gap: mean difference of log-probabilities, in nats. "
+    "fewer_pieces: accuracy of always choosing the sentence with fewer pieces. exchanges: number "
+    "of different word exchanges. p: the accuracy is not above chance and fewer_pieces (sign flips "
+    "over exchanges, Holm over the rows). above_chance: p < 0.05."
 )
 
 MINIMAL_PAIRS = Experiment(
     name="minimal-pairs",
-    about="How often a model finds the right sentence of a minimal pair likelier.",
+    about="How often is the right sentence of a minimal pair more probable for a model?",
     settings=MinimalPairs,
     run="workbench.basics.minimal_pairs:run",
     tables={
@@ -131,8 +155,8 @@ MINIMAL_PAIRS = Experiment(
         "fields": Table(f"By field of linguistics. {_PAIRS}", ("field",)),
         "paradigms": Table(f"By paradigm (BLiMP's UID). {_PAIRS}", ("paradigm",)),
         "scoring": Table(
-            "How sentences were scored: by what, behind which start token, how many pairs, how "
-            "many identical ones were left out, and how the vocabulary fits their words.",
+            "How sentences were scored: the score, the start token, the number of pairs and of "
+            "identical pairs left out, and how the vocabulary covers their words.",
             ("fact",),
         ),
     },
@@ -147,15 +171,16 @@ MINIMAL_PAIRS = Experiment(
 
 TRIGRAM = Experiment(
     name="trigram",
-    about="How much better a model predicts a corpus than trigrams of its training split.",
+    about="How much better does a model predict a corpus than trigrams of its train split?",
     settings=Settings,
     run="workbench.basics.trigram:run",
     tables={
         "scores": Table(
-            "What the model and a trigram model make of the same pieces; `n` is their number. "
-            "`gain` is the model's over the trigrams': of accuracy the difference, of perplexity "
-            "nats a piece, with a 95 % interval and p over documents drawn again, corrected for "
-            "two measures; `better` where the interval is above 0 and p under 0.05.",
+            "Accuracy and perplexity of the model and of a trigram model on the same pieces. n: "
+            "number of pieces. gain: of the model over the trigrams, as a difference of accuracy, "
+            "or for perplexity in nats per piece. lower, upper, p: 95 % bootstrap interval over "
+            "documents and p-value, corrected for two measures. better: the interval is above 0 "
+            "and p < 0.05.",
             ("measure",),
         )
     },

@@ -1,8 +1,8 @@
-"""What a model is, and how well it predicts a corpus: facts, parameters, language-model losses.
+"""Facts, parameters and language-model losses of a model: the experiment `profile`.
 
-Facts cost nothing. Losses cost one forward pass over the corpus, pseudo-likelihood one for each of
-its pieces. Documents are scored a chunk at a time, and what is scored is kept while the run is
-unfinished, so that a run that was stopped goes on where it was.
+Documents are scored in chunks, and scores are stored until the run is finished, so that a stopped
+run resumes where it was. Costs: nothing for facts; for losses one forward pass over the corpus, for
+pseudo-likelihood one for each piece.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ from workbench.models.lm_losses import CORRUPTED, INFILLED, MASKED
 from workbench.models.lm_scoring import FIELDS, PSEUDO, Scores, joined, measures, score
 from workbench.models.references import facts
 
-CHUNK = 512  # documents scored before they are written down
+CHUNK = 512  # documents whose scores are stored together
 
 
 def run(inputs: Inputs, settings: Profile, progress: Progress) -> Result:
-    """Facts of the model; where there is a corpus and a head, its losses."""
+    """Compute the tables of `profile`: losses need a corpus and a language-model head."""
     model = inputs.model
     tables = _fact_tables(model)
     if not model.objective:
@@ -36,20 +36,18 @@ def run(inputs: Inputs, settings: Profile, progress: Progress) -> Result:
         return Result(tables)
     objectives = [str(model.objective)]
     caveats = []
-    if settings.pseudo and model.objective in PSEUDO:
+    if settings.pseudo_likelihood and model.objective in PSEUDO:
         objectives.append("pseudo")
-    elif settings.pseudo:
+    elif settings.pseudo_likelihood:
         caveats.append(
-            Caveat(
-                "Pseudo-likelihood is of models that see both sides at once; this one needs none."
-            )
+            Caveat("Pseudo-likelihood is for models that see both sides at once, not for this one.")
         )
     batch = encode(inputs.docs())
     scores = _scored(inputs, batch, objectives, progress)
     rows = [
-        (inputs.split or WHOLE, objective, metric, value, number)
-        for objective, found in scores.items()
-        for metric, (value, number) in measures(found, objective).items()
+        (inputs.split or WHOLE, objective, metric, value, n)
+        for objective, objective_scores in scores.items()
+        for metric, (value, n) in measures(objective_scores, objective).items()
     ]
     columns = ["split", "objective", "metric", "value", "n"]
     tables["losses"] = pd.DataFrame(rows, columns=columns)
@@ -61,18 +59,21 @@ def run(inputs: Inputs, settings: Profile, progress: Progress) -> Result:
 
 
 def _fact_tables(model: Model) -> dict[str, pd.DataFrame]:
-    told = facts(model)
-    plain = [(fact, _said(value)) for fact, value in told.items() if fact != "stacks"]
-    stacks = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in told["stacks"]]
+    model_facts = facts(model)
+    rows = [(fact, _shown(value)) for fact, value in model_facts.items() if fact != "stacks"]
+    stacks = [
+        (stack["name"], stack["layers"], stack["heads"], ", ".join(stack["kinds"]))
+        for stack in model_facts["stacks"]
+    ]
     parts = list(model.parameters_by_part().items())
     return {
-        "facts": pd.DataFrame(plain, columns=["fact", "value"]),
+        "facts": pd.DataFrame(rows, columns=["fact", "value"]),
         "stacks": pd.DataFrame(stacks, columns=["stack", "layers", "heads", "kinds"]),
         "modules": pd.DataFrame(parts, columns=["module", "parameters"]),
     }
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     return "none" if value in (None, "") else str(value)
 
 
@@ -82,14 +83,14 @@ def _said(value: object) -> str:
 def _scored(
     inputs: Inputs, batch: Batch, objectives: Sequence[str], progress: Progress
 ) -> dict[str, Scores]:
-    """Scores of every document by each objective; chunks already written down are read."""
+    """Scores of every document by each objective; stored chunks are read from disk."""
     chunks = []
     progress(0, len(batch), "documents")
     for start in range(0, max(len(batch), 1), CHUNK):
         documents = range(start, min(start + CHUNK, len(batch)))
-        kept = inputs.scratch and inputs.scratch / f"documents-{start:09d}.safetensors"
-        if kept and (before := _read(kept, objectives)):
-            chunks.append(before)
+        path = inputs.scratch and inputs.scratch / f"documents-{start:09d}.safetensors"
+        if path and (stored := _read(path, objectives)):
+            chunks.append(stored)
         else:
             chunks.append(
                 {
@@ -103,8 +104,8 @@ def _scored(
                     for objective in objectives
                 }
             )
-            if kept:
-                _write(kept, chunks[-1])
+            if path:
+                _write(path, chunks[-1])
         progress(documents.stop, len(batch), "documents")
     return {objective: joined([chunk[objective] for chunk in chunks]) for objective in objectives}
 
@@ -122,7 +123,7 @@ def _write(path: Path, chunk: Mapping[str, Scores]) -> None:
 
 
 def _read(path: Path, objectives: Sequence[str]) -> dict[str, Scores] | None:
-    """What was done before the run was stopped; what cannot be read is done again."""
+    """Scores that were stored before the run was stopped; None if they cannot be read."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -136,75 +137,75 @@ def _read(path: Path, objectives: Sequence[str]) -> dict[str, Scores] | None:
         return None
 
 
-# --- what to know ---------------------------------------------------------------------------------
+# --- caveats --------------------------------------------------------------------------------------
 
 
 def _no_head(model: Model) -> Caveat:
     return Caveat(
-        f"{model.name} has no language-model head with weights of its own, or none whose "
-        "predictions can be measured: there are facts, but no losses."
+        f"{model.name} has no language-model head with trained weights, or none whose predictions "
+        "can be measured. The tables have facts, but no losses."
     )
 
 
 def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[Caveat]:
     """What the losses leave out, and what they cannot be compared with."""
-    found = next(iter(scores.values()))
+    first = next(iter(scores.values()))
     words, pieces = len(batch.words), int(scores[list(scores)[-1]].pieces.sum())
-    counts = {name: int(getattr(found, name).sum()) for name in FIELDS}
+    counts = {name: int(getattr(first, name).sum()) for name in FIELDS}
     texts = [_HOW[model.objective](model)]
     if "pseudo" in scores:
         texts.append(
-            "Pseudo-perplexity is the original (Salazar et al. 2020): each piece is hidden alone "
-            "and sees both sides, the other pieces of its word too. It compares such models with "
-            "one another, and not with causal ones."
+            "Pseudo-perplexity is the original one (Salazar et al. 2020): each piece is masked "
+            "alone, and the model sees both sides and the other pieces of its word. It "
+            "compares such models with each other, not with causal models."
         )
     if counts["cut"]:
         texts.append(
-            f"{counts['cut']:,} of {words:,} words are beyond the model's {model.max_pieces:,} "
-            "pieces and were not read; neither they nor their bytes count."
+            f"{counts['cut']:,} of {words:,} words are beyond the model's maximum of "
+            f"{model.max_pieces:,} pieces and were not read. Neither they nor their bytes count."
         )
     if counts["bare"]:
         texts.append(
-            f"The tokenizer puts nothing before a text, so the first piece of each of "
-            f"{counts['bare']:,} has no context: neither it nor its bytes are scored."
+            "The tokenizer adds no start token, so the first piece of "
+            f"{counts['bare']:,} texts has no context. Neither it nor its bytes are scored."
         )
     if counts["unaligned"]:
         texts.append(
-            f"{counts['unaligned']:,} of {words:,} words own no piece: they share another word's, "
-            "or the tokenizer makes nothing of them. Their bytes count, they do not."
+            f"{counts['unaligned']:,} of {words:,} words have no piece of their own: they share "
+            "the piece of another word, or the tokenizer drops them. Only their bytes count."
         )
     if counts["unknown"] and model.objective == "bidirectional":
         texts.append(
             f"{counts['unknown']:,} of {words:,} words are not in the model's softmax and count as "
-            "one word, <UNK>: it is easier to predict than what it stands for, so that perplexity "
-            "flatters."
+            "one word, <UNK>. It is easier to predict than the words it replaces, so the "
+            "perplexity is too low."
         )
     elif counts["unknown"]:
         texts.append(
-            f"{counts['unknown']:,} pieces stand for what the vocabulary does not have: they are "
-            "easier to predict than what they stand for."
+            f"{counts['unknown']:,} pieces are unknown pieces: they are easier to predict than the "
+            "text they replace."
         )
     if model.folds_case and scores.keys() & {"causal", "pseudo"}:
         texts.append(
-            "The tokenizer does not tell upper from lower case: bits a byte are of the raw text, "
-            "of which less had to be predicted."
+            "The tokenizer ignores case. Bits per byte refer to the raw text, of which the model "
+            "predicts less."
         )
     if not pieces:
-        texts.append("No piece was scored: the texts are too short.")
+        texts.append("No piece was scored, since the texts are too short.")
     return [Caveat(text, ("losses",)) for text in texts]
 
 
 def _causal(model: Model) -> str:
-    return "Each piece is predicted from those before it in its text, and from no other text."
+    return "Each piece is predicted from the pieces before it in its text, and from no other text."
 
 
 def _masked(model: Model) -> str:
-    how = "all behind the mask"
+    how = "by the mask token"
     if model.symbols.mask is None:
-        how = "all last in the order of prediction, for it reads no mask"
+        how = "by predicting them last, since the model has no mask token"
     return (
-        f"{MASKED:.0%} of pieces are hidden, {how}, chosen by the seed and a text's place in the "
-        "corpus."
+        f"{MASKED:.0%} of pieces are hidden, {how}. They are drawn from the seed and the index of "
+        "the text in the corpus."
     )
 
 
@@ -212,24 +213,24 @@ def _seq2seq(model: Model) -> str:
     if model.symbols.sentinels:
         return (
             f"Span corruption as in T5: {CORRUPTED:.0%} of pieces are hidden in spans of about 3, "
-            "chosen by the seed and a text's place in the corpus. Sentinels and the end of the "
-            "answer are scored with the pieces."
+            "drawn from the seed and the index of the text in the corpus. Sentinels and the end "
+            "token are scored with the pieces."
         )
     return (
-        f"Infilling as in BART: {INFILLED:.0%} of pieces are hidden in spans of about 3, chosen by "
-        "the seed and a text's place in the corpus. The whole text must be written and is scored, "
-        "what was not hidden too."
+        f"Infilling as in BART: {INFILLED:.0%} of pieces are hidden in spans of about 3, drawn "
+        "from the seed and the index of the text in the corpus. The decoder predicts the whole "
+        "text, and all of it is scored, also pieces that were not hidden."
     )
 
 
 def _bidirectional(model: Model) -> str:
     size = len(model.vocabulary)
     return (
-        "Each word and the end of its text is predicted from what is before it, and each word and "
-        "the beginning from what is after it; losses are the mean of the two directions, and the "
-        f"accuracy is of both. Words are predicted whole, out of {size:,}: loss and "
-        "perplexity do not compare with those of pieces. Bits a byte do, but for white space, "
-        "which is not predicted, and words that count as <UNK>."
+        "Each word and the end of its text is predicted from the left, and each word and the "
+        "beginning from the right. Losses are the mean of the two directions; the accuracy is of "
+        f"both. Whole words are predicted, out of {size:,}, so loss and perplexity cannot be "
+        "compared with those of pieces. Bits per byte can, except for white space, which is not "
+        "predicted, and for words that count as <UNK>."
     )
 
 

@@ -216,10 +216,10 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
 def _relations(ref: str) -> dict[str, dict[str, float]]:
     """Relations whose best head beats the best fixed offset by ten points, and by how many."""
     from workbench.corpora import read
-    from workbench.heads.tables import followed
+    from workbench.heads.tables import best_heads
     from workbench.models.loading import load
 
-    table = followed(load(ref, "cpu"), list(read("primer").docs("test", SCORED)))
+    table = best_heads(load(ref, "cpu"), list(read("primer").docs("test", SCORED)))
     best = table[table["syntactic"]].sort_values("gain", ascending=False)
     best = best.drop_duplicates("relation").set_index("relation").sort_index()
     columns = {"accuracy": "head", "baseline_accuracy": "offset"}

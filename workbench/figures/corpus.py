@@ -1,7 +1,7 @@
-"""Figures of what a corpus holds: sizes, lengths, tags, relations, labels, words.
+"""Figures of the contents of a corpus: sizes, lengths, tags, relations, labels, words.
 
-Pure functions of the tables of `describe`; a corpus that lacks a layer lacks its table, and its
-figure. They cost milliseconds.
+Pure functions of the tables of `describe`; without a layer there is no table and no figure. Costs:
+milliseconds.
 """
 
 from typing import Any
@@ -13,24 +13,24 @@ from workbench.figures.primitives import DOWN, Look, Tables, bars, interval, mar
 
 BAR = 22  # pixels from one bar to the next
 AROUND = 96  # pixels of a figure that are not bars
-LONGEST = 24  # characters of a label on an axis; all of it shows on hovering
-MOST = 15  # bars of one panel; the table has them all
-NAMED = 12  # words written beside their points
+LONGEST = 24  # characters of a label on an axis; hovering shows all of it
+MOST = 15  # bars of one panel; the table has all
+NAMED = 12  # words written next to their points
 
 
 def sizes(tables: Tables) -> go.Figure:
-    """Words and distinct words of each split."""
+    """Number of words and of distinct words (types) of each split."""
     table = tables["sizes"]
     shown = [
         _named(table[column], table["split"], "%{x:,} " + column, name=column, colour=None)
         for column in ("words", "types")
     ]
     height = AROUND + 2 * BAR * len(table) + 20
-    return plot(shown, height, {"title": "words"}, _down(table["split"]), barmode="group")
+    return plot(shown, height, {"title": "number of words"}, _down(table["split"]), barmode="group")
 
 
 def lengths(tables: Tables) -> go.Figure:
-    """How many sentences have so many words."""
+    """Number of sentences of each length, in words."""
     table = tables["lengths"]
     first, last = table["first"], table["last"]
     shown = bars(
@@ -43,23 +43,25 @@ def lengths(tables: Tables) -> go.Figure:
         marker={"line": {"width": 1, "color": "rgba(128,128,128,0.35)"}},
         customdata=table[["first", "last"]],
     )
-    return plot([shown], 340, {"title": "words in a sentence"}, {"title": "sentences"}, bargap=0)
+    return plot(
+        [shown], 340, {"title": "words in the sentence"}, {"title": "number of sentences"}, bargap=0
+    )
 
 
 def tags(tables: Tables) -> go.Figure:
-    """How often the most frequent part-of-speech tags occur, by layer."""
+    """Number of words with the most frequent part-of-speech tags, by layer."""
     return _panels(tables["tags"], "layer", "tag")
 
 
 def relations(tables: Tables) -> go.Figure:
-    """How often each relation occurs; beside a bar the most frequent offset of the head, and the
-    share of the edges that have it, which also gives the colour."""
+    """Number of edges of each dependency relation. Next to a bar: the most frequent offset of the
+    head, and the share of edges with it, which is also the colour."""
     table = tables["relations"]
     offsets = zip(table["offset"], table["share"], strict=True)
     shown = _named(
         table["count"],
         table["relation"],
-        "%{customdata}: %{x:,} edges<br>the head most often at %{text}",
+        "%{customdata}: %{x:,} edges<br>most frequent offset of the head and its share: %{text}",
         text=[f"{offset:+d}: {share:.0%}".replace("-", "−") for offset, share in offsets],
         textposition="outside",
         cliponaxis=False,
@@ -68,7 +70,7 @@ def relations(tables: Tables) -> go.Figure:
     return plot(
         [shown],
         AROUND + BAR * len(table),
-        {"title": "edges"},
+        {"title": "number of edges"},
         _down(table["relation"]),
         margin={"r": 72},
         coloraxis={"cmin": 0, "cmax": 1, "showscale": False},
@@ -76,17 +78,17 @@ def relations(tables: Tables) -> go.Figure:
 
 
 def labels(tables: Tables) -> go.Figure:
-    """How often the most frequent labels of spans and edges occur, by layer."""
+    """Number of spans and edges with the most frequent labels, by layer."""
     return _panels(tables["labels"], "layer", "label")
 
 
 def classes(tables: Tables) -> go.Figure:
-    """How often each value is said of a whole text, by label."""
+    """Number of texts with each class, by label."""
     return _panels(tables["classes"], "label", "value")
 
 
 def scores(tables: Tables) -> go.Figure:
-    """From the least to the greatest value of each number said of whole texts, with the mean."""
+    """Mean of each numeric label of the texts; bars: from the minimum to the maximum."""
     table = tables["scores"]
     shown = marks(
         table["mean"],
@@ -98,34 +100,37 @@ def scores(tables: Tables) -> go.Figure:
         customdata=table[["min", "max", "count"]],
     )
     height = AROUND + 2 * BAR * len(table)
-    return plot([shown], height, {"title": "value"}, _down(table["label"]))
+    return plot([shown], height, {"title": "value of the label"}, _down(table["label"]))
 
 
 def words(tables: Tables) -> go.Figure:
-    """The most frequent words by rank, both axes logarithmic: Zipf's law is a straight line."""
+    """Count of the most frequent words by rank, both axes logarithmic. Zipf's law is a straight
+    line."""
     table = tables["words"]
     shown = marks(
         table["rank"],
         table["count"],
         "%{customdata}: %{y:,} times, rank %{x}",
         mode="markers+text",
-        text=[_short(word) if place < NAMED else "" for place, word in enumerate(table["word"])],
+        text=[_short(word) if index < NAMED else "" for index, word in enumerate(table["word"])],
         textposition="top right",
         cliponaxis=False,
         textfont={"size": 11},
         customdata=table["word"],
     )
     log = {"type": "log", "dtick": "D2"}
-    return plot([shown], 420, {"title": "rank", **log}, {"title": "occurrences", **log})
+    return plot([shown], 420, {"title": "rank", **log}, {"title": "count", **log})
 
 
 def _panels(table: pd.DataFrame, panel: str, item: str) -> go.Figure:
-    """Bars for each value of a column, under one another; the first where there are many."""
+    """A panel of bars for each value of a column, with at most `MOST` bars."""
     parts, axes, heights = [], [], []
     for name, whole in table.groupby(panel, sort=False):
         part = whole.head(MOST)
-        title = f"{_short(name)}: the first {MOST}" if len(part) < len(whole) else _short(name)
-        # without a pattern, on paper too: no legend tells panels apart
+        title = (
+            f"{_short(name)}: the {MOST} most frequent" if len(part) < len(whole) else _short(name)
+        )
+        # no pattern in print: each panel has a title instead of a legend
         plain = {"pattern": {"shape": ""}}
         shown = _named(part["count"], part[item], "%{customdata}: %{x:,}", marker=plain)
         parts.append((title, [shown]))
@@ -135,12 +140,12 @@ def _panels(table: pd.DataFrame, panel: str, item: str) -> go.Figure:
 
 
 def _named(values: "pd.Series[int]", names: "pd.Series[str]", hover: str, **look: Any) -> go.Bar:
-    """Bars to the right; what is named is at hand on hovering, whole."""
+    """Horizontal bars; hovering shows whole names."""
     return bars(values, names, hover, customdata=names, **look)
 
 
 def _down(names: "pd.Series[str]") -> Look:
-    """Names down the side in their order, long ones shortened."""
+    """An axis of names in their order, long ones shortened."""
     ticks = {"tickmode": "array", "tickvals": list(names), "ticktext": list(map(_short, names))}
     return {**DOWN, "showgrid": False, **ticks}
 

@@ -1,6 +1,6 @@
-"""Figures of what training has changed, and of layers that are alike.
+"""Figures of what training changed, and of similar layers.
 
-Pure functions of the tables of `drift` and `similarity`; they cost milliseconds.
+Pure functions of the tables of `drift` and `similarity`. Costs: milliseconds.
 """
 
 import math
@@ -37,31 +37,32 @@ MEASURES = {
     "attention_js": "attention, bits",
     "probing_delta": "probing, change",
 }
-UNCHANGED = {"cka": 1.0, "procrustes": 0.0}  # of a layer that is what it was
+UNCHANGED = {"cka": 1.0, "procrustes": 0.0}  # values of a layer that did not change
 ELSEWHERE = "no layer"
-CELL, LEAST = 26, 9  # pixels of a layer in a matrix, and where there are many
-FEW = 6  # layers beside each other whose cells have room for two decimals
-ACROSS = 3  # matrices beside one another
+CELL, LEAST = 26, 9  # pixels of a layer in a matrix, and in a large one
+FEW = 6  # maximum number of layers whose cells have room for two decimals
+ACROSS = 3  # matrices in a row
 
 
 def layers(tables: Tables) -> go.Figure:
-    """What each layer has come to: a panel a measure, a line a stack."""
+    """Change of each layer by training: one panel per measure, one line per stack. Without change,
+    CKA is 1 and the other measures are 0."""
     table = tables["drift"]
-    there = [name for name in MEASURES if table[name].notna().any()]
+    measures = [name for name in MEASURES if table[name].notna().any()]
     parts, axes = [], []
-    for name in there:
+    for name in measures:
         known = table[table[name].notna()]
         lines = [
             curve(
-                own["layer"],
-                own[name],
+                rows["layer"],
+                rows[name],
                 f"{escaped(stack)} layer %{{x}}: {MEASURES[name]} %{{y:.4f}}",
                 str(stack) if table["stack"].nunique() > 1 else None,
-                place,
-                COLOURS["light"][place],
+                index,
+                COLOURS["light"][index],
             )
-            for place, stack in enumerate(dict.fromkeys(table["stack"]))
-            for own in [known[known["stack"] == stack]]
+            for index, stack in enumerate(dict.fromkeys(table["stack"]))
+            for rows in [known[known["stack"] == stack]]
         ]
         parts.append(("", lines))
         axes.append({"title": MEASURES[name], **_span(table[name], name)})
@@ -70,29 +71,32 @@ def layers(tables: Tables) -> go.Figure:
 
 
 def _span(values: pd.Series, measure: str) -> Look:
-    """From no change to the largest, in whole tenths: rounding alone does not fill it."""
+    """An axis from no change to the largest, in whole tenths, so that rounding does not fill it."""
     if measure not in UNCHANGED:
         return {} if measure == "probing_delta" else {"rangemode": "tozero"}
-    still = UNCHANGED[measure]
-    farthest = max(0.1, math.ceil(10 * float((values - still).abs().max())) / 10)
-    return {"range": [still - farthest, still + 0.05 * farthest] if still else [0, 1.05 * farthest]}
+    unchanged = UNCHANGED[measure]
+    largest_change = max(0.1, math.ceil(10 * float((values - unchanged).abs().max())) / 10)
+    if unchanged:
+        return {"range": [unchanged - largest_change, unchanged + 0.05 * largest_change]}
+    return {"range": [0, 1.05 * largest_change]}
 
 
 def modules(tables: Tables) -> go.Figure:
-    """How far each module's weights moved, a layer a column."""
+    """Distance that the weights of each module moved in training, as a share of their norm.
+    Columns: layers."""
     table = tables["modules"]
     table = table[table["weight_distance"].notna()]
     several = table.loc[table["stack"] != "", "stack"].nunique() > 1
-    where = [
+    columns = [
         ELSEWHERE if layer < 0 else f"{stack} {layer}" if several else str(layer)
         for stack, layer in zip(table["stack"], table["layer"], strict=True)
     ]
-    wide = matrix(table["module"], where, table["weight_distance"])
-    wide = wide[sorted(wide.columns, key=lambda name: name == ELSEWHERE)]  # else as they come
+    wide = matrix(table["module"], columns, table["weight_distance"])
+    wide = wide[sorted(wide.columns, key=lambda name: name == ELSEWHERE)]  # otherwise in order
     shown = heat_map(
         wide,
-        "%{y}, layer %{x}: moved %{z:.4f} of its norm",
-        "moved",
+        "%{y}, layer %{x}: moved by %{z:.4f} of its norm",
+        "share of norm",
         "%{z:.2g}",
         hoverongaps=False,
         **ends(table["weight_distance"], around=False),
@@ -104,17 +108,18 @@ _LAYERS = {**CELLS, "type": "category", "title": "layer"}
 
 
 def heads(tables: Tables) -> go.Figure:
-    """How differently each head looks at the same texts. Layers of heads count from 0: the first is
-    layer 1 of the other views, whose layer 0 are the embeddings."""
-    return grid(tables["heads"], "attention_js", "bits")
+    """Change of each head's attention on the same texts: Jensen-Shannon divergence, in bits. Layers
+    of heads count from 0: layer 0 here is layer 1 in the other figures, whose layer 0 are the
+    embeddings."""
+    return grid(tables["heads"], "attention_js", "JS divergence (bits)")
 
 
 def losses(tables: Tables) -> go.Figure:
-    """What has come to each measure of the language model, with its interval."""
+    """Change of each language-model measure by training, with its interval."""
     table = tables["losses"]
     parts = []
-    for place in range(len(table)):
-        row = table.iloc[place : place + 1]
+    for index in range(len(table)):
+        row = table.iloc[index : index + 1]
         name = str(row["metric"].iloc[0]).replace("_", " ")
         shown = bars(
             row["change"],
@@ -132,34 +137,36 @@ def losses(tables: Tables) -> go.Figure:
 
 
 def probing(tables: Tables) -> go.Figure:
-    """What probes find more, or less, in each layer: a task a row."""
+    """Change of the probe score at each layer, one row per task. Above 0: probes find more after
+    training."""
     table = tables["probing"]
     several = table["stack"].nunique() > 1
-    where = [
+    columns = [
         f"{stack} {layer}" if several else str(layer)
         for stack, layer in zip(table["stack"], table["layer"], strict=True)
     ]
-    wide = matrix(table["task"], where, table["delta"])
+    wide = matrix(table["task"], columns, table["delta"])
     top = largest(table["delta"])
-    hover = "%{y}, layer %{x}: %{z:+.4f}"
+    hover = "%{y}, layer %{x}: change of score %{z:+.4f}"
     shown = heat_map(wide, hover, "change", "%{z:+.2f}", zmin=-top, zmax=top)
     return plot([shown], 140 + 28 * len(wide), _LAYERS, {**CELLS, **DOWN})
 
 
 def similarity(tables: Tables) -> go.Figure:
-    """Layers by layers, a matrix for every two models, one scale for all."""
+    """Similarity (CKA) of every layer of one model to every layer of another: one matrix per pair
+    of models, on one colour scale."""
     table = tables["similarity"]
     parts = [part for _, part in table.groupby(["model_a", "model_b"], sort=False)]
     matrices = [_matrix(part) for part in parts]
-    most = max(max(wide.shape) for wide in matrices)
-    size = most * max(LEAST, min(CELL, 260 // most)) if most > 6 else 6 * CELL
+    n_layers = max(max(wide.shape) for wide in matrices)
+    size = n_layers * max(LEAST, min(CELL, 260 // n_layers)) if n_layers > 6 else 6 * CELL
     shown, columns, rows = [], [], []
     for part, wide in zip(parts, matrices, strict=True):
         first, second = (_short(part[f"model_{side}"].iloc[0]) for side in "ab")
         cells = heat_map(
             wide,
-            f"{first} %{{y}}, {second} %{{x}}: CKA %{{z:.3f}}",
-            form=f"%{{z:.{2 if most <= FEW else 1}f}}" if most <= WRITTEN else "",
+            f"{first} layer %{{y}}, {second} layer %{{x}}: CKA %{{z:.3f}}",
+            form=f"%{{z:.{2 if n_layers <= FEW else 1}f}}" if n_layers <= WRITTEN else "",
             gap=1,
             coloraxis="coloraxis",
         )
@@ -172,7 +179,7 @@ def similarity(tables: Tables) -> go.Figure:
 
 
 def _matrix(part: pd.DataFrame) -> pd.DataFrame:
-    """One pair of models; e2 is layer 2 of the encoder.  # [layers, layers]"""
+    """CKA of one pair of models; e2 is layer 2 of the encoder.  # [layers, layers]"""
     sides = {}
     for side in "ab":
         several = part[f"stack_{side}"].nunique() > 1
@@ -184,29 +191,29 @@ def _matrix(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def _short(name: object) -> str:
-    """The end of a name, where it is a path."""
+    """A name; the last part of a path."""
     return escaped(str(name).rstrip("/").rsplit("/", 1)[-1])
 
 
 def rewound(tables: Tables) -> go.Figure:
-    """The score on the task with one layer put back as it was before; the lines: with none, with
-    all."""
+    """Score on the task with one layer reset to its weights before fine-tuning. Lines: no layer
+    reset, and all layers reset."""
     table = tables["rewound"]
-    own = table[~table["stack"].isin(("none", "all"))]
+    rows = table[~table["stack"].isin(("none", "all"))]
     whole, before = (table.loc[table["stack"] == name, "value"].iloc[0] for name in ("none", "all"))
     shown = bars(
-        own["value"],
-        [f"layer {layer}" for layer in own["layer"]],
-        "%{x} put back: %{y:.3f} (%{customdata:+.3f})",
+        rows["value"],
+        [f"layer {layer}" for layer in rows["layer"]],
+        "%{x} reset: score %{y:.3f} (change %{customdata:+.3f})",
         upright=True,
         width=0.5,
-        customdata=own["change"],
+        customdata=rows["change"],
     )
-    y = {"title": str(own["metric"].iloc[0])}
+    y = {"title": str(rows["metric"].iloc[0])}
     figure = plot([shown], 320, {"type": "category"}, y)
     for value, name, dash, where in (
-        (whole, "none put back", "solid", "top left"),
-        (before, "all put back", "dot", "top right"),
+        (whole, "no layer reset", "solid", "top left"),
+        (before, "all layers reset", "dot", "top right"),
     ):
         figure.add_hline(
             y=value,

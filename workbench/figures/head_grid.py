@@ -1,7 +1,7 @@
-"""Heads as a grid, a layer a row: coloured by role, with its name, or by a score.
+"""Heads as a grid, one row per layer: coloured by role, or by a score.
 
-Pure functions of the table `heads`. Over the cells lie marks that nobody sees: they are what one
-points at, and their `customdata` begins with the row of the table. Costs milliseconds.
+Pure functions of the table `heads`. Invisible marks lie over the cells: they receive the pointer,
+and their `customdata` begins with the row of the table. Costs: milliseconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,11 @@ from workbench.heads.roles import ROLES
 NOTHING, PALE = "rgba(128,128,128,.25)", "rgba(128,128,128,.4)"  # a head without a role
 _HOVER = (
     "<b>%{customdata[1]}</b>: %{customdata[2]}<br>%{customdata[3]}: %{customdata[4]:.1%},"
-    " baseline %{customdata[5]:.1%}<br>offset %{customdata[6]:+d}: %{customdata[7]:.1%}<br>"
+    " best baseline %{customdata[5]:.1%}<br>"
+    "offset %{customdata[6]:+d}: %{customdata[7]:.1%} of words<br>"
     "confidence %{customdata[8]:.1%}, entropy %{customdata[9]:.1%}<br>"
-    "rarest word %{customdata[10]:.1%}<br>special pieces %{customdata[11]:.1%},"
-    " by norm %{customdata[12]:.1%}<extra></extra>"
+    "rarest word %{customdata[10]:.1%} of words<br>attention on special pieces "
+    "%{customdata[11]:.1%}, weighted by norm %{customdata[12]:.1%}<extra></extra>"
 )
 _ALSO = (
     "relation_accuracy", "relation_baseline", "offset", "offset_share", "confidence", "entropy",
@@ -30,12 +31,12 @@ _ALSO = (
 
 
 def by_role(heads: pd.DataFrame, shown: Sequence[bool] | None = None) -> go.Figure:
-    """The grid with a colour and a word a role; heads that are not `shown` stay empty."""
+    """The grid with one colour and code per role; heads that are not `shown` stay empty."""
     heads = heads.reset_index(drop=True)
     kept = _kept(heads, shown)
     order = list(ROLES)
     colours = [NOTHING, *(COLOUR[role] for role in order)]
-    edges = [place / len(colours) for place in range(len(colours) + 1)]
+    edges = [index / len(colours) for index in range(len(colours) + 1)]
     figure = head_grid(
         heads,
         heads["role"].map(lambda role: order.index(role) if role in order else -1).where(kept),
@@ -47,8 +48,8 @@ def by_role(heads: pd.DataFrame, shown: Sequence[bool] | None = None) -> go.Figu
         showscale=False,
         colorscale=[
             (edge, colour)
-            for place, colour in enumerate(colours)
-            for edge in edges[place : place + 2]
+            for index, colour in enumerate(colours)
+            for edge in edges[index : index + 2]
         ],
     )
     counts = heads["role"].value_counts()
@@ -65,7 +66,7 @@ def by_role(heads: pd.DataFrame, shown: Sequence[bool] | None = None) -> go.Figu
 
 
 def by_score(heads: pd.DataFrame, name: str, shown: Sequence[bool] | None = None) -> go.Figure:
-    """The grid with a score as colour, one scale for all panels."""
+    """The grid coloured by a score, with one scale for all panels."""
     heads = heads.reset_index(drop=True)
     score, values, kept = SCORES[name], value_of(heads, name), _kept(heads, shown)
     form = ".0%" if score.is_share else ".1f"
@@ -80,7 +81,7 @@ def by_score(heads: pd.DataFrame, name: str, shown: Sequence[bool] | None = None
 
 
 def outlined(figure: go.Figure, heads: pd.DataFrame, row: int, colour: str) -> go.Figure:
-    """A frame round the head of one row of the table."""
+    """The grid with a frame around the head of one row of the table."""
     here = heads.loc[row]
     panel = groups(heads).index((str(here["stack"]), str(here["kind"]))) + 1
     x, y = int(str(here["head"])), int(str(here["layer"]))
@@ -94,7 +95,7 @@ def _kept(heads: pd.DataFrame, shown: Sequence[bool] | None) -> pd.Series:
 
 
 def _pointed(heads: pd.DataFrame, part: pd.DataFrame) -> go.Scatter:
-    """The marks that one points at."""
+    """The invisible marks that receive the pointer."""
     names = pd.Series(named(heads), heads.index)[part.index]
     unseen = {"marker": {"opacity": 0}}
     return marks(
@@ -123,13 +124,12 @@ def _pointed(heads: pd.DataFrame, part: pd.DataFrame) -> go.Scatter:
 
 # --- names and scores of heads --------------------------------------------------------------------
 #
-# What heads, their scores and their roles are called in figures and on the page, the same in
-# both.
+# Names of heads, scores and roles, the same in figures and on the page.
 #
-# Names and colours alone, and ways to lay the tables of `heads` out by them. Costs nothing.
+# Names and colours, and functions that apply them to the tables of `heads`. Costs: nothing.
 
 GROUP = [*HEAD[:2]]
-NONE = "none"  # of the roles
+NONE = "none"  # a head without a role
 CODES: Mapping[str, str] = {
     "induction": "ind",
     "duplicate": "dup",
@@ -142,7 +142,7 @@ CODES: Mapping[str, str] = {
     "block": "blk",
     "vertical": "ver",
     "diagonal": "dia",
-}  # written where a colour alone would have to say it
+}  # in the cells, so that roles do not depend on colour alone
 COLOUR: Mapping[str, str] = dict(zip(ROLES, MANY, strict=False))
 SYMBOLS = (
     "star", "hourglass", "pentagon", "circle", "diamond", "square", "triangle-up",
@@ -153,79 +153,92 @@ NO_SYMBOL = "circle-open"
 WAYS: Mapping[str, str] = {
     "its head": "dependent-to-head",
     "a dependent": "head-to-dependent",
-}  # what a word looks at, and what the tables call it
+}  # what a word attends to, and its name in the tables
 DIRECTIONS: Mapping[str, str] = {
-    "dependent-to-head": "words that look at the word they depend on",
-    "head-to-dependent": "words that look at a word that depends on them",
+    "dependent-to-head": "dependent to head: words that attend to their head",
+    "head-to-dependent": "head to dependent: words that attend to a dependent",
 }
 
 
 @dataclass(frozen=True)
 class Score:
-    """A column of `heads`: what it says, and the columns that it is to be held against."""
+    """A column of the table `heads`: its meaning, and the columns of its baselines."""
 
     column: str
     about: str
-    beside: tuple[str, ...] = ()
-    above: bool = False  # it is shown as what it is more than what it is held against
+    baselines: tuple[str, ...] = ()
+    above: bool = False  # shown as the difference to the best baseline
     is_share: bool = True
-    of: str = ""  # a column that is asked of the same words, and has an interval
+    of: str = ""  # a column over the same words that has an interval
 
 
 SCORES: Mapping[str, Score] = {
-    "confidence": Score("confidence", "the mean largest weight, separators left out"),
-    "entropy": Score("entropy", "how evenly it looks, of the most even there is"),
-    "distance": Score("distance", "how far it looks, in words", is_share=False),
-    "one offset": Score("offset_share", "words that look at its favourite offset"),
+    "confidence": Score("confidence", "mean largest attention weight, without separators"),
+    "entropy": Score("entropy", "entropy of the attention, as a share of its maximum"),
+    "distance": Score("distance", "mean distance of the attention, in words", is_share=False),
+    "one offset": Score("offset_share", "share of words that attend to the most frequent offset"),
     "best relation": Score(
         "relation_accuracy",
-        "words that look at their partner in its best relation",
+        "accuracy on its best relation",
         ("relation_baseline",),
     ),
     "best relation above baseline": Score(
         "relation_accuracy",
-        "its best relation, less the best simple rule: a fixed offset, the first or longest word",
+        "accuracy on its best relation minus the best simple rule: a fixed offset, the first or "
+        "the longest word",
         ("relation_baseline",),
         above=True,
     ),
     "rarest word": Score(
-        "rare_share", "words that look at the rarest word", ("rare_null", "rare_longest")
+        "rare_share", "share of words that attend to the rarest word", ("rare_null", "rare_longest")
     ),
     "two rarest words": Score(
-        "two_rarest_share", "words that look at one of the two rarest", of="rare_share"
+        "two_rarest_share",
+        "share of words that attend to one of the two rarest words",
+        of="rare_share",
     ),
-    "special pieces": Score("special_mass", "attention that rests on special pieces"),
+    "special pieces": Score("special_mass", "mean attention on special pieces"),
     "special pieces by norm": Score(
-        "special_mass_normed", "the same, weighed by the length of what is written"
+        "special_mass_normed",
+        "attention on special pieces, weighted by the norm of the written value",
     ),
     "separator": Score(
-        "separator_mass", "attention on the special piece behind the text", ("separator_even",)
+        "separator_mass", "mean attention on the special piece after the text", ("separator_even",)
     ),
-    "first": Score("first_mass", "attention on where the text begins", ("first_even",)),
+    "first": Score("first_mass", "mean attention on the beginning of the text", ("first_even",)),
     "coreference": Score(
         "coref_accuracy",
-        "mentions that look at one of their chain",
+        "share of mentions that attend to an earlier mention of their chain",
         ("coref_nearest", "coref_head_match"),
     ),
-    "induction": Score("induction", "on blocks that come twice: at what followed before"),
-    "duplicate": Score("duplicate", "on blocks that come twice: at the same piece before"),
-    "previous": Score("previous", "attention on the word before"),
-    "vertical": Score("vertical", "words that look at one and the same", ("vertical_even",)),
-    "diagonal": Score(
-        "diagonal", "attention on the word itself and those beside it", ("diagonal_even",)
+    "induction": Score(
+        "induction",
+        "attention on the piece after the earlier copy, in random blocks that occur twice",
     ),
-    "reliable": Score("reliable", "words whose maximum is reliable"),
-    "own sentence": Score("block", "attention within the sentence", ("block_even",)),
+    "duplicate": Score(
+        "duplicate", "attention on the earlier copy, in random blocks that occur twice"
+    ),
+    "previous": Score("previous", "mean attention on the word before"),
+    "vertical": Score(
+        "vertical", "mean attention on the word or special token that gets most", ("vertical_even",)
+    ),
+    "diagonal": Score(
+        "diagonal", "mean attention on the word itself and its two neighbours", ("diagonal_even",)
+    ),
+    "reliable": Score("reliable", "share of words whose maximum is reliable"),
+    "own sentence": Score(
+        "block", "share of the attention on words that stays in the sentence", ("block_even",)
+    ),
 }
 
 
 def groups(table: pd.DataFrame) -> list[tuple[str, str]]:
-    """The stacks and kinds of attention, in the order of the table."""
+    """Stacks and kinds of attention, in the order of the table."""
     return [(str(stack), str(kind)) for stack, kind in table[GROUP].drop_duplicates().to_numpy()]
 
 
 def named(table: pd.DataFrame, several: bool | None = None) -> list[str]:
-    """Each row's head: 3-1 is head 1 of layer 3; with stack and kind where there are several."""
+    """The head of each row: 3-1 is head 1 of layer 3; with stack and kind if there are several."""
     several = len(groups(table)) > 1 if several is None else several
     return [
         f"{row.stack} {row.kind} {row.layer}-{row.head}" if several else f"{row.layer}-{row.head}"
@@ -234,13 +247,13 @@ def named(table: pd.DataFrame, several: bool | None = None) -> list[str]:
 
 
 def role_of(role: object) -> str:
-    """A role as it is shown; a head may have none."""
+    """A role as text; `none` for a head without a role."""
     return str(role) if role else NONE
 
 
 def value_of(table: pd.DataFrame, name: str) -> pd.Series:
-    """A score of each row, as it is shown."""
+    """The values of a score, as shown."""
     score = SCORES[name]
     if not score.above:
         return table[score.column]
-    return table[score.column] - table[list(score.beside)].max(axis=1)
+    return table[score.column] - table[list(score.baselines)].max(axis=1)

@@ -1,7 +1,7 @@
-"""Figures of what heads do: grids by role and score, relations, offsets, a map, a tree of kin.
+"""Figures of heads: grids by role and score, relations, offsets, a map and a tree of similar heads.
 
-Pure functions of the tables of `heads`; they cost milliseconds. A role has a colour and a word or a
-mark of its own, so that neither has to be told by colour alone.
+Pure functions of the tables of `heads`. A role has its own colour and its own code or mark, so that
+no figure depends on colour alone. Costs: milliseconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,44 +42,44 @@ from workbench.figures.primitives import (
 from workbench.figures.theme import COLOURS, EITHER, MANY
 from workbench.heads.roles import ROLES
 
-GREY = COLOURS["light"][4]  # seen on light and on dark
+GREY = COLOURS["light"][4]  # visible on light and dark
 PALE = "rgba(131,141,151,.4)"
 MEASURES = {
-    "order": "in order",
-    "same": "same place",
+    "order": "order",
+    "same": "same position",
     "first": "first word",
     "last": "last word",
-    "special": "special",
+    "special": "special pieces",
     "entropy": "entropy",
-}  # of `cross`, and what they are called
+}  # columns of `cross` and their names
 RULES = {
     "fixed offset": ("baseline_accuracy", "diamond"),
     "first word": ("baseline_first", "x"),
     "longest word": ("baseline_longest", "square-open"),
     "shuffled trees": ("null_mean", "circle-open"),
-}  # beside the bars of accuracies: their column and mark
-NAMED = 48  # heads on the map whose names stand beside them
+}  # marks next to the bars of accuracies: column and symbol
+NAMED = 48  # maximum number of heads whose names are written on the map
 ROW = 22  # pixels of a bar
 
 
 def roles(tables: Tables) -> go.Figure:
-    """Every head by its role, a layer a row. A head has the colour of the role it fills best; all
-    of its roles are told when it is pointed at."""
+    """Role of each head, one row per layer. The colour is the role that the head fills best; hover
+    to see all its roles and scores."""
     return by_role(tables["heads"])
 
 
 def scores(tables: Tables) -> go.Figure:
-    """Every head by one of its scores, a layer a row; the menu has the scores."""
+    """One score of each head, one row per layer. Choose the score in the menu."""
     heads = tables["heads"]
-    there = [name for name, score in SCORES.items() if score.column in heads]
-    if not there:
+    names = [name for name, score in SCORES.items() if score.column in heads]
+    if not names:
         raise KeyError("scores of heads")
-    drawn = {name: by_score(heads, name) for name in there}
-    figure = drawn[there[0]]
-    maps = [place for place, trace in enumerate(figure.data) if trace.type == "heatmap"]
+    drawn = {name: by_score(heads, name) for name in names}
+    figure = drawn[names[0]]
+    maps = [index for index, trace in enumerate(figure.data) if trace.type == "heatmap"]
     buttons = []
-    for name, own in drawn.items():
-        look = [own.data[place] for place in maps]
+    for name, grid in drawn.items():
+        look = [grid.data[index] for index in maps]
         change = {
             "z": [trace.z for trace in look],
             "zmin": [trace.zmin for trace in look],
@@ -92,9 +92,9 @@ def scores(tables: Tables) -> go.Figure:
 
 
 def relations(tables: Tables) -> go.Figure:
-    """Of each relation the head of the highest accuracy (Clark et al. 2019: argmax over the other
-    words, each dependent once), whatever its role, with its 95 % interval; next to it simple rules:
-    the best fixed offset, the first word and the longest in pieces."""
+    """The head with the highest accuracy on each relation (Clark et al. 2019: argmax over the other
+    words, each dependent once), whatever its role. Error bars: 95 % intervals. Marks: simple rules
+    (the best fixed offset, the first word, the word with most pieces)."""
     best = tables["best"]
     if best.empty:
         raise KeyError("no relations")
@@ -112,23 +112,23 @@ def relations(tables: Tables) -> go.Figure:
 
 
 def accuracies(rows: pd.DataFrame, names: Sequence[str]) -> list[Trace]:
-    """Accuracies as bars with intervals and, as marks, the accuracy of simple rules."""
+    """Accuracies as bars with intervals, and simple rules as marks."""
     shown, is_sure = [], rows["syntactic"].astype(bool)
     for sure, colour, name in (
-        (is_sure, EITHER, "beats its baselines, significantly"),
-        (~is_sure, PALE, "does not, or not significantly"),
+        (is_sure, EITHER, "syntactic (significantly above all baselines)"),
+        (~is_sure, PALE, "not syntactic"),
     ):
-        own = rows[sure]
+        part = rows[sure]
         shown.append(
             bars(
-                own["accuracy"],
+                part["accuracy"],
                 [each for each, is_own in zip(names, sure, strict=True) if is_own],
-                "%{y}: %{x:.1%}, %{customdata[0]:.1%} to %{customdata[1]:.1%}, of "
-                "%{customdata[2]:,} dependents",
+                "%{y}: accuracy %{x:.1%}, 95 % interval %{customdata[0]:.1%} to "
+                "%{customdata[1]:.1%}, %{customdata[2]:,} arcs",
                 name,
                 colour,
-                spread={**interval(own, "accuracy"), "color": "#808a95"},
-                customdata=own[["lower", "upper", "n"]].to_numpy(),
+                spread={**interval(part, "accuracy"), "color": "#808a95"},
+                customdata=part[["lower", "upper", "n"]].to_numpy(),
             )
         )
     for name, (column, symbol) in RULES.items():
@@ -137,7 +137,7 @@ def accuracies(rows: pd.DataFrame, names: Sequence[str]) -> list[Trace]:
             edge = {"width": 1, **({"color": "#ffffff"} if symbol == "diamond" else {})}
             shown.append(
                 marks(
-                    rows[column].where(rows[column] > 0),  # where it hits at all
+                    rows[column].where(rows[column] > 0),  # only rules with a hit
                     names,
                     f"%{{y}}, {name}{offset}: %{{x:.1%}}",
                     name,
@@ -151,26 +151,32 @@ def accuracies(rows: pd.DataFrame, names: Sequence[str]) -> list[Trace]:
     return shown
 
 
-_SHARE = {"range": [0, 1.03], "tickformat": ".0%", "fixedrange": True, "showticklabels": True}
+_SHARE = {
+    "title": "accuracy",
+    "range": [0, 1.03],
+    "tickformat": ".0%",
+    "fixedrange": True,
+    "showticklabels": True,
+}
 
 
 def _ranked(names: Sequence[str]) -> dict[str, object]:
-    """An axis of names in this order."""
+    """An axis of names in this order, first on top."""
     order = {"categoryorder": "array", "categoryarray": names}
     return {**DOWN, **order, "fixedrange": True, "dtick": 1}
 
 
 def offsets(tables: Tables) -> go.Figure:
-    """How many words look so far to the left (negative) or to the right, of those that have a word
-    there. A head is a row."""
+    """Share of words that attend to each offset, of the words that have a word there. Rows: heads;
+    negative offsets: to the left."""
     table = tables["offsets"]
     if table.empty:
         raise KeyError("no offsets")
     wide = matrix(named(table), table["offset"], table["share"])
-    hover = "%{y}, offset %{x:+d}: %{z:.1%}"
+    hover = "head %{y}, offset %{x:+d}: %{z:.1%} of words"
     top = largest(table["share"])
     return plot(
-        [heat_map(wide, hover, "words", tickformat=".0%", gap=1, zmin=0, zmax=top)],
+        [heat_map(wide, hover, "share of words", tickformat=".0%", gap=1, zmin=0, zmax=top)],
         150 + (20 if len(wide) <= 60 else 10) * len(wide),
         {**CELLS, "title": "offset, in words", "dtick": 1 if len(wide.columns) < 12 else 2},
         {**CELLS, **DOWN, "title": "head"},
@@ -178,41 +184,41 @@ def offsets(tables: Tables) -> go.Figure:
 
 
 def kin_map(tables: Tables) -> go.Figure:
-    """Heads that look alike lie near each other: distances between what they do with the same
-    words, laid flat, so that distances are about right at best. Colours are clusters, marks are
+    """Similar heads are near each other: distances of their attention from the same words,
+    projected to two dimensions, so that distances are approximate. Colours: clusters; marks:
     roles."""
-    places = tables["clusters"]
-    if places.empty:
+    points = tables["clusters"]
+    if points.empty:
         raise KeyError("no clusters")
-    both = places.merge(tables["heads"][[*HEAD, "role"]], on=[*HEAD], how="left")
+    both = points.merge(tables["heads"][[*HEAD, "role"]], on=[*HEAD], how="left")
     both["role"] = both["role"].fillna("")
     names = named(both)
     near = both[[f"nearest_{name}" for name in HEAD]].set_axis([*HEAD], axis=1)
     both = both.assign(name=names, near=named(near, _several(both)), at=range(len(both)))
     sizes = both["cluster"].value_counts()
     several = sorted(cluster for cluster in sizes.index if sizes[cluster] > 1)
-    hues = {cluster: MANY[place % len(MANY)] for place, cluster in enumerate(several)}
+    hues = {cluster: MANY[index % len(MANY)] for index, cluster in enumerate(several)}
     order = [role for role in [*ROLES, ""] if (both["role"] == role).any()]
     is_named = len(both) <= NAMED and not _several(both)
     shown = []
     for role in order:
-        own = both[both["role"] == role]
+        part = both[both["role"] == role]
         shown.append(
             marks(
-                own["x"],
-                own["y"],
+                part["x"],
+                part["y"],
                 "<b>%{customdata[1]}</b>: %{customdata[2]}, cluster %{customdata[3]}"
-                "<br>nearest: %{customdata[4]}, %{customdata[5]:.2f} apart",
-                colour=[hues.get(cluster, GREY) for cluster in own["cluster"]],
+                "<br>most similar head: %{customdata[4]}, distance %{customdata[5]:.2f}",
+                colour=[hues.get(cluster, GREY) for cluster in part["cluster"]],
                 symbol=SYMBOL.get(role, NO_SYMBOL),
                 size=12,
                 marker={"line": {"width": 0 if role else 2}},
                 mode="markers+text" if is_named else "markers",
-                text=own["name"],
+                text=part["name"],
                 textposition="top center",
                 textfont={"size": 11},
                 cliponaxis=False,
-                customdata=own.assign(role=role_of(role))[
+                customdata=part.assign(role=role_of(role))[
                     ["at", "name", "role", "cluster", "near", "distance"]
                 ].to_numpy(dtype=object),
                 showlegend=False,
@@ -220,7 +226,7 @@ def kin_map(tables: Tables) -> go.Figure:
         )
     signs = [(role_of(role), SYMBOL.get(role, NO_SYMBOL), GREY) for role in order]
     signs += [(f"cluster {cluster}", "circle", colour) for cluster, colour in hues.items()]
-    signs += [("with none", "circle", GREY)] if len(sizes) > len(several) else []
+    signs += [("no cluster", "circle", GREY)] if len(sizes) > len(several) else []
     shown += [
         sign(name, marker={"symbol": mark, "color": colour, "size": 10})
         for name, mark, colour in signs
@@ -231,54 +237,55 @@ def kin_map(tables: Tables) -> go.Figure:
 
 
 def dendrogram(tables: Tables) -> go.Figure:
-    """In which order heads join, by the mean distance between what they do with the same words:
-    from 0, the same, to 1."""
+    """Order in which heads are merged, by the mean distance of their attention from the same words:
+    0 (equal) to 1."""
     from scipy.cluster.hierarchy import leaves_list
 
-    joined, leaves = tables["dendrogram"], tables["clusters"]
-    if joined.empty or leaves.empty:
+    merged, leaves = tables["dendrogram"], tables["clusters"]
+    if merged.empty or leaves.empty:
         raise KeyError("no clusters")
-    number = len(leaves)
-    merges = joined[["left", "right", "distance", "size"]].to_numpy(dtype=float)
+    n_heads = len(leaves)
+    merges = merged[["left", "right", "distance", "size"]].to_numpy(dtype=float)
     order = [int(leaf) for leaf in leaves_list(merges)]
-    height = [*([0.0] * number), *joined["distance"].astype(float)]
-    place = {leaf: float(at) for at, leaf in enumerate(order)}
+    height = [*([0.0] * n_heads), *merged["distance"].astype(float)]
+    position = {leaf: float(index) for index, leaf in enumerate(order)}
     x: list[float | None] = []
     y: list[float | None] = []
-    for node, (one, two, far, _) in enumerate(merges.tolist(), start=number):
+    for node, (one, two, far, _) in enumerate(merges.tolist(), start=n_heads):
         left, right = int(one), int(two)
         x += [height[left], far, far, height[right], None]
-        y += [place[left], place[left], place[right], place[right], None]
-        place[node] = (place[left] + place[right]) / 2
+        y += [position[left], position[left], position[right], position[right], None]
+        position[node] = (position[left] + position[right]) / 2
     tree = curve(x, y, "", colour=EITHER, line={"width": 1.5}, mode="lines", hoverinfo="skip")
     joints = marks(
-        joined["distance"],
-        [place[node] for node in range(number, len(height))],
-        "%{customdata} heads, %{x:.2f} apart",
+        merged["distance"],
+        [position[node] for node in range(n_heads, len(height))],
+        "%{customdata} heads, distance %{x:.2f}",
         colour=EITHER,
         symbol="circle",
         size=5,
-        customdata=joined["size"],
+        customdata=merged["size"],
     )
     names = named(leaves)
     return plot(
         [tree, joints],
-        100 + max(14, min(20, 2000 // number)) * number,
-        {"title": "distance", "rangemode": "tozero"},
+        100 + max(14, min(20, 2000 // n_heads)) * n_heads,
+        {"title": "distance (0 to 1)", "rangemode": "tozero"},
         {
             **CELLS,
-            "tickvals": list(range(number)),
+            "title": "head",
+            "tickvals": list(range(n_heads)),
             "ticktext": [names[leaf] for leaf in order],
-            "range": [number - 0.5, -0.5],
+            "range": [n_heads - 0.5, -0.5],
         },
         showlegend=False,
     )
 
 
 def cross(tables: Tables) -> go.Figure:
-    """How a decoder's heads go along the text that the encoder read. In order: the correlation of a
-    word's place with where it looks; then the words that look at the same place, the first word,
-    the last, and special pieces; and the entropy, of the greatest there is."""
+    """How the heads of a decoder follow the text that the encoder read. Order: correlation of the
+    position of a word with the position it attends to. Same position, first word, last word and
+    special pieces: share of words that attend to them. Entropy: share of its maximum."""
     table = tables["cross"]
     if table.empty:
         raise KeyError("cross-attention")
@@ -288,7 +295,7 @@ def cross(tables: Tables) -> go.Figure:
     wide = table[list(MEASURES)].set_axis(names, axis=0).set_axis([*MEASURES.values()], axis=1)
     form = "%{z:.2f}" if len(table) <= NAMED else ""
     return plot(
-        [heat_map(wide, "%{y}, %{x}: %{z:.3f}", form=form, zmin=-1, zmax=1)],
+        [heat_map(wide, "head %{y}, %{x}: %{z:.3f}", form=form, zmin=-1, zmax=1)],
         120 + (26 if len(table) <= NAMED else 12) * len(table),
         {**CELLS, "side": "top"},
         {**CELLS, **DOWN, "title": "head"},
@@ -310,31 +317,36 @@ FIGURES = {
 }
 
 
-# --- figures of one head: where it looks, and which relations it follows beside simple rules ------
+# --- figures of one head: its offsets, and its relations with simple rules ------------------------
 #
-# Pure functions of the rows of `offsets` and `relations` that speak of it. Costs milliseconds.
+# Pure functions of the rows of `offsets` and `relations` for this head. Costs: milliseconds.
 
 
-def offsets_of_head(own: pd.DataFrame) -> go.Figure:
-    """Where it looks: words that look so far to the left (negative) or to the right, of those that
-    have a word there."""
-    if own.empty:
+def offsets_of_head(rows: pd.DataFrame) -> go.Figure:
+    """Share of words that attend to each offset (negative: to the left), of the words that have a
+    word there."""
+    if rows.empty:
         raise KeyError("no offsets")
-    hover = "%{x:+d}: %{y:.1%} of %{customdata:,} words"
+    hover = "offset %{x:+d}: %{y:.1%} of %{customdata:,} words"
     return plot(
-        [bars(own["share"], own["offset"], hover, upright=True, customdata=own["n"])],
+        [bars(rows["share"], rows["offset"], hover, upright=True, customdata=rows["n"])],
         300,
         {"title": "offset, in words", "dtick": 2, "zeroline": False, "fixedrange": True},
-        {"tickformat": ".0%", "rangemode": "tozero", "fixedrange": True},
+        {
+            "title": "share of words",
+            "tickformat": ".0%",
+            "rangemode": "tozero",
+            "fixedrange": True,
+        },
         bargap=0.15,
     )
 
 
-def relations_of_head(own: pd.DataFrame) -> go.Figure:
-    """Its relations, the furthest above the simple rules on top."""
-    if own.empty:
+def relations_of_head(table: pd.DataFrame) -> go.Figure:
+    """Accuracy of this head on each relation. Top: the largest difference to the simple rules."""
+    if table.empty:
         raise KeyError("no relations")
-    rows = own.sort_values("difference", ascending=False, kind="stable")
+    rows = table.sort_values("difference", ascending=False, kind="stable")
     names = [str(name) for name in rows["relation"]]
     return plot(
         accuracies(rows, names),
@@ -348,16 +360,16 @@ def relations_of_head(own: pd.DataFrame) -> go.Figure:
 
 # --- sentences of one head ------------------------------------------------------------------------
 #
-# Where a head is right and where it is wrong: words of a relation, their partners, its looks.
+# Where a head is right and where it is wrong: words of a relation, their partners, and targets.
 #
-# Pure functions of the tables `looks` and `words`. Costs a pass over the rows of one head.
+# Pure functions of the tables `looks` and `words`. Costs: a pass over the rows of one head.
 
 TO_HEAD = "dependent-to-head"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A word, its gold partners, and the word it looked at (-1: no reliable maximum)."""
+    """A word, its gold partners, and the word it attends to (-1: no reliable maximum)."""
 
     sentence: int
     word: int
@@ -367,15 +379,16 @@ class Case:
 
     @property
     def is_right(self) -> bool:
+        """Whether the word attends to a gold partner."""
         return self.looks_at in self.gold
 
 
 def cases(
     looks: pd.DataFrame, words: pd.DataFrame, relation: str, direction: str, is_causal: bool
 ) -> list[Case]:
-    """Every word of the relation that the head could answer for, in the order of the text.
+    """Every word with a visible partner of the relation, in the order of the text.
 
-    `looks` are the rows of one head. Where it cannot look ahead, later partners are not asked for.
+    `looks` are the rows of one head. A causal head does not see later partners.
     """
     arcs = words[(words["relation"] == relation) & (words["governor"] >= 0)]
     ends = ("word", "governor") if direction == TO_HEAD else ("governor", "word")
@@ -384,17 +397,17 @@ def cases(
         if not is_causal or partner < word:
             gold.setdefault((int(sentence), int(word)), []).append(int(partner))
     columns = ["sentence", "word", "looks_at", "weight"]
-    found = [
-        Case(int(sentence), int(word), tuple(gold[sentence, word]), int(at), float(weight))
-        for sentence, word, at, weight in looks[columns].itertuples(index=False)
+    cases = [
+        Case(int(sentence), int(word), tuple(gold[sentence, word]), int(target), float(weight))
+        for sentence, word, target, weight in looks[columns].itertuples(index=False)
         if (sentence, word) in gold
     ]
-    return sorted(found, key=lambda case: (case.sentence, case.word))
+    return sorted(cases, key=lambda case: (case.sentence, case.word))
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A text, and where its words stand in it."""
+    """A text, its words, and their spans in it."""
 
     words: tuple[str, ...]
     text: str
@@ -402,13 +415,14 @@ class Sentence:
 
 
 def sentences_of(words: pd.DataFrame) -> Mapping[int, Sentence]:
-    """The texts as the words tell them, each word where it stood."""
-    found = {}
-    for number, own in words.sort_values(["sentence", "word"]).groupby("sentence"):
+    """The text of each sentence, rebuilt from the table `words`."""
+    sentences = {}
+    for index, rows in words.sort_values(["sentence", "word"]).groupby("sentence"):
         text, spans = "", []
-        for said, start in zip(own["text"].astype(str), own["start"], strict=True):
+        for word, start in zip(rows["text"].astype(str), rows["start"], strict=True):
             text += " " * (int(start) - len(text))
-            spans.append((len(text), len(text) + len(said)))
-            text += said
-        found[int(str(number))] = Sentence(tuple(own["text"].astype(str)), text, tuple(spans))
-    return found
+            spans.append((len(text), len(text) + len(word)))
+            text += word
+        texts = tuple(rows["text"].astype(str))
+        sentences[int(str(index))] = Sentence(texts, text, tuple(spans))
+    return sentences

@@ -1,6 +1,7 @@
-"""Figures of what a model is: where its parameters are, and its losses.
+"""Figures of a model: its parameters, its losses, its scores on minimal pairs, and training curves.
 
-Pure functions of the tables of `profile`; they cost milliseconds.
+Pure functions of the tables of `profile`, `minimal-pairs`, `trigram` and `train`. Costs:
+milliseconds.
 """
 
 import math
@@ -15,14 +16,14 @@ from workbench.figures.theme import EITHER
 
 
 def modules(tables: Tables) -> go.Figure:
-    """Parameters by part, in the order of the model, its input at the top."""
+    """Number of parameters of each module, from the input (top) to the output."""
     table = tables["modules"]
     parts = bars(table["parameters"], table["module"], "%{y}: %{x:,} parameters", colour=None)
-    return plot([parts], 200 + 26 * len(table), {"title": "parameters"}, DOWN)
+    return plot([parts], 200 + 26 * len(table), {"title": "number of parameters"}, DOWN)
 
 
 def losses(tables: Tables) -> go.Figure:
-    """Every measure as a number, named by what it is of."""
+    """Language-model measures of each split. n: number of pieces, words or bytes."""
     table = tables["losses"]
     columns = min(len(table), 3)
     rows = -(-len(table) // columns)
@@ -36,9 +37,9 @@ def losses(tables: Tables) -> go.Figure:
                 f"n = {row['n']:,}",
                 "font": {"size": 14},
             },
-            domain={"row": place // columns, "column": place % columns},
+            domain={"row": index // columns, "column": index % columns},
         )
-        for place, row in enumerate(table.to_dict("records"))
+        for index, row in enumerate(table.to_dict("records"))
     ]
     grid = {"rows": rows, "columns": columns, "pattern": "independent"}
     return go.Figure(numbers, {"grid": grid, "height": 150 + 130 * rows})
@@ -47,37 +48,37 @@ def losses(tables: Tables) -> go.Figure:
 PROFILE_FIGURES = {"modules": modules, "losses": losses}
 
 
-# --- figures of minimal pairs. Pure functions of the tables; they cost milliseconds ---------------
+# --- figures of minimal pairs ---------------------------------------------------------------------
 
-CHANCE = 0.5  # of two sentences
-OPEN = "rgba(0,0,0,0)"  # the inside of a bar that is not above chance
+CHANCE = 0.5  # accuracy of a random choice between two sentences
+OPEN = "rgba(0,0,0,0)"  # fill of bars that are not above chance
 
 
 def accuracy(tables: Tables) -> go.Figure:
-    """Accuracy by phenomenon, with its 95 % interval. The dotted line is chance; a hollow
-    bar is not above it."""
+    """Accuracy on each phenomenon, with 95 % intervals. Dotted line: chance; hollow bars: not
+    significantly above chance."""
     return _bars(tables["pairs"], "phenomenon", "phenomena")
 
 
 def fields(tables: Tables) -> go.Figure:
-    """Accuracy by field of linguistics, with its 95 % interval. The dotted line is chance; a hollow
-    bar is not above it."""
+    """Accuracy on each field of linguistics, with 95 % intervals. Dotted line: chance; hollow bars:
+    not significantly above chance."""
     return _bars(tables["fields"], "field", "fields")
 
 
 def paradigms(tables: Tables) -> go.Figure:
-    """Accuracy by paradigm, with its 95 % interval. The dotted line is chance; a hollow
-    bar is not above it."""
+    """Accuracy on each paradigm, with 95 % intervals. Dotted line: chance; hollow bars: not
+    significantly above chance."""
     return _bars(tables["paradigms"], "paradigm", "paradigms")
 
 
 def _bars(table: pd.DataFrame, key: str, several: str) -> go.Figure:
-    above, own = table["above_chance"].astype(bool), table[key] != "all"
+    above, is_group = table["above_chance"].astype(bool), table[key] != "all"
     right = bars(
         table["accuracy"],
         table[key],
-        "%{y}: %{x:.1%} of %{customdata[0]:,} pairs, %{customdata[1]:,} exchanges of words, "
-        "p = %{customdata[2]:.2g}; fewer pieces %{customdata[3]:.1%}",
+        "%{y}: accuracy %{x:.1%} on %{customdata[0]:,} pairs with %{customdata[1]:,} word "
+        "exchanges, p = %{customdata[2]:.2g}; baseline of fewer pieces %{customdata[3]:.1%}",
         spread=interval(table, "accuracy"),
         marker={
             "color": [EITHER if each else OPEN for each in above],
@@ -88,9 +89,9 @@ def _bars(table: pd.DataFrame, key: str, several: str) -> go.Figure:
     figure = plot(
         [right],
         210 + 30 * len(table),
-        {"title": "right sentence likelier", "tickformat": ".0%", "range": [0, 1]},
+        {"title": "accuracy: right sentence more probable", "tickformat": ".0%", "range": [0, 1]},
         DOWN,
-        title=f"{int((above & own).sum())} of {int(own.sum())} {several} above chance",
+        title=f"{int((above & is_group).sum())} of {int(is_group.sum())} {several} above chance",
     )
     return figure.add_vline(x=CHANCE, line_dash="dot")
 
@@ -98,14 +99,14 @@ def _bars(table: pd.DataFrame, key: str, several: str) -> go.Figure:
 MINIMAL_PAIRS_FIGURES = {"accuracy": accuracy, "fields": fields, "paradigms": paradigms}
 
 
-# --- figures of a model beside a trigram model. Pure functions of the tables of `trigram` ---------
+# --- figures of a model and a trigram model -------------------------------------------------------
 
-FORMS = {"accuracy": ".1%"}  # how a measure is written; others with three digits
+FORMS = {"accuracy": ".1%"}  # number format of a measure; others have three digits
 
 
 def scores(tables: Tables) -> go.Figure:
-    """What the model and the trigram model make of the same pieces, a panel a measure. More is
-    better of accuracy, less of perplexity."""
+    """Scores of the model and of the trigram model on the same pieces. Higher accuracy and lower
+    perplexity are better."""
     table = tables["scores"]
     forms = [FORMS.get(str(measure), ".3g") for measure in table["measure"]]
     parts = [
@@ -132,24 +133,24 @@ def scores(tables: Tables) -> go.Figure:
 TRIGRAM_FIGURES = {"scores": scores}
 
 
-# --- figures of a training: its curves. Pure functions of the tables of `train`; milliseconds -----
+# --- training curves ------------------------------------------------------------------------------
 
 
 def loss(tables: Tables) -> go.Figure:
-    """Loss in nats over the tokens trained on: of training, the mean since the point before, and
-    of the text that was held out."""
+    """Loss in nats by number of training tokens. training: mean since the previous point; held out:
+    on the held-out text."""
     table = tables["curves"]
     held = table[table["held_out"].notna()]
     lines = [
         _line(table, "loss", "training", "%{y:.3f} nats", mode=_mode(table)),
         _line(held, "held_out", "held out", "%{y:.3f} nats", 1),
     ]
-    return plot(lines, 380, {"title": "tokens"}, {"title": "nats"})
+    return plot(lines, 380, {"title": "training tokens"}, {"title": "loss, nats"})
 
 
 def pace(tables: Tables) -> go.Figure:
-    """Learning rate, tokens a second and, where the device's peak is known, model FLOP utilisation
-    over the tokens trained on."""
+    """Learning rate, tokens per second and, if the peak of the device is known, model FLOP
+    utilisation (MFU), by number of training tokens."""
     table = tables["curves"]
     shown = [("rate", "learning rate", "%{y:.2e}"), ("tokens_per_second", "tokens/s", "%{y:,.0f}")]
     if table["mfu"].notna().any():
@@ -159,16 +160,16 @@ def pace(tables: Tables) -> go.Figure:
         for column, title, form in shown
     ]
     y = [{"title": title, "rangemode": "tozero"} for _, title, _ in shown]
-    x = {"title": "tokens"}
+    x = {"title": "training tokens"}
     return panels(parts, 150, gap=30, x=x, y=y, shared=True, top=20, showlegend=False)
 
 
 def _line(
-    table: pd.DataFrame, column: str, name: str, form: str, place: int = 0, **look: Any
+    table: pd.DataFrame, column: str, name: str, form: str, index: int = 0, **look: Any
 ) -> go.Scatter:
     hover = f"{form} at step %{{customdata:,}}"
     x, y = table["tokens"], table[column]
-    return curve(x, y, hover, name, place, customdata=table["step"], **look)
+    return curve(x, y, hover, name, index, customdata=table["step"], **look)
 
 
 def _mode(table: pd.DataFrame) -> str:

@@ -1,8 +1,8 @@
-"""One pass over a corpus in which every head answers every question.
+"""One pass over a corpus that measures every head.
 
-A tap turns the maps of each site into sums on the device, as they are made: no map outlives its
-site, and memory does not grow with the corpus. Costs what `measures` says, a forward
-pass, and totals of drawings times heads times numbers.
+A tap turns the maps of each site into sums on the device: no map is stored, and memory does not
+grow with the corpus. Costs: the passes of `measures`, a forward pass, and sums of size bootstrap
+samples times heads times measures.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ from workbench.engine.forward_pass import Progress, Report, forward
 from workbench.engine.model import Model
 from workbench.engine.taps import Kind, Site, StackName, Tap, View
 from workbench.heads.examples import Sample
-from workbench.heads.gold import UNKNOWN, Asked, Gold, asked_of
+from workbench.heads.gold import UNKNOWN, BatchGold, Gold, batch_gold
 from workbench.heads.measures import (
     EVEN,
     HEAD,
@@ -28,17 +28,17 @@ from workbench.heads.measures import (
     sentence_wins,
     words_of,
 )
-from workbench.heads.word_maps import NOWHERE, Looks, Sides, joined, looks_of, sides_of
+from workbench.heads.word_maps import NOWHERE, Maxima, Sides, joined, maxima_of, sides_of
 
-# --- sums over the corpus, and over bootstrap draws of its documents ------------------------------
+# --- sums over the corpus, and over bootstrap samples of its documents ----------------------------
 #
-# Memory does not grow with the corpus: draws times heads times numbers. The null has a sum for
-# every shuffle instead.
+# Memory does not grow with the corpus: bootstrap samples times heads times measures. The
+# permutation null has a sum for every shuffle instead.
 
 
 @dataclass
 class Tally:
-    """What has been added up, by name and key; what a pass that broke off added does not count."""
+    """Sums by name and key; those of a failed batch do not count."""
 
     total: dict[str, dict[Any, Tensor]] = field(default_factory=dict)
     _pending: list[tuple[str, object, Tensor]] = field(default_factory=list)
@@ -55,156 +55,160 @@ class Tally:
 
 
 def drawn_sums(weights: Tensor, sums: Tensor) -> Tensor:
-    """[drawings, batch], [batch, ...] -> [drawings, ...]"""
+    """Sums over the documents of a batch, weighted by each bootstrap sample.
+
+    [samples, batch], [batch, ...] -> [samples, ...]
+    """
     return (weights @ sums.flatten(1).to(weights.dtype)).view(len(weights), *sums.shape[1:])
 
 
 # --- permutation nulls ----------------------------------------------------------------------------
 #
-# A shuffle moves the words of a document and takes their arcs and their rarity along, so the
-# shapes of trees and the habits of heads stay as they are; the p-value of a score is the share of
-# shuffles in which the largest of all scores is as large (`stats.permutation_p_values`). Shuffles
-# alone let through whoever attends to near words, for arcs are short; so a head must also be ahead
-# of every simple rule in more sentences than it is behind (`stats.sign_test_p_values`). Costs
-# shuffles times arcs times heads look-ups a batch and site.
+# A shuffle moves the words of a document with their arcs and their ranks, so the shapes of trees
+# and the attention of heads stay the same. The p-value of a score is the share of shuffles in which
+# the largest of all scores is at least as large (`stats.permutation_p_values`). Shuffles alone do
+# not rule out attention to near words, since arcs are short; so a head must also hit more than
+# every simple rule in more sentences than it hits less (`stats.sign_test_p_values`). Costs:
+# shuffles times arcs times heads look-ups for each batch and site.
 
-SHUFFLES_AT_ONCE = 16  # shuffles
+SHUFFLES_AT_ONCE = 16
 
 
-def shuffled_hits(looks: Tensor, asked: Asked) -> Tensor:
-    """Words that look at their partner in each shuffle.
+def shuffled_hits(maxima: Tensor, gold: BatchGold) -> Tensor:
+    """Number of words that attend to their partner in each shuffle.
 
-    [batch, heads, words] -> [shuffles, questions, heads]
+    [batch, heads, words] -> [shuffles, arc types, heads]
     """
-    arcs, shuffles = asked.arcs, asked.shuffles
-    number, batch, words = shuffles.shape
-    heads, questions = looks.shape[1], 2 * asked.relations
-    by_word = looks.transpose(1, 2).reshape(batch * looks.shape[2], heads).to(torch.int16)
+    arcs, shuffles = gold.arcs, gold.shuffles
+    n_shuffles, batch, words = shuffles.shape
+    heads, arc_types = maxima.shape[1], 2 * gold.relations
+    by_word = maxima.transpose(1, 2).reshape(batch * maxima.shape[2], heads).to(torch.int16)
     row = arcs.document * words
-    flat = shuffles.reshape(number, -1)
-    found = []
+    flat = shuffles.reshape(n_shuffles, -1)
+    parts = []
     for part in torch.split(flat, SHUFFLES_AT_ONCE):
         word = part.index_select(1, row + arcs.word).long()  # [some, arcs]
         partner = part.index_select(1, row + arcs.partner)
-        there = (arcs.document * looks.shape[2] + word).flatten()
-        hits = by_word.index_select(0, there).view(*word.shape, heads) == partner[..., None]
-        if looks.device.type != "cpu":  # which would have to tell the host how many there are
-            none = torch.zeros(len(part), questions, heads, device=looks.device)
-            found.append(none.index_add_(1, arcs.question, hits.float()))
+        index = (arcs.document * maxima.shape[2] + word).flatten()
+        hits = by_word.index_select(0, index).view(*word.shape, heads) == partner[..., None]
+        if maxima.device.type != "cpu":  # nonzero would wait for the device
+            counts = torch.zeros(len(part), arc_types, heads, device=maxima.device)
+            parts.append(counts.index_add_(1, arcs.arc_type, hits.float()))
             continue
         shuffle, arc, head = hits.nonzero(as_tuple=True)  # few: shuffled trees are rarely hit
-        cell = (shuffle * questions + arcs.question[arc]) * heads + head
-        counts = torch.bincount(cell, minlength=len(part) * questions * heads)
-        found.append(counts.view(len(part), questions, heads))
-    return torch.cat(found).float()
+        cell = (shuffle * arc_types + arcs.arc_type[arc]) * heads + head
+        counts = torch.bincount(cell, minlength=len(part) * arc_types * heads)
+        parts.append(counts.view(len(part), arc_types, heads))
+    return torch.cat(parts).float()
 
 
-def shuffled_asked(asked: Asked, sides: Sides) -> Tensor:
-    """Arcs of each question whose partner is in sight, in each shuffle.
+def shuffled_arcs(gold: BatchGold, sides: Sides) -> Tensor:
+    """Number of arcs of each type whose partner is visible, in each shuffle.
 
-    [shuffles, questions]
+    [shuffles, arc types]
     """
-    arcs, shuffles = asked.arcs, asked.shuffles.long()
+    arcs, shuffles = gold.arcs, gold.shuffles.long()
     word = shuffles[:, arcs.document, arcs.word]  # [shuffles, arcs]
     partner = shuffles[:, arcs.document, arcs.partner]
-    seen = sides.pairs[arcs.document, word, partner].float()
-    found = torch.zeros(len(shuffles), 2 * asked.relations, device=seen.device)
-    return found.index_add_(1, arcs.question, seen)
+    visible = sides.pairs[arcs.document, word, partner].float()
+    counts = torch.zeros(len(shuffles), 2 * gold.relations, device=visible.device)
+    return counts.index_add_(1, arcs.arc_type, visible)
 
 
 @dataclass(frozen=True)
 class Rarity:
-    """How rare the word at each place is in each shuffle, and the rarest that each row can see."""
+    """Rank of the word at each position in each shuffle, and of the rarest word visible to it."""
 
     ranks: Tensor  # [shuffles, batch, words]
-    rarest: Tensor  # [shuffles, batch, words]; NEVER where it is no rare one
-    could: Tensor  # [shuffles], rows that see a rare one
+    rarest: Tensor  # [shuffles, batch, words]; NEVER if it is not a rare word
+    rows: Tensor  # [shuffles], number of rows to which a rare word is visible
 
 
 NEVER = -2
 
 
-def rarity_of(asked: Asked, sides: Sides, frequent: int) -> Rarity:
-    """The same for all heads."""
-    shuffles = asked.shuffles.long()
+def rarity_of(gold: BatchGold, sides: Sides, frequent: int) -> Rarity:
+    """Ranks of the words in each shuffle, the same for all heads."""
+    shuffles = gold.shuffles.long()
     ranks = torch.full_like(shuffles, UNKNOWN)
-    ranks.scatter_(2, shuffles, asked.ranks.expand_as(shuffles))
+    ranks.scatter_(2, shuffles, gold.ranks.expand_as(shuffles))
     if sides.kind == "causal":
         rarest = ranks.cummax(2).values
     else:
         rarest = ranks.amax(2, keepdim=True).expand_as(ranks)
     rare = sides.rows & (rarest >= frequent)
-    kept = torch.where(rare, rarest, NEVER)
-    return Rarity(ranks.int(), kept.int(), rare.sum((1, 2)).double())
+    rarest = torch.where(rare, rarest, NEVER)
+    return Rarity(ranks.int(), rarest.int(), rare.sum((1, 2)).double())
 
 
-def shuffled_rarity(looks: Tensor, rarity: Rarity) -> Tensor:
-    """Words that look at the rarest word in each shuffle.
+def shuffled_rarity(maxima: Tensor, rarity: Rarity) -> Tensor:
+    """Number of words that attend to the rarest word in each shuffle.
 
     [batch, heads, words] -> [shuffles, heads]
     """
-    heads, words = looks.shape[1], rarity.ranks.shape[2]
-    place = looks.clamp(0, words - 1).flatten(1)  # [batch, heads * words]
-    nowhere = (looks == NOWHERE)[None]
-    found = []
+    heads, words = maxima.shape[1], rarity.ranks.shape[2]
+    target = maxima.clamp(0, words - 1).flatten(1)  # [batch, heads * words]
+    nowhere = (maxima == NOWHERE)[None]
+    parts = []
     for ranks, rarest in zip(
         torch.split(rarity.ranks, SHUFFLES_AT_ONCE),
         torch.split(rarity.rarest, SHUFFLES_AT_ONCE),
         strict=True,
     ):
-        own = ranks.gather(2, place.expand(len(ranks), -1, -1))
-        own = own.view(len(ranks), len(looks), heads, -1)
-        found.append(((own == rarest[:, :, None]) & ~nowhere).sum((1, 3)))
-    return torch.cat(found).double()
+        rank = ranks.gather(2, target.expand(len(ranks), -1, -1))
+        rank = rank.view(len(ranks), len(maxima), heads, -1)
+        parts.append(((rank == rarest[:, :, None]) & ~nowhere).sum((1, 3)))
+    return torch.cat(parts).double()
 
 
 # --- the pass over the corpus ---------------------------------------------------------------------
 
 
 class Group(NamedTuple):
-    """Sites whose maps have the same sides."""
+    """Sites whose maps have the same words and columns."""
 
     stack: StackName
     kind: Kind
 
 
 @dataclass(frozen=True)
-class Asking:
-    """How is looked."""
+class PassSettings:
+    """Settings of the pass over the corpus."""
 
-    residual: float = 0.05  # attention that words must have, for an argmax among them to count
-    drawings: int = 200
-    shuffles: int = 200
+    min_word_attention: float = 0.05  # minimum attention on words for a reliable maximum
+    n_bootstrap: int = 200
+    n_shuffles: int = 200
     seed: int = 0
     by_pieces: bool = False
 
 
-AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 28}  # numbers of maps: what a cache, or memory, holds
+AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 28}  # numbers of maps that fit into a cache, or memory
 SUMS = (
-    "heads", "shared", "even", "wins", "chain_wins", "hits", "asked", "rare_hits", "rare_asked",
+    "heads", "shared", "even", "wins", "chain_wins", "hits", "shuffled_arcs",
+    "rare_hits", "rare_rows",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Sums of everything, by site or by group of sites."""
+class HeadSums:
+    """All sums, by site or by group of sites."""
 
     sites: tuple[Site, ...]
-    heads: Mapping[Site, Tensor]  # [1 + drawings, heads, numbers], see `measures.head_parts`
-    shared: Mapping[Group, Tensor]  # [1 + drawings, numbers], see `measures.shared_parts`
-    even: Mapping[Group, Tensor]  # [1 + drawings, numbers], `measures.EVEN`
-    wins: Mapping[Site, Tensor]  # [2, questions, heads, rules], see `measures.sentence_wins`
+    heads: Mapping[Site, Tensor]  # [1 + samples, heads, sums], see `measures.head_parts`
+    shared: Mapping[Group, Tensor]  # [1 + samples, sums], see `measures.shared_parts`
+    even: Mapping[Group, Tensor]  # [1 + samples, sums], uniform attention
+    wins: Mapping[Site, Tensor]  # [2, arc types, heads, rules], see `measures.sentence_wins`
     chain_wins: Mapping[Site, Tensor]  # [2, rules, heads], see `measures.document_wins`
-    hits: Mapping[Site, Tensor]  # [shuffles, questions, heads]
-    asked: Mapping[Group, Tensor]  # [shuffles, questions]
+    hits: Mapping[Site, Tensor]  # [shuffles, arc types, heads]
+    shuffled_arcs: Mapping[Group, Tensor]  # [shuffles, arc types]
     rare_hits: Mapping[Site, Tensor]  # [shuffles, heads]
-    rare_asked: Mapping[Group, Tensor]  # [shuffles]
-    normed: frozenset[Site]  # sites whose values are known
+    rare_rows: Mapping[Group, Tensor]  # [shuffles]
+    normed: frozenset[Site]  # sites whose value vectors are known
     report: Report
 
 
 _Key = tuple[Group, bytes]
-_Where = tuple[Group, torch.device]  # the card of some of a group's sites
+_GroupOnDevice = tuple[Group, torch.device]  # sites of a group may be on several devices
 
 
 def _key(group: Group, text: Pieces) -> _Key:
@@ -213,137 +217,141 @@ def _key(group: Group, text: Pieces) -> _Key:
 
 @dataclass(frozen=True)
 class _Ready:
-    """What the sites of a group have in common in one batch."""
+    """Everything that the sites of a group share in one batch."""
 
-    texts: tuple[Pieces, Pieces]  # held, so that another batch cannot be taken for this one
+    texts: tuple[Pieces, Pieces]  # kept, so that another batch cannot be mistaken for this one
     words: Words
-    weights: Tensor  # [1 + drawings, batch]
+    weights: Tensor  # [1 + samples, batch]
     rarity: Rarity
 
 
 @dataclass(eq=False)
 class _Tap(Tap):
-    """Adds up every head's answers."""
+    """Adds up the measures of every head."""
 
     gold: Gold
-    asking: Asking
-    outputs: Mapping[Site, Tensor]  # [heads, width, width], how each site's values matter
-    sample: Sample | None = None  # keeps some documents in full
+    settings: PassSettings
+    outputs: Mapping[Site, Tensor]  # [heads, width, width], Gram matrix of the output weights
+    sample: Sample | None = None  # stores some documents in full
     tally: Tally = field(default_factory=Tally)
     normed: set[Site] = field(default_factory=set)
     _before: dict[_Key, tuple[Words, Tensor]] = field(default_factory=dict)  # see `prepare`
-    _ready: dict[_Where, _Ready] = field(default_factory=dict)
-    _looks: dict[_Where, list[tuple[Site, Tensor]]] = field(default_factory=dict)  # of a batch
+    _ready: dict[_GroupOnDevice, _Ready] = field(default_factory=dict)
+    _maxima: dict[_GroupOnDevice, list[tuple[Site, Tensor]]] = field(
+        default_factory=dict
+    )  # of the current batch
 
     @torch.no_grad()
     def see(self, view: View) -> None:
         site, group = view.site, Group(view.site.stack, view.site.kind)
         ready = self._of(group, view)
         sides = ready.words.sides
-        written = self._written(view)
-        keeps = self.sample is not None and not self.asking.by_pieces
-        parts: list[tuple[Tensor, Looks, list[Tensor]]] = []
+        norms = self._value_norms(view)
+        stores = self.sample is not None and not self.settings.by_pieces
+        parts: list[tuple[Tensor, Maxima, list[Tensor]]] = []
         numbers = view.probabilities[:, :1].numel()
-        for some in torch.arange(site.heads).tensor_split(_chunks(site.heads, numbers, view)):
-            heads = slice(int(some[0]), int(some[-1]) + 1)
+        for chunk in torch.arange(site.heads).tensor_split(_chunks(site.heads, numbers, view)):
+            heads = slice(int(chunk[0]), int(chunk[-1]) + 1)
             pieces = view.probabilities[:, heads].float()
             maps = sides.merged(pieces)
-            looks = looks_of(maps[..., : sides.words], sides.pairs, self.asking.residual)
+            maxima = maxima_of(
+                maps[..., : sides.words], sides.pairs, self.settings.min_word_attention
+            )
             special = None
-            if written is not None:
-                special = _special_share(pieces, written[:, heads], ready.texts[1].special)
-            sums = head_sums(maps, looks, ready.words, special, self.asking.residual)
-            rows = self.sample.rows(ready.texts[0], sides, maps) if self.sample and keeps else []
-            parts.append((sums, looks, rows))
-        looks = joined([looks for _, looks, _ in parts])
+            if norms is not None:
+                special = _special_share(pieces, norms[:, heads], ready.texts[1].special)
+            sums = head_sums(maps, maxima, ready.words, special, self.settings.min_word_attention)
+            rows = self.sample.rows(ready.texts[0], sides, maps) if self.sample and stores else []
+            parts.append((sums, maxima, rows))
+        maxima = joined([maxima for _, maxima, _ in parts])
         sums = torch.cat([sums for sums, _, _ in parts], 1)
         self.tally.add("heads", site, drawn_sums(ready.weights, sums))
-        if self.sample is not None and keeps:
-            each = [torch.cat(own) for own in zip(*(rows for *_, rows in parts), strict=True)]
-            self.sample.keep(site, ready.texts[0], sides, each, looks)
+        if self.sample is not None and stores:
+            each = [
+                torch.cat(document) for document in zip(*(rows for *_, rows in parts), strict=True)
+            ]
+            self.sample.keep(site, ready.texts[0], sides, each, maxima)
         elif self.sample is not None:
-            self.sample.see(view)  # which compares heads by words
-        asked = ready.words.asked
+            self.sample.see(view)  # stores maps of words in any case
+        gold = ready.words.gold
         if self.gold.relations:
-            self.tally.add(
-                "wins", site, sentence_wins(looks.other, asked.arcs, 2 * asked.relations)
-            )
-            where = group, looks.other.device
-            self._looks.setdefault(where, []).append((site, looks.other))
-        if self.gold.has_questions:
+            self.tally.add("wins", site, sentence_wins(maxima.other, gold.arcs, 2 * gold.relations))
+            key = group, maxima.other.device
+            self._maxima.setdefault(key, []).append((site, maxima.other))
+        if self.gold.has_coreference:
             chains = sums[..., HEAD.index("coreference")]
-            self.tally.add("chain_wins", site, document_wins(chains, asked.baselines[:, -2:]))
-        self.tally.add("rare_hits", site, shuffled_rarity(looks.any, ready.rarity))
+            self.tally.add("chain_wins", site, document_wins(chains, gold.baselines[:, -2:]))
+        self.tally.add("rare_hits", site, shuffled_rarity(maxima.any, ready.rarity))
 
     def close(self, whole: bool) -> None:
-        counts = False
+        is_complete = False
         try:
-            for where, looks in self._looks.items() if whole else ():
-                # the heads of all sites at once: a look-up costs as much for one as for all
-                asked = self._ready[where].words.asked
-                hits = shuffled_hits(torch.cat([other for _, other in looks], 1), asked)
-                sizes = [other.shape[1] for _, other in looks]
-                for (site, _), own in zip(looks, torch.split(hits, sizes, -1), strict=True):
-                    self.tally.add("hits", site, own)
-            counts = whole
-        finally:  # memory may have run out here too
-            self._looks.clear()
+            for key, maxima in self._maxima.items() if whole else ():
+                # the heads of all sites at once: a look-up for one head costs as much as for all
+                gold = self._ready[key].words.gold
+                hits = shuffled_hits(torch.cat([other for _, other in maxima], 1), gold)
+                sizes = [other.shape[1] for _, other in maxima]
+                for (site, _), part in zip(maxima, torch.split(hits, sizes, -1), strict=True):
+                    self.tally.add("hits", site, part)
+            is_complete = whole
+        finally:  # out of memory is possible here too
+            self._maxima.clear()
             self._ready.clear()
-            self.tally.close(counts)
+            self.tally.close(is_complete)
             if self.sample is not None:
-                self.sample.close(counts)
+                self.sample.close(is_complete)
 
     def _of(self, group: Group, view: View) -> _Ready:
         queries, keys = view.queries, view.keys
-        assert queries is not None and keys is not None, "asked through the engine"
-        where = group, view.probabilities.device
-        found = self._ready.get(where)
-        if found is None or found.texts[0] is not queries or found.texts[1] is not keys:
-            others = [ready for (own, _), ready in self._ready.items() if own == group]
-            if found is None and others:  # sites of this batch on another card were before
-                found = replace(all_sent(others[0], where[1]), texts=(queries, keys))
+        assert queries is not None and keys is not None, "called by the engine"
+        key = group, view.probabilities.device
+        ready = self._ready.get(key)
+        if ready is None or ready.texts[0] is not queries or ready.texts[1] is not keys:
+            others = [each for (other, _), each in self._ready.items() if other == group]
+            if ready is None and others:  # sites of this batch on another device came first
+                ready = replace(all_sent(others[0], key[1]), texts=(queries, keys))
             else:
-                found = self._prepared(group, queries, keys)
-            self._ready[where] = found
-        return found
+                ready = self._prepared(group, queries, keys)
+            self._ready[key] = ready
+        return ready
 
     def prepare(self, groups: Iterable[Group], texts: Mapping[StackName, Pieces]) -> None:
-        """Draw what a batch needs, on the host, while the batches before it are computed."""
+        """Draw the shuffles of a batch on the CPU, while the batches before it are computed."""
         for group in groups:
             queries = texts[group.stack]
             keys = texts["encoder"] if group.kind == "cross" else queries
             self._before[_key(group, queries)] = self._drawn(group, queries, keys)
 
     def _drawn(self, group: Group, queries: Pieces, keys: Pieces) -> tuple[Words, Tensor]:
-        """What words there are and what is asked of them; [1 + drawings, batch]."""
-        asking, order = self.asking, queries.order.tolist()
-        sides = sides_of(queries, keys, group.kind, asking.by_pieces)
-        there = sides.both.cpu().numpy()
-        shuffles = word_permutations([*there], order, asking.shuffles, asking.seed)
-        asked = asked_of(self.gold, order, sides, torch.from_numpy(shuffles), asking.seed)
-        words = words_of(sides, asked, self.gold.frequent)
-        weights = document_weights(order, asking.drawings, asking.seed)
+        """The words of a batch with their gold, and bootstrap weights [1 + samples, batch]."""
+        settings, order = self.settings, queries.order.tolist()
+        sides = sides_of(queries, keys, group.kind, settings.by_pieces)
+        is_word = sides.both.cpu().numpy()
+        shuffles = word_permutations([*is_word], order, settings.n_shuffles, settings.seed)
+        gold = batch_gold(self.gold, order, sides, torch.from_numpy(shuffles), settings.seed)
+        words = words_of(sides, gold, self.gold.frequent)
+        weights = document_weights(order, settings.n_bootstrap, settings.seed)
         return words, torch.from_numpy(weights).float()
 
     def _prepared(self, group: Group, queries: Pieces, keys: Pieces) -> _Ready:
-        asking, device = self.asking, queries.ids.device
+        device, min_word_attention = queries.ids.device, self.settings.min_word_attention
         drawn = self._before.pop(_key(group, queries), None)
         words, weights = all_sent(drawn or self._drawn(group, queries, keys), device)
-        sides, asked = words.sides, words.asked
-        rarity = rarity_of(asked, sides, self.gold.frequent)
+        sides, gold = words.sides, words.gold
+        rarity = rarity_of(gold, sides, self.gold.frequent)
         self.tally.add("shared", group, drawn_sums(weights.double(), words.shared))
         maps = sides.merged(_uniform(queries, keys, group.kind))
-        looks = looks_of(maps[..., : sides.words], sides.pairs, asking.residual)
-        even = head_sums(maps, looks, words, None, asking.residual)
-        kept = torch.stack([even[:, 0, HEAD.index(name)] for name in EVEN], 1)  # [batch, numbers]
-        self.tally.add("even", group, drawn_sums(weights, kept))
+        maxima = maxima_of(maps[..., : sides.words], sides.pairs, min_word_attention)
+        even = head_sums(maps, maxima, words, None, min_word_attention)
+        sums = torch.stack([even[:, 0, HEAD.index(name)] for name in EVEN], 1)  # [batch, sums]
+        self.tally.add("even", group, drawn_sums(weights, sums))
         if self.gold.relations:
-            self.tally.add("asked", group, shuffled_asked(asked, sides))
-        self.tally.add("rare_asked", group, rarity.could)
+            self.tally.add("shuffled_arcs", group, shuffled_arcs(gold, sides))
+        self.tally.add("rare_rows", group, rarity.rows)
         return _Ready((queries, keys), words, weights, rarity)
 
-    def _written(self, view: View) -> Tensor | None:
-        """The length of what each head writes of each piece's value.  # [batch, heads, pieces]"""
+    def _value_norms(self, view: View) -> Tensor | None:
+        """Norm of the output of each head for each value vector.  # [batch, heads, pieces]"""
         gram = self.outputs.get(view.site)
         if gram is None or view.value is None:
             return None
@@ -355,49 +363,46 @@ class _Tap(Tap):
         return square.clamp(min=0).sqrt()
 
 
-def _special_share(maps: Tensor, written: Tensor, special: Tensor) -> Tensor:
-    """The share of special pieces where each weight counts with its value's written length.
+def _special_share(maps: Tensor, norms: Tensor, special: Tensor) -> Tensor:
+    """Share of attention on special pieces, each weight times the norm of its value.
 
     [batch, heads, queries, keys], [batch, heads, keys], [batch, keys] -> [batch, heads, queries]
     """
-    weighted = maps * written[:, :, None]
-    whole = weighted.sum(-1)
+    weighted = maps * norms[:, :, None]
+    total = weighted.sum(-1)
     on_special = weighted.mul_(special[:, None, None]).sum(-1)
-    return torch.where(whole > 0, on_special / whole.clamp(min=1e-30), 0.0)
+    return torch.where(total > 0, on_special / total.clamp(min=1e-30), 0.0)
 
 
 def _chunks(heads: int, numbers: int, view: View) -> int:
-    """Into how many parts the heads of a map are split, of so many numbers each."""
+    """Number of parts into which the heads of a site are split; `numbers` is the size of a map."""
     return max(1, min(heads, heads * numbers // AT_ONCE.get(view.probabilities.device.type, 1)))
 
 
 def _uniform(queries: Pieces, keys: Pieces, kind: Kind) -> Tensor:
-    """Attention that is the same for every piece in sight.  # [batch, 1, queries, keys]"""
-    seen = keys.mask[:, None].expand(-1, queries.ids.shape[1], -1)
+    """Uniform attention on all visible pieces.  # [batch, 1, queries, keys]"""
+    visible = keys.mask[:, None].expand(-1, queries.ids.shape[1], -1)
     if kind == "causal":
-        place = torch.arange(keys.ids.shape[1], device=keys.ids.device)
-        seen = seen & (place[None, :] <= place[: queries.ids.shape[1], None])
-    return (seen / seen.sum(-1, keepdim=True).clamp(min=1))[:, None]
+        position = torch.arange(keys.ids.shape[1], device=keys.ids.device)
+        visible = visible & (position[None, :] <= position[: queries.ids.shape[1], None])
+    return (visible / visible.sum(-1, keepdim=True).clamp(min=1))[:, None]
 
 
 def look(
     model: Model,
     batch: Batch,
     gold: Gold,
-    asking: Asking,
+    settings: PassSettings,
     progress: Callable[[Progress], object] | None = None,
     pieces: int | None = None,
     sample: Sample | None = None,
-) -> Answers:
-    """Send every document through the model once, and add up what each head does.
-
-    `sample` keeps some of the documents.
-    """
+) -> HeadSums:
+    """Sums of every head over all documents, in one forward pass; `sample` stores some of them."""
     outputs = {}
     for site, weight in model.output_weights().items():
-        written = weight.float()  # [heads, width of a head, width]
-        outputs[site] = written @ written.mT
-    tap = _Tap(gold, asking, outputs, sample)
+        matrix = weight.float()  # [heads, width of a head, width]
+        outputs[site] = matrix @ matrix.mT
+    tap = _Tap(gold, settings, outputs, sample)
     groups = dict.fromkeys(Group(site.stack, site.kind) for site in model.sites)
 
     def ahead(text: Pieces) -> None:
@@ -407,4 +412,4 @@ def look(
         model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress, ahead=ahead
     )
     sums = {name: tap.tally.total.get(name, {}) for name in SUMS}
-    return Answers(model.sites, **sums, normed=frozenset(tap.normed), report=report)
+    return HeadSums(model.sites, **sums, normed=frozenset(tap.normed), report=report)

@@ -1,8 +1,8 @@
-"""Some sentences of a corpus in full: where every word looks, and what every word gives.
+"""Attention of every head in some sentences: the target of each word, and rows of the maps.
 
-What is kept is the evidence behind scores, and what heads are compared by (`clustering`): whole
-rows of the maps, all of short documents and evenly spaced ones of long documents. Costs memory for
-`ROWS` numbers and `WORDS` words a head, whatever the length of documents.
+These are the evidence behind the scores, and `clustering` compares heads by them: whole rows of the
+maps, all rows of short documents and evenly spaced rows of long ones. Costs: memory for `ROWS`
+numbers and `MAX_WORDS` words for each head, whatever the length of documents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,43 +20,43 @@ from workbench.engine.forward_pass import forward
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, Tap, View
 from workbench.heads.gold import Gold, relation_of
-from workbench.heads.word_maps import NOWHERE, Looks, Sides, looks_of, sides_of
+from workbench.heads.word_maps import NOWHERE, Maxima, Sides, maxima_of, sides_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-EACH = 4  # sentences of each relation, where there are so many
-MAX_WORDS = 4_000  # of all documents that are kept, but for the first
-ROWS = 1 << 15  # weights of a head, in all rows that are kept
+EACH = 4  # minimum number of sentences with each relation, if the corpus has them
+MAX_WORDS = 4_000  # in all stored documents; the first one may be longer
+ROWS = 1 << 15  # weights of a head in all stored rows
 Key = tuple[Site, int]  # a site, and a document
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One document at one site."""
+class DocumentAttention:
+    """Attention of the heads of one site in one document."""
 
-    rows: Tensor  # [heads, some words, words + 1], what each of them gives to each word, and to
-    # special pieces; none of a document that was not read to its end
-    other: Tensor  # [heads, words], the other word that each looks at most
-    weight: Tensor  # [heads, words], and what it is given
-    there: Tensor  # [words], which were read
+    rows: Tensor  # [heads, some words, words + 1], attention on each word, and on all special
+    # pieces; empty if the document was not read to its end
+    other: Tensor  # [heads, words], the other word that each word attends to most
+    weight: Tensor  # [heads, words], attention on it
+    is_read: Tensor  # [words]
 
 
 @dataclass(frozen=True)
-class Few:
-    """What every head of a model does with a few documents."""
+class HeadSample:
+    """Attention of every head of a model in some documents."""
 
     sites: tuple[Site, ...]
-    seen: dict[Key, Seen]
-    whole: frozenset[int]  # documents of which every word was read
+    seen: dict[Key, DocumentAttention]
+    whole: frozenset[int]  # documents that were read to the end
 
     def rows(self, documents: Sequence[int]) -> list[Tensor]:
-        """Of each document, all heads.  # [heads, some words, words + 1] each"""
+        """Rows of all heads for each document.  # [heads, some words, words + 1] each"""
         return [torch.cat([self.seen[site, d].rows for site in self.sites]) for d in documents]
 
     @property
     def heads(self) -> list[tuple[str, str, int, int]]:
-        """All of them, as `rows` has them."""
+        """All heads, in the order of `rows`."""
         return [
             (site.stack, site.kind, site.layer, head)
             for site in self.sites
@@ -66,60 +66,63 @@ class Few:
 
 @dataclass(eq=False)
 class Sample(Tap):
-    """A tap that keeps what heads do with some documents of a corpus; None: with all."""
+    """A tap that stores the attention of all heads in some documents (None: in all)."""
 
-    residual: float
-    number: int  # of documents
+    min_word_attention: float
+    n_documents: int
     documents: frozenset[int] | None = None
-    _seen: dict[Key, Seen] = field(default_factory=dict)
-    _lost: set[int] = field(default_factory=set)  # documents that were not read to the end
-    _pending: dict[Key, Seen] = field(default_factory=dict)
+    _seen: dict[Key, DocumentAttention] = field(default_factory=dict)
+    _incomplete: set[int] = field(default_factory=set)  # documents that were not read to the end
+    _pending: dict[Key, DocumentAttention] = field(default_factory=dict)
 
     @torch.no_grad()
     def see(self, view: View) -> None:
-        assert view.queries is not None and view.keys is not None, "asked through the engine"
-        rows = self._wanted(view.queries)
+        assert view.queries is not None and view.keys is not None, "called by the engine"
+        rows = self._selected_rows(view.queries)
         if not rows:
             return
         queries, keys = view.queries.take(rows), view.keys.take(rows)
         sides = sides_of(queries, keys, view.site.kind)
         maps = sides.merged(view.probabilities[rows].float())
-        looks = looks_of(maps[..., : sides.words], sides.pairs, self.residual)
-        self.keep(view.site, queries, sides, self.rows(queries, sides, maps), looks)
+        maxima = maxima_of(maps[..., : sides.words], sides.pairs, self.min_word_attention)
+        self.keep(view.site, queries, sides, self.rows(queries, sides, maps), maxima)
 
     def rows(self, queries: Pieces, sides: Sides, maps: Tensor) -> list[Tensor]:
-        """Of each text that is wanted the rows that are kept.
+        """The rows to store of each selected text.
 
         [batch, heads, words, columns] -> [heads, some words, words + 1] each
         """
-        lost, found = _lost(queries), []
-        for row in self._wanted(queries):
+        incomplete, stored = _incomplete(queries), []
+        for row in self._selected_rows(queries):
             size = min(int(queries.word_counts[row]), sides.rows.shape[1])
-            some = [] if row in lost else evenly(size, ROWS // (self.number * (size + 1)))
-            own = maps[row][:, some]  # [heads, some words, columns]
-            rest = own[..., sides.words :].sum(-1, keepdim=True)
-            found.append(torch.cat([own[..., :size], rest], -1).cpu())
-        return found
+            max_rows = ROWS // (self.n_documents * (size + 1))
+            words = [] if row in incomplete else evenly(size, max_rows)
+            weights = maps[row][:, words]  # [heads, some words, columns]
+            special = weights[..., sides.words :].sum(-1, keepdim=True)
+            stored.append(torch.cat([weights[..., :size], special], -1).cpu())
+        return stored
 
     def keep(
-        self, site: Site, queries: Pieces, sides: Sides, rows: Sequence[Tensor], looks: Looks
+        self, site: Site, queries: Pieces, sides: Sides, rows: Sequence[Tensor], maxima: Maxima
     ) -> None:
-        """Keep what heads do with those of these texts that are wanted."""
-        lost = _lost(queries)
-        for row, own in zip(self._wanted(queries), rows, strict=True):
+        """Store the attention of heads in the selected texts of a batch."""
+        incomplete = _incomplete(queries)
+        for row, weights in zip(self._selected_rows(queries), rows, strict=True):
             document, count = int(queries.order[row]), int(queries.word_counts[row])
             size = min(count, sides.rows.shape[1])
-            self._pending[site, document] = Seen(
-                own,
-                looks.other[row, :, :size].to("cpu", copy=True),  # not the whole batch with it
-                looks.weight[row, :, :size].to("cpu", copy=True),
+            self._pending[site, document] = DocumentAttention(
+                weights,
+                maxima.other[row, :, :size].to(
+                    "cpu", copy=True
+                ),  # a copy, so that the batch is freed
+                maxima.weight[row, :, :size].to("cpu", copy=True),
                 sides.rows[row, :size].to("cpu", copy=True),
             )
-            if row in lost or size < count:
-                self._lost.add(document)
+            if row in incomplete or size < count:
+                self._incomplete.add(document)
 
-    def _wanted(self, queries: Pieces) -> list[int]:
-        """Rows of a batch that are kept."""
+    def _selected_rows(self, queries: Pieces) -> list[int]:
+        """Rows of a batch whose documents are stored."""
         order = queries.order.tolist()
         return [row for row, d in enumerate(order) if self.documents is None or d in self.documents]
 
@@ -128,84 +131,83 @@ class Sample(Tap):
             self._seen |= self._pending
         self._pending.clear()
 
-    def found(self, model: Model) -> Few:
-        """What was kept, once the pass is over."""
+    def stored(self, model: Model) -> HeadSample:
+        """Everything stored, after the pass."""
         documents = {document for _, document in self._seen}
-        return Few(model.sites, self._seen, frozenset(documents - self._lost))
+        return HeadSample(model.sites, self._seen, frozenset(documents - self._incomplete))
 
 
-def _lost(queries: Pieces) -> set[int]:
+def _incomplete(queries: Pieces) -> set[int]:
     """Rows of a batch that were not read to the end."""
     return {row for row, _ in queries.unaligned} | {row for row, *_ in queries.cut}
 
 
-def few(model: Model, batch: Batch, residual: float, places: Sequence[int]) -> Few:
-    """Send a few documents through, and keep what every head does with them.
-
-    `places` are what they are called: where they stand in their corpus.
-    """
-    sample = Sample(residual, len(places))
+def sample_documents(
+    model: Model, batch: Batch, min_word_attention: float, indices: Sequence[int]
+) -> HeadSample:
+    """Attention of every head in some documents; `indices` are their indices in the corpus."""
+    sample = Sample(min_word_attention, len(indices))
     forward(model, batch, taps=[sample], hidden=False)
-    found = sample.found(model)
-    seen = {(site, places[document]): each for (site, document), each in found.seen.items()}
-    return Few(found.sites, seen, frozenset(places[document] for document in found.whole))
+    stored = sample.stored(model)
+    seen = {(site, indices[document]): each for (site, document), each in stored.seen.items()}
+    return HeadSample(stored.sites, seen, frozenset(indices[document] for document in stored.whole))
 
 
-def evenly(words: int, most: int) -> list[int]:
-    """Evenly spaced words, all where there are no more than `most`; one at least."""
-    number = min(words, max(1, most))
-    return [(2 * place + 1) * words // (2 * number) for place in range(number)]
+def evenly(words: int, maximum: int) -> list[int]:
+    """Evenly spaced words: all if there are at most `maximum`; at least one."""
+    count = min(words, max(1, maximum))
+    return [(2 * index + 1) * words // (2 * count) for index in range(count)]
 
 
-def chosen(gold: Gold, number: int) -> list[int]:
-    """So many documents, the first, but for those that it takes to see each relation in `EACH`.
+def choose_documents(gold: Gold, number: int) -> list[int]:
+    """Documents to store: `EACH` with every relation, then the first ones of the corpus.
 
-    Antecedents count as a relation; the rarest relation has its pick first. Of long documents as
-    many as have `WORDS` words together.
+    Antecedents count as a relation; the rarest relation is served first. Fewer documents if they
+    have more than `MAX_WORDS` words together.
     """
-    holding: dict[int, list[int]] = {}
-    for document, (arcs, questions) in enumerate(zip(gold.arcs, gold.questions, strict=True)):
-        asked = {*arcs[:, 2].tolist(), *([-1] if questions else [])}
-        for relation in asked:
-            holding.setdefault(relation, []).append(document)
-    found: dict[int, None] = {}  # in the order of their choice
-    for there in sorted(holding.values(), key=len):
-        seen = len(found.keys() & set(there))
-        wanted = [document for document in there if document not in found]
-        found |= dict.fromkeys(wanted[: max(0, min(EACH - seen, number - len(found)))])
-    rest = (document for document in range(len(gold)) if document not in found)
-    found |= dict.fromkeys(list(islice(rest, number - len(found))))
-    words = accumulate(len(gold.ranks[document]) for document in found)
-    kept = [document for document, so_far in zip(found, words, strict=True) if so_far <= MAX_WORDS]
-    return sorted(kept or list(found)[:1])
+    by_relation: dict[int, list[int]] = {}
+    for document, (arcs, anaphors) in enumerate(zip(gold.arcs, gold.anaphors, strict=True)):
+        relations = {*arcs[:, 2].tolist(), *([-1] if anaphors else [])}
+        for relation in relations:
+            by_relation.setdefault(relation, []).append(document)
+    chosen: dict[int, None] = {}  # an ordered set
+    for documents in sorted(by_relation.values(), key=len):
+        seen = len(chosen.keys() & set(documents))
+        more = [document for document in documents if document not in chosen]
+        chosen |= dict.fromkeys(more[: max(0, min(EACH - seen, number - len(chosen)))])
+    others = (document for document in range(len(gold)) if document not in chosen)
+    chosen |= dict.fromkeys(list(islice(others, number - len(chosen))))
+    totals = accumulate(len(gold.ranks[document]) for document in chosen)
+    short = [document for document, words in zip(chosen, totals, strict=True) if words <= MAX_WORDS]
+    return sorted(short or list(chosen)[:1])
 
 
-# --- what each head looks at in some sentences, word by word: the evidence behind its scores ------
+# --- the tables `looks` and `words`: targets of every word in these sentences ---------------------
 #
-# Costs a row for each of their words and each head.
+# Costs: a row for each word and each head.
 
 LOOK_COLUMNS = ("stack", "kind", "layer", "head", "sentence", "word", "looks_at", "weight")
 WORD_COLUMNS = ("sentence", "word", "text", "start", "governor", "relation")
 
 
-def looks(found: Few) -> pd.DataFrame:
-    """Where every word looks, by head and sentence."""
-    documents = sorted({document for _, document in found.seen})
+def looks_table(stored: HeadSample) -> pd.DataFrame:
+    """The table `looks`: the word that each word attends to, by head and sentence."""
+    documents = sorted({document for _, document in stored.seen})
     if not documents:
         return pd.DataFrame(columns=LOOK_COLUMNS)
-    parts = [_of_site(site, {d: found.seen[site, d] for d in documents}) for site in found.sites]
+    parts = [_of_site(site, {d: stored.seen[site, d] for d in documents}) for site in stored.sites]
     return pd.DataFrame(
         {name: np.concatenate([part[name] for part in parts]) for name in LOOK_COLUMNS}
     )
 
 
-def _of_site(site: Site, seen: Mapping[int, Seen]) -> dict[str, np.ndarray]:
-    """The columns of a site's heads, one after the other."""
-    places = {document: np.flatnonzero(each.there.numpy()) for document, each in seen.items()}
-    word = np.concatenate([*places.values()])  # [words], of all documents
-    sentence = np.repeat([*places], [len(own) for own in places.values()])
-    other = np.concatenate([seen[d].other[:, own].numpy() for d, own in places.items()], 1)
-    weight = np.concatenate([seen[d].weight[:, own].numpy() for d, own in places.items()], 1)
+def _of_site(site: Site, seen: Mapping[int, DocumentAttention]) -> dict[str, np.ndarray]:
+    """Columns of the table for the heads of one site."""
+    read = {document: np.flatnonzero(each.is_read.numpy()) for document, each in seen.items()}
+    word = np.concatenate([*read.values()])  # [words], of all documents
+    sentence = np.repeat([*read], [len(words) for words in read.values()])
+    other = np.concatenate([seen[d].other[:, words].numpy() for d, words in read.items()], 1)
+    weight = np.concatenate([seen[d].weight[:, words].numpy() for d, words in read.items()], 1)
     columns = {
         "stack": site.stack,
         "kind": site.kind,
@@ -219,10 +221,10 @@ def _of_site(site: Site, seen: Mapping[int, Seen]) -> dict[str, np.ndarray]:
     return {name: np.broadcast_to(each, other.shape).ravel() for name, each in columns.items()}
 
 
-def words(docs: "Mapping[int, Doc]", subtypes: bool) -> pd.DataFrame:
-    """The words of these documents, by their place in the corpus, with their gold.
+def words_table(docs: "Mapping[int, Doc]", subtypes: bool) -> pd.DataFrame:
+    """The table `words`: the words of these documents with their gold annotation.
 
-    A governor of -1 is none that counts.
+    governor: the head word, or -1 if the relation is left out.
     """
     rows = [
         (number, token.i, token.text, token.idx,

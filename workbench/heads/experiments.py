@@ -1,9 +1,10 @@
-"""What can be asked of attention heads: the experiment `heads`, its settings and tables.
+"""The experiment `heads`: its settings and tables.
 
-Costs nothing; the code is imported when it is first run.
+Costs: nothing; the code is imported when the experiment first runs.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,79 +14,122 @@ ENDS = ("", "_lower", "_upper")
 
 
 class Heads(Settings):
-    """What is asked, and when a head is called what."""
+    """Thresholds of the roles, and how much is resampled."""
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "positional_threshold": "positional",
+        "baseline_margin": "margin",
+        "relative_margin": "relative",
+        "min_word_attention": "residual",
+        "min_count": "least",
+        "n_frequent_words": "frequent",
+        "rare_threshold": "rare",
+        "n_shuffles": "shuffles",
+        "n_bootstrap": "draws",
+        "max_examples": "examples",
+    }
 
     level: Literal["words", "pieces"] = Field(
         "words",
-        description="Words: summed over the pieces looked at, averaged over those that look. "
-        "Pieces: each by itself; then there are no relations, no rare words and no coreference.",
+        description="Unit of attention. words: summed over target pieces, averaged over source "
+        "pieces. pieces: each piece alone, without relations, rare words and coreference.",
     )
-    subtypes: bool = Field(False, description="Tell nsubj:pass from nsubj; else main types alone.")
-    positional: float = Field(
-        0.9, gt=0, le=1, description="Share of words that look at one offset, for that role."
+    subtypes: bool = Field(
+        False, description="Keep relation subtypes such as nsubj:pass (default: main types only)."
     )
-    margin: float = Field(
-        0.1, ge=0, le=1, description="By how much a relation's best fixed offset is to be beaten."
+    positional_threshold: float = Field(
+        0.9,
+        gt=0,
+        le=1,
+        description="Share of words that look at one offset, for the positional role (default "
+        "0.9).",
     )
-    relative: bool = Field(
-        False, description="The margin is a share of the baseline, not percentage points."
+    baseline_margin: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Margin by which a syntactic head beats the best baseline (default 0.1: 10 "
+        "points).",
+    )
+    relative_margin: bool = Field(
+        False, description="The margin is a share of the baseline (default: percentage points)."
     )
     alpha: float = Field(
-        0.01, gt=0, lt=1, description="Significance, corrected over all heads and relations."
+        0.01,
+        gt=0,
+        lt=1,
+        description="Significance level, corrected over all heads and relations (default 0.01).",
     )
-    residual: float = Field(
+    min_word_attention: float = Field(
         0.05,
         ge=0,
         le=1,
-        description="Attention on words below which their maximum is not reliable: it does not "
-        "count for roles, offsets and accuracy_confident (default 0.05).",
+        description="Minimum attention on words for a reliable maximum (default 0.05). Unreliable "
+        "maxima do not count for roles, offsets and accuracy_confident.",
     )
-    least: int = Field(
+    min_count: int = Field(
         10,
         ge=1,
         le=1_000_000_000,
-        description="Words, arcs or mentions that a role must rest on.",
+        description="Minimum number of words, arcs or mentions for a role (default 10).",
     )
-    frequent: int = Field(
+    n_frequent_words: int = Field(
         500,
         ge=0,
         le=1_000_000_000,
-        description="So many words of the corpus are frequent; all others are rare.",
+        description="Number of most frequent words of the corpus that are not rare (default 500).",
     )
-    rare: float = Field(
-        0.5, gt=0, le=1, description="Share of words that look at the rarest, for that role."
+    rare_threshold: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Share of words that look at the rarest word, for the rare role (default 0.5).",
     )
-    shuffles: int = Field(200, ge=10, le=5000, description="Shuffled trees behind a p-value.")
-    draws: int = Field(200, ge=20, le=5000, description="Drawings behind an interval.")
-    examples: int = Field(
+    n_shuffles: int = Field(
+        200,
+        ge=10,
+        le=5000,
+        description="Number of shuffled trees for the permutation null (default 200).",
+    )
+    n_bootstrap: int = Field(
+        200, ge=20, le=5000, description="Number of bootstrap samples of documents (default 200)."
+    )
+    max_examples: int = Field(
         40,
         ge=0,
         le=500,
-        description="Sentences shown word by word, and by which heads are compared (default 40; of "
-        "long documents as many as have 4,000 words).",
+        description="Maximum number of example sentences, which also compare heads (default 40; "
+        "fewer where they have over 4,000 words).",
     )
 
     @model_validator(mode="after")
     def _enough(self) -> "Heads":
-        if 1 / (self.shuffles + 1) >= self.alpha:
+        if 1 / (self.n_shuffles + 1) >= self.alpha:
             raise ValueError(
-                f"{self.shuffles} shuffles cannot show a significance of {self.alpha}; "
-                f"give {int(1 / self.alpha) + 1} or more"
+                f"n_shuffles={self.n_shuffles} cannot show a significance of {self.alpha}; "
+                f"use {int(1 / self.alpha) + 1} or more"
             )
         return self
 
 
 TABLES = {
     "heads": Table(
-        "Every head. role: what it does best; roles: all it does. confidence: mean largest weight, "
-        "separators left out; entropy: over its greatest; distance: mean, in words. offset_share: "
-        "of words that have one there; its p-value against words chosen at random. reliable: words "
-        "whose maximum is reliable. relation_accuracy: accuracy of the best relation, next to the "
-        "best simple rule (relation_baseline). rare_share: words that look at the rarest one, next "
-        "to shuffles (rare_null) and the word of most pieces (rare_longest). Masses are means over "
-        "words, normed: weighted by the length of written values; `_even`: what uniform attention "
-        "gives. induction and duplicate: on random blocks that come twice. `_lower` and `_upper`: "
-        "the middle 95 % of bootstrap samples of documents.",
+        "One row per head. role: the role it fills best; roles: all roles. confidence: mean "
+        "largest weight, without separators; entropy: divided by its maximum; distance: mean, in "
+        "words. offset_share: share of words at the best offset; offset_p_value: against words "
+        "chosen at random. reliable: share of words with a reliable maximum. relation_accuracy: "
+        "accuracy on the best relation; relation_baseline: the best simple rule. rare_share: share "
+        "of words that look at the rarest word; two_rarest_share: at one of the two rarest; "
+        "rare_null: in shuffled sentences; rare_longest: of the word with most pieces. Masses are "
+        "mean shares of attention per word; normed: weighted by the norm of the written value; "
+        "`_even`: uniform attention. coref_accuracy: mentions whose maximum is an earlier mention "
+        "of their chain; coref_nearest and coref_head_match: two simple rules. previous: mean "
+        "attention on the word before. vertical: on the word or special token that gets most "
+        "attention in the document. diagonal: on the word itself and its two neighbours. block: "
+        "share of the attention on words that stays in the sentence, in documents with several "
+        "sentences. induction and duplicate: mean attention on the piece after the earlier copy, "
+        "and on the copy, in random blocks that occur twice. `_lower` and `_upper`: 95 % bootstrap "
+        "interval over documents.",
         HEAD,
         (
             "offset",
@@ -95,57 +139,62 @@ TABLES = {
         ),
     ),
     "relations": Table(
-        "accuracy: arcs whose word has its argmax over the other words on its partner, as Clark et "
-        "al. (2019) count: no minimum of attention, each dependent once in both directions; a tie "
-        "is a miss. accuracy_confident: the argmax counts only where it is reliable (words get the "
-        "residual attention, no tie); reliable: the share of those. accuracy_any_dependent: each "
-        "head word once, any of its dependents a hit. Baselines, counted like accuracy: the best "
-        "fixed offset; the first word; the word of most pieces (baseline_longest), where uniform "
-        "attention has its maximum. difference: accuracy_confident less the best of them. "
-        "p_value_baseline: sign test over sentences against every rule; p_value: against shuffled "
-        "trees (null_mean); both corrected over heads, relations and directions. syntactic: "
-        "accuracy_confident beats all of them by the margin, the difference's interval is above 0, "
-        "and both p-values are below alpha.",
+        "accuracy: share of arcs whose word has its largest weight over the other words on its "
+        "partner (Clark et al. 2019): no minimum weight, each dependent once in both directions; a "
+        "tie is a miss. accuracy_confident: only reliable maxima count (words receive the minimum "
+        "attention, no tie); reliable: their share. accuracy_any_dependent: each head word once; "
+        "any of its dependents is a hit. Baselines, counted like accuracy: the best fixed offset; "
+        "the first word; the word with most pieces (baseline_longest), where uniform attention has "
+        "its maximum. difference: accuracy_confident minus the best baseline. p_value_baseline: "
+        "sign test over sentences against every baseline; p_value: against shuffled trees "
+        "(null_mean); both corrected over heads, relations and directions. syntactic: "
+        "accuracy_confident beats all baselines by the margin, the interval of the difference is "
+        "above 0, and both p-values are below alpha.",
         (*HEAD, "relation", "direction"),
         ("baseline_offset",),
     ),
     "best": Table(
-        "Of each relation and direction the head of the highest accuracy, whatever its role; "
-        "gain: above the best baseline. Columns as in `relations`.",
+        "The head with the highest accuracy on each relation and direction, whatever its role. "
+        "gain: accuracy minus the best baseline. Other columns as in `relations`.",
         ("relation", "direction"),
         ("stack", "kind", "layer", "head", "baseline_offset"),
     ),
     "offsets": Table(
-        "Words that look at the word so far to the right (left: negative), of those that have one.",
+        "Share of words that look at the word at this offset (left: negative), of the words that "
+        "have a word there.",
         (*HEAD, "offset"),
     ),
     "cross": Table(
-        "How a decoder's heads go along what the encoder read. order: correlation of a word's "
-        "place with where it looks; same, first, last: words that look at the word of the same "
-        "place, the first, the last; special: that give special pieces more than words.",
+        "How the heads of a decoder follow the text that the encoder read. order: correlation of a "
+        "word's position with the position it looks at. same, first, last: share of words that "
+        "look at the word at the same position, the first word, the last word. special: share of "
+        "words that give special tokens more attention than words.",
         ("stack", "layer", "head"),
     ),
     "clusters": Table(
-        "Heads by how alike they look (average linkage of root Jensen-Shannon divergences in "
-        "bits), their place on a map, and the nearest other head.",
+        "Clusters of heads that look alike (average linkage of square roots of Jensen-Shannon "
+        "divergences in bits), the position of each head on a two-dimensional map, and its most "
+        "similar head.",
         HEAD,
         ("cluster", "x", "y", "nearest_layer", "nearest_head"),
     ),
     "dendrogram": Table(
-        "The order in which heads join; a number below that of heads is a row of `clusters`, "
-        "others are earlier rows of this table.",
+        "The order in which heads are merged. A number below the number of heads is a row of "
+        "`clusters`; larger numbers are earlier rows of this table.",
         ("left", "right"),
     ),
     "kin": Table(
-        "Of each head the nearest one in the other model.", HEAD, ("kin_layer", "kin_head")
+        "Similar heads: for each head the most similar head of the other model.",
+        HEAD,
+        ("kin_layer", "kin_head"),
     ),
     "looks": Table(
-        "Which other word each word looks at, in some sentences; -1: no reliable maximum.",
+        "The other word that each word looks at, in some sentences; -1: no reliable maximum.",
         (*HEAD, "sentence", "word"),
         ("looks_at",),
     ),
     "words": Table(
-        "The words of those sentences, with their gold.",
+        "The words of those sentences with their gold annotation.",
         ("sentence", "word"),
         ("start", "governor"),
     ),
@@ -154,8 +203,8 @@ TABLES = {
 EXPERIMENT = Experiment(
     name="heads",
     version=3,
-    about="What every attention head does: positional, syntactic, rare-token and other roles, "
-    "with baselines, nulls and intervals.",
+    about="What does each attention head do: positional, syntactic, rare-word and other roles, "
+    "with baselines, permutation nulls and intervals.",
     settings=Heads,
     run="workbench.heads.head_analysis:run",
     exact_up_to=1e9,

@@ -1,9 +1,9 @@
-"""What heads are asked about each text: arcs, rare words, antecedents, and where sentences begin.
+"""Gold annotation of the texts: arcs, rare words, antecedents, and sentences.
 
-Taken from Docs once, as flat arrays with offsets by document, so that the pass itself needs no
-spaCy. Relations are UD's main types, or with their subtypes; `root` and `punct` are left out. How
-rare a word is, is its place in the corpus' own list of frequencies, equal ones by the alphabet.
-Costs a pass over the Docs, and some 40 bytes a word.
+Read from Docs once, as arrays for each document, so that the forward pass needs no spaCy. Relations
+are the main types of UD, or with their subtypes; `root` and `punct` are left out. The rank of a
+word is its position in the frequency list of the corpus; ties are in alphabetical order. Costs: a
+pass over the Docs, and about 40 bytes for each word.
 """
 
 from collections import Counter
@@ -30,25 +30,25 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Question:
-    """A mention that has an antecedent: which earlier mentions there are, and which are right."""
+class Anaphor:
+    """A mention that has an antecedent: the earlier mentions, and which are of its chain."""
 
     word: int  # the head word of the mention
     candidates: tuple[int, ...]  # head words of the mentions before it, nearest first
     right: tuple[bool, ...]
-    guess: int  # the place, among candidates, that the same head word would choose
+    guess: int  # index of the candidate that the same-head-word rule chooses
 
 
 @dataclass(frozen=True)
 class Gold:
-    """What is known of every document's words."""
+    """Gold annotation of the words of every document."""
 
     relations: tuple[str, ...]  # names, sorted
-    arcs: tuple[Numbers, ...]  # of each document: [arcs, 3], dependent, head, relation
-    ranks: tuple[Numbers, ...]  # of each document: how rare each word is, 0 the most frequent
-    sentences: tuple[Numbers, ...]  # of each document: the sentence of each word
-    questions: tuple[tuple[Question, ...], ...]  # of each document
-    frequent: int  # words of a lower rank are no rare ones
+    arcs: tuple[Numbers, ...]  # for each document [arcs, 3]: dependent, head, relation
+    ranks: tuple[Numbers, ...]  # for each document: frequency rank of each word, 0: most frequent
+    sentences: tuple[Numbers, ...]  # for each document: the sentence of each word
+    anaphors: tuple[tuple[Anaphor, ...], ...]  # for each document
+    frequent: int  # words of a lower rank are not rare
 
     def __len__(self) -> int:
         return len(self.arcs)
@@ -58,31 +58,31 @@ class Gold:
         return any(len(arcs) for arcs in self.arcs)
 
     @property
-    def has_questions(self) -> bool:
-        return any(self.questions)
+    def has_coreference(self) -> bool:
+        return any(self.anaphors)
 
 
 def gold_of(docs: "Sequence[Doc]", subtypes: bool = False, frequent: int = 500) -> Gold:
-    """Everything the heads are asked, of all documents."""
+    """Gold annotation of all documents."""
     counts = Counter(token.text for doc in docs for token in doc)
     by_rank = sorted(counts, key=lambda word: (-counts[word], word))
-    rank = {word: place for place, word in enumerate(by_rank)}
+    rank = {word: index for index, word in enumerate(by_rank)}
     names = sorted({name for doc in docs for *_, name in _arcs(doc, subtypes)})
-    number = {name: place for place, name in enumerate(names)}
+    index = {name: i for i, name in enumerate(names)}
     return Gold(
         tuple(names),
         tuple(
-            _array([(a, b, number[name]) for a, b, name in _arcs(doc, subtypes)], 3) for doc in docs
+            _array([(a, b, index[name]) for a, b, name in _arcs(doc, subtypes)], 3) for doc in docs
         ),
         tuple(_array([rank[token.text] for token in doc]) for doc in docs),
         tuple(_array(_sentences(doc)) for doc in docs),
-        tuple(tuple(_questions(doc)) for doc in docs),
+        tuple(tuple(_anaphors(doc)) for doc in docs),
         frequent,
     )
 
 
 def relation_of(label: str, subtypes: bool) -> str:
-    """The name under which a relation counts; "" where it is left out."""
+    """The name of a relation in the tables; "" if it is left out."""
     name = label.lower() if subtypes else label.lower().split(":")[0]
     return "" if name.split(":")[0] in LEFT_OUT else name
 
@@ -94,18 +94,18 @@ def _arcs(doc: "Doc", subtypes: bool) -> Iterator[tuple[int, int, str]]:
 
 
 def _array(rows: object, columns: int = 0) -> Numbers:
-    found: Numbers = np.array(rows, dtype=np.int64)
-    return found.reshape(-1, columns) if columns else found
+    array: Numbers = np.array(rows, dtype=np.int64)
+    return array.reshape(-1, columns) if columns else array
 
 
 def _sentences(doc: "Doc") -> list[int]:
     if not doc.has_annotation("SENT_START"):
         return [0] * len(doc)
-    return [place for place, sentence in enumerate(doc.sents) for _ in sentence]
+    return [index for index, sentence in enumerate(doc.sents) for _ in sentence]
 
 
-def _questions(doc: "Doc") -> Iterator[Question]:
-    """Every mention with an earlier one of its chain, and all mentions that began before it."""
+def _anaphors(doc: "Doc") -> Iterator[Anaphor]:
+    """Every mention with an earlier one of its chain, and all mentions that begin before it."""
     from workbench.corpora.layers import chains
 
     mentions = sorted(
@@ -113,24 +113,24 @@ def _questions(doc: "Doc") -> Iterator[Question]:
         key=lambda each: (each[0].start, each[0].end),
     )
     heads = [head_word(doc, mention) for mention, _ in mentions]
-    for place, (_, chain) in enumerate(mentions):
+    for index, (_, chain) in enumerate(mentions):
         before: dict[int, bool] = {}  # head words, nearest first
-        for other in range(place - 1, -1, -1):
-            if heads[other] != heads[place] and heads[other] < heads[place]:
+        for other in range(index - 1, -1, -1):
+            if heads[other] != heads[index] and heads[other] < heads[index]:
                 right = mentions[other][1] == chain
                 before[heads[other]] = before.get(heads[other], False) or right
         if not any(before.values()):
             continue
         words = sorted(before, reverse=True)
-        own = doc[heads[place]].text.lower()
-        same = [at for at, word in enumerate(words) if doc[word].text.lower() == own]
-        yield Question(
-            heads[place], tuple(words), tuple(before[word] for word in words), (same or [0])[0]
+        head = doc[heads[index]].text.lower()
+        same = [i for i, word in enumerate(words) if doc[word].text.lower() == head]
+        yield Anaphor(
+            heads[index], tuple(words), tuple(before[word] for word in words), (same or [0])[0]
         )
 
 
 def head_word(doc: "Doc", mention: "Mention") -> int:
-    """The word of a mention whose own head lies outside of it; without a tree, its last word."""
+    """The word of a mention whose head lies outside of it; without a tree, its last word."""
     if doc.has_annotation("DEP"):
         for token in doc[mention.start : mention.end]:
             if token.head.i == token.i or not mention.start <= token.head.i < mention.end:
@@ -140,66 +140,68 @@ def head_word(doc: "Doc", mention: "Mention") -> int:
 
 # --- the gold of one batch, with shuffles ---------------------------------------------------------
 #
-# What is asked of one batch, the same for every head: gold of words that were read, and shuffles.
+# The same for every head: the gold of the words that the model reads, and shuffles of them.
 #
-# Words that were cut off or that the tokenizer made nothing of take their arcs and questions with
-# them. Shuffled trees are the same trees over the same words in another order, drawn for each
-# document from the run's seed, so an answer does not depend on how documents are batched. Costs
-# so many shuffles of each document, and some 10 bytes an arc.
+# Arcs and mentions of words that were cut off or have no piece are left out. Shuffled trees are the
+# same trees over the same words in another order, drawn for each document from the seed of the run,
+# so results do not depend on batches. Costs: the shuffles of each document, and about 10 bytes for
+# each arc.
 
 UNKNOWN = -1
 
 
 @dataclass(frozen=True)
 class Arcs:
-    """Arcs of a batch in one direction: from the word that is asked to its partner."""
+    """Arcs of a batch in both directions, each from a word to its partner."""
 
     document: Tensor  # [arcs], row of the batch
     word: Tensor  # [arcs]
     partner: Tensor  # [arcs]
-    question: Tensor  # [arcs], relation, or relations + relation from heads to dependents
-    cell: Tensor  # [arcs], the arcs of one sentence and question are a cell
-    cells: Tensor  # [cells], the question of each
+    arc_type: Tensor  # [arcs], relation, or relations + relation from heads to dependents
+    cell: Tensor  # [arcs], a cell holds the arcs of one sentence and type
+    cells: Tensor  # [cells], the type of each
     simple: Tensor  # [cells, rules], arcs that each simple rule hits, see `simple_hits`
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The gold of a batch as the words of one kind of map have it."""
+class BatchGold:
+    """The gold of a batch, for the words of one kind of map."""
 
     relations: int
     arcs: Arcs
-    ranks: Tensor  # [batch, words], how rare; UNKNOWN where no word was read
+    ranks: Tensor  # [batch, words], frequency rank; UNKNOWN if no word was read
     sentences: Tensor  # [batch, words]
-    own: Tensor  # [questions], row of the batch
-    mention: Tensor  # [questions], word
-    candidates: Tensor  # [questions, most], words; UNKNOWN beyond their number
-    right: Tensor  # [questions, most]
-    shuffles: Tensor  # [shuffles, batch, words], where each word goes
-    longest: Tensor  # [batch, words], the word in sight with most pieces, itself included
-    baselines: Tensor  # [batch, numbers], see BASELINES
+    anaphor_row: Tensor  # [anaphors], row of the batch
+    mention: Tensor  # [anaphors], word
+    candidates: Tensor  # [anaphors, longest], words; padded with UNKNOWN
+    right: Tensor  # [anaphors, longest]
+    shuffles: Tensor  # [shuffles, batch, words], new position of each word
+    longest: Tensor  # [batch, words], the visible word with most pieces, including itself
+    baselines: Tensor  # [batch, numbers], see `baselines_of`
 
 
-# Simple rules: the first word; the longest in pieces, which is where uniform attention and random
-# weights have their maximum, ties in random order; each fixed offset.
-FIRST, LONGEST, FIXED = 0, 1, 2  # where each stands; fixed offsets from the last on
+# Simple rules: the first word; the word with most pieces, where uniform attention and random
+# weights have their maximum (ties in random order); each fixed offset.
+FIRST, LONGEST, FIXED = 0, 1, 2  # index of each rule; fixed offsets start at the last one
 RULES = FIXED + len(OFFSETS)
 
 
 def baselines_of(relations: int) -> int:
-    """Numbers of a document: of each question arcs, words, and the hits of each simple rule; then
-    mentions, and those that the nearest mention and the same head word get right."""
+    """Count of numbers for a document: arcs, words and hits of each rule, for each arc type; then
+    mentions, and hits of the nearest mention and of the same head word."""
     return 2 * relations * (2 + RULES) + 3
 
 
-def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, seed: int) -> Asked:
+def batch_gold(
+    gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, seed: int
+) -> BatchGold:
     """The gold of these documents for these maps; `shuffled` [shuffles, batch, words]."""
     device = sides.rows.device
     words = sides.rows.shape[1]
     known = sides.both.cpu().numpy()
     pairs = sides.pairs.cpu().numpy()
     arcs = _arc_rows(gold, order, known, pairs)
-    questions = _question_rows(gold, order, known)
+    anaphors = _anaphor_rows(gold, order, known)
     ranks = np.full(known.shape, UNKNOWN, dtype=np.int64)
     sentences = np.zeros(known.shape, dtype=np.int64)
     for row, document in enumerate(order):
@@ -214,18 +216,18 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, s
     cells, cell = _cells(arcs, sentences)
     simple = np.zeros((len(cells), RULES))
     np.add.at(simple, cell, by_rule)
-    numbers = _baselines(gold, len(order), arcs, by_rule, questions)
-    most = max((len(each[2]) for each in questions), default=1)
-    laid = np.full((len(questions), most), UNKNOWN, dtype=np.int64)
-    right = np.zeros((len(questions), most), dtype=bool)
-    for place, (_, _, candidates, answers, _) in enumerate(questions):
-        laid[place, : len(candidates)] = candidates
-        right[place, : len(candidates)] = answers
+    numbers = _baselines(gold, len(order), arcs, by_rule, anaphors)
+    longest = max((len(each[2]) for each in anaphors), default=1)
+    padded = np.full((len(anaphors), longest), UNKNOWN, dtype=np.int64)
+    right = np.zeros((len(anaphors), longest), dtype=bool)
+    for index, (_, _, candidates, in_chain, _) in enumerate(anaphors):
+        padded[index, : len(candidates)] = candidates
+        right[index, : len(candidates)] = in_chain
 
     def on(values: object, kind: type = np.int64) -> Tensor:
         return torch.from_numpy(np.asarray(values, dtype=kind)).to(device)
 
-    return Asked(
+    return BatchGold(
         len(gold.relations),
         Arcs(
             on(arcs[:, 0]),
@@ -238,9 +240,9 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, s
         ),
         on(ranks),
         on(sentences),
-        on([each[0] for each in questions]),
-        on([each[1] for each in questions]),
-        on(laid),
+        on([each[0] for each in anaphors]),
+        on([each[1] for each in anaphors]),
+        on(padded),
         on(right, np.bool_),
         shuffled.to(device),
         on(_largest(size, pairs)),
@@ -249,7 +251,7 @@ def asked_of(gold: Gold, order: Sequence[int], sides: Sides, shuffled: Tensor, s
 
 
 def _arc_rows(gold: Gold, order: Sequence[int], known: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Arcs that can be seen, in both directions: document, word, partner, question.
+    """Visible arcs in both directions: document, word, partner, arc type.
 
     [arcs, 4]
     """
@@ -259,17 +261,17 @@ def _arc_rows(gold: Gold, order: Sequence[int], known: np.ndarray, pairs: np.nda
         arcs = arcs[(arcs[:, :2] < known.shape[1]).all(1)]
         arcs = arcs[known[row, arcs[:, 0]] & known[row, arcs[:, 1]]]
         document_rows = np.full(len(arcs), row)
-        there = np.stack([document_rows, arcs[:, 0], arcs[:, 1], arcs[:, 2]], 1)
-        back = np.stack(
+        forward = np.stack([document_rows, arcs[:, 0], arcs[:, 1], arcs[:, 2]], 1)
+        backward = np.stack(
             [document_rows, arcs[:, 1], arcs[:, 0], arcs[:, 2] + len(gold.relations)], 1
         )
-        both = np.concatenate([there, back])
+        both = np.concatenate([forward, backward])
         rows.append(both[pairs[row, both[:, 1], both[:, 2]]])
     return np.concatenate(rows) if rows else np.zeros((0, 4), dtype=np.int64)
 
 
 def simple_hits(arcs: np.ndarray, longest: np.ndarray) -> np.ndarray:
-    """Which arcs each simple rule hits; `longest` [batch, words].  # -> [arcs, rules], 1 or 0"""
+    """Arcs that each simple rule hits; `longest` [batch, words].  # -> [arcs, rules], 1 or 0"""
     offset = arcs[:, 2] - arcs[:, 1]
     first = arcs[:, 2] == 0
     fixed = offset[:, None] == np.array(OFFSETS)
@@ -278,53 +280,54 @@ def simple_hits(arcs: np.ndarray, longest: np.ndarray) -> np.ndarray:
 
 
 def _tie_breaks(gold: Gold, order: Sequence[int], words: int, seed: int) -> np.ndarray:
-    """Less than a piece for each word, at random, from each document's own seed.
+    """A random number below 0.5 for each word, from the seed of its document.
 
     [batch, words]
     """
-    found = np.zeros((len(order), words))
+    breaks = np.zeros((len(order), words))
     for row, document in enumerate(order):
         drawn = np.random.default_rng([seed, document, 2]).random(len(gold.ranks[document]))
-        found[row, : len(drawn)] = 0.5 * drawn[:words]
-    return found
+        breaks[row, : len(drawn)] = 0.5 * drawn[:words]
+    return breaks
 
 
-def _largest(size: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Of each row the largest column that is there.  # [batch, n], [batch, m, n] -> [batch, m]"""
-    found: np.ndarray = np.where(there, size[:, None], -1.0).argmax(-1)
-    return found
+def _largest(size: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """The largest visible column of each row.  # [batch, n], [batch, m, n] -> [batch, m]"""
+    largest: np.ndarray = np.where(visible, size[:, None], -1.0).argmax(-1)
+    return largest
 
 
 def _cells(arcs: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sentences and questions that occur together: the question of each, and each arc's.
+    """Pairs of a sentence and an arc type: the type of each pair, and the pair of each arc.
 
     -> [cells], [arcs]
     """
     keys = np.stack([arcs[:, 0], sentences[arcs[:, 0], arcs[:, 1]], arcs[:, 3]], 1)
-    found, cell = np.unique(keys, axis=0, return_inverse=True)
-    return found[:, 2], cell.reshape(-1)
+    cells, cell = np.unique(keys, axis=0, return_inverse=True)
+    return cells[:, 2], cell.reshape(-1)
 
 
-_Question = tuple[int, int, list[int], list[bool], int]  # row, word, candidates, right, guess
+_AnaphorRow = tuple[int, int, list[int], list[bool], int]  # row, word, candidates, right, guess
 
 
-def _question_rows(gold: Gold, order: Sequence[int], known: np.ndarray) -> list[_Question]:
-    found = []
+def _anaphor_rows(gold: Gold, order: Sequence[int], known: np.ndarray) -> list[_AnaphorRow]:
+    """Anaphors whose word and at least one antecedent are visible."""
+    rows = []
     for row, document in enumerate(order):
-        for question in gold.questions[document]:
-            if question.word >= known.shape[1] or not known[row, question.word]:
+        for anaphor in gold.anaphors[document]:
+            if anaphor.word >= known.shape[1] or not known[row, anaphor.word]:
                 continue
-            kept = [
-                place
-                for place, word in enumerate(question.candidates)
+            visible = [
+                index
+                for index, word in enumerate(anaphor.candidates)
                 if word < known.shape[1] and known[row, word]
             ]
-            right = [question.right[place] for place in kept]
+            right = [anaphor.right[index] for index in visible]
             if any(right):
-                words = [question.candidates[place] for place in kept]
-                guess = kept.index(question.guess) if question.guess in kept else 0
-                found.append((row, question.word, words, right, guess))
-    return found
+                words = [anaphor.candidates[index] for index in visible]
+                guess = visible.index(anaphor.guess) if anaphor.guess in visible else 0
+                rows.append((row, anaphor.word, words, right, guess))
+    return rows
 
 
 def _baselines(
@@ -332,16 +335,16 @@ def _baselines(
     batch: int,
     arcs: np.ndarray,
     by_rule: np.ndarray,
-    questions: Sequence[_Question],
+    anaphors: Sequence[_AnaphorRow],
 ) -> np.ndarray:
-    """Of each document the numbers that `baselines_of` counts.  # [batch, numbers]"""
+    """The numbers of `baselines_of` for each document.  # [batch, numbers]"""
     table = np.zeros((batch, 2 * len(gold.relations), 2 + RULES))
-    document, question = arcs[:, 0], arcs[:, 3]
+    document, arc_type = arcs[:, 0], arcs[:, 3]
     words = np.unique(arcs[:, [0, 1, 3]], axis=0)
-    np.add.at(table[:, :, 0], (document, question), 1)
+    np.add.at(table[:, :, 0], (document, arc_type), 1)
     np.add.at(table[:, :, 1], (words[:, 0], words[:, 2]), 1)
-    np.add.at(table[:, :, 2:], (document, question), by_rule)
+    np.add.at(table[:, :, 2:], (document, arc_type), by_rule)
     chains = np.zeros((batch, 3))
-    for row, _, _, right, guess in questions:
+    for row, _, _, right, guess in anaphors:
         chains[row] += (1, right[0], right[guess])
     return np.concatenate([table.reshape(batch, -1), chains], 1)

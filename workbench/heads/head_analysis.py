@@ -1,9 +1,9 @@
-"""What every attention head of a model does: the experiment `heads`.
+"""What each attention head of a model does: the experiment `heads`.
 
-One pass in which every head answers every question (`collect`), and what it does with a few
-sentences is kept and shown (`examples`) and compared (`clustering`); and one over random blocks
-that come twice (`induction`). Costs little more than a forward pass over the corpus; memory does
-not grow with it.
+One pass over the corpus measures every head (`collect`); its attention in some sentences is stored
+(`examples`) and compared between heads (`clustering`). Another pass is over random blocks that
+occur twice (`induction`). Costs: little more than a forward pass over the corpus; memory does not
+grow with the corpus.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,81 +15,103 @@ from workbench.corpora.encode import encode
 from workbench.corpora.text import READ_WITH
 from workbench.engine.taps import Site
 from workbench.heads import clustering, tables
-from workbench.heads.collect import Answers, Asking, look
-from workbench.heads.examples import Sample, chosen, few, looks, words
+from workbench.heads.collect import HeadSums, PassSettings, look
+from workbench.heads.examples import (
+    Sample,
+    choose_documents,
+    looks_table,
+    sample_documents,
+    words_table,
+)
 from workbench.heads.experiments import Heads
 from workbench.heads.gold import Gold, gold_of
 from workbench.heads.induction import repeats
 from workbench.heads.roles import Rules
 
-MOST = 0.5  # of all maxima are to be reliable, else a caveat says so
+MIN_RELIABLE = 0.5  # share of reliable maxima below which there is a caveat
 
 
 def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
-    """Ask every head everything, once."""
+    """Compute the tables of `heads`."""
     docs = list(inputs.docs())
     if not docs:
         raise WorkbenchError(
-            "there is no sentence to look at.",
+            "the corpus or split has no sentence.",
+            code="too-few-sentences",
             where=inputs.corpus.name,
-            remedy="Name a corpus or a split that has some.",
+            remedy="Choose a corpus or a split with at least one sentence.",
         )
     by_pieces = settings.level == "pieces"
-    gold = gold_of(docs, settings.subtypes, settings.frequent)
+    gold = gold_of(docs, settings.subtypes, settings.n_frequent_words)
     if by_pieces:
         gold = _without_words(gold)
     batch = encode(docs)
-    asking = Asking(settings.residual, settings.draws, settings.shuffles, inputs.seed, by_pieces)
+    pass_settings = PassSettings(
+        settings.min_word_attention,
+        settings.n_bootstrap,
+        settings.n_shuffles,
+        inputs.seed,
+        by_pieces,
+    )
     model = inputs.model
-    some = chosen(gold, settings.examples)
-    sample = Sample(settings.residual, len(some), frozenset(some))
-    answers = look(
+    examples = choose_documents(gold, settings.max_examples)
+    sample = Sample(settings.min_word_attention, len(examples), frozenset(examples))
+    head_sums = look(
         model,
         batch,
         gold,
-        asking,
+        pass_settings,
         lambda now: progress(now.done, now.total, "sentences"),
-        sample=sample if some else None,
+        sample=sample if examples else None,
     )
-    progress(len(docs), len(docs), "blocks that come twice")
+    progress(len(docs), len(docs), "random blocks that occur twice")
     copies = repeats(model, model.encode(batch, [0]), inputs.seed)
-    sums = tables.sums_of(answers, gold)
+    sums = tables.sums_of(head_sums, gold)
     rules = Rules(
-        settings.positional, settings.rare, settings.margin, settings.relative, settings.alpha
+        settings.positional_threshold,
+        settings.rare_threshold,
+        settings.baseline_margin,
+        settings.relative_margin,
+        settings.alpha,
     )
-    followed = tables.relations(answers, sums, gold, rules, settings.least)
-    found = {
-        "heads": tables.heads(answers, sums, followed, copies, rules, settings.least),
-        "best": tables.best(followed, settings.least),
-        "relations": followed,
+    relations = tables.relations(head_sums, sums, gold, rules, settings.min_count)
+    results = {
+        "heads": tables.heads(head_sums, sums, relations, copies, rules, settings.min_count),
+        "best": tables.best(relations, settings.min_count),
+        "relations": relations,
         "offsets": tables.offsets(sums),
         "cross": tables.cross(sums),
     }
     progress(len(docs), len(docs), "comparing heads")
-    if some:
-        own = sample.found(model)
-        found |= {
-            "looks": looks(own),
-            "words": words({place: docs[place] for place in some}, settings.subtypes),
-            **clustering.clusters(own),
+    if examples:
+        stored = sample.stored(model)
+        results |= {
+            "looks": looks_table(stored),
+            "words": words_table({index: docs[index] for index in examples}, settings.subtypes),
+            **clustering.clusters(stored),
         }
         for other in inputs.models[1:]:
-            theirs = few(other, encode(docs[place] for place in some), settings.residual, some)
-            found["kin"] = clustering.kin(own, theirs, other.name)
+            theirs = sample_documents(
+                other,
+                encode(docs[index] for index in examples),
+                settings.min_word_attention,
+                examples,
+            )
+            results["kin"] = clustering.kin(stored, theirs, other.name)
     reliable = tables.reliable(sums)
-    caveats = _caveats(inputs, gold, answers, copies, settings, reliable)
-    return Result(found, caveats=tuple(caveats))
+    caveats = _caveats(inputs, gold, head_sums, copies, settings, reliable)
+    return Result(results, caveats=tuple(caveats))
 
 
 def _without_words(gold: Gold) -> Gold:
-    """What is asked of pieces: nothing that is known of words."""
-    nothing = gold.arcs[0][:0] if gold.arcs else None
+    """The gold for the level of pieces: nothing that is annotated on words."""
+    no_arcs = gold.arcs[0][:0] if gold.arcs else None
     return Gold(
         (),
-        tuple(nothing for _ in gold.arcs),  # type: ignore[misc]
+        tuple(no_arcs for _ in gold.arcs),  # type: ignore[misc]
         tuple(ranks[:0] for ranks in gold.ranks),
         tuple(sentences[:0] for sentences in gold.sentences),
-        tuple(() for _ in gold.questions),
+        tuple(() for _ in gold.anaphors),
         gold.frequent,
     )
 
@@ -97,56 +119,57 @@ def _without_words(gold: Gold) -> Gold:
 def _caveats(
     inputs: Inputs,
     gold: Gold,
-    answers: Answers,
+    head_sums: HeadSums,
     copies: Mapping[Site, object],
     settings: Heads,
     reliable: float,
 ) -> Iterator[Caveat]:
-    report = answers.report
-    if reliable < MOST:
+    report = head_sums.report
+    if reliable < MIN_RELIABLE:
         yield Caveat(
-            f"For {100 * (1 - reliable):.0f} % of words, of all heads together, the maximum is not "
-            f"reliable (attention on words < {settings.residual:g}, or a tie). They count as "
-            "misses for offsets, roles and accuracy_confident."
+            f"For {100 * (1 - reliable):.0f} % of words, over all heads, the maximum is not "
+            f"reliable (attention on words < {settings.min_word_attention:g}, or a tie). They "
+            "count as misses for offsets, roles and accuracy_confident."
         )
     yield from map(Caveat, few_sentences(report.documents))
     if report.cut:
-        yield Caveat(f"{report.cut:,} words beyond the model's length were not read.")
+        yield Caveat(f"{report.cut:,} words beyond the model's maximum length were not read.")
     if report.unaligned:
         yield Caveat(
-            f"The tokenizer made nothing of {report.unaligned:,} words; they are left out."
+            f"{report.unaligned:,} words have no piece in the tokenizer; they are left out."
         )
-    if len({site.stack for site in answers.sites}) > 1:
+    if len({site.stack for site in head_sums.sites}) > 1:
         yield Caveat(
-            "The decoder was given the same text as the encoder, a piece behind: a word's place "
-            "is where it is read, not where it is written."
+            "The decoder reads the same text as the encoder, shifted by one piece. The position of "
+            "a word is where the decoder reads it, not where it predicts it."
         )
     if gold.has_arcs and (by := _predicted_by(inputs.corpus)):
-        yield Caveat(f"The trees were predicted, by {by}: they are no gold.", ("relations", "best"))
+        yield Caveat(f"The trees are predictions of {by}, not gold.", ("relations", "best"))
     if settings.level == "pieces":
-        yield Caveat("By pieces there are no relations, no rare words and no coreference.")
+        yield Caveat("At the level of pieces there are no relations, rare words or coreference.")
     elif not gold.has_arcs:
         yield Caveat(
-            "The corpus has no dependencies: no head can be called syntactic.",
+            "The corpus has no dependencies, so no head can be syntactic.",
             ("relations", "best", "heads"),
         )
-    if settings.level == "words" and not gold.has_questions:
-        yield Caveat("The corpus has no coreference: no head can be called by it.", ("heads",))
-    unknown = [site.name for site in answers.sites if site not in answers.normed]
+    if settings.level == "words" and not gold.has_coreference:
+        yield Caveat("The corpus has no coreference, so no head can have that role.", ("heads",))
+    unknown = [site.name for site in head_sums.sites if site not in head_sums.normed]
     if unknown:
         yield Caveat(
-            f"What {len(unknown)} of {len(answers.sites)} attention sites write is not known: "
-            "their special_mass_normed is 0.",
+            f"The values of {len(unknown)} of {len(head_sums.sites)} attention sites are not "
+            "known; their special_mass_normed is 0.",
             ("heads",),
         )
     if not copies:
         yield Caveat(
-            "No blocks that come twice fit this model: induction and duplicate are 0.", ("heads",)
+            "Random blocks that occur twice do not fit this model: induction and duplicate are 0.",
+            ("heads",),
         )
 
 
 def _predicted_by(corpus: Corpus) -> str:
-    """The pipeline that a corpus of raw text was read with; "" where trees are its own."""
+    """The pipeline that annotated a corpus of raw text; "" if the trees are gold."""
     before, after = READ_WITH.split("{}")
     for note in corpus.notes:
         if note.startswith(before):

@@ -1,9 +1,9 @@
-"""Induction and duplicate heads, on random pieces that come twice.
+"""Induction and duplicate heads, measured on blocks of random pieces that occur twice.
 
-A block of pieces drawn without repetition, then the same again: nothing but the copy tells what
-comes next. A duplicate head looks from a piece of the second block at the same piece of the first,
-an induction head at the piece after it. Blocks are of varying length, so that no fixed offset does
-as well. Costs a forward pass over some four hundred pieces.
+A text is a block of different random pieces, then the same block again: only the first copy
+predicts the next piece. A duplicate head attends from a piece of the second block to the same piece
+of the first, an induction head to the piece after it. Block lengths vary, so that no fixed offset
+does as well. Costs: a forward pass over about four hundred pieces.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from workbench.engine.taps import Site, Tap, View
 from workbench.heads.word_maps import sides_of
 
 PERIODS = tuple(range(4, 21))
-TIMES = 1  # texts of each period
-AT_ONCE = 6  # texts, of like lengths as they come
+TIMES = 1  # texts of each block length
+AT_ONCE = 6  # texts in a batch; neighbours have similar lengths
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """Attention on copies, text by text, a mean over the pieces of the second block."""
+    """Mean attention on copies over the pieces of the second block, for each text."""
 
     duplicate: Tensor  # [texts, heads]
     induction: Tensor  # [texts, heads]
@@ -39,21 +39,21 @@ class _Tap(Tap):
 
     @torch.no_grad()
     def see(self, view: View) -> None:
-        assert view.queries is not None and view.keys is not None, "asked through the engine"
+        assert view.queries is not None and view.keys is not None, "called by the engine"
         sides = sides_of(view.queries, view.keys, view.site.kind)
         maps = sides.merged(view.probabilities.float())[..., : sides.words]
-        place = torch.arange(maps.shape[-2], device=maps.device)
+        position = torch.arange(maps.shape[-2], device=maps.device)
         period = view.queries.word_counts.to(maps.device) // 2  # [batch]
-        again = (place >= period[:, None]) & sides.rows  # [batch, words]
-        earlier = (place - period[:, None]).clamp(min=0)  # [batch, words]
-        number = again.sum(1).clamp(min=1)[:, None]
+        in_second = (position >= period[:, None]) & sides.rows  # [batch, words]
+        earlier = (position - period[:, None]).clamp(min=0)  # [batch, words]
+        count = in_second.sum(1).clamp(min=1)[:, None]
 
-        def given(to: Tensor) -> Tensor:  # [batch, words] -> [batch, heads]
-            at = to.clamp(max=maps.shape[-1] - 1)[:, None, :, None]
-            mass = maps.gather(3, at.expand(-1, maps.shape[1], -1, 1))[..., 0]
-            return ((mass * again[:, None]).sum(-1) / number).cpu()
+        def attention_on(target: Tensor) -> Tensor:  # [batch, words] -> [batch, heads]
+            index = target.clamp(max=maps.shape[-1] - 1)[:, None, :, None]
+            mass = maps.gather(3, index.expand(-1, maps.shape[1], -1, 1))[..., 0]
+            return ((mass * in_second[:, None]).sum(-1) / count).cpu()
 
-        self._pending[view.site] = given(earlier), given(earlier + 1)
+        self._pending[view.site] = attention_on(earlier), attention_on(earlier + 1)
 
     def close(self, whole: bool) -> None:
         for site, pair in self._pending.items() if whole else ():
@@ -62,15 +62,15 @@ class _Tap(Tap):
 
 
 def repeats(model: Model, around: Pieces, seed: int) -> Mapping[Site, Repeats]:
-    """What every head gives to copies; `around` is any text, for its special pieces.
+    """Attention of every head on copies; `around` is any text, for its special pieces.
 
-    Nothing where the model has no vocabulary to draw from.
+    Empty if the model has no vocabulary to draw from.
     """
     rows = _rows(model, around, seed)
     tap = _Tap()
     with torch.no_grad():
-        for some in chunks(rows, AT_ONCE):
-            text = pad(some, model.symbols.pad)
+        for part in chunks(rows, AT_ONCE):
+            text = pad(part, model.symbols.pad)
             model.forward(text.to(model.device), taps=[tap], hidden=False)
     return {
         site: Repeats(*(torch.cat(parts) for parts in zip(*pairs, strict=True)))
@@ -79,17 +79,17 @@ def repeats(model: Model, around: Pieces, seed: int) -> Mapping[Site, Repeats]:
 
 
 def _rows(model: Model, around: Pieces, seed: int) -> list[Row]:
-    """Blocks that come twice, with the special pieces that the tokenizer puts around a text."""
+    """Texts of repeated blocks, with the special pieces that the tokenizer adds to a text."""
     random = np.random.default_rng([seed, 3])
-    drawn_from = np.array(model.pieces_to_draw())
+    vocabulary = np.array(model.pieces_to_draw())
     before, after = _around(around)
     room = (model.max_pieces or 10_000) - len(before) - len(after)
     rows: list[Row] = []
     for period in PERIODS:
-        if 2 * period > room or period > len(drawn_from):
+        if 2 * period > room or period > len(vocabulary):
             continue
         for _ in range(TIMES):
-            block = random.choice(drawn_from, period, replace=False)
+            block = random.choice(vocabulary, period, replace=False)
             ids = np.concatenate([before, block, block, after]).astype(np.int64)
             words = np.concatenate(
                 [np.full(len(before), NO_WORD), np.arange(2 * period), np.full(len(after), NO_WORD)]
@@ -100,7 +100,7 @@ def _rows(model: Model, around: Pieces, seed: int) -> list[Row]:
 
 
 def _around(text: Pieces) -> tuple[Sequence[int], Sequence[int]]:
-    """The special pieces before the first word and behind the last."""
+    """The special pieces before the first word and after the last."""
     words = torch.nonzero(text.words[0] != NO_WORD).flatten()
     ids, real = text.ids[0], text.mask[0]
     if not len(words):

@@ -1,8 +1,8 @@
-"""What a head's maps come to in one batch: sums for each document, on the device.
+"""Measures of each head in one batch: sums over the words of each document, on the device.
 
-Every number is a sum over the words of a document, so that sums over the corpus, and over drawings
-of its documents, are sums of these. What is the same for all heads of a kind stands apart: how many
-words could have. Costs some ten passes over the maps of words.
+Sums over the corpus, and over bootstrap samples of its documents, are sums of these. Sums that are
+the same for all heads of a kind are apart: for how many words a measure is defined. Costs: about
+ten passes over the maps of words.
 """
 
 from collections.abc import Mapping
@@ -13,72 +13,80 @@ import torch
 from torch import Tensor
 
 from workbench.engine.map_statistics import FARTHEST, OFFSETS
-from workbench.heads.gold import RULES, UNKNOWN, Arcs, Asked, baselines_of
-from workbench.heads.word_maps import NOWHERE, TIE, Looks, Sides
+from workbench.heads.gold import RULES, UNKNOWN, Arcs, BatchGold, baselines_of
+from workbench.heads.word_maps import NOWHERE, TIE, Maxima, Sides
 
-# sums for each head; the offsets, and three counts for each relation and direction, follow
+# sums for each head; offsets, and three counts for each relation and direction, follow
 HEAD = (
     "confidence", "entropy", "away", "on_words", "special", "ends", "first", "normed",
     "previous", "diagonal", "vertical", "block", "rare", "two_rarest", "coreference", "order",
     "looks_first", "looks_last", "looks_special", "reliable_words",
 )  # fmt: skip
-EVEN = ("ends", "first", "vertical", "diagonal", "block")  # that uniform attention is a baseline of
-RELATION_COUNTS = ("hits", "confident", "reliable")  # of arcs; reliable: whether hit or not
-# and for all heads of a kind
+EVEN = (
+    "ends",
+    "first",
+    "vertical",
+    "diagonal",
+    "block",
+)  # measures whose baseline is uniform attention
+RELATION_COUNTS = ("hits", "confident", "reliable")  # of arcs; reliable: hit or not
+# sums that all heads of a kind share
 SHARED = ("words", "entropy", "previous", "block", "rare", "rare_longest", "order")
 
 
 def parts_of(names: tuple[str, ...], more: Mapping[str, int]) -> dict[str, slice]:
-    """Where each sum stands: a column for each name, then some for each of `more`."""
+    """Columns of each sum: one for each name, then several for each of `more`."""
     sizes = {**dict.fromkeys(names, 1), **more}
     ends = [0, *accumulate(sizes.values())]
-    return {name: slice(ends[place], ends[place + 1]) for place, name in enumerate(sizes)}
+    return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(sizes)}
 
 
 def head_parts(relations: int) -> dict[str, slice]:
+    """Columns of the sums of each head."""
     return parts_of(
         HEAD, {"offsets": len(OFFSETS), **dict.fromkeys(RELATION_COUNTS, 2 * relations)}
     )
 
 
 def shared_parts(relations: int) -> dict[str, slice]:
+    """Columns of the sums that all heads share."""
     more = {"offsets": len(OFFSETS), "by_chance": len(OFFSETS), "gold": baselines_of(relations)}
     return parts_of(SHARED, more)
 
 
 @dataclass(frozen=True)
 class Words:
-    """What the words of a batch are, by kind of map: worked out once for all sites of that kind."""
+    """Properties of the words of a batch, computed once for all sites of a kind."""
 
     sides: Sides
-    asked: Asked
-    rarest: Tensor  # [batch, words], the rank of the rarest word that can be seen
+    gold: BatchGold
+    rarest: Tensor  # [batch, words], the rank of the rarest visible word
     next_rarest: Tensor  # [batch, words]
     rare: Tensor  # [batch, words], rows whose rarest word is a rare one
     sentence: Tensor  # [batch, words, longest], the columns of the words of each word's sentence
-    in_sentence: Tensor  # [batch, words, longest], which of these are there
-    several: Tensor  # [batch, 1], texts of more than one sentence
-    has_several: bool  # whether any is
-    seen: Tensor  # [batch, words], how many columns each may look at
-    shares: Tensor  # [batch, pieces], what part of a word that attends each piece is
+    in_sentence: Tensor  # [batch, words, longest], which of these exist
+    several: Tensor  # [batch, 1], texts with several sentences
+    has_several: bool  # whether there is one
+    seen: Tensor  # [batch, words], number of visible columns
+    shares: Tensor  # [batch, pieces], share of each piece in its attending word
     shared: Tensor  # [batch, numbers]
 
 
-def words_of(sides: Sides, asked: Asked, frequent: int) -> Words:
-    """Everything that is the same for all heads."""
-    ranks = _seen_ranks(asked.ranks, sides)  # [batch, rows, words]
+def words_of(sides: Sides, gold: BatchGold, frequent: int) -> Words:
+    """Properties of the words of a batch, for maps of these sides."""
+    ranks = _seen_ranks(gold.ranks, sides)  # [batch, rows, words]
     rarest, next_rarest = two_largest(ranks)
     rare = sides.rows & (rarest >= frequent)
-    several = (asked.sentences * sides.rows).amax(-1, keepdim=True) > 0  # [batch, 1]
+    several = (gold.sentences * sides.rows).amax(-1, keepdim=True) > 0  # [batch, 1]
     seen = sides.visible.sum(-1)
-    shared = _shared(sides, asked, ranks, rarest, rare, several)
+    shared = _shared(sides, gold, ranks, rarest, rare, several)
     return Words(
         sides,
-        asked,
+        gold,
         rarest,
         next_rarest,
         rare,
-        *_own_sentence(asked, sides),
+        *_sentence_columns(gold, sides),
         several,
         bool(several.any()),
         seen,
@@ -95,22 +103,22 @@ def _seen_ranks(ranks: Tensor, sides: Sides) -> Tensor:
 
 
 def two_largest(values: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest value, and the largest of those that are less.  # [..., n] -> [...], [...]"""
+    """The largest value, and the largest of the smaller ones.  # [..., n] -> [...], [...]"""
     largest = values.amax(-1)
     return largest, torch.where(values == largest[..., None], UNKNOWN, values).amax(-1)
 
 
 def _shared(
-    sides: Sides, asked: Asked, ranks: Tensor, rarest: Tensor, rare: Tensor, several: Tensor
+    sides: Sides, gold: BatchGold, ranks: Tensor, rarest: Tensor, rare: Tensor, several: Tensor
 ) -> Tensor:
     rows = sides.rows.double()
     seen = sides.visible.sum(-1)  # [batch, words]
     pairs = sides.pairs
-    there = [pairs.diagonal(o, -2, -1).sum(-1).double() for o in OFFSETS]  # [batch] each
-    # what a word chosen at random among those in sight would hit
-    alike = pairs / pairs.sum(-1, keepdim=True).clamp(min=1)  # [batch, words, words]
-    by_chance = [alike.diagonal(o, -2, -1).sum(-1).double() for o in OFFSETS]
-    longest = ranks.gather(-1, asked.longest[..., None])[..., 0]  # [batch, words]
+    with_offset = [pairs.diagonal(o, -2, -1).sum(-1).double() for o in OFFSETS]  # [batch] each
+    # hits of a visible word chosen at random
+    uniform = pairs / pairs.sum(-1, keepdim=True).clamp(min=1)  # [batch, words, words]
+    by_chance = [uniform.diagonal(o, -2, -1).sum(-1).double() for o in OFFSETS]
+    longest = ranks.gather(-1, gold.longest[..., None])[..., 0]  # [batch, words]
     numbers = [
         rows.sum(1),
         (sides.rows & (seen > 1)).sum(1),
@@ -119,204 +127,214 @@ def _shared(
         rare.sum(1),
         (rare & (longest == rarest)).sum(1),
         (rows * (rows.sum(1, keepdim=True) > 2)).sum(1),
-        *there,
+        *with_offset,
         *by_chance,
     ]
-    return torch.cat([torch.stack([n.double() for n in numbers], 1), asked.baselines], 1)
+    return torch.cat([torch.stack([n.double() for n in numbers], 1), gold.baselines], 1)
 
 
-def _own_sentence(asked: Asked, sides: Sides) -> tuple[Tensor, Tensor]:
-    """The columns of the words of each word's own sentence, and which of them are there.
+def _sentence_columns(gold: BatchGold, sides: Sides) -> tuple[Tensor, Tensor]:
+    """The columns of the words in the sentence of each word, and which of them exist.
 
     A sentence is much shorter than its document, so these few columns are gathered and added; a
     product with all sentences costs three times as much.  # [batch, words, longest] each
     """
-    number = asked.sentences  # [batch, words]
-    batch, words = number.shape
+    sentence = gold.sentences  # [batch, words]
+    batch, words = sentence.shape
     read = sides.columns[:, : min(sides.words, words)]
     read = torch.nn.functional.pad(read, (0, words - read.shape[1]))
-    place = torch.arange(words, device=number.device).expand(batch, -1)
-    begins = torch.full_like(number, words)
-    begins.scatter_reduce_(1, number, place.where(read, words), "amin")
-    ends = torch.zeros_like(number).scatter_reduce_(1, number, (place + 1).where(read, 0), "amax")
-    size = (ends - begins).gather(1, number)  # [batch, words]
-    longest = torch.arange(max(int(size.max()), 1), device=number.device)
-    columns = begins.gather(1, number)[..., None] + longest  # [batch, words, longest]
+    position = torch.arange(words, device=sentence.device).expand(batch, -1)
+    begins = torch.full_like(sentence, words)
+    begins.scatter_reduce_(1, sentence, position.where(read, words), "amin")
+    ends = torch.zeros_like(sentence)
+    ends.scatter_reduce_(1, sentence, (position + 1).where(read, 0), "amax")
+    size = (ends - begins).gather(1, sentence)  # [batch, words]
+    longest = torch.arange(max(int(size.max()), 1), device=sentence.device)
+    columns = begins.gather(1, sentence)[..., None] + longest  # [batch, words, longest]
     inside = (longest < size[..., None]) & (columns < sides.words)
     columns = columns.clamp(max=sides.words - 1)
     return columns, inside & sides.columns.gather(1, columns.flatten(1)).view_as(columns)
 
 
 def head_sums(
-    maps: Tensor, looks: Looks, words: Words, normed: Tensor | None, residual: float
+    maps: Tensor, maxima: Maxima, words: Words, normed: Tensor | None, min_word_attention: float
 ) -> Tensor:
     """Sums over the words of each document.  # [batch, heads, words, columns] -> [batch, heads, n]
 
-    `normed` [batch, heads, pieces] is the share of special pieces, weights and values together.
+    `normed` [batch, heads, pieces] is the share of special pieces, weighted by value norms.
     """
-    sides, asked = words.sides, words.asked
+    sides, gold = words.sides, words.gold
     rows = sides.rows.to(maps.dtype)[:, None]  # [batch, 1, words]
-    among = maps[..., : sides.words]
-    number = rows.sum(-1)  # [batch, 1]
+    word_maps = maps[..., : sides.words]
+    n_words = rows.sum(-1)  # [batch, 1]
 
-    def of(by_row: Tensor) -> Tensor:
+    def total(by_row: Tensor) -> Tensor:
         return (by_row * rows).sum(-1)
 
     seen = words.seen.to(maps.dtype)  # [batch, words]
     logs = maps.clamp(min=torch.finfo(maps.dtype).tiny).log_()  # torch.special.entr is slower
     entropy = -logs.mul_(maps).sum(-1) / seen.clamp(min=2).log()[:, None]
-    on_words = looks.on_words
-    extra = maps[..., sides.words :]  # of pieces that belong to no word
+    on_words = maxima.on_words
+    extra = maps[..., sides.words :]  # columns of pieces that belong to no word
     special = _product(extra, sides.special[:, None, None, sides.words :])
-    behind = sides.ends[:, None, None, sides.words :]
-    ends = _product(extra, behind)
+    separators = sides.ends[:, None, None, sides.words :]
+    ends = _product(extra, separators)
     begins = sides.first.int().argmax(-1)[:, None, None, None].expand(*maps.shape[:3], 1)
     first = maps.gather(-1, begins)[..., 0] * sides.first.any(-1)[:, None, None]
-    place = torch.arange(max(among.shape[-2:]), device=maps.device, dtype=maps.dtype)
-    places = place[: among.shape[-1]]
-    looks_at = _product(among, places)
-    distances = (places - place[: among.shape[-2], None]).abs()  # [words, words]
-    stays = torch.zeros_like(on_words)
+    position = torch.arange(max(word_maps.shape[-2:]), device=maps.device, dtype=maps.dtype)
+    columns = position[: word_maps.shape[-1]]
+    mean_target = _product(word_maps, columns)
+    distances = (columns - position[: word_maps.shape[-2], None]).abs()  # [words, words]
+    in_sentence = torch.zeros_like(on_words)
     if words.has_several:
-        chosen = words.sentence[:, None].expand(-1, maps.shape[1], -1, -1)
-        within = _product(maps.gather(-1, chosen), words.in_sentence[:, None])
-        stays = within / on_words.clamp(min=1e-9) * words.several[:, None]
+        index = words.sentence[:, None].expand(-1, maps.shape[1], -1, -1)
+        within = _product(maps.gather(-1, index), words.in_sentence[:, None])
+        in_sentence = within / on_words.clamp(min=1e-9) * words.several[:, None]
     largest = torch.maximum(
-        looks.top.clamp(min=0),
-        extra.masked_fill(behind, 0).amax(-1) if extra.shape[-1] else looks.top.clamp(min=0),
+        maxima.top.clamp(min=0),
+        extra.masked_fill(separators, 0).amax(-1) if extra.shape[-1] else maxima.top.clamp(min=0),
     )
-    previous, own, following = (
-        (among.diagonal(offset, -2, -1) * sides.pairs.diagonal(offset, -2, -1)[:, None]).sum(-1)
+    previous, itself, following = (
+        (word_maps.diagonal(offset, -2, -1) * sides.pairs.diagonal(offset, -2, -1)[:, None]).sum(-1)
         for offset in (-1, 0, 1)
     )
-    upright = maps.sum(2).amax(-1)  # [batch, heads]; rows of words that are not there are 0
-    rank = _rank_of(looks.any, asked.ranks)
+    vertical = maps.sum(2).amax(-1)  # [batch, heads]; rows of padding are 0
+    rank = _rank_of(maxima.any, gold.ranks)
     rare = words.rare[:, None]
     sums = [
-        of(largest),
-        of(entropy * (seen > 1)[:, None]),
-        of(_product(among, distances)),
-        of(on_words),
-        of(special),
-        of(ends),
-        of(first),
+        total(largest),
+        total(entropy * (seen > 1)[:, None]),
+        total(_product(word_maps, distances)),
+        total(on_words),
+        total(special),
+        total(ends),
+        total(first),
         on_words.new_zeros(on_words.shape[:2])
         if normed is None
         else (normed * words.shares[:, None]).sum(-1),
         previous,
-        previous + own + following,
-        upright,
-        of(stays),
+        previous + itself + following,
+        vertical,
+        total(in_sentence),
         (rare & (rank == words.rarest[:, None])).sum(-1),
         (rare & (rank >= words.next_rarest[:, None]) & (rank > UNKNOWN)).sum(-1),
-        _coreference(maps, on_words, asked, residual),
-        _order(looks_at / on_words.clamp(min=1e-9), rows, number),
-        (looks.any == 0).sum(-1),
-        (looks.any == _last_word(sides)[:, None, None]).sum(-1),
-        of(special > on_words),
-        (looks.any != NOWHERE).sum(-1),
+        _coreference(maps, on_words, gold, min_word_attention),
+        _order(mean_target / on_words.clamp(min=1e-9), rows, n_words),
+        (maxima.any == 0).sum(-1),
+        (maxima.any == _last_word(sides)[:, None, None]).sum(-1),
+        total(special > on_words),
+        (maxima.any != NOWHERE).sum(-1),
     ]
-    found = torch.stack([each.to(torch.float32) for each in sums], -1)
-    return torch.cat([found, _offset_hits(looks.any), *_relation_counts(looks, asked)], -1)
+    stacked = torch.stack([each.to(torch.float32) for each in sums], -1)
+    return torch.cat([stacked, _offset_hits(maxima.any), *_relation_counts(maxima, gold)], -1)
 
 
 def _last_word(sides: Sides) -> Tensor:
-    """Where the last word that was read stands; nowhere a word looks, if none was.  # [batch]"""
-    there = sides.columns[:, : sides.words]
-    place = torch.arange(1, sides.words + 1, device=there.device)
-    last = (there * place).amax(-1) - 1
+    """Index of the last word that was read; below NOWHERE if there is none.  # [batch]"""
+    is_read = sides.columns[:, : sides.words]
+    position = torch.arange(1, sides.words + 1, device=is_read.device)
+    last = (is_read * position).amax(-1) - 1
     return torch.where(last >= 0, last, NOWHERE - 1)
 
 
 def _product(maps: Tensor, weights: Tensor) -> Tensor:
-    """Rows of maps, weighted and added up; matmul takes four times as long on a CPU.
+    """Weighted sums of the rows of maps; matmul takes four times as long on a CPU.
 
-    [batch, heads, words, columns], anything that fits it -> [batch, heads, words]
+    [batch, heads, words, columns], weights that broadcast -> [batch, heads, words]
     """
     return (maps * weights).sum(-1)
 
 
-def _rank_of(looks: Tensor, ranks: Tensor) -> Tensor:
-    """How rare the word is that each word looks at.  # [batch, heads, words]"""
-    heads = looks.shape[1]
-    found = ranks[:, None].expand(-1, heads, -1).gather(2, looks.clamp(0, ranks.shape[1] - 1))
-    return torch.where(looks == NOWHERE, UNKNOWN, found)
+def _rank_of(maxima: Tensor, ranks: Tensor) -> Tensor:
+    """Frequency rank of the word that each word attends to.  # [batch, heads, words]"""
+    heads = maxima.shape[1]
+    rank = ranks[:, None].expand(-1, heads, -1).gather(2, maxima.clamp(0, ranks.shape[1] - 1))
+    return torch.where(maxima == NOWHERE, UNKNOWN, rank)
 
 
-def _coreference(maps: Tensor, on_words: Tensor, asked: Asked, residual: float) -> Tensor:
-    """Mentions whose largest weight among the mentions before them is on one of their chain."""
-    found = maps.new_zeros(maps.shape[:2])
-    if not len(asked.own):
-        return found
-    there = asked.candidates != UNKNOWN  # [questions, most]
-    own, mention = asked.own[:, None], asked.mention[:, None]
-    rows = maps[own, :, mention, asked.candidates.clamp(min=0)]  # [questions, most, heads]
-    weights = rows.mT.masked_fill(~there[:, None], -1.0)  # [questions, heads, most]
-    largest, best = weights.max(-1)  # [questions, heads]
+def _coreference(
+    maps: Tensor, on_words: Tensor, gold: BatchGold, min_word_attention: float
+) -> Tensor:
+    """Number of mentions whose largest weight on an earlier mention is on one of their chain."""
+    hits = maps.new_zeros(maps.shape[:2])
+    if not len(gold.anaphor_row):
+        return hits
+    exists = gold.candidates != UNKNOWN  # [anaphors, longest]
+    row, mention = gold.anaphor_row[:, None], gold.mention[:, None]
+    weights = maps[row, :, mention, gold.candidates.clamp(min=0)]  # [anaphors, longest, heads]
+    weights = weights.mT.masked_fill(~exists[:, None], -1.0)  # [anaphors, heads, longest]
+    largest, best = weights.max(-1)  # [anaphors, heads]
     second = weights.scatter(2, best[..., None], 0.0).amax(-1).clamp(min=0)
-    given = on_words[asked.own, :, asked.mention]
-    sure = (largest - second > TIE * largest) & (given >= residual)
-    right = asked.right.gather(1, best) & sure
-    return found.index_add_(0, asked.own, right.to(found.dtype))
+    on_words = on_words[gold.anaphor_row, :, gold.mention]
+    is_reliable = (largest - second > TIE * largest) & (on_words >= min_word_attention)
+    right = gold.right.gather(1, best) & is_reliable
+    return hits.index_add_(0, gold.anaphor_row, right.to(hits.dtype))
 
 
-def _order(looks: Tensor, rows: Tensor, number: Tensor) -> Tensor:
-    """How far attention moves on with the words: the correlation of a word's place with where it
-    looks on average [batch, heads, words], times the words of the document."""
-    own = torch.arange(looks.shape[-1], device=looks.device, dtype=looks.dtype).expand_as(looks)
+def _order(targets: Tensor, rows: Tensor, n_words: Tensor) -> Tensor:
+    """Correlation of the position of a word with the mean position it attends to, times words.
+
+    [batch, heads, words], [batch, 1, words], [batch, 1] -> [batch, heads]
+    """
+    index = torch.arange(targets.shape[-1], device=targets.device, dtype=targets.dtype)
+    positions = index.expand_as(targets)
 
     def centred(values: Tensor) -> Tensor:
-        mean = (values * rows).sum(-1, keepdim=True) / number[..., None].clamp(min=1)
+        mean = (values * rows).sum(-1, keepdim=True) / n_words[..., None].clamp(min=1)
         return (values - mean) * rows
 
-    first, second = centred(own), centred(looks)
-    size = (first.square().sum(-1) * second.square().sum(-1)).sqrt()
-    found = torch.where(size > 1e-6, (first * second).sum(-1) / size.clamp(min=1e-6), 0.0)
-    return found * number * (number > 2)
+    first, second = centred(positions), centred(targets)
+    norm = (first.square().sum(-1) * second.square().sum(-1)).sqrt()
+    correlation = torch.where(norm > 1e-6, (first * second).sum(-1) / norm.clamp(min=1e-6), 0.0)
+    return correlation * n_words * (n_words > 2)
 
 
-def _offset_hits(looks: Tensor) -> Tensor:
-    """How many words look at each offset.  # [batch, heads, words] -> [batch, heads, offsets]"""
-    offset = looks - torch.arange(looks.shape[-1], device=looks.device)
-    near = (looks != NOWHERE) & (offset.abs() <= FARTHEST)
-    found = torch.zeros(*looks.shape[:2], len(OFFSETS), device=looks.device)
-    return found.scatter_add_(2, (offset + FARTHEST).clamp(0, len(OFFSETS) - 1), near.float())
+def _offset_hits(maxima: Tensor) -> Tensor:
+    """Number of words that attend to each offset.
 
-
-def _relation_counts(looks: Looks, asked: Asked) -> list[Tensor]:
-    """`RELATION_COUNTS` by relation and direction, each [batch, heads, questions]."""
-    arcs = asked.arcs
-    plain = looks.argmax[arcs.document, :, arcs.word]  # [arcs, heads]
-    reliable = looks.other[arcs.document, :, arcs.word]
-    partner = arcs.partner[:, None]
-    of_arcs = torch.cat([plain == partner, reliable == partner, reliable != NOWHERE], 1).float()
-    batch, heads = looks.argmax.shape[:2]
-    questions = 2 * asked.relations
-    found = torch.zeros(batch * questions, of_arcs.shape[1], device=of_arcs.device)
-    found.index_add_(0, arcs.document * questions + arcs.question, of_arcs)
-    found = found.view(batch, questions, len(RELATION_COUNTS), heads)
-    return list(found.permute(2, 0, 3, 1))
-
-
-def sentence_wins(looks: Tensor, arcs: Arcs, questions: int) -> Tensor:
-    """Sentences in which a head hits more arcs of a relation than a simple rule, and fewer.
-
-    [batch, heads, words] -> [2, questions, heads, rules]
+    [batch, heads, words] -> [batch, heads, offsets]
     """
-    heads = looks.shape[1]
-    hits = (looks[arcs.document, :, arcs.word] == arcs.partner[:, None]).float()  # [arcs, heads]
-    own = torch.zeros(len(arcs.cells), heads, device=looks.device).index_add_(0, arcs.cell, hits)
-    apart = own[:, :, None] - arcs.simple[:, None]  # [cells, heads, rules]
-    found = torch.zeros(2, questions, heads, RULES, device=looks.device)
-    found[0].index_add_(0, arcs.cells, (apart > 0).float())
-    found[1].index_add_(0, arcs.cells, (apart < 0).float())
-    return found
+    offset = maxima - torch.arange(maxima.shape[-1], device=maxima.device)
+    near = (maxima != NOWHERE) & (offset.abs() <= FARTHEST)
+    hits = torch.zeros(*maxima.shape[:2], len(OFFSETS), device=maxima.device)
+    return hits.scatter_add_(2, (offset + FARTHEST).clamp(0, len(OFFSETS) - 1), near.float())
+
+
+def _relation_counts(maxima: Maxima, gold: BatchGold) -> list[Tensor]:
+    """`RELATION_COUNTS` of each arc type, each [batch, heads, arc types]."""
+    arcs = gold.arcs
+    published = maxima.argmax[arcs.document, :, arcs.word]  # [arcs, heads]
+    reliable = maxima.other[arcs.document, :, arcs.word]
+    partner = arcs.partner[:, None]
+    of_arcs = torch.cat([published == partner, reliable == partner, reliable != NOWHERE], 1).float()
+    batch, heads = maxima.argmax.shape[:2]
+    arc_types = 2 * gold.relations
+    counts = torch.zeros(batch * arc_types, of_arcs.shape[1], device=of_arcs.device)
+    counts.index_add_(0, arcs.document * arc_types + arcs.arc_type, of_arcs)
+    counts = counts.view(batch, arc_types, len(RELATION_COUNTS), heads)
+    return list(counts.permute(2, 0, 3, 1))
+
+
+def sentence_wins(maxima: Tensor, arcs: Arcs, arc_types: int) -> Tensor:
+    """Number of sentences in which a head hits more arcs of a type than a simple rule, and fewer.
+
+    [batch, heads, words] -> [2, arc types, heads, rules]
+    """
+    heads = maxima.shape[1]
+    hits = (maxima[arcs.document, :, arcs.word] == arcs.partner[:, None]).float()  # [arcs, heads]
+    by_cell = torch.zeros(len(arcs.cells), heads, device=maxima.device)
+    by_cell.index_add_(0, arcs.cell, hits)
+    difference = by_cell[:, :, None] - arcs.simple[:, None]  # [cells, heads, rules]
+    wins = torch.zeros(2, arc_types, heads, RULES, device=maxima.device)
+    wins[0].index_add_(0, arcs.cells, (difference > 0).float())
+    wins[1].index_add_(0, arcs.cells, (difference < 0).float())
+    return wins
 
 
 def document_wins(hits: Tensor, baselines: Tensor) -> Tensor:
-    """Documents in which a head gets more mentions right than each simple rule, and fewer.
+    """Number of documents in which a head has more correct mentions than each rule, and fewer.
 
     [batch, heads], [batch, rules] -> [2, rules, heads]
     """
-    apart = hits[:, None] - baselines[..., None].to(hits.dtype)  # [batch, rules, heads]
-    return torch.stack([(apart > 0).sum(0), (apart < 0).sum(0)])
+    difference = hits[:, None] - baselines[..., None].to(hits.dtype)  # [batch, rules, heads]
+    return torch.stack([(difference > 0).sum(0), (difference < 0).sum(0)])

@@ -1,8 +1,9 @@
-"""What exactly is lost when a head goes: the loss of every text without it.
+"""Exact ablation: the loss of every text without each head.
 
-Blocks below the head are not run again (`prefix`), and several heads stand in one batch, row after
-row. A head's output is replaced by zero, by its mean over the corpus, or by its output on another
-text. Costs about half a forward pass a head, less where batches have room for several.
+Layers below the head are not computed again (`prefix_cache`), and one batch holds several heads,
+row after row. The output of a head is replaced by zero, by its mean over the corpus, or by its
+output on another text. Costs: about half a forward pass for each head, less if batches have room
+for several.
 """
 
 from collections import deque
@@ -30,14 +31,14 @@ from workbench.models.lm_scoring import limit_of
 from workbench.models.prefix_cache import places_of, recorded
 from workbench.pruning.evaluation import (
     METRICS,
-    Asking,
+    Evaluation,
     Floats,
+    OnProgress,
     Texts,
-    Told,
-    asking,
     baseline,
     better,
     caveats,
+    evaluation_of,
     not_better,
     numbers_of,
 )
@@ -45,33 +46,33 @@ from workbench.pruning.experiments import HeadAblation
 from workbench.pruning.head_masks import Head, each_closed, heads_of, named
 from workbench.pruning.importance import gate_gradients, table_of
 
-# --- what a head's output is replaced by ----------------------------------------------------------
+# --- replacements of a head's output --------------------------------------------------------------
 #
-# What replaces a head's output, where that is not zero: its mean, or its output on another text.
+# If not zero: the mean of the head, or its output on another text.
 #
-# A mean is over all pieces of a corpus. A text's other text is drawn from the seed and its index
-# alone, and each piece takes what the head handed on at the piece as far along in that. In a
-# decoder next to an encoder, pieces are those that it has to write, however a batch is padded.
-# Costs a pass over the corpus for means; for other texts one over some thousands of pieces, kept
+# The mean is over all pieces of the corpus. The other text is drawn from the seed and the index of
+# the text only, and each piece gets the output at the same relative position there. In the decoder
+# of an encoder-decoder, pieces are the target pieces, whatever the padding of the batch. Costs: a
+# pass over the corpus for means; for other texts a pass over some thousands of pieces, which stay
 # in memory.
 
-POOL = 4_096  # pieces of other texts that are kept
+POOL = 4_096  # number of pieces of other texts in memory
 
 
 def pieces_at(site: Site, question: Question) -> Pieces:
-    """The pieces whose queries a site has; each predicts one, where a decoder must write them."""
-    writes = site.stack == "decoder" and question.target is not None
-    return question.target if writes and question.target is not None else question.text
+    """The pieces at a site's queries: in the decoder of an encoder-decoder, the target pieces."""
+    in_decoder = site.stack == "decoder" and question.target is not None
+    return question.target if in_decoder and question.target is not None else question.text
 
 
 @dataclass(frozen=True)
 class Means:
-    """Each head's mean output."""
+    """The mean output of each head."""
 
     of: dict[Site, Tensor]  # [heads, width of a head]
 
     def index(self, site: Site, question: Question) -> Tensor | None:
-        """The same for every piece."""
+        """None: the mean is the same for every piece."""
         return None
 
     def at(self, site: Site, index: Tensor | None) -> Tensor:
@@ -81,14 +82,14 @@ class Means:
 
 @dataclass(frozen=True)
 class Others:
-    """What heads handed on over a pool of other texts."""
+    """Outputs of heads over a pool of other texts."""
 
     of: dict[Site, Tensor]  # [pieces of the pool, heads, width of a head]
-    texts: dict[Site, list[tuple[int, int, int]]]  # place in the corpus, first and last piece + 1
+    texts: dict[Site, list[tuple[int, int, int]]]  # index in the corpus, first and last piece + 1
     seed: int
 
     def index(self, site: Site, question: Question) -> Tensor | None:
-        """Which piece of the pool each piece takes after; the same at all sites of a stack.
+        """The piece of the pool that replaces each piece; the same at all sites of a stack.
 
         # [batch, queries]
         """
@@ -109,33 +110,33 @@ class Others:
         return self.of[site][index.to(self.of[site].device)]
 
 
-Instead = Means | Others
+Replacement = Means | Others
 
 
 @dataclass(eq=False)
 class Replaced(Tap):
-    """A tap that lets heads whose gate is closed hand on something else."""
+    """A tap that replaces the output of heads whose gate is closed."""
 
     gates: Tensor  # [rows, sites, heads]
-    instead: Instead
-    question: Question  # whose rows these are
+    replacement: Replacement
+    question: Question  # the texts of these rows
     _replaces: list[bool] = field(init=False)  # [sites]
     _index: dict[StackName, Tensor | None] = field(default_factory=dict)
 
     needs_probabilities = False
 
     def __post_init__(self) -> None:
-        self._replaces = (self.gates != 1).any(0).any(1).tolist()  # asked of the device once
+        self._replaces = (self.gates != 1).any(0).any(1).tolist()  # one transfer from the device
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
         """[rows, queries, heads, width of a head]"""
         if not self._replaces[site.index]:
             return output
         if site.stack not in self._index:
-            self._index[site.stack] = self.instead.index(site, self.question)
-        stays = self.gates[:, site.index, : site.heads][:, None, :, None].to(output)
-        other = self.instead.at(site, self._index[site.stack]).to(output)
-        return output * stays + other * (1 - stays)
+            self._index[site.stack] = self.replacement.index(site, self.question)
+        open_ = self.gates[:, site.index, : site.heads][:, None, :, None].to(output)
+        other = self.replacement.at(site, self._index[site.stack]).to(output)
+        return output * open_ + other * (1 - open_)
 
     def close(self, whole: bool) -> None:
         pass
@@ -143,7 +144,7 @@ class Replaced(Tap):
 
 @dataclass(eq=False)
 class _Mean(Tap):
-    """Adds up what heads hand on, over real pieces."""
+    """Adds up the outputs of heads, over real pieces."""
 
     question: Question | None = None
     sums: dict[Site, Tensor] = field(default_factory=dict)
@@ -153,7 +154,7 @@ class _Mean(Tap):
     needs_probabilities = False
 
     def passed(self, site: Site, output: Tensor, text: Pieces | None) -> Tensor:
-        assert self.question is not None, "a mean is over what is asked"
+        assert self.question is not None, "set before the pass"
         mask = pieces_at(site, self.question).mask.to(output.device)  # [batch, pieces]
         real = torch.where(mask[..., None, None], output, 0).flatten(0, 1)
         self._pending[site] = real.sum(0, dtype=torch.float64), mask.sum()
@@ -168,7 +169,7 @@ class _Mean(Tap):
 
 @dataclass(eq=False)
 class _Keep(Tap):
-    """Keeps what heads hand on, text by text, while there is room."""
+    """Keeps the outputs of heads, text by text, up to POOL pieces."""
 
     question: Question | None = None
     kept: dict[Site, list[Tensor]] = field(default_factory=dict)
@@ -182,45 +183,46 @@ class _Keep(Tap):
         return output
 
     def close(self, whole: bool) -> None:
-        assert self.question is not None, "outputs are kept of what is asked"
+        assert self.question is not None, "set before the pass"
         for site, output in self._pending.items() if whole else ():
             text = pieces_at(site, self.question)
-            own = self.texts.setdefault(site, [])
+            texts = self.texts.setdefault(site, [])
             lengths = text.mask.sum(1).tolist()
             for row, (order, long) in enumerate(zip(text.order.tolist(), lengths, strict=True)):
-                start = own[-1][2] if own else 0
-                if long and (not own or start + long <= POOL):
+                start = texts[-1][2] if texts else 0
+                if long and (not texts or start + long <= POOL):
                     self.kept.setdefault(site, []).append(output[row, :long].clone())
-                    own.append((order, start, start + long))
+                    texts.append((order, start, start + long))
         self._pending.clear()
 
 
 @torch.no_grad()
-def _shown(tap: "_Mean | _Keep", model: HuggingFace, aim: Aim, question: Question) -> None:
+def _run_tap(tap: "_Mean | _Keep", model: HuggingFace, aim: Aim, question: Question) -> None:
     tap.question = question
     aim.answer(model, question, [tap])
 
 
 def means(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> Means:
-    """Of every head over all that is asked."""
+    """The mean output of every head over all texts."""
     tap, room = _Mean(), Limit()
     for question in questions:
-        deque(in_halves(partial(_shown, tap, model, aim), question, room), 0)
+        deque(in_halves(partial(_run_tap, tap, model, aim), question, room), 0)
     return Means({site: sum_ / tap.pieces[site].clamp(min=1) for site, sum_ in tap.sums.items()})
 
 
 def others(model: HuggingFace, aim: Aim, questions: Iterable[Question], seed: int) -> Others:
-    """A pool of texts, the first that there is room for."""
+    """The outputs of every head on the first texts, up to POOL pieces."""
     tap, room = _Keep(), Limit()
     for question in questions:
-        deque(in_halves(partial(_shown, tap, model, aim), question, room), 0)
+        deque(in_halves(partial(_run_tap, tap, model, aim), question, room), 0)
         if all(texts and texts[-1][2] > POOL - 64 for texts in tap.texts.values()):
             break
     if not tap.kept:
         raise WorkbenchError(
-            "no text has a piece that could stand in for another's.",
+            "no text has a piece whose output can replace that of another text.",
+            code="too-few-sentences",
             where=model.name,
-            remedy="Use a corpus with words in it, or mode=zero.",
+            remedy="Use a corpus that has words, or replacement=zero.",
         )
     kept = {site: torch.cat(parts) for site, parts in tap.kept.items()}
     return Others(kept, tap.texts, seed)
@@ -234,22 +236,22 @@ MODES: tuple[Mode, ...] = ("zero", "mean", "resample")
 
 @dataclass(frozen=True)
 class Ablated:
-    """The texts with all heads, and without each set of heads."""
+    """Scores of the texts with all heads, and without each set of heads."""
 
     base: Texts
-    without: Floats  # [sets, 2, texts], nats and right
+    without: Floats  # [sets, 2, texts], nats and correct predictions
 
     def part(self, metric: str) -> Floats:
-        """[texts, sets]"""
+        """The sums of a metric.  # [texts, sets]"""
         return self.without[:, 0 if metric == "loss" else 1].T
 
     def values(self, metric: str) -> Floats:
-        """[sets]"""
-        found: Floats = self.part(metric).sum(0) / max(self.base.number.sum(), 1e-12)
-        return found
+        """The score without each set.  # [sets]"""
+        values: Floats = self.part(metric).sum(0) / max(self.base.number.sum(), 1e-12)
+        return values
 
     def differences(self, metric: str) -> Floats:
-        """What is added without each set.  # [texts, sets]"""
+        """The change of each text's sum without each set.  # [texts, sets]"""
         return self.part(metric) - self.base.part(metric)[:, None]
 
 
@@ -258,189 +260,204 @@ def ablated(
     aim: Aim,
     questions: Iterable[Question],
     sets: Sequence[Sequence[Head]],
-    instead: Instead | None = None,
-    told: Told | None = None,
-    gone: Sequence[Head] = (),
+    replacement: Replacement | None = None,
+    on_progress: OnProgress | None = None,
+    removed: Sequence[Head] = (),
     pieces: int | None = None,
 ) -> Ablated:
-    """Ask every question with all heads but `gone`, and again without each set of heads.
+    """Score every text without the `removed` heads, and again without each set of heads.
 
-    `instead` is what heads give way to, nothing by itself; `pieces` the most in a batch.
+    `replacement` replaces the output of a head (default: zero); `pieces` is the maximum number of
+    pieces in a batch.
     """
-    most = limit_of(model) if pieces is None else pieces
+    max_pieces = limit_of(model) if pieces is None else pieces
     by_site, places = _by_lowest_site(sets), places_of(model)
     base, without, done = [np.zeros((3, 0))], [np.zeros((len(sets), 2, 0))], 0
 
     @torch.no_grad()
-    def ask(question: Question) -> tuple[Floats, Floats]:
+    def score(question: Question) -> tuple[Floats, Floats]:
         with recorded(places) as prefix:
             whole = numbers_of(
-                aim.answer(model, question, _taps(model, [gone], question, instead))
+                aim.answer(model, question, _taps(model, [removed], question, replacement))
             )  # [3, texts]
-        found = np.zeros((len(sets), 2, len(question)))
+        ablated_sums = np.zeros((len(sets), 2, len(question)))
 
-        def close(site: int, part: Places) -> Floats:
-            closed = [[*gone, *sets[number]] for number in part.places]
-            beside = _stands_beside(model, closed, gone)
-            rows = torch.arange(len(question)).repeat(len(beside))
-            again = question if len(beside) == 1 else question.take(rows)
+        def ablate(site: int, part: Places) -> Floats:
+            closed = [[*removed, *sets[index]] for index in part.places]
+            passes_sets = _sets_of_pass(model, closed, removed)
+            rows = torch.arange(len(question)).repeat(len(passes_sets))
+            repeated = question if len(passes_sets) == 1 else question.take(rows)
             with prefix.from_site(site, rows):
-                answer = aim.answer(model, again, _taps(model, beside, again, instead))
-            numbers = numbers_of(answer)[:2].reshape(2, len(beside), len(question))
-            if len(beside) == len(part):
+                answer = aim.answer(
+                    model, repeated, _taps(model, passes_sets, repeated, replacement)
+                )
+            numbers = numbers_of(answer)[:2].reshape(2, len(passes_sets), len(question))
+            if len(passes_sets) == len(part):
                 return numbers
-            # of the whole model once more: only differences count
+            # differences to the whole model in the same pass, added to its scores
             return whole[:2, None] + numbers[:, : len(part)] - numbers[:, -1:]
 
-        extra = int(model.device.type != "cpu")  # see `_stands_beside`
-        at_once = max(1, most // max(question.pieces, 1) - extra)
-        so_far = 0
+        extra = int(model.device.type != "cpu")  # see `_sets_of_pass`
+        at_once = max(1, max_pieces // max(question.pieces, 1) - extra)
+        n_done = 0
         for site, members in by_site.items():
             for some in chunks(members, at_once):
-                whole_part = Places(some, question.pieces)  # each set takes the texts once more
-                run = partial(close, site)
+                whole_part = Places(some, question.pieces)  # each set repeats the texts
+                run = partial(ablate, site)
                 for part, numbers in in_halves(run, whole_part, passes, within=True):
-                    found[list(part.places)] = numbers.swapaxes(0, 1)
-                    so_far += len(part) * len(question)
-                    if told is not None:
-                        told(done + so_far)
-        return whole, found
+                    ablated_sums[list(part.places)] = numbers.swapaxes(0, 1)
+                    n_done += len(part) * len(question)
+                    if on_progress is not None:
+                        on_progress(done + n_done)
+        return whole, ablated_sums
 
     room, passes = Limit(), Limit()
     for question in questions:
-        for part, (whole, found) in in_halves(ask, question, room):
+        for part, (whole, ablated_sums) in in_halves(score, question, room):
             done += len(part) * len(sets)
             base.append(whole)
-            without.append(found)
+            without.append(ablated_sums)
     return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
 
 
-def _stands_beside(
-    model: HuggingFace, closed: Sequence[Sequence[Head]], gone: Sequence[Head]
+def _sets_of_pass(
+    model: HuggingFace, closed: Sequence[Sequence[Head]], removed: Sequence[Head]
 ) -> list[Sequence[Head]]:
-    """The sets that are asked about in one pass; on a GPU with the whole model among them.
+    """The sets of one forward pass; on a GPU with the unablated model as the last one.
 
-    A GPU's products depend on how many rows there are, so that what is compared must be computed
-    together; alone, a set stands in rows as many as the whole model did.
+    Rounding on a GPU depends on the number of rows, so scores that are compared must come from one
+    pass. A single set has as many rows as the pass of the unablated model.
     """
     alone = len(closed) == 1 or model.device.type == "cpu"
-    return [*closed] if alone else [*closed, gone]
+    return [*closed] if alone else [*closed, removed]
 
 
 def _taps(
-    model: HuggingFace, sets: Sequence[Sequence[Head]], question: Question, instead: Instead | None
+    model: HuggingFace,
+    sets: Sequence[Sequence[Head]],
+    question: Question,
+    replacement: Replacement | None,
 ) -> list[Tap]:
     gates = each_closed(model, sets, len(question) // len(sets))
-    return [Gate(gates)] if instead is None else [Replaced(gates, instead, question)]
+    return [Gate(gates)] if replacement is None else [Replaced(gates, replacement, question)]
 
 
 def _by_lowest_site(sets: Sequence[Sequence[Head]]) -> dict[int, list[int]]:
-    """Sets whose lowest head is at the same site, by that site."""
-    found: dict[int, list[int]] = {}
-    for number, heads in enumerate(sets):
-        found.setdefault(min((site for site, _ in heads), default=0), []).append(number)
-    return found
+    """Indices of the sets, by the site of their lowest head."""
+    by_site: dict[int, list[int]] = {}
+    for index, heads in enumerate(sets):
+        by_site.setdefault(min((site for site, _ in heads), default=0), []).append(index)
+    return by_site
 
 
-# --- what exactly is lost with each head: the experiment `head-ablation` --------------------------
+# --- the experiment `head-ablation` ---------------------------------------------------------------
 #
-# Every head is left out alone, exactly, and so are pairs of heads if `pairs` says so; importance
-# to first order is shown too, for the two disagree. A head is said to matter where the score is
-# significantly worse without it, in a model that is better than its trivial baseline: the loss of
-# random weights also changes with every head. See `ablation` for what it costs.
+# Each head is ablated alone, and pairs of heads if `pairs` is set. First-order importance is shown
+# too, since the two disagree. A head matters if the score is significantly worse without it, in a
+# model that is better than its trivial baseline: the loss of random weights also changes with every
+# head. Costs: see above.
 
-MOST_PAIRS = 20_000
+MAX_PAIRS = 20_000
 
 
 def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
-    """Leave out each head, then pairs."""
-    asked = asking(inputs, settings)
-    heads = heads_of(asked.model)
+    """Compute the tables of `head-ablation`."""
+    evaluation = evaluation_of(inputs, settings)
+    heads = heads_of(evaluation.model)
     alone = [[head] for head in heads]
     together = _pairs(heads, settings.pairs)
-    questions = asked.questions
-    gradients = gate_gradients(asked.model, asked.aim, questions)
-    importance = table_of(asked.model, gradients, inputs.seed)
-    whole = baseline(asked, gradients.texts, inputs.seed)
-    modes: Sequence[Mode] = MODES if settings.mode == "all" else (settings.mode,)
+    questions = evaluation.questions
+    gradients = gate_gradients(evaluation.model, evaluation.aim, questions)
+    importance = table_of(evaluation.model, gradients, inputs.seed)
+    whole = baseline(evaluation, gradients.texts, inputs.seed)
+    modes: Sequence[Mode] = MODES if settings.replacement == "all" else (settings.replacement,)
     parts: list[pd.DataFrame] = []
     pairs: list[pd.DataFrame] = []
     agreement = []
     texts = 0
-    for number, mode in enumerate(modes):
-        found = ablated(
-            asked.model,
-            asked.aim,
+    for index, mode in enumerate(modes):
+        result = ablated(
+            evaluation.model,
+            evaluation.aim,
             questions,
             [*alone, *together],
-            _instead(asked, questions, mode, inputs.seed),
-            _told(progress, asked, len(alone) + len(together), number, len(modes), mode),
+            _replacement(evaluation, questions, mode, inputs.seed),
+            _on_progress(progress, evaluation, len(alone) + len(together), index, len(modes), mode),
         )
-        texts = len(found.base.number)
+        texts = len(result.base.number)
         for metric in METRICS:
-            known = better(whole, metric)
-            parts.append(_rows(asked, found, heads, metric, mode, known, inputs.seed))
+            is_better = better(whole, metric)
+            parts.append(_rows(evaluation, result, heads, metric, mode, is_better, inputs.seed))
         if together:
-            pairs.append(_pair_rows(asked, found, heads, together, mode, inputs.seed))
-        exact = found.values("loss")[: len(heads)] - found.base.value("loss")
+            pairs.append(_pair_rows(evaluation, result, heads, together, mode, inputs.seed))
+        exact = result.values("loss")[: len(heads)] - result.base.value("loss")
         agreement.append((mode, _spearman(gradients.importance(), exact), len(heads)))
     tables = {
         "ablation": pd.concat(parts, ignore_index=True),
         "agreement": pd.DataFrame(agreement, columns=["mode", "spearman", "heads"]),
         "importance": importance,
-        "heads": _a_head(importance, parts[0], parts[1]),
+        "heads": _head_rows(importance, parts[0], parts[1]),
         "baseline": whole,
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)
-    return Result(tables, caveats=(*caveats(asked, texts), *not_better(whole)))
+    return Result(tables, caveats=(*caveats(evaluation, texts), *not_better(whole)))
 
 
 def _pairs(heads: Sequence[Head], which: str) -> list[list[Head]]:
     if which == "none":
         return []
-    found = [
+    pairs = [
         [one, other]
         for one, other in combinations(heads, 2)
         if which == "all" or one[0] == other[0]
     ]
-    if len(found) > MOST_PAIRS:
+    if len(pairs) > MAX_PAIRS:
         raise WorkbenchError(
-            f"{len(found):,} pairs of heads are more than the {MOST_PAIRS:,} that are tried.",
+            f"the model has {len(pairs):,} pairs of heads; the maximum is {MAX_PAIRS:,}.",
+            code="too-many-pairs",
             remedy="Set pairs=layer.",
         )
-    return found
+    return pairs
 
 
-def _instead(asked: Asking, questions: Sequence[Question], mode: Mode, seed: int) -> Instead | None:
+def _replacement(
+    evaluation: Evaluation, questions: Sequence[Question], mode: Mode, seed: int
+) -> Replacement | None:
     if mode == "mean":
-        return means(asked.model, asked.aim, questions)
-    return others(asked.model, asked.aim, questions, seed) if mode == "resample" else None
+        return means(evaluation.model, evaluation.aim, questions)
+    if mode == "resample":
+        return others(evaluation.model, evaluation.aim, questions, seed)
+    return None
 
 
-def _told(progress: Progress, asked: Asking, sets: int, place: int, modes: int, mode: str) -> Told:
-    """Progress in texts, each as often as it is asked."""
-    each = len(asked.batch) * sets
-    return lambda done: progress(place * each + done, modes * each, f"{mode}: texts without a head")
+def _on_progress(
+    progress: Progress, evaluation: Evaluation, sets: int, index: int, modes: int, mode: str
+) -> OnProgress:
+    """A callback that reports texts, each counted once for every ablated set."""
+    each = len(evaluation.batch) * sets
+    return lambda done: progress(
+        index * each + done, modes * each, f"{mode}: texts times ablated heads"
+    )
 
 
 def _rows(
-    asked: Asking,
-    found: Ablated,
+    evaluation: Evaluation,
+    result: Ablated,
     heads: Sequence[Head],
     metric: str,
     mode: str,
-    known: bool,
+    is_better: bool,
     seed: int,
 ) -> pd.DataFrame:
-    """A row a head; `known`: the whole model is better than its baseline by this metric."""
-    sites = {site.index: site for site in asked.model.sites}
-    number = len(heads)
-    apart = found.differences(metric)[:, :number]
-    lower, upper = ratio_intervals(apart, found.base.number, seed)
-    chance = sign_flip_p_values(apart, seed)
-    base, values = found.base.value(metric), found.values(metric)
-    worse = (1 if metric == "loss" else -1) * (values[:number] - base) > 0
+    """One row per head; `is_better`: the whole model is better than its baseline by this metric."""
+    sites = {site.index: site for site in evaluation.model.sites}
+    n_heads = len(heads)
+    differences = result.differences(metric)[:, :n_heads]
+    lower, upper = ratio_intervals(differences, result.base.number, seed)
+    p_values = sign_flip_p_values(differences, seed)
+    base, values = result.base.value(metric), result.values(metric)
+    is_worse = (1 if metric == "loss" else -1) * (values[:n_heads] - base) > 0
     rows = [
         {
             "mode": mode,
@@ -451,17 +468,19 @@ def _rows(
             "delta": values[row] - base,
             "lower": lower[row],
             "upper": upper[row],
-            "p_value": chance[row],
-            "matters": bool(known and worse[row] and chance[row] < SIGNIFICANT),
-            "n": int(found.base.number.sum()),
+            "p_value": p_values[row],
+            "matters": bool(is_better and is_worse[row] and p_values[row] < SIGNIFICANT),
+            "n": int(result.base.number.sum()),
         }
         for row, (site, head) in enumerate(heads)
     ]
     return pd.DataFrame(rows)
 
 
-def _a_head(importance: pd.DataFrame, loss: pd.DataFrame, accuracy: pd.DataFrame) -> pd.DataFrame:
-    """All that is known of each head, for the attention browser to show."""
+def _head_rows(
+    importance: pd.DataFrame, loss: pd.DataFrame, accuracy: pd.DataFrame
+) -> pd.DataFrame:
+    """One row per head with all its scores, for the attention browser."""
     return importance[[*HEAD, "importance"]].assign(
         loss_added=loss["delta"].to_numpy(),
         accuracy_added=accuracy["delta"].to_numpy(),
@@ -471,33 +490,34 @@ def _a_head(importance: pd.DataFrame, loss: pd.DataFrame, accuracy: pd.DataFrame
 
 
 def _pair_rows(
-    asked: Asking,
-    found: Ablated,
+    evaluation: Evaluation,
+    result: Ablated,
     heads: Sequence[Head],
     together: Sequence[Sequence[Head]],
     mode: str,
     seed: int,
 ) -> pd.DataFrame:
-    place = {head: number for number, head in enumerate(heads)}
-    apart = found.differences("loss")
-    alone, both = apart[:, : len(heads)], apart[:, len(heads) :]
-    first, second = (np.array([place[pair[n]] for pair in together]) for n in (0, 1))
-    extra = both - alone[:, first] - alone[:, second]
-    whole = max(found.base.number.sum(), 1e-12)
-    lower, upper = ratio_intervals(extra, found.base.number, seed)
-    chance = sign_flip_p_values(extra, seed)
-    sites = {site.index: site for site in asked.model.sites}
+    """One row per pair of heads."""
+    index = {head: number for number, head in enumerate(heads)}
+    differences = result.differences("loss")
+    alone, both = differences[:, : len(heads)], differences[:, len(heads) :]
+    first, second = (np.array([index[pair[n]] for pair in together]) for n in (0, 1))
+    interaction = both - alone[:, first] - alone[:, second]
+    total = max(result.base.number.sum(), 1e-12)
+    lower, upper = ratio_intervals(interaction, result.base.number, seed)
+    p_values = sign_flip_p_values(interaction, seed)
+    sites = {site.index: site for site in evaluation.model.sites}
     rows = [
         {
             "mode": mode,
             **dict(_sided(sites, pair)),
-            "delta": both[:, row].sum() / whole,
-            "alone_a": alone[:, first[row]].sum() / whole,
-            "alone_b": alone[:, second[row]].sum() / whole,
-            "interaction": extra[:, row].sum() / whole,
+            "delta": both[:, row].sum() / total,
+            "alone_a": alone[:, first[row]].sum() / total,
+            "alone_b": alone[:, second[row]].sum() / total,
+            "interaction": interaction[:, row].sum() / total,
             "lower": lower[row],
             "upper": upper[row],
-            "p_value": chance[row],
+            "p_value": p_values[row],
         }
         for row, pair in enumerate(together)
     ]
@@ -511,7 +531,7 @@ def _sided(sites: Mapping[int, Site], pair: Sequence[Head]) -> Iterator[tuple[st
 
 
 def _spearman(one: Floats, other: Floats) -> float:
-    """0 where either is all alike."""
+    """Spearman correlation; 0 if either has only equal values."""
     from scipy.stats import spearmanr
 
     if np.ptp(one) == 0 or np.ptp(other) == 0:

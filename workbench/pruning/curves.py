@@ -1,8 +1,8 @@
-"""What is left of a model as its heads go: each step a smaller model, measured.
+"""Pruning curves: scores, time and size of a model as its heads are removed step by step.
 
-A step is not gated but cut (`workbench.models.head_removal`), so its time and size are those of the
-model that would be kept. Costs a forward pass over the texts a step and method, and what ordering
-costs.
+Each step removes the heads (`workbench.models.head_removal`) instead of closing gates, so time and
+size are those of the smaller model. Costs: a forward pass over the texts for each step and method,
+and the ordering of the heads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,25 +31,25 @@ from workbench.models.huggingface import HuggingFace
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import (
     METRICS,
-    Asking,
+    Evaluation,
     Floats,
     Texts,
-    asked,
+    score_texts,
 )
 from workbench.pruning.experiments import ONCE, By
 from workbench.pruning.head_masks import Head, heads_of, named
 from workbench.pruning.importance import gate_gradients
 
-# --- in which order heads go: by importance, by exact ablation, by magnitude, at random -----------
+# --- order of removal: by importance, exact ablation, magnitude, or random ------------------------
 #
-# What is scored is a `Unit`, heads that can only go together. An order is found once, or after
-# every step anew with what is gone already left out: of two heads that do the same, either can
-# go, and only then is it seen that the other cannot. Costs a scoring, or one a step.
+# A `Unit` is a group of heads that can only be removed together. Units are scored once, or again
+# after every step without the heads already removed: if two heads do the same, one of them can be
+# removed, and only then does the other one matter. Costs: one scoring, or one for each step.
 
 
 @dataclass(frozen=True)
 class Method:
-    """How heads are chosen."""
+    """How heads are ordered."""
 
     by: By
     rescored: bool
@@ -61,70 +61,74 @@ class Method:
 
 
 def methods(by: Sequence[By], seeds: int) -> list[Method]:
-    """Each of these, scored once, and again after every step where that makes a difference."""
-    found = []
+    """Each order, scored once and, if that differs, scored again after every step."""
+    orders = []
     for each in by:
         if each == "random":
-            found += [Method(each, False, seed) for seed in range(seeds)]
+            orders += [Method(each, False, seed) for seed in range(seeds)]
         else:
-            found.append(Method(each, False))
-            found += [Method(each, True)] if each not in ONCE else []
-    return found
+            orders.append(Method(each, False))
+            orders += [Method(each, True)] if each not in ONCE else []
+    return orders
 
 
 def order_of(
-    asked: Asking,
+    evaluation: Evaluation,
     all_: Sequence[Unit],
     method: Method,
     steps: Sequence[int],
     normalised: bool,
-    told: Callable[[str], object] = lambda text: None,
+    on_progress: Callable[[str], object] = lambda text: None,
 ) -> list[int]:
-    """Units in the order in which they go; `steps` are how many are gone after each."""
+    """Units in the order of removal; `steps` are the numbers of units removed after each step."""
     left = list(range(len(all_)))
     if not method.rescored:
-        scores = _scores(asked, all_, left, [], method, normalised)
-        return [left[place] for place in np.argsort(scores, kind="stable").tolist()]
-    gone: list[int] = []
-    for step, wanted in enumerate(steps):
-        if wanted <= len(gone):
+        scores = _scores(evaluation, all_, left, [], method, normalised)
+        return [left[index] for index in np.argsort(scores, kind="stable").tolist()]
+    removed: list[int] = []
+    for step, n_removed in enumerate(steps):
+        if n_removed <= len(removed):
             continue
-        told(f"{method.name}: step {step} of {len(steps) - 1}")
-        heads = [head for unit in gone for head in all_[unit].heads]
-        scores = _scores(asked, all_, left, heads, method, normalised)
-        chosen = np.argsort(scores, kind="stable")[: wanted - len(gone)].tolist()
-        going = [left[place] for place in chosen]
-        gone += going
-        left = [unit for unit in left if unit not in going]
-    return gone
+        on_progress(f"{method.name}: step {step} of {len(steps) - 1}")
+        heads = [head for unit in removed for head in all_[unit].heads]
+        scores = _scores(evaluation, all_, left, heads, method, normalised)
+        lowest = np.argsort(scores, kind="stable")[: n_removed - len(removed)].tolist()
+        chosen = [left[index] for index in lowest]
+        removed += chosen
+        left = [unit for unit in left if unit not in chosen]
+    return removed
 
 
 def _scores(
-    asked: Asking,
+    evaluation: Evaluation,
     all_: Sequence[Unit],
     left: Sequence[int],
-    gone: Sequence[Head],
+    removed: Sequence[Head],
     method: Method,
     normalised: bool,
 ) -> Floats:
-    """What is lost with each of the units that are left; the lowest go first."""
+    """The score of each unit that is left; units with the lowest score are removed first."""
     sets = [all_[unit].heads for unit in left]
     if method.by == "random":
         return np.random.default_rng([method.seed, 11]).permutation(len(left)).astype(np.float64)
     if method.by == "magnitude":
-        sizes = magnitudes(asked.model)
+        sizes = magnitudes(evaluation.model)
         return np.array([np.sqrt(sum(sizes[head] ** 2 for head in heads)) for heads in sets])
     if method.by == "ablation":
-        found = ablated(asked.model, asked.aim, asked.questions, sets, gone=gone)
-        exact: Floats = found.values("loss")
+        result = ablated(
+            evaluation.model, evaluation.aim, evaluation.questions, sets, removed=removed
+        )
+        exact: Floats = result.values("loss")
         return exact
-    gradients = gate_gradients(asked.model, asked.aim, asked.questions, gone=gone)
+    gradients = gate_gradients(
+        evaluation.model, evaluation.aim, evaluation.questions, removed=removed
+    )
     scores = gradients.together(sets)
     return _by_layer(scores, [heads[0][0] for heads in sets]) if normalised else scores
 
 
 def _by_layer(scores: Floats, sites: Sequence[int]) -> Floats:
-    """Divided by the L2 norm of each layer's, as the paper has it for BERT."""
+    """Scores divided by the L2 norm over their layer, as Michel et al. (2019) do for BERT."""
     of = np.array(sites)
     length = np.array([np.sqrt(np.square(scores[of == site]).sum()) for site in of])
     return np.where(length > 0, scores / np.maximum(length, 1e-30), 0.0)
@@ -132,14 +136,14 @@ def _by_layer(scores: Floats, sites: Sequence[int]) -> Floats:
 
 # --- pruning curves -------------------------------------------------------------------------------
 
-DROPS = (0.01, 0.05)  # of the score
+DROPS = (0.01, 0.05)  # shares of the score
 
 
 @dataclass(frozen=True)
 class Step:
-    """A model without some heads."""
+    """Scores, time and size of the model without some heads."""
 
-    gone: list[Head]
+    removed: list[Head]
     texts: Texts
     parameters: int
     seconds: float
@@ -148,71 +152,72 @@ class Step:
 
 @dataclass(frozen=True)
 class Curve:
-    """Steps of one way to choose, from the whole model on."""
+    """The steps of one method, from the whole model to no heads."""
 
     method: Method
-    order: list[int]  # units, the first to go first
+    order: list[int]  # units, in order of removal
     steps: list[Step]
 
 
 def fractions(steps: int, number: int) -> list[int]:
-    """How many units are gone after each of so many steps, none at first and all at last."""
+    """Number of units removed after each step, from 0 to all."""
     return sorted({round(step * number / steps) for step in range(steps + 1)})
 
 
 @dataclass(eq=False)
 class Ruler:
-    """Measures smaller models, each once."""
+    """Measures smaller models, each set of removed heads once."""
 
-    asking: Asking
-    known: dict[frozenset[Head], Step] = field(default_factory=dict)
+    evaluation: Evaluation
+    cache: dict[frozenset[Head], Step] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """The first pass of all is slower than any after it, and is not measured."""
-        asked(self.asking.model, self.asking.aim, self.asking.questions[:1])
+        """Warm up: the first pass is slower than all others, and is not measured."""
+        first = self.evaluation.questions[:1]
+        score_texts(self.evaluation.model, self.evaluation.aim, first)
 
-    def measured(self, gone: list[Head]) -> Step:
-        """The model without these heads."""
-        key = frozenset(gone)
-        if key not in self.known:
-            self.known[key] = measured(self.asking, gone)
-        return self.known[key]
+    def measured(self, removed: list[Head]) -> Step:
+        """Scores, time and size of the model without these heads."""
+        key = frozenset(removed)
+        if key not in self.cache:
+            self.cache[key] = measured(self.evaluation, removed)
+        return self.cache[key]
 
 
 def curve(
-    choosing: Asking,
+    selection: Evaluation,
     ruler: Ruler,
     method: Method,
     steps: Sequence[int],
     normalised: bool,
-    told: Callable[[str], object],
+    on_progress: Callable[[str], object],
 ) -> Curve:
-    """Order the heads by one set of texts, and measure what is left on another."""
-    all_ = units(choosing.model)
-    order = order_of(choosing, all_, method, steps, normalised, told)
-    found = []
-    for wanted in steps:
-        told(f"{method.name}: {wanted} of {len(all_)} gone")
-        gone = [head for unit in order[:wanted] for head in all_[unit].heads]
-        found.append(ruler.measured(gone))
-    return Curve(method, order, found)
+    """The curve of one method: heads are ordered on one set of texts, and scored on another."""
+    all_ = units(selection.model)
+    order = order_of(selection, all_, method, steps, normalised, on_progress)
+    measured_steps = []
+    for n_removed in steps:
+        on_progress(f"{method.name}: {n_removed} of {len(all_)} removed")
+        removed = [head for unit in order[:n_removed] for head in all_[unit].heads]
+        measured_steps.append(ruler.measured(removed))
+    return Curve(method, order, measured_steps)
 
 
-def measured(asking: Asking, gone: list[Head]) -> Step:
-    """A smaller model over all texts."""
-    model = without(asking.model, gone) if gone else asking.model
+def measured(evaluation: Evaluation, removed: list[Head]) -> Step:
+    """Scores, time and size of the model without these heads, over all texts."""
+    model = without(evaluation.model, removed) if removed else evaluation.model
     with stretch(model.device) as took:
-        texts = asking.scored(model)
-    return Step(gone, texts, model.parameters, took.seconds, memory(model, took))
+        texts = evaluation.scored(model)
+    return Step(removed, texts, model.parameters, took.seconds, memory(model, took))
 
 
 def memory(model: HuggingFace, took: Stretch) -> float:
-    """MiB: on a GPU the most that was taken, elsewhere what the weights take."""
+    """Memory in MiB: the peak on a GPU, the size of the weights elsewhere."""
     return took.memory if model.device.type == "cuda" else weights(model)
 
 
 def weights(model: HuggingFace) -> float:
-    """What the weights take, in MiB."""
+    """Size of the weights in MiB."""
     return sum(w.numel() * w.element_size() for w in model.net.parameters()) / MEBI
 
 
@@ -220,18 +225,18 @@ def weights(model: HuggingFace) -> float:
 
 
 def rows(curves: Sequence[Curve], seed: int) -> pd.DataFrame:
-    """A row a step, method and metric."""
-    found = []
+    """One row per method, step and metric."""
+    table = []
     for each in curves:
         for step in each.steps:
             for metric in METRICS:
                 part, number = step.texts.part(metric), step.texts.number
                 lower, upper = ratio_intervals(part[:, None], number, seed)
-                found.append(
+                table.append(
                     {
                         **_of(each.method),
-                        "heads_removed": len(step.gone),
-                        "fraction": len(step.gone) / max(1, len(each.steps[-1].gone)),
+                        "heads_removed": len(step.removed),
+                        "fraction": len(step.removed) / max(1, len(each.steps[-1].removed)),
                         "metric": metric,
                         "value": step.texts.value(metric),
                         "lower": lower[0],
@@ -241,54 +246,54 @@ def rows(curves: Sequence[Curve], seed: int) -> pd.DataFrame:
                         "memory": step.memory,
                     }
                 )
-    return pd.DataFrame(found)
+    return pd.DataFrame(table)
 
 
-def summary(curves: Sequence[Curve], known: Mapping[str, bool]) -> pd.DataFrame:
-    """Of each curve its area, where its score has fallen, and whether it beats random orders.
+def summary(curves: Sequence[Curve], is_better: Mapping[str, bool]) -> pd.DataFrame:
+    """Area, falls and comparison with random orders of each curve.
 
-    `known`: whether the whole model is better than its trivial baseline, by metric.
+    `is_better`: whether the whole model is better than its trivial baseline, by metric.
     """
-    found = []
+    rows = []
     for each in curves:
-        whole = max(1, len(each.steps[-1].gone))
-        at = np.array([len(step.gone) / whole for step in each.steps])
+        total = max(1, len(each.steps[-1].removed))
+        removed = np.array([len(step.removed) / total for step in each.steps])
         for metric in METRICS:
             values = np.array([step.texts.value(metric) for step in each.steps])
             lost = _lost(values, metric)
-            found.append(
+            rows.append(
                 {
                     **_of(each.method),
                     "metric": metric,
-                    "area": float(np.trapezoid(values, at)),
-                    **{f"falls_{drop:.0%}": crossing(at, lost, drop) for drop in DROPS},
+                    "area": float(np.trapezoid(values, removed)),
+                    **{f"falls_{drop:.0%}": crossing(removed, lost, drop) for drop in DROPS},
                 }
             )
-    table = pd.DataFrame(found).rename(columns=lambda name: name.replace("%", ""))
+    table = pd.DataFrame(rows).rename(columns=lambda name: name.replace("%", ""))
     return pd.concat(
-        [_beside_random(own, known[str(metric)]) for metric, own in table.groupby("metric")]
+        [_test_areas(part, is_better[str(metric)]) for metric, part in table.groupby("metric")]
     ).sort_index()
 
 
-def _beside_random(table: pd.DataFrame, known: bool) -> pd.DataFrame:
-    """p_value and better, of the rows of one metric."""
+def _test_areas(table: pd.DataFrame, is_better: bool) -> pd.DataFrame:
+    """The rows of one metric with p_value and better: tests against random orders."""
     sign = 1 if (table["metric"] == "loss").all() else -1
-    chosen = (table["method"] != "random").to_numpy()
-    area = sign * table["area"].to_numpy(float)  # the lower, the better
+    tested = (table["method"] != "random").to_numpy()
+    area = sign * table["area"].to_numpy(float)  # lower is better
     p = np.ones(len(table))
-    p[chosen] = holm([prediction_p_value(value, area[~chosen]) for value in area[chosen]])
-    return table.assign(p_value=p, better=known & (p < SIGNIFICANT))
+    p[tested] = holm([prediction_p_value(value, area[~tested]) for value in area[tested]])
+    return table.assign(p_value=p, better=is_better & (p < SIGNIFICANT))
 
 
 def _lost(values: Floats, metric: str) -> Floats:
-    """What share of its first value a score has lost; of a loss, what it has gained."""
+    """The share of its first value that a score has lost; for a loss, that it has risen by."""
     first = values[0] if values[0] else 1.0
     change: Floats = (values - values[0]) / abs(first)
     return change if metric == "loss" else -change
 
 
-def crossing(at: Floats, lost: Floats, drop: float) -> float:
-    """The share of heads at which so much is lost first, in a straight line between steps; or 1."""
+def crossing(removed: Floats, lost: Floats, drop: float) -> float:
+    """The share of heads at which `drop` is first lost, by linear interpolation; 1 if never."""
     beyond = np.flatnonzero(lost > drop)
     if not len(beyond):
         return 1.0
@@ -297,20 +302,20 @@ def crossing(at: Floats, lost: Floats, drop: float) -> float:
         return 0.0
     before, after = lost[last - 1], lost[last]
     share = (drop - before) / (after - before)
-    return float(at[last - 1] + share * (at[last] - at[last - 1]))
+    return float(removed[last - 1] + share * (removed[last] - removed[last - 1]))
 
 
 def orders(curves: Sequence[Curve], model: HuggingFace) -> pd.DataFrame:
-    """Which head goes when."""
+    """One row per method and head: when it is removed."""
     all_ = units(model)
     sites = {site.index: site for site in model.sites}
-    found = [
-        {**_of(each.method), **named(sites[site], head), "place": place}
+    rows = [
+        {**_of(each.method), **named(sites[site], head), "place": index}
         for each in curves
-        for place, unit in enumerate(each.order)
+        for index, unit in enumerate(each.order)
         for site, head in all_[unit].heads
     ]
-    return pd.DataFrame(found, columns=["method", "rescored", "seed", *HEAD, "place"])
+    return pd.DataFrame(rows, columns=["method", "rescored", "seed", *HEAD, "place"])
 
 
 def _of(method: Method) -> dict[str, object]:
@@ -318,70 +323,71 @@ def _of(method: Method) -> dict[str, object]:
 
 
 def alone(ruler: Ruler, all_: Sequence[Unit], scores: Sequence[float]) -> pd.DataFrame:
-    """Each layer with its best head alone: "all but one"."""
-    sites = {site.index: site for site in ruler.asking.model.sites}
+    """One row per layer and metric: the score with only the best head of the layer."""
+    sites = {site.index: site for site in ruler.evaluation.model.sites}
     base = ruler.measured([]).texts
-    found = []
+    rows = []
     for members in by_layer(all_):
         best = max(members, key=lambda unit: scores[unit])
-        gone = [head for unit in members if unit != best for head in all_[unit].heads]
-        step = ruler.measured(gone)
+        removed = [head for unit in members if unit != best for head in all_[unit].heads]
+        step = ruler.measured(removed)
         site, head = all_[best].heads[0]
         for metric in METRICS:
             value = step.texts.value(metric)
-            found.append(
+            rows.append(
                 {
                     **named(sites[site], head),
                     "metric": metric,
                     "base": base.value(metric),
                     "value": value,
                     "delta": value - base.value(metric),
-                    "heads_removed": len(gone),
+                    "heads_removed": len(removed),
                 }
             )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)
 
 
 def by_layer(all_: Sequence[Unit]) -> list[list[int]]:
-    """Units that are of the same attention, by its first site."""
-    found: dict[int, list[int]] = {}
-    for number, unit in enumerate(all_):
-        found.setdefault(unit.heads[0][0], []).append(number)
-    return list(found.values())
+    """Indices of the units of each layer, grouped by their first site."""
+    by_site: dict[int, list[int]] = {}
+    for index, unit in enumerate(all_):
+        by_site.setdefault(unit.heads[0][0], []).append(index)
+    return list(by_site.values())
 
 
 # --- speed and size of the smaller model ----------------------------------------------------------
 #
-# The model that is kept: without its least heads, fine-tuned, saved, and timed next to the whole.
+# The pruned model: fine-tuned, saved, and timed next to the whole model.
 #
-# Costs the ordering, the fine-tuning, and three forward passes of some batches.
+# Costs: the ordering, the fine-tuning, and some forward passes of three batches.
 
-SIZES = (1, 16, 64)  # texts at a time
-TIMES = 5
+SIZES = (1, 16, 64)  # texts in a batch
+TIMES = 5  # measurements of each batch, of which the median is taken
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A model on its way, and how it did then."""
+    """A model between pruning and fine-tuning, and its scores."""
 
     name: str
     heads: int
     parameters: int
     weights: float  # MiB
     texts: Texts
-    against: str = ""  # the stage that it is compared with
-    learnt: Learnt | None = None  # None: nothing was fine-tuned
+    against: str = ""  # the stage it is compared with
+    learnt: Learnt | None = None  # None: not fine-tuned
 
 
 def stage(
     name: str, model: HuggingFace, texts: Texts, against: str = "", learnt: Learnt | None = None
 ) -> Stage:
+    """A stage with the size of its model."""
     heads = sum(site.heads for site in model.sites)
     return Stage(name, heads, model.parameters, weights(model), texts, against, learnt)
 
 
 def saved(model: HuggingFace, keep: Path | None) -> float:
-    """Write the model down, if there is a place for it; MiB of its weights on disk."""
+    """Save the model in a folder, if there is one; returns MiB of its weights on disk."""
     if keep is None:
         return 0.0
     pruned_checkpoint.save(model, keep)
@@ -389,17 +395,17 @@ def saved(model: HuggingFace, keep: Path | None) -> float:
 
 
 def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
-    """A row a stage and metric; each stage is compared with another on the same texts."""
+    """One row per stage and metric; each stage is compared with another on the same texts."""
     texts = {each.name: each.texts for each in stages}
     rows = []
     for metric in METRICS:
-        apart = np.stack(
+        differences = np.stack(
             [s.texts.part(metric) - texts[s.against or s.name].part(metric) for s in stages], 1
         )  # [texts, stages]
         number = stages[0].texts.number
-        lower, upper = ratio_intervals(apart, number, seed)
-        chance = sign_flip_p_values(apart, seed)
-        for place, each in enumerate(stages):
+        lower, upper = ratio_intervals(differences, number, seed)
+        p_values = sign_flip_p_values(differences, seed)
+        for index, each in enumerate(stages):
             value = each.texts.value(metric)
             rows.append(
                 {
@@ -408,9 +414,9 @@ def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
                     "value": value,
                     "against": each.against,
                     "delta": value - texts[each.against or each.name].value(metric),
-                    "lower": lower[place],
-                    "upper": upper[place],
-                    "p_value": chance[place],
+                    "lower": lower[index],
+                    "upper": upper[index],
+                    "p_value": p_values[index],
                     "steps": len(each.learnt.losses) if each.learnt else 0,
                     "best_step": each.learnt.best if each.learnt else 0,
                     "converged": each.learnt.converged if each.learnt else True,
@@ -422,29 +428,29 @@ def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def heads(whole: HuggingFace, gone: Sequence[Head]) -> pd.DataFrame:
-    """Every head of the whole model, and whether it stayed."""
+def heads(whole: HuggingFace, removed: Sequence[Head]) -> pd.DataFrame:
+    """One row per head of the whole model, and whether it was kept."""
     sites = {site.index: site for site in whole.sites}
     rows = [
-        {**named(sites[site], head), "kept": (site, head) not in set(gone)}
+        {**named(sites[site], head), "kept": (site, head) not in set(removed)}
         for site, head in heads_of(whole)
     ]
     return pd.DataFrame(rows)
 
 
-def speed(measuring: Asking, whole: HuggingFace, smaller: HuggingFace) -> pd.DataFrame:
-    """Both models on the same texts, in turn; the longest there are."""
-    batch = measuring.batch
+def speed(evaluation: Evaluation, whole: HuggingFace, smaller: HuggingFace) -> pd.DataFrame:
+    """Time and memory of both models on the longest texts, in turn."""
+    batch = evaluation.batch
     longest = sorted(range(len(batch)), key=lambda document: -len(batch.text_of(document)))
     rows = []
-    for number in SIZES:
-        some = [longest[place % len(longest)] for place in range(number)]
-        text = whole.encode(batch, some).to(whole.device)
+    for size in SIZES:
+        documents = [longest[index % len(longest)] for index in range(size)]
+        text = whole.encode(batch, documents).to(whole.device)
         turns = [(_passed(whole, text), _passed(smaller, text)) for _ in range(TIMES + 1)][1:]
         before, after = (median(turn[n][0] for turn in turns) for n in (0, 1))
         rows.append(
             {
-                "texts": number,
+                "texts": size,
                 "pieces": int(text.mask.sum()),
                 "whole": before,
                 "smaller": after,
@@ -457,7 +463,7 @@ def speed(measuring: Asking, whole: HuggingFace, smaller: HuggingFace) -> pd.Dat
 
 
 def _passed(model: HuggingFace, text: Pieces) -> tuple[float, float]:
-    """Seconds of one forward pass, and the memory it took."""
+    """Seconds and memory of one forward pass."""
     with torch.no_grad(), stretch(model.device) as took:
         model.forward(text, hidden=False)
     return took.seconds, memory(model, took)

@@ -1,7 +1,7 @@
-"""What the experiments on heads measure: a model on texts, by its own loss or by classes of texts.
+"""Scores of a model on texts, for the pruning experiments: by its own loss or by classes of texts.
 
-Where something is learnt or chosen, it is on train texts, and measured on others
-(`workbench.core.splits`). Costs reading the corpus.
+Weights are trained and heads are chosen on train texts; scores are on other texts
+(`workbench.core.splits`). Costs: reading the corpus.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A model, texts, and what is asked of each."""
+class Evaluation:
+    """A model, texts, and the loss to score them with."""
 
     model: HuggingFace
     batch: Batch
@@ -42,181 +42,185 @@ class Asking:
 
     @cached_property
     def questions(self) -> list[Question]:
-        """Every text, ready to be asked again and again; kept."""
+        """Batches of all texts, encoded once and reused."""
         return list(self.aim.questions(self.model, self.batch))
 
     def scored(self, model: HuggingFace | None = None) -> "Texts":
-        """What each text scores with this model, or with another in its place."""
-        return asked(model or self.model, self.aim, self.questions)
+        """Scores of each text, by this model or by another one."""
+        return score_texts(model or self.model, self.aim, self.questions)
 
 
-def asking(inputs: Inputs, settings: Aimed) -> Asking:
-    """Open what the run was asked of."""
-    return asking_of(
+def evaluation_of(inputs: Inputs, settings: Aimed) -> Evaluation:
+    """The evaluation of a run's model on its texts."""
+    return build_head_evaluation(
         inputs.model, list(inputs.docs()), settings.label, inputs.seed, inputs.corpus.name
     )
 
 
-def asking_of(
+def build_head_evaluation(
     model: Model, docs: "Sequence[Doc]", label: str, seed: int, where: str = ""
-) -> Asking:
-    """The same of any texts, by a model with heads."""
-    found = asked_of(model, docs, label, seed, where)
-    require_heads(found.model)
-    return found
+) -> Evaluation:
+    """An evaluation on any texts of a model that has attention heads."""
+    evaluation = build_evaluation(model, docs, label, seed, where)
+    require_heads(evaluation.model)
+    return evaluation
 
 
-def asked_of(model: Model, docs: "Sequence[Doc]", label: str, seed: int, where: str) -> Asking:
-    """The same of a model whose heads may all be gone."""
+def build_evaluation(
+    model: Model, docs: "Sequence[Doc]", label: str, seed: int, where: str
+) -> Evaluation:
+    """An evaluation on any texts of a model whose heads may all have been removed."""
     if not docs:
         raise WorkbenchError(
-            "there is no text to ask about.",
+            "the corpus or split has no text.",
+            code="too-few-sentences",
             where=where,
-            remedy="Name a corpus or a split that has some.",
+            remedy="Choose a corpus or a split with at least one sentence.",
         )
     batch, net = encode(docs, targets=sorted(_classes(docs))), with_heads(model)
-    return Asking(net, batch, aim_of(net, batch, label, seed))
+    return Evaluation(net, batch, aim_of(net, batch, label, seed))
 
 
 def with_heads(model: Model) -> HuggingFace:
-    """The model whose heads can be gated and taken out, or an error that says why not."""
+    """The model as a transformer whose heads can be gated and removed, or an error."""
     return transformer_of(
         model,
-        "has no attention heads that can be gated or taken out",
+        "has no attention heads that can be gated or removed",
         "Choose a transformer, such as mini:bert.",
     )
 
 
 def _classes(docs: "Iterable[Doc]") -> set[str]:
-    """The labels whose values are names of classes, not scores."""
+    """Labels whose values are class names, not scores."""
     return {name for doc in docs for name, value in doc._.labels.items() if isinstance(value, str)}
 
 
-def caveats(asked: Asking, texts: int, notes: Iterable[str] = ()) -> tuple[Caveat, ...]:
-    """What to know of everything that is measured so; `notes` are those of the splits."""
-    found = dict.fromkeys([*notes, *few_sentences(texts)])
-    if asked.aim.kind == "masked":
-        found[
-            "15 % of pieces were masked, the same ones whichever heads are left out; only those "
-            "are scored."
+def caveats(evaluation: Evaluation, texts: int, notes: Iterable[str] = ()) -> tuple[Caveat, ...]:
+    """Caveats of all scores of an evaluation; `notes` are those of the splits."""
+    lines = dict.fromkeys([*notes, *few_sentences(texts)])
+    if evaluation.aim.kind == "masked":
+        lines[
+            "15 % of pieces are masked, and only these are scored. They are the same pieces "
+            "whichever heads are removed."
         ] = None
-    if lacking := asked.model.lacking:
-        found[
-            f"{lacking} heads were removed from this model before, and those left are numbered "
-            f"anew: {_numbers(asked.model)}."
+    if lacking := evaluation.model.lacking:
+        lines[
+            f"{lacking} heads were removed from this model before. The other heads have new "
+            f"numbers: {_numbers(evaluation.model)}."
         ] = None
-    return tuple(Caveat(note) for note in found)
+    return tuple(Caveat(line) for line in lines)
 
 
 def _numbers(model: HuggingFace) -> str:
-    """Which heads of the whole model the heads of each layer are."""
+    """The former numbers of the heads of each layer that lost some."""
     sites = {site.index: site for site in model.sites}
     cut = [index for index, kept in model.kept.items() if len(kept) < model.whole[index]]
-    told = (
-        f"those of {sites[index].name} were {', '.join(map(str, model.kept[index])) or 'none'}"
+    parts = (
+        f"{sites[index].name} keeps {', '.join(map(str, model.kept[index])) or 'none'}"
         for index in cut
     )
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
-# --- how well a model answers, text by text, so that two answers can be compared pair by pair -----
+# --- scores of each text, so that two models can be compared text by text -------------------------
 #
-# Sums of nats, of what was right and of what was asked for; a loss is a sum over a sum, so that
-# long texts count for what they are. Costs a forward pass; memory is a few numbers a text.
+# Sums of nats, of correct predictions and of predictions. A loss is a sum divided by a sum, so that
+# long texts count more. Costs: a forward pass; memory is a few numbers for each text.
 
 Floats = NDArray[np.float64]
 METRICS = ("loss", "accuracy")
-Told = Callable[[int], object]  # so many texts
+OnProgress = Callable[[int], object]  # receives the number of texts done
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Sums of each text, in the order in which they were asked."""
+    """Sums for each text, in the order of scoring."""
 
     nats: Floats  # [texts]
-    right: Floats
-    number: Floats
+    right: Floats  # [texts], correct predictions
+    number: Floats  # [texts], predictions
 
     def part(self, metric: str) -> Floats:
-        """The sums that a metric adds up.  # [texts]"""
+        """The sums of a metric.  # [texts]"""
         return self.nats if metric == "loss" else self.right
 
     def value(self, metric: str) -> float:
-        """Nats a piece or text, or the share that was right; of nothing, 0."""
-        whole = self.number.sum()
-        return float(self.part(metric).sum() / whole) if whole else 0.0
+        """Mean loss in nats per piece or text, or accuracy; 0 without predictions."""
+        total = self.number.sum()
+        return float(self.part(metric).sum() / total) if total else 0.0
 
 
 def numbers_of(answer: TextScores) -> Floats:
-    """Nats, right and number of each text, on the host.  # [3, texts]"""
+    """Nats, correct predictions and predictions of each text, on the CPU.  # [3, texts]"""
     both = torch.stack([answer.nats.detach().double(), answer.right.double(), answer.number])
     return both.cpu().numpy()
 
 
-def asked(
+def score_texts(
     model: HuggingFace,
     aim: Aim,
     questions: Iterable[Question],
     taps: Sequence[Tap] = (),
 ) -> Texts:
-    """Ask every question once."""
+    """Score every text once."""
     parts, room = [np.zeros((3, 0))], Limit()
 
     @torch.no_grad()
-    def ask(question: Question) -> Floats:
+    def score(question: Question) -> Floats:
         return numbers_of(aim.answer(model, question, taps))
 
     for question in questions:
-        parts += [numbers for _, numbers in in_halves(ask, question, room)]
+        parts += [numbers for _, numbers in in_halves(score, question, room)]
     return Texts(*np.concatenate(parts, 1))
 
 
 # --- the trivial baseline -------------------------------------------------------------------------
 #
-# Whether the whole model is better than its trivial baseline: where it is not, no head matters.
+# Is the whole model better than its trivial baseline? If not, no head matters.
 #
-# The baseline of the accuracy gives the most frequent answer (piece or class) everywhere. That of
-# the loss gives each answer its frequency in the other texts (Witten-Bell smoothed, so that
-# answers not seen there have some probability). Costs reading the answers; no forward pass.
+# For the accuracy, the baseline always predicts the most frequent piece or class. For the loss, it
+# predicts each piece or class with its frequency in the other texts (Witten-Bell smoothing, so that
+# unseen ones have some probability). Costs: reading the gold pieces or classes; no forward pass.
 
 
-def trivial(asking: Asking) -> Texts:
-    """What the baseline scores on each text, in the order of `asking.questions`."""
-    answers = []  # of each text the indices of its right answers
-    for question in asking.questions:
-        places, gold = asking.aim.gold(question)
-        answers += np.split(gold.cpu().numpy(), np.cumsum(places.sum(1).cpu().numpy())[:-1])
-    known = len(asking.model.classes) if asking.aim.kind == "classes" else 0
-    every = np.concatenate([np.zeros(0, int), *answers])
-    size = max(known, 0 if known else len(asking.model.tokenizer), int(every.max(initial=0)) + 1)
-    counts = np.bincount(every, minlength=size)
-    types, most = int((counts > 0).sum()), int(counts.argmax())
+def trivial(evaluation: Evaluation) -> Texts:
+    """Scores of the trivial baseline on each text, in the order of `evaluation.questions`."""
+    targets = []  # for each text, the indices of its gold pieces or classes
+    for question in evaluation.questions:
+        predicted, gold = evaluation.aim.gold(question)
+        targets += np.split(gold.cpu().numpy(), np.cumsum(predicted.sum(1).cpu().numpy())[:-1])
+    classes = len(evaluation.model.classes) if evaluation.aim.kind == "classes" else 0
+    vocabulary = 0 if classes else len(evaluation.model.tokenizer)
+    all_targets = np.concatenate([np.zeros(0, int), *targets])
+    size = max(classes, vocabulary, int(all_targets.max(initial=0)) + 1)
+    counts = np.bincount(all_targets, minlength=size)
+    types, most_frequent = int((counts > 0).sum()), int(counts.argmax())
     nats: list[float] = []
     right: list[int] = []
-    for own in answers:
-        seen, where, often = np.unique(own, return_inverse=True, return_counts=True)
-        elsewhere = (counts[seen] - often)[where]
-        share = (elsewhere + types / size) / max(len(every) - len(own) + types, 1)
+    for text in targets:
+        types_here, inverse, counts_here = np.unique(text, return_inverse=True, return_counts=True)
+        elsewhere = (counts[types_here] - counts_here)[inverse]
+        share = (elsewhere + types / size) / max(len(all_targets) - len(text) + types, 1)
         nats.append(float(-np.log(share).sum()))
-        right.append(int((own == most).sum()))
-    number = np.array([len(own) for own in answers], float)
+        right.append(int((text == most_frequent).sum()))
+    number = np.array([len(text) for text in targets], float)
     return Texts(np.array(nats), np.array(right, float), number)
 
 
-def baseline(asking: Asking, texts: Texts, seed: int) -> pd.DataFrame:
-    """A row a metric: the model's value next to the baseline's."""
-    plain = trivial(asking)
+def baseline(evaluation: Evaluation, texts: Texts, seed: int) -> pd.DataFrame:
+    """One row per metric: the value of the model and of the trivial baseline."""
+    trivial_texts = trivial(evaluation)
     rows = []
     for metric in METRICS:
-        apart = (texts.part(metric) - plain.part(metric))[:, None]  # [texts, 1]
-        lower, upper = (float(end[0]) for end in ratio_intervals(apart, texts.number, seed))
-        value, trivially = texts.value(metric), plain.value(metric)
+        difference = (texts.part(metric) - trivial_texts.part(metric))[:, None]  # [texts, 1]
+        lower, upper = (float(end[0]) for end in ratio_intervals(difference, texts.number, seed))
+        value, trivial_value = texts.value(metric), trivial_texts.value(metric)
         rows.append(
             {
                 "metric": metric,
                 "value": value,
-                "baseline": trivially,
-                "difference": value - trivially,
+                "baseline": trivial_value,
+                "difference": value - trivial_value,
                 "lower": lower,
                 "upper": upper,
                 "better": upper < 0 if metric == "loss" else lower > 0,
@@ -232,31 +236,31 @@ def better(table: pd.DataFrame, metric: str) -> bool:
 
 
 def not_better(table: pd.DataFrame) -> tuple[Caveat, ...]:
-    """What to know where the model is no better than the baseline."""
+    """A caveat if the model is not better than its trivial baseline."""
     poor = table[~table["better"].astype(bool)]
     if poor.empty:
         return ()
     scores = ", ".join(
-        f"{row.metric} {row.value:.3f} against {row.baseline:.3f}" for row in poor.itertuples()
+        f"{row.metric} {row.value:.3f}, baseline {row.baseline:.3f}" for row in poor.itertuples()
     )
     return (
         Caveat(
-            f"The whole model is not better than its trivial baseline ({scores}): what changes "
-            "without a head says nothing about what the model has learnt."
+            f"The whole model is not better than its trivial baseline ({scores}). Changes of the "
+            "score without a head do not show what the model has learnt."
         ),
     )
 
 
-# --- the classifier that is fitted before its heads are pruned ------------------------------------
+# --- the classifier that is trained before its heads are pruned -----------------------------------
 #
-# A classifier fitted before its heads are pruned: did it learn, converge, and have enough texts?
+# Did it learn, did it converge, and were there enough texts?
 #
 # Softmax cross-entropy over the classes, all weights, early stopping on dev
-# (`workbench.models.eval_tasks`). It is fitted again on half of the train texts: where that costs
-# over 2 points of accuracy, more texts would change the picture. Costs the fitting twice at most.
+# (`workbench.models.eval_tasks`). It is trained again on half of the train texts: if that loses
+# over 2 points of accuracy, more texts would change the result. Costs: up to twice the training.
 
 SHARES = (0.5, 1.0)  # of the train texts
-ENOUGH = 0.02  # of accuracy, lost with half of the texts
+ENOUGH = 0.02  # maximum loss of accuracy with half of the texts
 
 
 Tune = Callable[[str, HuggingFace, int, float], Learnt]
@@ -264,7 +268,7 @@ Tune = Callable[[str, HuggingFace, int, float], Learnt]
 
 @dataclass(frozen=True)
 class Fitted:
-    """A classifier, how it was fitted, and what to know of it."""
+    """A trained classifier, its training table, and its caveats."""
 
     model: HuggingFace
     table: pd.DataFrame
@@ -272,27 +276,29 @@ class Fitted:
 
 
 def fitted(inputs: Inputs, parts: Parts, label: str, steps: int, texts: int, tune: Tune) -> Fitted:
-    """A classifier made of the model, for a label of the corpus; `texts` in a step."""
+    """A classifier trained from the model for a label of the corpus; `texts` is the batch size."""
     model = with_heads(inputs.model)
-    found = [doc._.labels.get(label) for doc in parts.docs]
-    names = sorted({name for name in found if isinstance(name, str)})
+    values = [doc._.labels.get(label) for doc in parts.docs]
+    names = sorted({name for name in values if isinstance(name, str)})
     if not names:
-        there = sorted({name for doc in parts.train for name in doc._.labels})
+        labels = sorted({name for doc in parts.train for name in doc._.labels})
         raise WorkbenchError(
-            f"no text has a class under the label {label!r}.",
+            f"no text has a class for the label {label!r}.",
+            code="label-missing",
             where=inputs.corpus.name,
-            remedy=f"Its labels: {', '.join(there) or 'none'}. primer/sentiment has sentiment.",
+            remedy=f"Labels of the corpus: {', '.join(labels) or 'none'}. "
+            "The corpus primer/sentiment has the label sentiment.",
         )
     tables = []
     for share in SHARES:
         made = classifier(model, names, inputs.seed)
         learnt = tune("fitting" if share == 1 else "fitting on half", made, steps, share)
-        test = asked_of(made, parts.test, label, inputs.seed, inputs.corpus.name)
-        own = baseline(test, test.scored(), inputs.seed)
+        test = build_evaluation(made, parts.test, label, inputs.seed, inputs.corpus.name)
+        scores = baseline(test, test.scored(), inputs.seed)
         train = max(1, round(share * len(parts.train)))
-        own.insert(0, "share", share)
+        scores.insert(0, "share", share)
         tables.append(
-            own.assign(
+            scores.assign(
                 train=train,
                 dev=len(parts.dev),
                 steps=len(learnt.losses),
@@ -306,28 +312,28 @@ def fitted(inputs: Inputs, parts: Parts, label: str, steps: int, texts: int, tun
 
 
 def _enough(table: pd.DataFrame) -> tuple[Caveat, ...]:
-    """Whether half of the texts would have been enough."""
-    own = table[table["metric"] == "accuracy"].set_index("share")
-    half, whole = own.loc[0.5], own.loc[1.0]
+    """A caveat if training on half of the texts loses accuracy."""
+    accuracy = table[table["metric"] == "accuracy"].set_index("share")
+    half, whole = accuracy.loc[0.5], accuracy.loc[1.0]
     lost = whole["value"] - half["value"]
     if lost <= ENOUGH:
         return ()
     return (
         Caveat(
-            f"Fitted on half of its {whole['train']:,} texts the classifier is right "
-            f"{100 * lost:.1f} points less often: more texts would change the picture."
+            f"With half of the {whole['train']:,} train texts, the accuracy of the classifier is "
+            f"{100 * lost:.1f} points lower. More texts would change the results."
         ),
     )
 
 
 def cut_off(learnt: Mapping[str, Learnt]) -> tuple[Caveat, ...]:
-    """One caveat that names what was cut off by its number of steps."""
+    """A caveat that names the training runs that ended before they converged."""
     names = [f"{name} ({len(each.losses)})" for name, each in learnt.items() if not each.converged]
     if not names:
         return ()
     return (
         Caveat(
-            f"Learning was cut off by its number of steps, before the dev loss stopped falling: "
-            f"{', '.join(names)}. Raise --fit or --recover."
+            "Training reached its maximum number of steps before the dev loss stopped falling: "
+            f"{', '.join(names)}. Raise --max-fit-steps or --recovery-steps."
         ),
     )

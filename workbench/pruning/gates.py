@@ -1,10 +1,10 @@
-"""Gates that learn whether to stay open: hard concrete with a penalty, and subsets of a fixed size.
+"""Trained head gates: hard concrete gates with a penalty, and subsets of a fixed size.
 
-Hard concrete (Louizos et al. 2018; Voita et al. 2019): a gate is sampled again for every text, is
-exactly 0 or 1 with some probability, and each pays for its probability of being open.
-Differentiable subset pruning (Li et al. 2021): so many heads are drawn at once, more and more like
-a choice, and nothing is paid. Either way heads that share weights share a gate. Costs what the
-fine-tuning costs.
+Hard concrete (Louizos et al. 2018; Voita et al. 2019): a gate is sampled again for every text and
+is exactly 0 or 1 with some probability; the loss adds a cost for its probability of being open.
+Differentiable subset pruning (Li et al. 2021): a fixed number of heads is drawn at once, at a
+falling temperature, and there is no cost. Heads that share weights share a gate. Costs: the
+fine-tuning.
 """
 
 import math
@@ -30,11 +30,11 @@ from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
     METRICS,
-    Asking,
+    Evaluation,
     Texts,
-    asking_of,
     baseline,
     better,
+    build_head_evaluation,
     caveats,
     not_better,
 )
@@ -42,26 +42,26 @@ from workbench.pruning.experiments import HeadGates
 from workbench.pruning.head_masks import Head, named, opened
 
 TEMPERATURE = 0.33
-LOW, HIGH = -0.1, 1.1  # what the concrete is stretched to before it is cut
-START = 2.0  # log a, of gates that are all but open
-CLOSED = TEMPERATURE * math.log(-LOW / HIGH)  # log a, of gates that are open half of the time
-WARM, COLD = 4.0, 0.1  # temperatures that a subset is drawn at, first and last
+LOW, HIGH = -0.1, 1.1  # the interval to which the concrete distribution is stretched
+START = 2.0  # log a of gates that are almost open
+CLOSED = TEMPERATURE * math.log(-LOW / HIGH)  # log a of gates that are open half of the time
+WARM, COLD = 4.0, 0.1  # temperature of subsets, first and last
 
 
 def open_probability(log_a: Tensor) -> Tensor:
-    """That a gate is not exactly 0."""
+    """The probability that a gate is not exactly 0."""
     return torch.sigmoid(log_a - TEMPERATURE * math.log(-LOW / HIGH))
 
 
 def hard_concrete(log_a: Tensor, uniform: Tensor) -> Tensor:
-    """Gates from numbers between 0 and 1.  # [units], [rows, units] -> [rows, units]"""
+    """Gates from uniform random numbers.  # [units], [rows, units] -> [rows, units]"""
     noise = uniform.log() - (1 - uniform).log()
     smooth = torch.sigmoid((noise + log_a) / TEMPERATURE)
     return (smooth * (HIGH - LOW) + LOW).clamp(0, 1)
 
 
 def relaxed_subset(scores: Tensor, size: int, temperature: float) -> Tensor:
-    """So many of them softly, the sum of as many softmaxes, each less what is taken already.
+    """Soft membership in a subset: a sum of `size` softmaxes, each without what is already taken.
 
     [units] -> [units], between 0 and 1, of sum `size`
     """
@@ -76,15 +76,15 @@ def relaxed_subset(scores: Tensor, size: int, temperature: float) -> Tensor:
 
 @dataclass(eq=False)
 class Gates:
-    """Gates of units, spread over the heads of a model."""
+    """Gates of units, applied to the heads of a model."""
 
     model: HuggingFace
     all_: Sequence[Unit]
     seed: int
-    size: int | None = None  # of a subset; None: hard concrete
-    scores: Tensor = field(init=False)  # log a, or what a subset is drawn by
+    size: int | None = None  # of the subset; None: hard concrete
+    scores: Tensor = field(init=False)  # log a, or the scores of a subset
     temperature: float = WARM
-    history: list[Tensor] = field(default_factory=list)  # scores before each step of learning
+    history: list[Tensor] = field(default_factory=list)  # scores before each training step
     _random: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,13 +93,13 @@ class Gates:
         self.scores.requires_grad_(True)
         self._random = torch.Generator().manual_seed(self.seed)
         sites = [(n, site, head) for n, unit in enumerate(self.all_) for site, head in unit.heads]
-        place = torch.full(opened(self.model).shape, -1, dtype=torch.long)
+        unit_of = torch.full(opened(self.model).shape, -1, dtype=torch.long)  # [sites, heads]
         for number, site, head in sites:
-            place[site, head] = number
-        self._place = place.to(self.model.device)
+            unit_of[site, head] = number
+        self._unit_of = unit_of.to(self.model.device)
 
     def drawn(self, question: Question) -> list[Gate]:
-        """Gates for a step of learning."""
+        """Gates for one training step."""
         self.history.append(self.scores.detach().clone())
         if self.size is None:
             uniform = torch.rand(len(question), len(self.all_), generator=self._random)
@@ -113,23 +113,23 @@ class Gates:
         return [Gate(self._spread(open_))]
 
     def _spread(self, open_: Tensor) -> Tensor:
-        """Gates of heads; what is no head stays open.  # [rows, units] -> [rows, sites, heads]"""
-        whole = torch.cat([open_, open_.new_ones(len(open_), 1)], 1)
-        return whole[:, self._place]
+        """Gates of heads; padding stays open.  # [rows, units] -> [rows, sites, heads]"""
+        with_open = torch.cat([open_, open_.new_ones(len(open_), 1)], 1)
+        return with_open[:, self._unit_of]
 
     def cool(self, done: float) -> None:
-        """Nearer to a choice, the further learning has come."""
+        """Lower the temperature; `done` is the share of training steps done."""
         self.temperature = WARM * (COLD / WARM) ** done
 
     def probabilities(self) -> Tensor:
-        """That a unit is open; of a subset, how softly it is in it without noise.  # [units]"""
+        """Probability that a unit is open; for a subset, soft membership.  # [units]"""
         with torch.no_grad():
             if self.size is None:
                 return open_probability(self.scores)
             return relaxed_subset(self.scores, self.size, COLD)
 
     def kept(self) -> list[int]:
-        """The units that stay."""
+        """The units that are kept."""
         return self._kept(self.scores.detach())
 
     def _kept(self, scores: Tensor) -> list[int]:
@@ -137,85 +137,89 @@ class Gates:
             return torch.nonzero(open_probability(scores) > 0.5).flatten().tolist()
         return sorted(scores.topk(self.size).indices.tolist())
 
-    def converged(self, rate: float) -> bool:
-        """Whether other units would not be kept if learning went on.
+    def converged(self, learning_rate: float) -> bool:
+        """Whether training twice as long would keep the same units.
 
-        Scores are extrapolated at the pace of the last half of learning, for as much learning rate
-        as all of it had; and there must have been rate enough to close a gate and open it again.
-        `rate` is the highest, warmed up and then falling to zero in a straight line.
+        Scores are extrapolated at the pace of the last half of training, for the sum of all its
+        learning rates. That sum must also suffice to close a gate and open it again.
+        `learning_rate` is the maximum of the schedule: warmup, then linear decay to zero.
         """
         half = len(self.history) // 2
-        if half < 1 or rate * len(self.history) / 2 < 2 * (START - CLOSED):
+        if half < 1 or learning_rate * len(self.history) / 2 < 2 * (START - CLOSED):
             return False
         last = self.scores.detach()
-        on = last + (last - self.history[half]) * 4  # a quarter of the rate is in the last half
-        return self._kept(on) == self._kept(last)
+        # the last half has a quarter of the sum of learning rates
+        extrapolated = last + (last - self.history[half]) * 4
+        return self._kept(extrapolated) == self._kept(last)
 
 
-# --- which heads stay open when each must pay for it: the experiment `head-gates` -----------------
+# --- the experiment `head-gates` ------------------------------------------------------------------
 #
-# Gates learn with the weights, or alone, at every price and for every budget; then the heads
-# whose gates closed are removed and the rest is measured on other texts, next to as many heads
-# chosen at random. Costs a fine-tuning for each price and budget, and `RANDOM` passes over the
-# texts.
+# Gates are trained with the weights, or alone, for every cost and budget. Then heads whose gates
+# closed are removed, and the smaller model is scored on other texts, next to models that keep the
+# same number of random heads. Costs: a fine-tuning for each cost and budget, and `RANDOM` passes
+# over the texts.
 
-RANDOM = 5  # choices of as many heads at random
+RANDOM = 5  # random choices of the same number of heads
 
 
 def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
-    """Learn at every price and for every budget."""
-    parts = settings.parts(inputs, settings.steps * settings.texts)
+    """Compute the tables of `head-gates`."""
+    parts = settings.parts(inputs, settings.steps * settings.batch_size)
     name = inputs.corpus.name
-    learning = asking_of(inputs.model, parts.train, settings.label, inputs.seed, name)
-    measuring = asking_of(inputs.model, parts.test, learning.aim.label, inputs.seed, name)
+    learning = build_head_evaluation(inputs.model, parts.train, settings.label, inputs.seed, name)
+    held_out = build_head_evaluation(
+        inputs.model, parts.test, learning.aim.label, inputs.seed, name
+    )
     model = learning.model
     all_ = units(model)
     sizes = {budget: max(1, round(budget * len(all_))) for budget in settings.budgets}
     trials = [(price, 0.0) for price in settings.lambdas]
     trials += [(0.0, budget) for budget in settings.budgets]
-    base = measuring.scored(model)
-    whole = baseline(measuring, base, inputs.seed)
-    gates, tried, losses = [], [], []
-    for number, (price, budget) in enumerate(trials):
-        what = f"budget {budget:g}" if budget else f"lambda {price:g}"
+    base = held_out.scored(model)
+    whole = baseline(held_out, base, inputs.seed)
+    gates, results, losses = [], [], []
+    for index, (price, budget) in enumerate(trials):
+        name = f"budget {budget:g}" if budget else f"lambda {price:g}"
 
-        def told(step: int, loss: float, number: int = number, what: str = what) -> None:
+        def on_progress(step: int, loss: float, index: int = index, name: str = name) -> None:
             total = len(trials) * settings.steps
-            progress(number * settings.steps + step, total, f"{what}: loss {loss:.3f}")
+            progress(index * settings.steps + step, total, f"{name}: loss {loss:.3f}")
 
-        own, net, found = _learnt(
-            learning, all_, settings, price, sizes.get(budget), inputs.seed, told
+        trained, net, step_losses = _train_gates(
+            learning, all_, settings, price, sizes.get(budget), inputs.seed, on_progress
         )
         key = {"lambda": price, "budget": budget}
-        losses += [{**key, "step": step, "loss": loss} for step, loss in enumerate(found)]
-        kept = own.kept()
-        gates += _rows(model, all_, own, kept, key)
-        left, *random = (
-            measuring.scored(without(net, _others(all_, some)))
-            for some in (kept, *_random(len(all_), len(kept), inputs.seed))
+        losses += [{**key, "step": step, "loss": loss} for step, loss in enumerate(step_losses)]
+        kept = trained.kept()
+        gates += _rows(model, all_, trained, kept, key)
+        pruned, *random = (
+            held_out.scored(without(net, _others(all_, units_kept)))
+            for units_kept in (kept, *_random(len(all_), len(kept), inputs.seed))
         )
         heads = sum(len(all_[n].heads) for n in kept)
-        tried.append(_Trial(key, heads, own.converged(settings.gate_rate), left, random))
-    survival = _survival(tried, base, whole, sum(len(unit.heads) for unit in all_), inputs.seed)
+        converged = trained.converged(settings.gate_learning_rate)
+        results.append(_Trial(key, heads, converged, pruned, random))
+    survival = _survival(results, base, whole, sum(len(unit.heads) for unit in all_), inputs.seed)
     tables = {
         "gates": pd.DataFrame(gates),
         "survival": survival,
         "learning": pd.DataFrame(losses),
         "baseline": whole,
     }
-    notes = caveats(measuring, len(base.number), parts.notes)
+    notes = caveats(held_out, len(base.number), parts.notes)
     return Result(tables, caveats=(*notes, *not_better(whole), *_cut_off(survival)))
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """What is left at one price or budget."""
+    """The smaller model at one cost or budget, and random ones of the same size."""
 
     key: dict[str, float]
     heads: int
     converged: bool
-    left: Texts
-    random: list[Texts]  # with as many units, chosen at random
+    pruned: Texts
+    random: list[Texts]  # with the same number of random units
 
 
 def _others(all_: Sequence[Unit], kept: Sequence[int]) -> list[Head]:
@@ -224,7 +228,7 @@ def _others(all_: Sequence[Unit], kept: Sequence[int]) -> list[Head]:
 
 
 def _random(units: int, kept: int, seed: int) -> list[list[int]]:
-    """Random choices of so many units; none where there is only one choice."""
+    """Random choices of the same number of units; empty if there is only one choice."""
     if kept in (0, units):
         return []
     return [
@@ -234,22 +238,24 @@ def _random(units: int, kept: int, seed: int) -> list[list[int]]:
 
 
 def _survival(
-    tried: Sequence[_Trial], base: Texts, whole: pd.DataFrame, of: int, seed: int
+    trials: Sequence[_Trial], base: Texts, whole: pd.DataFrame, of: int, seed: int
 ) -> pd.DataFrame:
-    """A row a trial and metric."""
+    """One row per trial and metric."""
     rows = []
     for metric in METRICS:
         sign = 1 if metric == "loss" else -1
-        apart = np.stack([each.left.part(metric) - base.part(metric) for each in tried], 1)
-        lower, upper = ratio_intervals(apart, base.number, seed)  # of [texts, trials]
-        chance = sign_flip_p_values(apart, seed)
-        random = [np.array([texts.value(metric) for texts in each.random]) for each in tried]
-        values = [each.left.value(metric) for each in tried]
+        differences = np.stack(
+            [each.pruned.part(metric) - base.part(metric) for each in trials], 1
+        )  # [texts, trials]
+        lower, upper = ratio_intervals(differences, base.number, seed)
+        p_values = sign_flip_p_values(differences, seed)
+        random = [np.array([texts.value(metric) for texts in each.random]) for each in trials]
+        values = [each.pruned.value(metric) for each in trials]
         pairs = zip(values, random, strict=True)
-        luck = holm([prediction_p_value(sign * value, sign * r) for value, r in pairs])
-        for place, each in enumerate(tried):
-            delta = values[place] - base.value(metric)
-            mean = float(random[place].mean()) if len(random[place]) else values[place]
+        p_random = holm([prediction_p_value(sign * value, sign * r) for value, r in pairs])
+        for index, each in enumerate(trials):
+            delta = values[index] - base.value(metric)
+            mean = float(random[index].mean()) if len(random[index]) else values[index]
             rows.append(
                 {
                     **each.key,
@@ -257,14 +263,14 @@ def _survival(
                     "heads": each.heads,
                     "of": of,
                     "base": base.value(metric),
-                    "value": values[place],
+                    "value": values[index],
                     "delta": delta,
-                    "lower": lower[place],
-                    "upper": upper[place],
-                    "p_value": chance[place],
+                    "lower": lower[index],
+                    "upper": upper[index],
+                    "p_value": p_values[index],
                     "random": mean - base.value(metric),
-                    "p_random": luck[place],
-                    "better": bool(better(whole, metric) and luck[place] < SIGNIFICANT),
+                    "p_random": p_random[index],
+                    "better": bool(better(whole, metric) and p_random[index] < SIGNIFICANT),
                     "converged": each.converged,
                 }
             )
@@ -272,40 +278,40 @@ def _survival(
 
 
 def _cut_off(survival: pd.DataFrame) -> tuple[Caveat, ...]:
-    """One caveat that names the prices and budgets at which gates were still changing."""
-    own = survival[(survival["metric"] == "loss") & ~survival["converged"].astype(bool)]
-    if own.empty:
+    """A caveat that names the costs and budgets at which gates were still changing."""
+    unfinished = survival[(survival["metric"] == "loss") & ~survival["converged"].astype(bool)]
+    if unfinished.empty:
         return ()
     names = ", ".join(
-        f"budget {budget:g}" if budget else f"price {price:g}"
-        for price, budget in zip(own["lambda"], own["budget"], strict=True)
+        f"budget {budget:g}" if budget else f"cost {price:g}"
+        for price, budget in zip(unfinished["lambda"], unfinished["budget"], strict=True)
     )
     return (
         Caveat(
-            f"Gates were cut off by their number of steps: more learning may keep other heads "
+            "Training of the gates ended before it converged; more steps may keep other heads "
             f"({names}). Raise --steps.",
             ("gates", "survival"),
         ),
     )
 
 
-def _learnt(
-    learning: Asking,
+def _train_gates(
+    learning: Evaluation,
     all_: Sequence[Unit],
     settings: HeadGates,
     price: float,
     size: int | None,
     seed: int,
-    told: Callable[[int, float], object],
+    on_progress: Callable[[int, float], object],
 ) -> tuple[Gates, HuggingFace, list[float]]:
-    """Gates at one price or for one budget, the model they learnt in, and the loss of each step."""
-    net = without(learning.model, []) if settings.tuned else learning.model
+    """Gates trained at one cost or budget, the model they are in, and the loss of each step."""
+    net = without(learning.model, []) if settings.train_weights else learning.model
     gates = Gates(net, all_, seed, size)
-    plan = Plan(settings.steps, settings.rate, settings.texts, seed)
+    plan = Plan(settings.steps, settings.learning_rate, settings.batch_size, seed)
 
     def step(done: int, loss: float) -> None:
         gates.cool(done / plan.steps)
-        told(done, loss)
+        on_progress(done, loss)
 
     learnt = learn(
         net,
@@ -315,8 +321,8 @@ def _learnt(
         plan,
         on_progress=step,
         taps=gates.drawn,
-        weights=None if settings.tuned else [],
-        more=[{"params": [gates.scores], "lr": settings.gate_rate}],
+        weights=None if settings.train_weights else [],
+        more=[{"params": [gates.scores], "lr": settings.gate_learning_rate}],
         penalty=(lambda: price * open_probability(gates.scores).sum()) if size is None else None,
     )
     return gates, net, learnt.losses
@@ -329,6 +335,7 @@ def _rows(
     kept: Sequence[int],
     key: dict[str, float],
 ) -> list[dict[str, object]]:
+    """One row per head."""
     sites = {site.index: site for site in model.sites}
     open_ = gates.probabilities().tolist()
     rows = {

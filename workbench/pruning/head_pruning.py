@@ -1,10 +1,10 @@
-"""How many heads can go, and which first: the experiment `head-pruning`.
+"""How many heads can be removed, and in which order: the experiment `head-pruning`.
 
-Curves of every way to choose (`curves`), on texts that heads were not chosen on; each layer with
-one head alone; and the model that is kept. For a corpus with classes a classifier can be fitted
-first (`evaluation`), on all texts and on half of them. Fine-tuning stops where the loss on dev
-stops falling; where its steps run out before, tables and a caveat say so. Costs a pass a step and
-method, what ordering costs, and the fine-tuning.
+Pruning curves of every order (`curves`), on texts other than those for choosing heads; each layer
+with one head; and a smaller model, which is saved. For a corpus with classes a classifier can be
+trained first (`evaluation`), on all texts and on half of them. Fine-tuning stops early on the dev
+loss; if it reaches its maximum number of steps first, tables and a caveat say so. Costs: a forward
+pass for each step and method, the ordering of heads, and the fine-tuning.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,12 +23,12 @@ from workbench.pruning.ablation import ablated
 from workbench.pruning.curves import Method, methods, order_of
 from workbench.pruning.evaluation import (
     METRICS,
-    Asking,
+    Evaluation,
     Fitted,
-    asked_of,
-    asking_of,
     baseline,
     better,
+    build_evaluation,
+    build_head_evaluation,
     caveats,
     cut_off,
     fitted,
@@ -40,7 +40,7 @@ from workbench.pruning.head_masks import Head
 
 @dataclass(eq=False)
 class _Tuning:
-    """Fine-tunes models on one set of texts, and keeps how each went."""
+    """Fine-tunes models on the train texts, and keeps the losses of each."""
 
     inputs: Inputs
     settings: HeadPruning
@@ -50,84 +50,93 @@ class _Tuning:
     learnt: dict[str, Learnt] = field(default_factory=dict)
 
     def __call__(self, stage: str, model: HuggingFace, steps: int, share: float = 1.0) -> Learnt:
-        """Fine-tune a model in place by what it is measured by, on a share of the train texts."""
+        """Fine-tune a model in place, on a share of the train texts."""
         train = self.parts.train[: max(1, round(share * len(self.parts.train)))]
         seed, name = self.inputs.seed, self.inputs.corpus.name
-        own, dev = (
-            asked_of(model, docs, self.label, seed, name) for docs in (train, self.parts.dev)
+        learning, dev = (
+            build_evaluation(model, docs, self.label, seed, name)
+            for docs in (train, self.parts.dev)
         )
-        plan = Plan(steps, self.settings.rate, self.settings.texts, seed)
+        plan = Plan(steps, self.settings.learning_rate, self.settings.batch_size, seed)
         self.learnt[stage] = learn(
-            model, own.aim, own.batch, range(len(own.batch)), plan, dev=dev.questions,
-            on_progress=lambda step, loss: self.progress(step, steps, f"{stage}, loss {loss:.3f}"),
+            model, learning.aim, learning.batch, range(len(learning.batch)), plan,
+            dev=dev.questions,
+            on_progress=lambda step, loss: self.progress(step, steps, f"{stage}: loss {loss:.3f}"),
         )  # fmt: skip
         return self.learnt[stage]
 
     def table(self) -> pd.DataFrame:
-        """A row a step, and a row a check on dev."""
+        """One row per training step, and one per evaluation on dev."""
         rows = [
             (stage, split, step, loss)
-            for stage, found in self.learnt.items()
-            for split, losses in (("train", dict(enumerate(found.losses, 1))), ("dev", found.dev))
+            for stage, learnt in self.learnt.items()
+            for split, losses in (("train", dict(enumerate(learnt.losses, 1))), ("dev", learnt.dev))
             for step, loss in losses.items()
         ]
         return pd.DataFrame(rows, columns=["stage", "split", "step", "loss"])
 
 
 def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
-    """Draw the curves, then make the model that is kept."""
-    enough = settings.texts * max(settings.recover, settings.fit if settings.task else 0)
-    parts = settings.parts(inputs, max(settings.choosing, enough), settings.max_dev)
+    """Compute the tables of `head-pruning`, and save the smaller model."""
+    n_train = settings.batch_size * max(
+        settings.recovery_steps, settings.max_fit_steps if settings.task else 0
+    )
+    parts = settings.parts(inputs, max(settings.selection_texts, n_train), settings.max_dev)
     model: Model = inputs.model
     tune = _Tuning(inputs, settings, parts, settings.task, progress)
     classifier: Fitted | None = None
     if settings.task:
-        classifier = fitted(inputs, parts, settings.task, settings.fit, settings.texts, tune)
+        classifier = fitted(
+            inputs, parts, settings.task, settings.max_fit_steps, settings.batch_size, tune
+        )
         model = classifier.model
     seed, name = inputs.seed, inputs.corpus.name
-    choosing = asking_of(model, parts.train[: settings.choosing], settings.label, seed, name)
-    measuring = asking_of(model, parts.test, choosing.aim.label, seed, name)
-    tune.label = choosing.aim.label
-    whole, all_ = choosing.model, units(choosing.model)
+    train = parts.train[: settings.selection_texts]
+    selection = build_head_evaluation(model, train, settings.label, seed, name)
+    held_out = build_head_evaluation(model, parts.test, selection.aim.label, seed, name)
+    tune.label = selection.aim.label
+    whole, all_ = selection.model, units(selection.model)
     steps = curves.fractions(settings.steps, len(all_))
-    chosen = methods(settings.methods, settings.seeds)
-    ruler = curves.Ruler(measuring)
-    found: list[curves.Curve] = []
+    orders = methods(settings.methods, settings.random_orders)
+    ruler = curves.Ruler(held_out)
+    drawn: list[curves.Curve] = []
 
-    def told(text: str) -> None:
-        progress(len(found), len(chosen) + 2, text)
+    def on_progress(text: str) -> None:
+        progress(len(drawn), len(orders) + 2, text)
 
-    for method in chosen:
-        found.append(curves.curve(choosing, ruler, method, steps, settings.normalised, told))
-    told("each layer with one head alone")
-    alone = curves.alone(ruler, all_, _lost(choosing, all_))
-    gone = _gone(choosing, settings, all_, told)
-    small = without(whole, gone)
+    for method in orders:
+        drawn.append(
+            curves.curve(selection, ruler, method, steps, settings.normalised, on_progress)
+        )
+    on_progress("each layer with one head")
+    alone = curves.alone(ruler, all_, _losses_without(selection, all_))
+    removed = _heads_to_remove(selection, settings, all_, on_progress)
+    small = without(whole, removed)
     base = ruler.measured([]).texts
     stages = [curves.stage("whole", whole, base)]
-    stages.append(curves.stage("pruned", small, measuring.scored(small), "whole"))
-    if settings.recover and gone:
-        learnt = tune("recovered", small, settings.recover)
-        pruned = curves.stage("recovered", small, measuring.scored(small), "whole, tuned", learnt)
+    stages.append(curves.stage("pruned", small, held_out.scored(small), "whole"))
+    if settings.recovery_steps and removed:
+        learnt = tune("recovered", small, settings.recovery_steps)
+        pruned = curves.stage("recovered", small, held_out.scored(small), "whole, tuned", learnt)
         longer = whole.copy()
-        learnt = tune("whole, tuned", longer, settings.recover)
-        tuned = curves.stage("whole, tuned", longer, measuring.scored(longer), "whole", learnt)
+        learnt = tune("whole, tuned", longer, settings.recovery_steps)
+        tuned = curves.stage("whole, tuned", longer, held_out.scored(longer), "whole", learnt)
         stages += [pruned, tuned]
     size = curves.saved(small, inputs.keep)
-    progress.log(f"the smaller model takes {size:.2f} MiB on disk")
-    beside = baseline(measuring, base, seed)
-    known = {metric: better(beside, metric) for metric in METRICS}
+    progress.log(f"Saved the smaller model: {size:.2f} MiB on disk.")
+    trivial = baseline(held_out, base, seed)
+    is_better = {metric: better(trivial, metric) for metric in METRICS}
     tables = {
-        "curve": curves.rows(found, seed),
-        "summary": curves.summary(found, known),
-        "order": curves.orders(found, whole),
+        "curve": curves.rows(drawn, seed),
+        "summary": curves.summary(drawn, is_better),
+        "order": curves.orders(drawn, whole),
         "alone": alone,
         "kept": curves.kept(stages, seed),
-        "heads": curves.heads(whole, gone),
-        "speed": curves.speed(measuring, whole, small),
-        "baseline": beside,
+        "heads": curves.heads(whole, removed),
+        "speed": curves.speed(held_out, whole, small),
+        "baseline": trivial,
     }
-    notes: list[Caveat] = [*caveats(measuring, len(parts.test), parts.notes), *not_better(beside)]
+    notes: list[Caveat] = [*caveats(held_out, len(parts.test), parts.notes), *not_better(trivial)]
     if tune.learnt:
         tables["learning"] = tune.table()
         notes += cut_off(tune.learnt)
@@ -137,24 +146,24 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     return Result(tables, caveats=tuple(notes))
 
 
-def _lost(choosing: Asking, all_: Sequence[Unit]) -> list[float]:
-    """The loss without each unit by itself."""
+def _losses_without(selection: Evaluation, all_: Sequence[Unit]) -> list[float]:
+    """The loss without each unit alone."""
     sets = [unit.heads for unit in all_]
-    found = ablated(choosing.model, choosing.aim, choosing.questions, sets)
-    return [float(value) for value in found.values("loss")]
+    result = ablated(selection.model, selection.aim, selection.questions, sets)
+    return [float(value) for value in result.values("loss")]
 
 
-def _gone(
-    choosing: Asking,
+def _heads_to_remove(
+    selection: Evaluation,
     settings: HeadPruning,
     all_: Sequence[Unit],
-    told: Callable[[str], object],
+    on_progress: Callable[[str], object],
 ) -> list[Head]:
-    """The heads that go from the model that is kept."""
-    wanted = round(settings.prune * len(all_))
-    if not wanted:
+    """The heads that the saved model lacks."""
+    n_removed = round(settings.prune_fraction * len(all_))
+    if not n_removed:
         return []
-    method = Method(settings.by, settings.by not in ONCE)
-    steps = curves.fractions(settings.steps, wanted)
-    order = order_of(choosing, all_, method, steps, settings.normalised, told)
-    return [head for unit in order[:wanted] for head in all_[unit].heads]
+    method = Method(settings.prune_by, settings.prune_by not in ONCE)
+    steps = curves.fractions(settings.steps, n_removed)
+    order = order_of(selection, all_, method, steps, settings.normalised, on_progress)
+    return [head for unit in order[:n_removed] for head in all_[unit].heads]

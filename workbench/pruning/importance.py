@@ -1,6 +1,6 @@
-"""How much each head matters to first order (Michel et al. 2019): the experiment `head-importance`.
+"""First-order importance of each head (Michel et al. 2019): the experiment `head-importance`.
 
-One forward and one backward pass over the corpus; see `gradients`.
+Costs: one forward and one backward pass over the corpus.
 """
 
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ from workbench.models.eval_tasks import Aim, Question
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
     Floats,
+    OnProgress,
     Texts,
-    Told,
-    asking,
     baseline,
     caveats,
+    evaluation_of,
     not_better,
     numbers_of,
 )
@@ -38,82 +38,82 @@ if TYPE_CHECKING:
 
 # --- gradients at the gates -----------------------------------------------------------------------
 #
-# How much each head matters to first order: the gradient of the loss at its gate, text by text.
+# First-order importance: the gradient of the loss at a head's gate, for each text.
 #
-# A gate at 1 scales what a head hands on. The gradient of a text's loss says how the loss would
-# fall if the gate were closed a little; its size, not its sign, is the importance (Michel et al.
-# 2019), and it is of single texts, for what helps one and harms another must not cancel. Every
-# row of a batch has gates of its own, so one backward pass gives the gradients of all its texts.
-# Costs a forward and a backward pass, and a number a text and head.
+# A gate of 1 multiplies the output of a head. The gradient of a text's loss at the gate predicts
+# how the loss changes when the gate closes a little. Importance is its absolute value (Michel et
+# al. 2019), for each text: a head that helps one text and harms another must not cancel out. Each
+# row of a batch has its own gates, so one backward pass gives the gradients of all texts. Costs: a
+# forward and a backward pass, and one number for each text and head.
 
 
 @dataclass(frozen=True)
 class GateGradients:
-    """Of every text and head, in nats; and the texts' own losses, with all gates open."""
+    """Gradients of every text and head in nats, and the scores of the texts with open gates."""
 
     heads: list[Head]
     values: Floats  # [texts, heads]
     texts: Texts
 
     def importance(self) -> Floats:
-        """Mean size of the gradient, in nats a piece or text.  # [heads]"""
-        found: Floats = np.abs(self.values).sum(0) / max(self.texts.number.sum(), 1)
-        return found
+        """Mean absolute gradient, in nats per piece or text.  # [heads]"""
+        importance: Floats = np.abs(self.values).sum(0) / max(self.texts.number.sum(), 1)
+        return importance
 
     def together(self, groups: Iterable[Iterable[Head]]) -> Floats:
-        """The same of gates that several heads share.  # [groups]"""
+        """Importance of gates that several heads share.  # [groups]"""
         index = {head: number for number, head in enumerate(self.heads)}
         sums = [self.values[:, [index[head] for head in group]].sum(1) for group in groups]
-        whole = max(self.texts.number.sum(), 1)
-        return np.array([np.abs(each).sum() / whole for each in sums])
+        total = max(self.texts.number.sum(), 1)
+        return np.array([np.abs(each).sum() / total for each in sums])
 
 
 def gate_gradients(
     model: HuggingFace,
     aim: Aim,
     questions: Iterable[Question],
-    told: Told | None = None,
-    gone: Iterable[Head] = (),
+    on_progress: OnProgress | None = None,
+    removed: Iterable[Head] = (),
 ) -> GateGradients:
-    """One forward and one backward pass over the questions; `gone` are closed throughout."""
+    """Gradients of all gates, by one forward and one backward pass; `removed` heads stay closed."""
     heads = heads_of(model)
     sites, numbers = np.array(heads).T
-    shut = list(gone)
+    closed = list(removed)
     values, texts, done = [np.zeros((0, len(heads)))], [np.zeros((3, 0))], 0
 
-    def ask(question: Question) -> tuple[Floats, Floats]:
+    def differentiate(question: Question) -> tuple[Floats, Floats]:
         gates = opened(model, len(question))  # [batch, sites, heads]
-        for site, head in shut:
+        for site, head in closed:
             gates[:, site, head] = 0
         gates.requires_grad_(True)
         answer = aim.answer(model, question, [Gate(gates)])
         gradient: Tensor
         (gradient,) = torch.autograd.grad(answer.nats.sum(), gates)
-        own: Floats = gradient.double().cpu().numpy()[:, sites, numbers]
-        return own, numbers_of(answer)
+        by_head: Floats = gradient.double().cpu().numpy()[:, sites, numbers]
+        return by_head, numbers_of(answer)
 
     room = Limit()
     with _frozen_weights(model), torch.enable_grad():
         for question in questions:
-            for part, (own, sums) in in_halves(ask, question, room):
-                values.append(own)
+            for part, (by_head, sums) in in_halves(differentiate, question, room):
+                values.append(by_head)
                 texts.append(sums)
                 done += len(part)
-                if told is not None:
-                    told(done)
+                if on_progress is not None:
+                    on_progress(done)
     return GateGradients(heads, np.concatenate(values), Texts(*np.concatenate(texts, 1)))
 
 
 @contextmanager
 def _frozen_weights(model: HuggingFace) -> "Iterator[None]":
-    """No gradients of weights are computed, and so none are kept."""
-    moving = [weight for weight in model.net.parameters() if weight.requires_grad]
-    for weight in moving:
+    """Compute no gradients of the weights inside this context, to save memory."""
+    trainable = [weight for weight in model.net.parameters() if weight.requires_grad]
+    for weight in trainable:
         weight.requires_grad_(False)
     try:
         yield
     finally:
-        for weight in moving:
+        for weight in trainable:
             weight.requires_grad_(True)
 
 
@@ -121,21 +121,21 @@ def _frozen_weights(model: HuggingFace) -> "Iterator[None]":
 
 
 def table_of(model: HuggingFace, gradients: GateGradients, seed: int) -> pd.DataFrame:
-    """A row a head."""
+    """One row per head: importance with its interval, and first-order change of the loss."""
     sites = {site.index: site for site in model.sites}
-    found, number = gradients.importance(), gradients.texts.number
+    importances, number = gradients.importance(), gradients.texts.number
     lower, upper = ratio_intervals(np.abs(gradients.values), number, seed)
-    first = -gradients.values.sum(0) / max(number.sum(), 1)
+    first_order = -gradients.values.sum(0) / max(number.sum(), 1)
     of_site = np.array([site for site, _ in gradients.heads])
-    norm = np.array([np.sqrt(np.square(found[of_site == site]).sum()) for site in of_site])
+    norm = np.array([np.sqrt(np.square(importances[of_site == site]).sum()) for site in of_site])
     rows = [
         {
             **named(sites[site], head),
-            "importance": found[row],
+            "importance": importances[row],
             "importance_lower": lower[row],
             "importance_upper": upper[row],
-            "importance_normalised": found[row] / norm[row] if norm[row] else 0.0,
-            "first_order": first[row],
+            "importance_normalised": importances[row] / norm[row] if norm[row] else 0.0,
+            "first_order": first_order[row],
             "n": int(number.sum()),
         }
         for row, (site, head) in enumerate(gradients.heads)
@@ -144,13 +144,17 @@ def table_of(model: HuggingFace, gradients: GateGradients, seed: int) -> pd.Data
 
 
 def run(inputs: Inputs, settings: Aimed, progress: Progress) -> Result:
-    """Go forward and back once."""
-    asked = asking(inputs, settings)
-    total = len(asked.batch)
+    """Compute the tables of `head-importance`."""
+    evaluation = evaluation_of(inputs, settings)
+    total = len(evaluation.batch)
     gradients = gate_gradients(
-        asked.model, asked.aim, asked.questions, lambda done: progress(done, total, "texts")
+        evaluation.model,
+        evaluation.aim,
+        evaluation.questions,
+        lambda done: progress(done, total, "texts"),
     )
-    whole = baseline(asked, gradients.texts, inputs.seed)
-    tables = {"importance": table_of(asked.model, gradients, inputs.seed), "baseline": whole}
-    notes = caveats(asked, len(gradients.texts.number))
+    whole = baseline(evaluation, gradients.texts, inputs.seed)
+    table = table_of(evaluation.model, gradients, inputs.seed)
+    tables = {"importance": table, "baseline": whole}
+    notes = caveats(evaluation, len(gradients.texts.number))
     return Result(tables, caveats=(*notes, *not_better(whole)))

@@ -1,7 +1,7 @@
-"""Some texts with all heads and without some: losses, guesses that change, and what is written.
+"""Texts scored with all heads and without some: losses, changed predictions, generated text.
 
-For a page on which heads are taken away by a slider. Costs two forward passes over the texts, a
-copy of the weights, and a generation of some pieces a text where the model writes.
+For the page on which a slider removes heads. Costs: two forward passes over the texts, a copy of
+the weights, and the generation of some pieces for each text if the model generates text.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from workbench.models.eval_tasks import Question
 from workbench.models.head_removal import without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tokenization import written
-from workbench.pruning.evaluation import METRICS, Asking, asking_of
+from workbench.pruning.evaluation import METRICS, Evaluation, build_head_evaluation
 from workbench.pruning.head_masks import Head
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-LONGEST = 24  # pieces that are written
-GIVEN = 6  # pieces that a decoder goes on from
+MAX_NEW_PIECES = 24  # generated for each text
+PROMPT_PIECES = 6  # from which a decoder continues
 
 
 @dataclass(frozen=True)
 class Guess:
-    """One place of a text: what stands there, and what was thought likeliest."""
+    """One position of a text: the gold piece or class, and the predictions before and after."""
 
     gold: str
     before: str
@@ -39,45 +39,45 @@ class Text:
     """One text with all heads and without some."""
 
     text: str
-    before: float  # loss
-    after: float
-    guesses: tuple[Guess, ...]  # that changed
-    asked: int  # places that were asked for
-    wrote: tuple[str, str] | None  # by a model that writes
+    before: float  # loss with all heads
+    after: float  # loss without some
+    guesses: tuple[Guess, ...]  # predictions that changed
+    n_predictions: int
+    wrote: tuple[str, str] | None  # text generated before and after, by a model that generates
 
 
 @dataclass(frozen=True)
 class Live:
-    """All texts."""
+    """All texts, and the scores over all of them."""
 
     texts: tuple[Text, ...]
     values: dict[str, tuple[float, float]]  # by metric
     parameters: tuple[int, int]
-    unit: str  # that a loss is of
+    unit: str  # of the loss: per what
 
 
-def live(model: Model, docs: "Sequence[Doc]", gone: Sequence[Head]) -> Live:
-    """Take these heads out, and look at every text both ways."""
-    whole = asking_of(model, docs, "", 0)
-    smaller = without(whole.model, gone) if gone else whole.model
+def live(model: Model, docs: "Sequence[Doc]", removed: Sequence[Head]) -> Live:
+    """Every text scored by the whole model and without the removed heads."""
+    whole = build_head_evaluation(model, docs, "", 0)
+    smaller = without(whole.model, removed) if removed else whole.model
     before, after = (whole.scored(net) for net in (whole.model, smaller))
-    found: dict[int, Text] = {}
-    place = 0
+    texts: dict[int, Text] = {}
+    index = 0
     with torch.no_grad():
         for question in whole.questions:
-            told = _guesses(whole, smaller, question)
+            guesses = _guesses(whole, smaller, question)
             for row, order in enumerate(question.order):
-                number = max(float(before.number[place]), 1.0)
-                found[order] = Text(
+                number = max(float(before.number[index]), 1.0)
+                texts[order] = Text(
                     docs[order].text,
-                    float(before.nats[place]) / number,
-                    float(after.nats[place]) / number,
-                    *told[row],
+                    float(before.nats[index]) / number,
+                    float(after.nats[index]) / number,
+                    *guesses[row],
                     _wrote(whole.model, smaller, question, row),
                 )
-                place += 1
+                index += 1
     return Live(
-        tuple(found[order] for order in sorted(found)),
+        tuple(texts[order] for order in sorted(texts)),
         {metric: (before.value(metric), after.value(metric)) for metric in METRICS},
         (whole.model.parameters, smaller.parameters),
         whole.aim.unit,
@@ -85,34 +85,34 @@ def live(model: Model, docs: "Sequence[Doc]", gone: Sequence[Head]) -> Live:
 
 
 def _guesses(
-    asking: Asking, smaller: HuggingFace, question: Question
+    evaluation: Evaluation, smaller: HuggingFace, question: Question
 ) -> list[tuple[tuple[Guess, ...], int]]:
-    """Of each text the guesses that change, and of how many."""
-    aim, model = asking.aim, asking.model
-    places, gold = aim.gold(question)
+    """For each text, the predictions that change, and the number of predictions."""
+    aim, model = evaluation.aim, evaluation.model
+    predicted, gold = aim.gold(question)
     three = (gold, aim.guesses(model, question), aim.guesses(smaller, question))
     if aim.kind == "classes":
-        told = [[model.classes[int(n)] for n in each] for each in three]
+        named = [[model.classes[int(n)] for n in each] for each in three]
     else:
-        told = [list(written(model.tokenizer, each.tolist())) for each in three]
-    found, first = [], 0
-    for number in places.sum(1).tolist():
+        named = [list(written(model.tokenizer, each.tolist())) for each in three]
+    changed, first = [], 0
+    for number in predicted.sum(1).tolist():
         last = first + number
-        own = [Guess(*each) for each in zip(*(part[first:last] for part in told), strict=True)]
-        found.append((tuple(each for each in own if each.before != each.after), number))
+        guesses = [Guess(*each) for each in zip(*(part[first:last] for part in named), strict=True)]
+        changed.append((tuple(each for each in guesses if each.before != each.after), number))
         first = last
-    return found
+    return changed
 
 
 def _wrote(
     model: HuggingFace, smaller: HuggingFace, question: Question, row: int
 ) -> tuple[str, str] | None:
-    """What both write: of a text's beginning, or of a text with gaps."""
+    """Texts that both models generate, from the beginning of a text or a text with gaps."""
     text = question.text
     real = text.mask[row]
     ids = text.ids[row][real][None]
     if model.objective == "causal":
-        ids = ids[:, : min(GIVEN, max(1, ids.shape[1] - 1))]
+        ids = ids[:, : min(PROMPT_PIECES, max(1, ids.shape[1] - 1))]
     elif model.objective != "seq2seq":
         return None
     return _generated(model, ids), _generated(smaller, ids)
@@ -120,7 +120,9 @@ def _wrote(
 
 def _generated(model: HuggingFace, ids: torch.Tensor) -> str:
     net: Any = model.net
-    room = LONGEST if model.max_pieces is None else min(LONGEST, model.max_pieces - ids.shape[1])
+    room = MAX_NEW_PIECES
+    if model.max_pieces is not None:
+        room = min(room, model.max_pieces - ids.shape[1])
     out = net.generate(
         ids,
         attention_mask=torch.ones_like(ids),
