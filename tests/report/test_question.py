@@ -81,13 +81,13 @@ def test_a_sweep_is_asked_as_a_sweep(tmp_path: Path) -> None:
     told = command(
         asked(
             corpora=part.corpora,
-            settings={"limit": 1, "words": 5},
-            sweep={"limit": [1, 2], "seed": [0, 1]},
+            settings={"max_sentences": 1, "words": 5},
+            sweep={"max_sentences": [1, 2], "seed": [0, 1]},
             parts=(part,),
         )
     )
-    assert "--sweep=limit=1,2 --sweep=seed=0,1" in told.replace(" \\\n ", "")
-    assert "--set=limit" not in told and "--seed" not in told and "--set=words=5" in told
+    assert "--sweep=max_sentences=1,2 --sweep=seed=0,1" in told.replace(" \\\n ", "")
+    assert "--set=max" not in told and "--seed" not in told and "--set=words=5" in told
 
 
 def test_what_was_handed_over_as_an_object_is_asked_in_python() -> None:

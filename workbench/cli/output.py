@@ -198,7 +198,7 @@ def run(found: "Run", json: bool) -> None:
         ("split", asked.split or "all"),
         ("seed", str(asked.seed)),
         ("settings", ", ".join(f"{k}={v}" for k, v in found.settings.items())),
-        ("sweep", ", ".join(f"{k}={v}" for k, v in asked.sweep.items())),
+        ("sweep", ", ".join(f"{k}={v}" for k, v in found.sweep.items())),
         ("device", now.device),
         ("asked", now.created),
         ("took", f"{now.seconds:.1f} s" if now.state == "done" else ""),
@@ -239,10 +239,10 @@ def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
 
 def comparison(runs: Sequence["Run"], json: bool) -> None:
     """Runs side by side."""
-    from workbench.runs.compare import LETTERS, compared
+    from workbench.runs.compare import LETTERS, compared, current_tables
 
     letters = dict(zip(LETTERS, (run.name for run in runs), strict=False))
-    tables = dict(compared([run.tables for run in runs]))
+    tables = dict(compared([current_tables(run) for run in runs]))
     if json:
         records = {name: _records(table) for name, table in tables.items()}
         print_json({"runs": letters, "tables": records})

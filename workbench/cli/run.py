@@ -156,16 +156,17 @@ def asked_settings(
 def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
     """`--seeds 3` or `--seeds=3` for `--set seeds=3`; a flag alone is true."""
     from workbench.core.errors import did_you_mean
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.core.experiment import EXPERIMENTS, Settings
 
-    kind = EXPERIMENTS[experiment].settings
+    kind: type[Settings] = EXPERIMENTS[experiment].settings
     known = kind.model_fields
+    current = {former: name for name, former in kind.renamed().items()}
     found: dict[str, str] = {}
     rest = list(extra)
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
-        name = flag.removeprefix("--").replace("-", "_")
-        (name,) = kind.with_current_names({name: None})
+        given = flag.removeprefix("--").replace("-", "_")
+        name = current.get(given, given)
         if not flag.startswith("--") or name not in known:
             own = [f"--{field.replace('_', '-')}" for field in known]
             raise WorkbenchError(
@@ -178,8 +179,8 @@ def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
             if not follows and not is_switch:
                 raise WorkbenchError(f"{flag} needs a value.", remedy=f"Say {flag} VALUE.")
             value = rest.pop(0) if follows else "true"
-        found[name] = value
-    return found
+        found[given] = value
+    return kind.with_current_names(found)
 
 
 @experiments.callback()

@@ -20,7 +20,14 @@ from workbench.figures.sanitize import harmless
 from workbench.report.format import Grid, grid, number
 from workbench.runs.compare import LETTERS, compared
 from workbench.runs.run import PROVENANCE, Run, damaged
-from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, is_name
+from workbench.runs.spec import (
+    CorpusSpec,
+    ModelSpec,
+    Spec,
+    current_settings,
+    current_sweep,
+    is_name,
+)
 
 # --- comparison of runs ---------------------------------------------------------------------------
 #
@@ -172,22 +179,22 @@ def command(asked: Spec) -> str:
     asked = Spec.model_validate_json(asked.model_dump_json())  # lists for tuples, as on disk
     if not asked.answerable:
         return _in_python(asked)
-    words = ["workbench", "run", asked.experiment]
+    words, sweep = ["workbench", "run", asked.experiment], current_sweep(asked)
     for key, items in (("model", asked.models), ("corpus", asked.corpora)):
-        if key not in asked.sweep:
+        if key not in sweep:
             words += [f"--{key}={item.ref}" for item in items]
     words += _reading(asked.corpora)
-    if "split" not in asked.sweep and asked.split is not None:
+    if "split" not in sweep and asked.split is not None:
         words.append(f"--split={asked.split}")
     settings = [f"{key}={_written(value)}" for key, value in _to_be_set(asked).items()]
     words += [f"--set={setting}" for setting in settings]
-    swept = [f"{key}={','.join(map(_written, values))}" for key, values in asked.sweep.items()]
+    swept = [f"{key}={','.join(map(_written, values))}" for key, values in sweep.items()]
     words += [f"--sweep={one}" for one in swept]
-    if "seed" not in asked.sweep:
+    if "seed" not in sweep:
         words.append(f"--seed={asked.seed}")
     if asked.models:
         words.append(f"--device={asked.device}")
-        if "precision" not in asked.sweep:
+        if "precision" not in sweep:
             words.append(f"--precision={_precision(asked.models)}")
     if any(model.pickled for model in asked.models):
         words.append("--pickled")
@@ -196,19 +203,19 @@ def command(asked: Spec) -> str:
 
 def _asked(run: Run) -> Iterator[tuple[str, str]]:
     asked, experiment = run.spec, registered(run.spec.experiment)
-    fields = experiment.settings.model_fields if experiment else {}
+    fields, sweep = experiment.settings.model_fields if experiment else {}, run.sweep
     yield "run", run.name
     yield "experiment", f"{asked.experiment}, version {asked.version}"
-    for key, value in current_settings(asked).items():
-        if key in asked.sweep:
+    for key, value in run.settings.items():
+        if key in sweep:
             continue
         usual = key in fields and fields[key].default == value
         yield key, _in_words(key, value) + (" (the default)" if usual else "")
-    if "split" not in asked.sweep and asked.corpora:
+    if "split" not in sweep and asked.corpora:
         yield "split", asked.split or "all of them"
-    if "seed" not in asked.sweep:
+    if "seed" not in sweep:
         yield "seed", str(asked.seed)
-    for key, values in asked.sweep.items():
+    for key, values in sweep.items():
         yield f"{key}, swept", ", ".join(map(_written, values))
 
 
@@ -321,10 +328,11 @@ def _to_be_set(asked: Spec) -> Mapping[str, Any]:
     """The settings to write down: all of them, but for those that are none by themselves."""
     experiment = registered(asked.experiment)
     fields = experiment.settings.model_fields if experiment else {}
+    sweep = current_sweep(asked)
     return {
         key: value
         for key, value in current_settings(asked).items()
-        if key not in asked.sweep
+        if key not in sweep
         and not (value is None and (key not in fields or fields[key].default is None))
     }
 

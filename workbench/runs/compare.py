@@ -6,7 +6,7 @@ thing of another run's, as the name of its only model, tells the runs apart and 
 it no row would meet another. Costs a join.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -37,7 +37,33 @@ def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
         ['relation', 'A count', 'B count', 'B − A count']
     """
     opened = [open_run(run) if isinstance(run, str) else run for run in runs]
-    return dict(compared([run.tables for run in opened]))
+    return dict(compared([current_tables(run) for run in opened]))
+
+
+def current_tables(run: Run) -> Mapping[str, pd.DataFrame]:
+    """A run's tables; those of a sweep with the swept settings under their current names."""
+    first, current = list(run.spec.sweep), list(run.sweep)
+    if first == current:
+        return run.tables
+    return {name: _with_current_keys(run.tables[name], current) for name in run.tables}
+
+
+def _with_current_keys(table: pd.DataFrame, swept: Sequence[str]) -> pd.DataFrame:
+    """The table with its first columns, those of the swept values, named as in a new sweep."""
+    names = swept_columns(swept, map(str, table.columns[len(swept) :]))
+    renamed = dict(zip(table.columns[: len(swept)], names, strict=True))
+    whole = table.rename(columns=renamed)
+    whole.attrs = {
+        **table.attrs,
+        "keys": [renamed.get(key, key) for key in table.attrs.get("keys", ())],
+    }
+    return whole
+
+
+def swept_columns(swept: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """The column of each swept setting or input in a sweep's table beside the parts' `columns`."""
+    taken = set(columns)
+    return [f"swept_{name}" if name in taken else name for name in swept]
 
 
 def compared(tables: Sequence[Mapping[str, pd.DataFrame]]) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -427,6 +427,11 @@ class Run:
         return spec.current_settings(self.spec)
 
     @cached_property
+    def sweep(self) -> dict[str, list[Any]]:
+        """The swept values under the current names of settings, whichever version wrote the run."""
+        return spec.current_sweep(self.spec)
+
+    @cached_property
     def tables(self) -> Tables:
         return Tables(self.path, self.provenance.get("tables", ()))
 

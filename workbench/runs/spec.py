@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,6 +21,7 @@ from workbench.core.files import parsed_json, read_regular, reason_of, written_w
 FILE = "spec.json"
 FORMAT = 2  # 2: specs have former_names
 DIGITS = 16  # of the fingerprint, in a run's name
+T = TypeVar("T")
 
 
 class _Part(BaseModel):
@@ -97,13 +98,22 @@ class Spec(_Part):
 
 def current_settings(spec: Spec) -> dict[str, Any]:
     """The settings under their current names, whichever version wrote the spec."""
-    if spec.experiment not in EXPERIMENTS:
-        return spec.settings
+    return _with_current_names(spec.experiment, spec.settings)
+
+
+def current_sweep(spec: Spec) -> dict[str, list[Any]]:
+    """The swept values under the current names of settings, whichever version wrote the spec."""
+    return _with_current_names(spec.experiment, spec.sweep)
+
+
+def _with_current_names(experiment: str, values: dict[str, T]) -> dict[str, T]:
+    if experiment not in EXPERIMENTS:
+        return values
     try:
-        kind: type[Settings] = EXPERIMENTS[spec.experiment].settings
-        return kind.with_current_names(spec.settings)
+        kind: type[Settings] = EXPERIMENTS[experiment].settings
+        return kind.with_current_names(values)
     except WorkbenchError:  # a package whose experiment cannot be imported
-        return spec.settings
+        return values
 
 
 def write(folder: Path, spec: Spec) -> None:

@@ -19,6 +19,7 @@ import pandas as pd
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.experiment import EXPERIMENTS, Ask, Asked, Caveat, Experiment, Result, Table
 from workbench.runs import device_queue, spec
+from workbench.runs.compare import swept_columns
 from workbench.runs.execute import Open, SubRuns, execute, handed_over
 from workbench.runs.launch import end, follow, looked, start
 from workbench.runs.process import own_threads
@@ -297,16 +298,15 @@ def gather(asked: spec.Spec, told: Journal, share: bool) -> tuple[Result, dict[s
             where=listed(run.name for run in failed),
             remedy="The others are kept. See workbench runs show RUN, mend it, and ask again.",
         )
-    experiment = EXPERIMENTS[asked.experiment]
+    experiment, sweep = EXPERIMENTS[asked.experiment], spec.current_sweep(asked)
     tables, about = {}, {}
     for name in dict.fromkeys(name for run in runs for name in run.tables):
         parts = {
             chosen: run.tables[name]
-            for run, chosen in zip(runs, product(*asked.sweep.values()), strict=True)
+            for run, chosen in zip(runs, product(*sweep.values()), strict=True)
             if name in run.tables
         }
-        taken = {column for part in parts.values() for column in part.columns}
-        keys = [f"swept_{key}" if key in taken else key for key in asked.sweep]
+        keys = swept_columns(sweep, {column for part in parts.values() for column in part.columns})
         tables[name] = _stacked(keys, parts)
         own = experiment.tables[name]
         about[name] = Table(own.about, (*keys, *own.keys))
