@@ -126,9 +126,9 @@ def answer(patch: pytest.MonkeyPatch) -> None:
     def look(ref: str, question: isolated.Question, fetch: bool = False) -> dict[str, Any]:
         require_model(ref)
         try:
-            return isolated._answered(ref, question)
+            return isolated._result(ref, question)
         except Exception as error:
-            raise isolated._as_told(ref, error) from None
+            raise isolated._as_error(ref, error) from None
 
     patch.setattr(isolated, "look", look)
 

@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import Corpus
-from workbench.cli.run import asked_settings
+from workbench.cli.run import given_settings
 from workbench.core import experiment as declaring
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment, Inputs, Result, Settings, Table
@@ -111,9 +111,9 @@ def test_a_command_without_flags_reads_no_declaration(monkeypatch: pytest.Monkey
     import workbench.runs.request  # noqa: F401 (else it would keep the empty registry)
 
     monkeypatch.setattr(declaring, "EXPERIMENTS", {})
-    assert asked_settings("run heads", "heads", ["limit=3"], []) == {"limit": "3"}
+    assert given_settings("run heads", "heads", ["limit=3"], []) == {"limit": "3"}
     with pytest.raises(KeyError):
-        asked_settings("run heads", "heads", [], ["--limit", "3"])
+        given_settings("run heads", "heads", [], ["--limit", "3"])
 
 
 DRAWING = """

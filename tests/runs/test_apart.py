@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_and_parts_add_up() -> None:
-    parts = isolated._answered("mini:elmo", "parts")["parts"]  # opens it, and its facts are kept
+    parts = isolated._result("mini:elmo", "parts")["parts"]  # opens it, and its facts are kept
     facts = look("mini:elmo", "facts")["facts"]
     assert facts["name"] == "mini:elmo" and facts["stacks"][0]["heads"] == 0
     assert sum(parts.values()) == facts["parameters"]

@@ -18,7 +18,7 @@ from workbench.core.machine import peak_memory
 from workbench.runs import cluster, device_queue, launch
 from workbench.runs.device_queue import VISIBLE
 from workbench.runs.launch import start
-from workbench.runs.request import _card_of
+from workbench.runs.request import _gpu_of
 from workbench.runs.run import Run
 from workbench.runs.status import Status
 
@@ -216,8 +216,8 @@ def test_a_model_that_is_on_a_card_is_asked_there() -> None:
             self.device = torch.device(place)
 
     given: list[Any] = ["mini:bert", Opened("cpu"), Opened("cuda:1")]
-    assert _card_of(given) == "cuda:1"
-    assert _card_of(given[:2]) is None
+    assert _gpu_of(given) == "cuda:1"
+    assert _gpu_of(given[:2]) is None
 
 
 def test_two_cards_compute_at_once_and_a_third_run_waits(asking: Asking, calls: Path) -> None:
