@@ -88,7 +88,7 @@ def test_tables_are_shown(workbench: Command) -> None:
 
 def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
     asked = ("run", "heads", "--model", "mini:bert", "--corpus", "dog.conllu", "--shuffles", "100")
-    assert "Note: Only " in workbench(*asked).out
+    assert "Caveat: Only " in workbench(*asked).out
     told = json.loads(workbench(*asked, "--json").out)
     assert any("sentence" in caveat for caveat in told["caveats"])
 
@@ -105,17 +105,17 @@ def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
         ((*RUN, "--max-sentences", "many"), "max_sentences is 'many'"),
         ((*RUN, "--seed", "-1"), "seed"),
         ((*RUN, "--split", "trian"), "there is no split 'trian'"),
-        ((*RUN, "--model", "nowhere"), "looks at no model"),
-        (("run", "describe"), "looks at one corpus; none was named"),
+        ((*RUN, "--model", "nowhere"), "model-count"),
+        (("run", "describe"), "corpus-count"),
         (("run", "describe", "--corpus", "dgo.conllu"), "Did you mean 'dog.conllu'?"),
         ((*RUN, "--sweep", "max_sentnces=1,2"), "'max_sentences'"),
         ((*RUN, "--sweep", "limit="), "no value"),
-        ((*RUN, "--sweep", "limit=1,1"), "comes twice"),
+        ((*RUN, "--sweep", "limit=1,1"), "value-repeated"),
         ((*RUN, "--sweep", "seed=a,b"), "a seed is 'a'"),
         ((*RUN, "--limit", "9", "--scheduler", "tcp://127.0.0.1:1"), "cannot be reached"),
-        (("runs", "show", "../../etc"), "can be no name of a run"),
-        (("runs", "show", "/etc/passwd"), "can be no name of a run"),
-        (("runs", "show", "x" * 500), "can be no name of a run"),
+        (("runs", "show", "../../etc"), "cannot be the name of a run"),
+        (("runs", "show", "/etc/passwd"), "cannot be the name of a run"),
+        (("runs", "show", "x" * 500), "cannot be the name of a run"),
         (("runs", "show", "nothing"), "there is no run 'nothing'"),
         (("runs", "compare", "nothing", "else"), "there is no run 'nothing'"),
     ],
@@ -225,7 +225,7 @@ def test_a_run_is_followed_to_its_end_where_standard_streams_are_closed(
     command = f"exec {sys.executable} -m workbench.cli.main {asked}"
     assert subprocess.run(["sh", "-c", command], cwd=at_home).returncode == 0
     answer = workbench(*RUN, "--words", words)
-    assert "Answered from disk" in answer.err
+    assert "Read from disk" in answer.err
 
 
 def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:

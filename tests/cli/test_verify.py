@@ -132,5 +132,5 @@ def test_scratch_left_by_a_kill_at_the_end_is_cleared_when_the_run_is_asked_for_
     (run.path / "checkpoint").mkdir()
     (run.path / "checkpoint" / "part").write_text("kept")
     answer = workbench("run", "describe", "--corpus", "dog.conllu")
-    assert answer.code == 0 and "Answered from disk" in answer.err
+    assert answer.code == 0 and "Read from disk" in answer.err
     assert not (run.path / "checkpoint").exists()

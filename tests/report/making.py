@@ -86,7 +86,7 @@ def made(
         **(told or {}),
     }
     (path / PROVENANCE).write_text(json.dumps(provenance))
-    failure = status.Failure("memory did not suffice.") if state == "failed" else None
+    failure = status.Failure("out of memory.") if state == "failed" else None
     status.write(path, status.Status(state, experiment=experiment, failure=failure))
     return Run(path)
 

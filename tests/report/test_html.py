@@ -60,7 +60,7 @@ def test_it_says_what_was_asked_of_what_with_what_and_when(tmp_path: Path) -> No
     )
     page = Page(written(run, to=tmp_path))
     for said in (
-        "counts, version 1", "no limit", "test", "hash-of-primer", "hash-of-tiny-bert",
+        "counts, version 1", "max_sentences", "test", "hash-of-primer", "hash-of-tiny-bert",
         "bert, 9 parameters", "fp32", "torch 2.13.0", "cpu", "2026-11-21 04:33:40 UTC",
         "1 min 5 s", "412 MiB", "workbench run counts",
     ):  # fmt: skip
@@ -112,7 +112,7 @@ def test_runs_of_one_experiment_are_compared_with_signs(tmp_path: Path) -> None:
     before = made(tmp_path, tables=words_and_sizes(["the", "dog"]))
     after = made(tmp_path, tables=words_and_sizes(["the", "cat"], more=-5), seed=1)
     page = Page(written(before, after, to=tmp_path))
-    assert "2 runs of counts compared" in page.text
+    assert "Comparison of 2 runs of counts" in page.text
     assert "B − A docs" in page.text and "−5" in page.text
     assert "A share" in page.text and "seed" in page.text
     more = Page(written(after, before, to=tmp_path))
@@ -122,7 +122,7 @@ def test_runs_of_one_experiment_are_compared_with_signs(tmp_path: Path) -> None:
 def test_runs_of_several_experiments_stand_one_after_another(tmp_path: Path) -> None:
     other = made(tmp_path, experiment="other")
     page = Page(written(made(tmp_path), other, to=tmp_path))
-    assert "compared" not in page.text
+    assert "Comparison" not in page.text
     assert {"run-1", "run-2"} <= {given.get("id") for _, given in page.tags}
 
 
@@ -147,7 +147,7 @@ def test_a_sweep_says_what_was_swept_and_of_which_runs_it_is_made(tmp_path: Path
         told={"runs": [part.name for part in parts]},
     )
     page = Page(written(run, to=tmp_path))
-    assert "seed, swept" in page.text and "0, 1" in page.text
+    assert "seed (swept)" in page.text and "0, 1" in page.text
     assert all(part.name in page.text for part in parts)
     assert "--sweep=seed=0,1" in page.text
 

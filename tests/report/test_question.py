@@ -93,7 +93,7 @@ def test_a_sweep_is_asked_as_a_sweep(tmp_path: Path) -> None:
 def test_what_was_handed_over_as_an_object_is_asked_in_python() -> None:
     told = command(asked(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5}))
     assert told.splitlines() == [
-        "# in capitals, what was handed over as an object: tiny-bert",
+        "# in capitals: objects that were passed to wb.run (tiny-bert)",
         "wb.run('counts', model=MODEL, corpus='primer', seed=0, words=5)",
     ]
 

@@ -222,7 +222,7 @@ def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) ->
     await_free(run)
     now = run.status
     assert now.state == "failed" and now.failure
-    assert now.failure.kind == "died" and "while the run was running" in now.failure.what
+    assert now.failure.kind == "died" and now.failure.code == "process-died"
     assert "asleep" in now.failure.lines
     assert status.read(run.path) == now, "it is written down"
 

@@ -118,7 +118,7 @@ def test_a_home_one_cannot_write_to_is_said(
     failure = finished(start(asking())).status.failure
     assert failure and failure.kind == "input" and "WORKBENCH_HOME" in failure.remedy
     with (
-        pytest.raises(WorkbenchError, match="cannot wait for cpu"),
+        pytest.raises(WorkbenchError, match="file-unwritable"),
         device_queue.turn("cpu", never),
     ):
         pass

@@ -91,13 +91,13 @@ def test_a_seed_of_numpy_is_a_seed(asking: Asking) -> None:
     ("how", "said"),
     [
         ({"experiment": "describ"}, "Did you mean 'describe'"),
-        ({"experiment": "steps", "models": ["x"]}, "looks at no model"),
-        ({"experiment": "describe"}, "looks at one corpus; none was named"),
-        ({"experiment": "describe", "corpora": ["primer", "primer"]}, "2 were named"),
+        ({"experiment": "steps", "models": ["x"]}, "model-count"),
+        ({"experiment": "describe"}, "takes one corpus; none"),
+        ({"experiment": "describe", "corpora": ["primer", "primer"]}, "corpus-count"),
         ({"experiment": "describe", "corpora": ["primer"], "split": "tset"}, "Did you mean 'test'"),
-        ({"experiment": "steps", "split": "test"}, "of no corpus"),
+        ({"experiment": "steps", "split": "test"}, "corpus-count"),
         ({"experiment": "profile", "models": ["a\0b"]}, "neither a folder nor a hub id"),
-        ({"experiment": "profile", "models": ["vectors:~no-such-user/x"]}, "can be no path"),
+        ({"experiment": "profile", "models": ["vectors:~no-such-user/x"]}, "path-invalid"),
         ({"experiment": "describe", "corpora": [Path("/nowhere")]}, "no such file"),
     ],
 )

@@ -123,9 +123,9 @@ def test_values_as_typed(text: str, found: list[str]) -> None:
     [
         ({"step": ["1"]}, "Did you mean 'steps'"),
         ({"steps": []}, "no value is given for steps"),
-        ({"steps": ["1", "1"]}, "a value of steps comes twice"),
-        ({"most": ["1", "1.0"]}, "a value of most comes twice"),
-        ({"seed": ["0", "00"]}, "a value of seed comes twice"),
+        ({"steps": ["1", "1"]}, "a value of steps is repeated"),
+        ({"most": ["1", "1.0"]}, "a value of most is repeated"),
+        ({"seed": ["0", "00"]}, "a value of seed is repeated"),
         ({"seed": ["x"]}, "a seed is 'x'"),
         ({"steps": ["1", "none"]}, "steps is 'none'"),
         ({"steps": list(map(str, range(1, 102))), "seed": list(map(str, range(100)))}, "10,100"),

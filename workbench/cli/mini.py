@@ -220,7 +220,7 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
 
 
 def _relations(ref: str) -> dict[str, dict[str, float]]:
-    """Return the relations whose best head beats the best fixed offset by 10 points, with scores."""
+    """Return relations whose best head beats the best fixed offset by 10 points, with scores."""
     from workbench.corpora import read
     from workbench.heads.tables import followed
     from workbench.models.loading import load
@@ -245,7 +245,7 @@ def _show(results: Mapping[str, Any], runs: Mapping[str, "Run"], out: Path | Non
         rows.append((name, facts["parameters"], *numbers, facts["pairs"]["all"], n_relations))
     columns = ("model", "parameters", "measure", "model", "trigram", "pairs accuracy", "relations")
     output.print_table("The mini quartet on held-out sentences", columns, rows)
-    print("relations: number of relations whose best head beats the best fixed offset by 10 points")
+    print("relations: those whose best head beats the best fixed offset by 10 points")
     for name in results:
         print(f"mini {name}: {out / name if out else runs[name].name}")
 

@@ -706,17 +706,17 @@ def print_model(facts: Mapping[str, Any]) -> None:
     """Print the facts of an open model."""
     separate = ("stacks", "memory")
     values = [(key.replace("_", " "), value) for key, value in facts.items() if key not in separate]
-    rows = [(key, "none" if value in (None, "") else value) for key, value in values]
-    print_table("Model", ("", ""), rows)
+    shown = [(key, "none" if value in (None, "") else value) for key, value in values]
+    print_table("Model", ("", ""), shown)
     rows = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in facts["stacks"]]
     print_table("Stacks", ("stack", "layers", "heads", "attention"), rows)
     if (memory := facts.get("memory")) is not None:
         batch = f"for {memory['texts']} texts of {memory['length']} pieces"
-        rows = [
+        sizes = [
             (f"weights in {facts['precision']}", in_bytes(memory["weights"])),
             (f"hidden states of all layers, {batch}", in_bytes(memory["states"])),
             (f"attention map of one attention site, {batch}", in_bytes(memory["attention_map"])),
             (f"logits, {batch}", in_bytes(memory["logits"])),
             (f"key-value cache, {batch}", in_bytes(memory["cache"])),
         ]
-        print_table("Memory", ("", ""), rows)
+        print_table("Memory", ("", ""), sizes)

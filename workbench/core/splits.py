@@ -114,7 +114,10 @@ def parts_of(
         trained_on = TRAIN if TRAIN in others else others[0]
         train = read(trained_on, sizes.train)
         if trained_on != TRAIN:
-            notes.append(f"The corpus has no train split: {trained_on} is used for training.")
+            notes.append(
+                f"{scored} is scored, and there is no other train split: {trained_on} is used for "
+                "training."
+            )
         if DEV in others and trained_on != DEV:
             dev = read(DEV, sizes.dev)
         else:
