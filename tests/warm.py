@@ -44,7 +44,7 @@ def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | Non
     """What `process.spawn` does, by a fork."""
     around = process.worker_environment(threads)
     with (
-        process.opened_log(folder, os.O_TRUNC) as log,
+        process.open_log(folder, os.O_TRUNC) as log,
         patch.dict(os.environ, PYTHONHASHSEED=around["PYTHONHASHSEED"]),  # the server keeps it
     ):
         begun = _forked(_worker, folder, _File(lock), _File(log.fileno()), share, around, address())

@@ -68,7 +68,7 @@ def test_without_splits_no_text_is_in_two_parts(drawn_from: int | None) -> None:
     each = words(found)
     assert len({word for part in each for word in part}) == sum(map(len, each))
     assert [len(part) for part in each] == ([50, 30, 30] if drawn_from else [50, 10, 11])
-    assert found.notes[0] .startswith("The corpus has no splits") and "by sentence" in found.notes[0]
+    assert found.notes[0].startswith("The corpus has no splits") and "by sentence" in found.notes[0]
 
 
 def test_dev_is_cut_from_all_of_train_where_texts_are_drawn() -> None:

@@ -215,7 +215,7 @@ def test_a_run_without_results_is_an_error_that_says_so(tmp_path: Path, state: s
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("report.htm", "Did you mean '.html'"), ("report.docx", "Known"), ("report", "no ending")],
+    [("report.htm", "Did you mean '.html'"), ("report.docx", "Known"), ("report", "format-unknown")],
 )
 def test_an_unknown_ending_is_an_error_with_a_remedy(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(WorkbenchError, match=said):

@@ -25,7 +25,7 @@ from tests.runs.conftest import (
 )
 from workbench import WorkbenchError
 from workbench.runs import cluster, launch, status
-from workbench.runs.api import begun_sweep
+from workbench.runs.api import start_sweep
 from workbench.runs.launch import cancel, start
 from workbench.runs.run import Run, all_runs
 
@@ -76,7 +76,7 @@ def starts(run: Run) -> int:
 
 def swept(address: str = "") -> Run:
     """Twelve jobs."""
-    return begun_sweep("steps", [], [], LOAD, JOBS, scheduler=address, share=not address)
+    return start_sweep("steps", [], [], LOAD, JOBS, scheduler=address, share=not address)
 
 
 def parts(run: Run) -> list[Run]:

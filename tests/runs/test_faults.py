@@ -435,7 +435,7 @@ def test_an_experiment_that_goes_wrong(
     with pytest.raises(WorkbenchError, match="has no results"):
         _ = run.tables
     with pytest.raises(WorkbenchError) as raised:
-        api.ended_well(run)
+        api.require_finished(run)
     assert what in str(raised.value) and failure.remedy in str(raised.value)
 
 

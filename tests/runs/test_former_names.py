@@ -15,12 +15,12 @@ from workbench.core.experiment import EXPERIMENTS, Settings, Table
 from workbench.report.content import command, facts
 from workbench.runs import run as results
 from workbench.runs import spec
-from workbench.runs.api import begun_sweep
+from workbench.runs.api import start_sweep
 from workbench.runs.launch import start
 from workbench.runs.request import ask
 from workbench.runs.run import PROVENANCE, Run
 from workbench.runs.spec import Spec
-from workbench.runs.subruns import ask_all
+from workbench.runs.subruns import make_sweep
 
 
 def steps(**settings: Any) -> Spec:
@@ -45,8 +45,8 @@ def test_python_accepts_either_name() -> None:
 
 
 def test_a_sweep_accepts_either_name() -> None:
-    old, _ = ask_all("steps", [], [], {}, {"limit": ["1", "2"]})
-    new, _ = ask_all("steps", [], [], {}, {"max_sentences": ["1", "2"]})
+    old, _ = make_sweep("steps", [], [], {}, {"limit": ["1", "2"]})
+    new, _ = make_sweep("steps", [], [], {}, {"max_sentences": ["1", "2"]})
     assert old == new and old.sweep == {"max_sentences": [1, 2]}
 
 
@@ -54,7 +54,7 @@ def test_a_sweep_accepts_either_name() -> None:
     "make",
     [
         lambda: steps(limit=5, max_sentences=5),
-        lambda: ask_all("steps", [], [], {}, {"limit": ["1"], "max_sentences": ["2"]}),
+        lambda: make_sweep("steps", [], [], {}, {"limit": ["1"], "max_sentences": ["2"]}),
         lambda: Settings.model_validate({"limit": 5, "max_sentences": 5}),
     ],
     ids=["request", "sweep", "class"],
@@ -104,7 +104,7 @@ def old_sweep() -> Run:
 
 def swept(**settings: Any) -> Run:
     options = {"max_sentences": ["1", "2"], "seed": ["0", "1"]}
-    return begun_sweep("steps", [], [], {"rows": 2, **settings}, options, share=True)
+    return start_sweep("steps", [], [], {"rows": 2, **settings}, options, share=True)
 
 
 def test_an_old_sweep_is_the_same_run(old_sweep: Run) -> None:

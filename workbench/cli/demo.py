@@ -167,7 +167,7 @@ def tour(json: bool = False) -> None:
                 output.heading(f"{number} of {len(STOPS)}: {stop.title}")
             ahead.extend(map(_started, islice(waiting, AHEAD + 1 - len(ahead))))
             run, from_disk = ahead.popleft()
-            output.followed(run, from_disk)
+            output.follow(run, from_disk)
             if not json or run.status.state != "done":
                 output.result(run, json)
             runs.append(run)

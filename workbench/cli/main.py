@@ -41,8 +41,8 @@ def main() -> None:
     """Run the command line; a user error prints its message and remedy, and exits with 2."""
     from workbench.cli import output
 
-    output.print_whatever_comes()
-    with output.whole_output():
+    output.escape_unencodable()
+    with output.flushed_output():
         try:
             app()
         except WorkbenchError as error:

@@ -104,7 +104,7 @@ def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
 
 def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, "Run"]:
     """Train each model; return the finished runs."""
-    from workbench.runs.api import ended_well
+    from workbench.runs.api import require_finished
     from workbench.runs.launch import end
 
     runs: dict[str, Run] = {}
@@ -120,7 +120,7 @@ def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[s
             for name in lane:
                 runs[name] = begun(requests[name], share=True)
                 watch(name, follow(runs[name]))
-                ended_well(runs[name])
+                require_finished(runs[name])
 
         try:
             for done in [pool.submit(train, lane) for lane in lanes]:
@@ -187,14 +187,14 @@ def _watching() -> Iterator[Any]:
 
 def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
     """Return the scores of a model, and those of a trigram model."""
-    from workbench.runs.api import answered, ended_well
+    from workbench.runs.api import answered, require_finished
     from workbench.runs.request import ask
     from workbench.training.mini import CORPUS
 
     def tables(experiment: str, corpus: str) -> Any:
         with output.progress(f"{name}: {experiment}"):
             request = ask(experiment, [ref], [corpus], {"max_sentences": SCORED}, seed=seed)
-            return ended_well(answered(request, progress=lambda event: None)).tables
+            return require_finished(answered(request, progress=lambda event: None)).tables
 
     scores = tables("trigram", CORPUS)["scores"].set_index("measure")
     pairs = tables("minimal-pairs", "primer/acceptability")["pairs"].set_index("phenomenon")

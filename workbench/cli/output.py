@@ -38,7 +38,7 @@ _OF_RUN = re.compile(r"[A-Z] ")  # beginning of a column of one run, or of a dif
 SHORT = 8  # maximum number of rows of a table that `run` prints
 
 
-def followed(run: "Run", from_disk: bool | None = None) -> None:
+def follow(run: "Run", from_disk: bool | None = None) -> None:
     """Show the progress of a run until it has ended; an interrupt cancels it, with exit code 130.
 
     `from_disk`: whether the run was done before it was requested (default: whether it is done now).
@@ -224,7 +224,7 @@ def run(run: "Run", json: bool) -> None:
 
 def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
     """Print what is wrong with each run; exit with 1 if any is damaged."""
-    from workbench.runs.run import computed_again
+    from workbench.runs.run import recompute_remedy
 
     damaged = {name: list(problems) for name, problems in damage.items() if problems}
     if json:
@@ -234,7 +234,7 @@ def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
             print(f"{name}:", *problems, sep="\n    ")
             are_missing = all(problem.endswith(" is missing") for problem in problems)
             remove = f"Remove it with workbench runs rm {name} --yes, and start it again."
-            print(f"    {computed_again(name) if are_missing else remove}")
+            print(f"    {recompute_remedy(name) if are_missing else remove}")
         runs = "run" if len(damage) == 1 else "runs"
         print(f"{len(damage):,} {runs} checked, {len(damaged):,} damaged.")
     if damaged:
@@ -413,7 +413,7 @@ def print_json(data: Mapping[str, Any]) -> None:
     print(text if plain else json.dumps(data, indent=2))
 
 
-def print_whatever_comes() -> None:
+def escape_unencodable() -> None:
     """Escape characters that standard output cannot encode, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -421,7 +421,7 @@ def print_whatever_comes() -> None:
 
 
 @contextmanager
-def whole_output() -> Iterator[None]:
+def flushed_output() -> Iterator[None]:
     """Flush the output at the end; if that fails, print an error and exit with 1.
 
     A reader that closed the pipe early is not an error message.

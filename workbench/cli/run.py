@@ -104,7 +104,7 @@ def run(
     if detach:
         output.started(started, json)
         return
-    output.followed(started)
+    output.follow(started)
     output.result(started, json)
 
 
@@ -118,7 +118,7 @@ def _begun(
     share: bool,
     scheduler: str,
 ) -> "Run":
-    from workbench.runs.api import begun, begun_sweep
+    from workbench.runs.api import begun, start_sweep
     from workbench.runs.request import ask
     from workbench.runs.subruns import values
 
@@ -126,7 +126,7 @@ def _begun(
         request = ask(experiment, models, corpora, settings, **options)
         return begun(request, share=share, scheduler=scheduler)
     varied = {name: values(text) for name, text in swept.items()}
-    return begun_sweep(
+    return start_sweep(
         experiment,
         models,
         corpora,

@@ -132,7 +132,7 @@ def resume(
         if detach:
             output.started(begun, json)
         else:
-            output.followed(begun)
+            output.follow(begun)
             output.result(begun, json)
 
 

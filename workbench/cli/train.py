@@ -96,7 +96,7 @@ def train(
     from workbench.cli import output
     from workbench.runs.api import begun
     from workbench.runs.request import ask
-    from workbench.runs.torchrun import end_with_the_others, is_another, join
+    from workbench.runs.torchrun import end_on_sigterm, is_not_first, join
 
     settings = _with_options(
         given_settings("train", "train", set_, context.args),
@@ -135,15 +135,15 @@ def train(
             device=device,
             reading=reading(unit, pipeline, language, text),
         )
-        if is_another():
+        if is_not_first():
             join(request)
             return
-        end_with_the_others()
+        end_on_sigterm()
         run = begun(request, share=share, scheduler=scheduler)
     if detach:
         output.started(run, json)
         return
-    output.followed(run)
+    output.follow(run)
     output.result(run, json)
     folder = copied(run, out)
     if not json:

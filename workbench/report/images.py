@@ -137,7 +137,7 @@ def drawn(content: Content, kind: str) -> tuple[dict[str, bytes], str]:
     try:
         return pictures(figures, kind), ""
     except WorkbenchError as error:
-        return {}, f"This report has no figures: {error.what} {error.remedy}"
+        return {}, f"Figures are left out: {error.what} {error.remedy}"
 
 
 def write_pictures(content: Content, path: Path, kind: str) -> Pictures:

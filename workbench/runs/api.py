@@ -19,7 +19,7 @@ from workbench.core.experiment import EXPERIMENTS
 from workbench.runs.launch import cancel, follow, start
 from workbench.runs.request import Question, ask, refs
 from workbench.runs.run import Run, open_run
-from workbench.runs.subruns import ask_all, computed_here
+from workbench.runs.subruns import compute_here, make_sweep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +127,7 @@ def answered(request: Question, progress: Show | None = None) -> Run:
         if run.status.under_way and run.status.pid != os.getpid():
             cancel(run)
         raise
-    return ended_well(run)
+    return require_finished(run)
 
 
 def begun(request: Question, *, share: bool = False, scheduler: str = "") -> Run:
@@ -144,10 +144,10 @@ def begun(request: Question, *, share: bool = False, scheduler: str = "") -> Run
             code="reference-needed",
             remedy="Name the model and the corpus by reference.",
         )
-    return start(request.spec, compute=computed_here(request))
+    return start(request.spec, compute=compute_here(request))
 
 
-def ended_well(run: Run) -> Run:
+def require_finished(run: Run) -> Run:
     """Return the run if it is done; else raise its error."""
     now = run.status
     if now.state == "done":
@@ -175,7 +175,7 @@ def experiments() -> Mapping[str, Any]:
     return EXPERIMENTS
 
 
-def begun_sweep(
+def start_sweep(
     experiment: str,
     models: "Sequence[ModelLike]",
     corpora: "Sequence[CorpusLike]",
@@ -187,7 +187,7 @@ def begun_sweep(
     **options: Any,
 ) -> Run:
     """Start the run that collects a sweep, unless it is under way or done."""
-    whole, requests = ask_all(experiment, models, corpora, settings, swept, **options)
+    whole, requests = make_sweep(experiment, models, corpora, settings, swept, **options)
     if not whole.answerable:
         raise WorkbenchError(
             "a sweep needs models and corpora by reference.",

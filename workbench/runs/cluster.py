@@ -19,8 +19,8 @@ from workbench.core.errors import WorkbenchError
 from workbench.runs import locks, spec, status
 from workbench.runs.process import (
     GRACE,
-    opened_log,
-    own_threads,
+    open_log,
+    thread_limits,
     worker_command,
     worker_environment,
 )
@@ -55,7 +55,7 @@ def submit(folder: Path, run_spec: spec.Spec, scheduler: str) -> None:
     future = client.submit(
         supervise,
         str(folder),
-        own_threads(),
+        thread_limits(),
         key=key,
         resources=resources,
         retries=RETRIES,
@@ -75,7 +75,7 @@ def _await_known(client: Any, key: str, scheduler: str) -> None:
         time.sleep(0.01)
 
 
-def given_up(folder: Path, now: Status) -> Status:
+def check_job(folder: Path, now: Status) -> Status:
     """Return the status of a run; if the cluster has given up its job, the run becomes failed."""
     future = _jobs.get((folder.name, now.attempt))
     if future is None or future.status not in ("error", "lost", "cancelled"):
@@ -135,7 +135,7 @@ def supervise(folder_name: str, threads: Mapping[str, str]) -> str:
     try:
         # the cluster assigns CPU cores, but does not know which GPU of a machine is free
         on_gpu = spec.read(folder).device.startswith("cuda")
-        with opened_log(folder) as log:
+        with open_log(folder) as log:
             process = subprocess.Popen(
                 [*worker_command(folder, lock, share=not on_gpu), "--with-parent"],
                 stdin=subprocess.PIPE,

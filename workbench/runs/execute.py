@@ -44,7 +44,7 @@ Open = Callable[[spec.Spec, Journal], "tuple[tuple[Model, ...], tuple[Corpus, ..
 class SubRuns(NamedTuple):
     """How a run computes other runs; `subruns` has the only instance."""
 
-    asker: Callable[[Journal, spec.Spec, "Sequence[Model]", "Sequence[Corpus]"], Ask]
+    subrun_runner: Callable[[Journal, spec.Spec, "Sequence[Model]", "Sequence[Corpus]"], Ask]
     gather: Callable[[spec.Spec, Journal, bool], tuple[Result, dict[str, Any]]]
 
 
@@ -252,7 +252,7 @@ def _compute(
     journal(0, None, _loading(run_spec))
     run_spec = run_spec.model_copy(update={"device": device})
     files_before = _model_files(run_spec)
-    models, corpora = (opened or open_again)(run_spec, journal)
+    models, corpora = (opened or open_inputs)(run_spec, journal)
     from workbench.models.references import facts as facts_of
 
     facts = [facts_of(model) for model in models]
@@ -261,7 +261,7 @@ def _compute(
         raise error
     _seed(run_spec.seed, bool(models))
     inputs = inputs_of(journal.folder, run_spec, models, corpora)
-    inputs = replace(inputs, asking=subruns.asker(journal, run_spec, models, corpora))
+    inputs = replace(inputs, asking=subruns.subrun_runner(journal, run_spec, models, corpora))
     try:
         result = experiment.run(inputs, settings, journal)
     except Exception:
@@ -304,7 +304,7 @@ def inputs_of(
     )
 
 
-def open_again(
+def open_inputs(
     run_spec: spec.Spec, progress: Progress
 ) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
     """Open the models and corpora of a request; an error if one has changed since."""
@@ -340,7 +340,7 @@ def open_again(
     return tuple(models), tuple(corpora)
 
 
-def handed_over(models: "Sequence[Model | None]", corpora: "Sequence[Corpus]") -> Open:
+def open_objects(models: "Sequence[Model | None]", corpora: "Sequence[Corpus]") -> Open:
     """Return a function that gives the open models and corpora, and opens the other models."""
 
     def opened(
@@ -349,7 +349,7 @@ def handed_over(models: "Sequence[Model | None]", corpora: "Sequence[Corpus]") -
         pairs = zip(run_spec.models, models, strict=True)
         closed = tuple(named for named, model in pairs if model is None)
         others = iter(
-            open_again(run_spec.model_copy(update={"models": closed, "corpora": ()}), progress)[0]
+            open_inputs(run_spec.model_copy(update={"models": closed, "corpora": ()}), progress)[0]
         )
         opened = (next(others) if model is None else model for model in models)
         return tuple(opened), tuple(corpora)

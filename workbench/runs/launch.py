@@ -99,9 +99,9 @@ def looked(run: Run) -> Status:
     """Return the status of a run; for a run on a cluster, check its job first."""
     now = run.status
     if now.under_way and now.scheduler:
-        from workbench.runs.cluster import given_up
+        from workbench.runs.cluster import check_job
 
-        return given_up(run.path, now)
+        return check_job(run.path, now)
     return now
 
 

@@ -22,7 +22,7 @@ started: list[subprocess.Popen[bytes]] = []  # the processes of runs that this p
 
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """Start the process of a run; it inherits the lock, so the lock is held at all times."""
-    with opened_log(folder, os.O_TRUNC) as log:
+    with open_log(folder, os.O_TRUNC) as log:
         process = subprocess.Popen(
             worker_command(folder, lock, share),
             stdin=subprocess.DEVNULL,
@@ -41,7 +41,7 @@ def reap_when_ended(process: "subprocess.Popen[bytes]") -> None:
     threading.Thread(target=process.wait, name=f"waits for {process.pid}", daemon=True).start()
 
 
-def opened_log(folder: Path, extra_flags: int = 0) -> Any:
+def open_log(folder: Path, extra_flags: int = 0) -> Any:
     """Open the file that a run's process prints to, for appending."""
     return os.fdopen(open_to_add(folder / LOG, extra_flags), "ab")
 
@@ -62,6 +62,6 @@ def worker_environment(threads: Mapping[str, str] | None = None) -> dict[str, st
     return environment
 
 
-def own_threads() -> dict[str, str]:
+def thread_limits() -> dict[str, str]:
     """Return the thread limits in the environment of this process."""
     return {name: os.environ[name] for name in _THREADS if name in os.environ}

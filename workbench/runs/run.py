@@ -174,7 +174,7 @@ class _Files(Mapping[str, Any]):
             f"the {self.what} {name!r} of this run is missing.",
             code="result-missing",
             where=str(path),
-            remedy=computed_again(self.folder.parent.name),
+            remedy=recompute_remedy(self.folder.parent.name),
         )
 
     def _open(self, path: Path, name: str) -> Any:
@@ -244,7 +244,7 @@ class Figures(_Files):
             raise damaged(path, error) from None
 
 
-def computed_again(run: str) -> str:
+def recompute_remedy(run: str) -> str:
     """Return the remedy for a missing file of a run."""
     return f"To compute it again: workbench runs resume {run}"
 
@@ -504,7 +504,7 @@ class Run:
         several = f"{len(self.missing)} files are" if len(self.missing) > 1 else "A file is"
         return (
             f"{several} missing from this run: {', '.join(self.missing)}. "
-            f"{computed_again(self.name)}"
+            f"{recompute_remedy(self.name)}"
         )
 
     def _require_done(self) -> None:

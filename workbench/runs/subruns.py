@@ -20,9 +20,9 @@ from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.experiment import EXPERIMENTS, Ask, Asked, Caveat, Experiment, Result, Table
 from workbench.runs import device_queue, spec
 from workbench.runs.compare import swept_columns
-from workbench.runs.execute import Open, SubRuns, execute, handed_over
+from workbench.runs.execute import Open, SubRuns, execute, open_objects
 from workbench.runs.launch import end, follow, looked, start
-from workbench.runs.process import own_threads
+from workbench.runs.process import thread_limits
 from workbench.runs.request import Question, Seen, ask
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OnProgress = Callable[[int], object]
 
 
-def asker(
+def subrun_runner(
     journal: Journal, run_spec: Spec, models: "Sequence[Model]", corpora: "Sequence[Corpus]"
 ) -> Ask:
     """Return the function that computes subruns of this run."""
@@ -65,9 +65,9 @@ def in_process(opened: Open) -> Callable[[Journal], int]:
     return partial(execute, subruns=SUBRUNS, opened=opened)
 
 
-def computed_here(request: Question) -> Callable[[Journal], int]:
+def compute_here(request: Question) -> Callable[[Journal], int]:
     """Return the function that computes a run here, with the open objects of its request."""
-    return in_process(handed_over(request.models, request.corpora))
+    return in_process(open_objects(request.models, request.corpora))
 
 
 def _request(subrun: Asked, device: str, named: Mapping[int, Any], seen: Seen) -> Question:
@@ -101,14 +101,14 @@ def _with_reference(
 
 def _here(request: Question, journal: Journal) -> Run:
     """Compute a subrun in this process, and return it when it is done."""
-    compute = computed_here(request)
+    compute = compute_here(request)
     whole = journal.folder.name
     while True:
         run = start(request.spec, compute=compute, part_of=whole)
         for _ in follow(run):  # another process may compute it
             journal.check()
         now = run.status
-        if not ended_with_others(now, whole):
+        if not cancelled_elsewhere(now, whole):
             _require_done(run, now, journal)
             return run
         journal.check()
@@ -118,8 +118,8 @@ def _in_parallel(specs: Sequence[Spec], journal: Journal, on_progress: OnProgres
     """Compute subruns, each in its own process, as many in parallel as there are cores."""
     n_parallel = min(len(specs), os.cpu_count() or 1)
     cores = max(1, (os.cpu_count() or 1) // n_parallel)
-    threads = own_threads() or {"OMP_NUM_THREADS": str(cores)}
-    return all_ended(
+    threads = thread_limits() or {"OMP_NUM_THREADS": str(cores)}
+    return run_parts(
         specs,
         journal,
         n_parallel,
@@ -159,12 +159,12 @@ def _require_done(run: Run, now: Status, journal: Journal) -> None:
 EVERY = 0.2  # seconds between checks of the runs under way
 
 
-def ended_with_others(now: Status, whole: str) -> bool:
+def cancelled_elsewhere(now: Status, whole: str) -> bool:
     """Return whether a part was cancelled with another run that had started it."""
     return now.state == "cancelled" and now.part_of != whole
 
 
-def all_ended(
+def run_parts(
     parts: Sequence[Spec],
     journal: Journal,
     n_parallel: int,
@@ -190,7 +190,7 @@ def all_ended(
                 if now.under_way:
                     continue
                 del active[index]
-                if ended_with_others(now, whole):
+                if cancelled_elsewhere(now, whole):
                     waiting.append((index, parts[index]))
                 else:
                     ended(run, now)
@@ -238,7 +238,7 @@ def values(text: str) -> list[str]:
     return parts
 
 
-def ask_all(
+def make_sweep(
     experiment: str,
     models: Sequence[Any],
     corpora: Sequence[Any],
@@ -362,7 +362,7 @@ def _part_runs(run_spec: spec.Spec, journal: Journal, share: bool) -> list[Run]:
     """Run all parts, and return their runs when all have ended."""
     sweep, scheduler = journal.folder.name, journal.status.parts_on
     n_parts = len(run_spec.parts)
-    return all_ended(
+    return run_parts(
         run_spec.parts,
         journal,
         n_parts if scheduler else (os.cpu_count() or 1) if share else _slots(run_spec) + 1,
@@ -408,4 +408,4 @@ def _of_one_type(column: list[Any]) -> list[Any]:
     return [str(value) for value in column]
 
 
-SUBRUNS = SubRuns(asker, gather)
+SUBRUNS = SubRuns(subrun_runner, gather)

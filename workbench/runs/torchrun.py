@@ -24,12 +24,12 @@ def is_one_of_several() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def is_another() -> bool:
+def is_not_first() -> bool:
     """Return whether this process is one of several, and not the first."""
     return is_one_of_several() and os.environ.get("RANK", "0") != "0"
 
 
-def end_with_the_others() -> None:
+def end_on_sigterm() -> None:
     """Handle SIGTERM, so that the first process ends its run if another process fails."""
     if is_one_of_several():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -37,7 +37,7 @@ def end_with_the_others() -> None:
 
 def join(request: Question) -> None:
     """Train with the first process; return at once if the run is done already."""
-    from workbench.runs.execute import inputs_of, open_again
+    from workbench.runs.execute import inputs_of, open_inputs
     from workbench.training.task import Quiet
 
     run_spec = request.spec
@@ -52,6 +52,6 @@ def join(request: Question) -> None:
         if now is not None and now.state == "done" and is_whole(run.path):
             return
         time.sleep(EVERY)
-    models, corpora = open_again(run_spec, Quiet())
+    models, corpora = open_inputs(run_spec, Quiet())
     inputs = inputs_of(run.path, run_spec, models, corpora)
     request.experiment.run(inputs, request.settings, Quiet())
