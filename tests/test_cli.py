@@ -247,10 +247,14 @@ def test_app_that_is_not_installed_whole_is_a_users_error(
     workbench: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def absent() -> Path:
-        raise WorkbenchError("the app's files are not there.", remedy="Install it anew.")
+        raise WorkbenchError(
+            "the app's files are missing.", code="installation-incomplete", remedy="Install it."
+        )
 
     monkeypatch.setattr("workbench.core.machine.app_file", absent)
-    assert workbench("app").err == "error: the app's files are not there.\n  Install it anew.\n"
+    first, remedy = workbench("app").err.splitlines()
+    assert first == "error: the app's files are missing. [installation-incomplete]"
+    assert remedy == "  Install it."
 
 
 def program(
@@ -375,7 +379,7 @@ def test_what_a_format_has_no_place_for_is_told_once(
     answer = workbench("corpora", "convert", ref, out, "--split", "dev", *options)
     assert answer.code == 0
     (note,) = answer.err.splitlines()
-    assert note.startswith(f"note: {out.suffix} has no place for these layers: ")
+    assert note.startswith(f"note: {out.suffix} files cannot store these layers: ")
     assert lost in note
 
 
