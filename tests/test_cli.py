@@ -351,7 +351,7 @@ def test_a_port_there_cannot_be_is_wrong_usage(workbench: Command) -> None:
     assert (answer.code, answer.out) == (2, "")
 
 
-def test_json_before_the_command_is_told_where_it_goes(workbench: Command) -> None:
+def test_json_before_the_command_is_an_error_that_says_where_it_goes(workbench: Command) -> None:
     answer = workbench("corpora", "--json", "show", "primer")
     assert (answer.code, answer.out) == (2, "")
     assert "show … --json" in answer.err
@@ -371,7 +371,7 @@ def test_a_split_without_a_name_is_no_split(workbench: Command, command: str) ->
         ("s.jsonl", ("--layer", "pos"), "label:sentiment"),
     ],
 )
-def test_what_a_format_has_no_place_for_is_told_once(
+def test_layers_that_a_format_cannot_store_are_noted_once(
     workbench: Command, tmp_path: Path, name: str, options: tuple[str, ...], lost: str
 ) -> None:
     out = tmp_path / name

@@ -105,7 +105,7 @@ def test_doctor() -> None:
     assert "Workbench cache" in "".join(str(each.proto.body) for each in app.get("html"))
 
 
-@pytest.mark.parametrize("name", experiments().own)
+@pytest.mark.parametrize("name", experiments().built_in)
 def test_the_form_of_every_experiment(name: str) -> None:
     """Each has its form; whether it fits is said, and nothing is run."""
     app = opened("experiments", experiment=name)

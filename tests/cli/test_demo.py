@@ -19,7 +19,7 @@ def demo(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_the_tour_has_every_experiment() -> None:
-    assert {stop.experiment for stop in STOPS} == set(experiments().own)
+    assert {stop.experiment for stop in STOPS} == set(experiments().built_in)
 
 
 @pytest.mark.slow

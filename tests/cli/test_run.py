@@ -86,7 +86,7 @@ def test_tables_are_shown(workbench: Command) -> None:
     assert "workbench report describe-" in answer.out
 
 
-def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
+def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
     asked = ("run", "heads", "--model", "mini:bert", "--corpus", "dog.conllu", "--shuffles", "100")
     assert "Caveat: Only " in workbench(*asked).out
     told = json.loads(workbench(*asked, "--json").out)
@@ -120,7 +120,7 @@ def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
         (("runs", "compare", "nothing", "else"), "there is no run 'nothing'"),
     ],
 )
-def test_a_mistake_is_told_and_exits_with_2(
+def test_a_user_error_is_printed_and_exits_with_2(
     workbench: Command,
     arguments: tuple[str, ...],
     said: str,
@@ -228,7 +228,7 @@ def test_a_run_is_followed_to_its_end_where_standard_streams_are_closed(
     assert "Read from disk" in answer.err
 
 
-def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:
+def test_a_run_that_lost_a_table_is_computed_again(workbench: Command) -> None:
     asked = (*RUN, "--words", "7", "--json")
     path = Path(json.loads(workbench(*asked).out)["path"])
     whole = (path / "tables" / "sizes.parquet").read_bytes()
@@ -242,7 +242,7 @@ def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:
         assert (path / "tables" / "sizes.parquet").read_bytes() == whole
 
 
-def test_a_link_among_the_runs_is_told(at_home: Path, workbench: Command) -> None:
+def test_a_link_among_the_runs_is_an_error(at_home: Path, workbench: Command) -> None:
     (at_home / "elsewhere").mkdir()
     (at_home / "runs").mkdir(exist_ok=True)
     (at_home / "runs" / "linked-1").symlink_to(at_home / "elsewhere")

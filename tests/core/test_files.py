@@ -152,6 +152,6 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("path", ["~nouser/x", "a\0b", b"x", 5, None])
-def test_what_can_be_no_path_is_a_users_error(path: object) -> None:
+def test_an_invalid_path_is_a_user_error(path: object) -> None:
     with pytest.raises(WorkbenchError, match="path-invalid"):
         user_path(path)  # type: ignore[arg-type]

@@ -87,13 +87,15 @@ def test_dev_is_cut_from_all_of_train_where_texts_are_drawn() -> None:
         ({"train": 90, "dev": 90}, "train", "dev is used for training"),
     ],
 )
-def test_parts_that_are_not_what_one_expects_are_told(
+def test_unusual_splits_are_explained_in_notes(
     splits: dict[str, int], scored: str | None, said: str
 ) -> None:
     assert said in " ".join(parts_of(corpus_of(**splits), scored, SplitSizes(40, 40, 40), 0).notes)
 
 
 @pytest.mark.parametrize(("splits", "said"), [({"all": 2}, "2 sentences"), ({"all": 0}, "0 sent")])
-def test_too_few_to_be_divided_are_counted(splits: dict[str, int], said: str) -> None:
+def test_too_few_sentences_are_an_error_with_their_number(
+    splits: dict[str, int], said: str
+) -> None:
     with pytest.raises(WorkbenchError, match=f"{said}.* cannot be split in 3 parts"):
         parts_of(corpus_of(**splits), None, SplitSizes(), 0)

@@ -52,7 +52,7 @@ def written(*runs: object, to: Path) -> str:
     return write_report(list(runs), to / "report.html").read_text(encoding="utf-8")  # type: ignore[arg-type]
 
 
-def test_it_says_what_was_asked_of_what_with_what_and_when(tmp_path: Path) -> None:
+def test_it_shows_request_inputs_environment_and_time(tmp_path: Path) -> None:
     run = made(
         tmp_path,
         models=(model(),),
@@ -215,7 +215,11 @@ def test_a_run_without_results_is_an_error_that_says_so(tmp_path: Path, state: s
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("report.htm", "Did you mean '.html'"), ("report.docx", "Known"), ("report", "format-unknown")],
+    [
+        ("report.htm", "Did you mean '.html'"),
+        ("report.docx", "Known"),
+        ("report", "format-unknown"),
+    ],
 )
 def test_an_unknown_ending_is_an_error_with_a_remedy(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(WorkbenchError, match=said):
@@ -238,7 +242,7 @@ def test_figures_need_no_experiment(tmp_path: Path) -> None:
     assert "run-1-figure-words" in written(run, to=tmp_path)
 
 
-def test_figures_are_drawn_anew_where_the_experiment_is_there(tmp_path: Path) -> None:
+def test_figures_are_drawn_again_where_the_experiment_is_installed(tmp_path: Path) -> None:
     html = written(described(tmp_path), to=tmp_path)
     assert "run-1-figure-relations" in html and "Zipf's law" in Page(html).text
 

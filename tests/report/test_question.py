@@ -76,7 +76,7 @@ def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
     ]  # fmt: skip
 
 
-def test_a_sweep_is_asked_as_a_sweep(tmp_path: Path) -> None:
+def test_a_sweep_is_reproduced_as_a_sweep(tmp_path: Path) -> None:
     part = made(tmp_path).spec
     told = command(
         asked(
@@ -90,7 +90,7 @@ def test_a_sweep_is_asked_as_a_sweep(tmp_path: Path) -> None:
     assert "--set=max" not in told and "--seed" not in told and "--set=words=5" in told
 
 
-def test_what_was_handed_over_as_an_object_is_asked_in_python() -> None:
+def test_a_run_of_an_object_is_reproduced_in_python() -> None:
     told = command(asked(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5}))
     assert told.splitlines() == [
         "# in capitals: objects that were passed to wb.run (tiny-bert)",

@@ -44,7 +44,7 @@ def test_facts_and_parts_add_up() -> None:
 
 
 @pytest.mark.parametrize("fetch", [False, True])
-def test_nothing_is_fetched_unasked(
+def test_nothing_is_downloaded_by_default(
     fetch: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process is told to be offline, which the hub's own library obeys."""

@@ -105,7 +105,7 @@ def test_killed_in_between(run: Run) -> None:
         ),
     ],
 )
-def test_what_can_be_no_entry(entry: str, run: Run) -> None:
+def test_an_invalid_entry_is_an_error(entry: str, run: Run) -> None:
     with pytest.raises(WorkbenchError, match="name-invalid"):
         bring_back(entry)
 

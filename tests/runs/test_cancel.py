@@ -103,7 +103,7 @@ def test_one_inside_this_process(asking: Asking) -> None:
     assert found[0].status.state == "cancelled" and found[0].status.guest
 
 
-def test_what_was_begun_anew_is_not_cancelled_by_an_older_wish(asking: Asking) -> None:
+def test_a_new_attempt_is_not_cancelled_by_an_older_request(asking: Asking) -> None:
     """Between the wish and the signal the run ended, and somebody else asked again."""
     asked = asking(mood="numb")
     run = asleep(asked)

@@ -113,7 +113,7 @@ def test_without_the_drivers_library_the_environment_tells(
     assert names() == found
 
 
-def test_in_a_shared_process_cuda_itself_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_shared_process_cuda_reports_the_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its order may differ from that of the driver's library; and it stays as it is."""
     chosen: list[int] = []
     uuids = [OTHER.removeprefix("GPU-"), ONE.removeprefix("GPU-")]
@@ -210,7 +210,7 @@ def test_on_a_cluster_a_card_is_waited_for(asking: Asking, monkeypatch: pytest.M
     assert shared == [False, True]
 
 
-def test_a_model_that_is_on_a_card_is_asked_there() -> None:
+def test_a_model_on_a_gpu_is_used_there() -> None:
     class Opened:
         def __init__(self, place: str) -> None:
             self.device = torch.device(place)

@@ -59,7 +59,7 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 @needs_root
 @pytest.mark.parametrize("rows", [4_000, 12_000], ids=["when tables are written", "at a step"])
-def test_a_full_disk_is_a_failure_that_says_so(
+def test_a_full_disk_is_a_failure_with_the_free_space(
     rows: int, asking: Asking, small_disk: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked = asking(rows=rows)
@@ -254,7 +254,7 @@ def test_a_status_that_is_no_file_is_said(how: str, asking: Asking, place: Path)
     assert not (place / "elsewhere").exists()
 
 
-def test_a_spec_that_asks_another_question_is_not_answered_under_this_name(
+def test_the_spec_of_another_request_is_not_run_under_this_name(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = launch.spec.write
@@ -265,7 +265,9 @@ def test_a_spec_that_asks_another_question_is_not_answered_under_this_name(
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"experiment": 5}', b"\xff", b"[" * 50_000])
-def test_a_damaged_spec_is_said_and_mended_by_asking_again(content: bytes, asking: Asking) -> None:
+def test_a_damaged_spec_is_an_error_and_is_replaced_at_the_next_start(
+    content: bytes, asking: Asking
+) -> None:
     run = done_here(asking())
     (run.path / "spec.json").write_bytes(content)
     with pytest.raises(WorkbenchError, match="run-damaged"):
@@ -304,7 +306,7 @@ def test_a_run_of_a_later_version_is_left_alone(asking: Asking) -> None:
     assert [now.state for _, now in all_runs()] == ["done"]
 
 
-def test_many_who_look_at_a_run_that_died_are_told_the_same(asking: Asking) -> None:
+def test_many_processes_read_the_same_status_of_a_run_that_died(asking: Asking) -> None:
     run = start(asking(mood="leaves"))
     await_free(run)
     found: list[status.Status] = []

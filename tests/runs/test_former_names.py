@@ -65,7 +65,7 @@ def test_both_names_at_once_are_an_error(make: Any) -> None:
     assert raised.value.code == "setting-repeated"
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS.own)
+@pytest.mark.parametrize("name", EXPERIMENTS.built_in)
 def test_no_setting_has_a_name_that_was_the_first_name_of_another(name: str) -> None:
     kind = EXPERIMENTS[name].settings
     former = kind.renamed()

@@ -242,7 +242,7 @@ def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking
     assert len(logged(again)) == 6, "no step was computed twice"
 
 
-def test_who_asks_at_once_after_a_kill_is_never_told_of_the_failure(asking: Asking) -> None:
+def test_a_start_right_after_a_kill_never_returns_the_failure(asking: Asking) -> None:
     asked = asking(steps=6, halt=3)
     run = start(asked)
     await_halt(run)

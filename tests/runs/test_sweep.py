@@ -76,7 +76,7 @@ def test_a_sweep_that_is_killed_still_ends_its_parts_when_cancelled() -> None:
     assert {part.status.state for part in parts} == {"cancelled"} == {run.status.state}
 
 
-def test_a_sweep_that_died_goes_on_when_asked_again() -> None:
+def test_a_sweep_that_died_continues_when_started_again() -> None:
     asked = {"steps": 20, "pause": 0.02}
     run = swept(asked, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
@@ -131,7 +131,7 @@ def test_values_as_typed(text: str, found: list[str]) -> None:
         ({"steps": list(map(str, range(1, 102))), "seed": list(map(str, range(100)))}, "10,100"),
     ],
 )
-def test_a_sweep_that_cannot_be_is_said_before_anything_runs(
+def test_an_invalid_sweep_is_an_error_before_anything_runs(
     options: dict[str, list[str]], said: str, place: Path
 ) -> None:
     with pytest.raises(WorkbenchError, match=said):
@@ -139,7 +139,7 @@ def test_a_sweep_that_cannot_be_is_said_before_anything_runs(
     assert not place.exists()
 
 
-def test_swept_values_are_shown_as_they_were_understood() -> None:
+def test_swept_values_are_shown_as_parsed() -> None:
     def shown(name: str, *options: str) -> list[Any]:
         return make_sweep("steps", [], [], {}, {name: options})[0].sweep[name]
 
@@ -163,7 +163,7 @@ def test_each_corpus_is_read_once_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -
     assert len(questions) == 100 and len(hashed) == 2
 
 
-def test_a_column_of_the_name_of_what_is_swept_is_told_apart() -> None:
+def test_a_swept_setting_with_the_name_of_a_column_is_prefixed() -> None:
     run = finished(swept(kind=["all", "listed"], steps=["2"]))
     sums = run.tables["sums"]
     assert list(sums.columns) == ["swept_kind", "steps", "step", "value", "kind"]

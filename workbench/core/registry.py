@@ -22,13 +22,13 @@ F = TypeVar("F")
 class Registry(Mapping[str, T], Generic[T]):
     """A lazy mapping from names to objects; packages add to it by the entry points of `group`."""
 
-    def __init__(self, what: str, group: str, own: Mapping[str, str], kind: type[T]) -> None:
-        self.what, self.group, self.own, self.kind = what, group, own, kind
+    def __init__(self, what: str, group: str, built_in: Mapping[str, str], kind: type[T]) -> None:
+        self.what, self.group, self.built_in, self.kind = what, group, built_in, kind
 
     @cached_property
     def homes(self) -> Mapping[str, str]:
         """Return `"module:attribute"` of each name, built in or of an installed package."""
-        homes = dict(self.own)
+        homes = dict(self.built_in)
         for point in entry_points(group=self.group):
             if homes.get(point.name, point.value) != point.value:
                 raise WorkbenchError(

@@ -57,7 +57,9 @@ def _page(name: str, title: str, draws: bool, **shown: Any) -> str:
             title=title,
             policy=policy,
             style=_own("report.css"),
-            looks={kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")},
+            templates={
+                kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")
+            },
             scripts=scripts,
             **shown,
         )

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const PAPER_WIDTH = 680; // width in pixels between the margins of an A4 page
-  const templates = JSON.parse(document.getElementById("looks").textContent);
+  const templates = JSON.parse(document.getElementById("templates").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const coarse = matchMedia("(pointer: coarse)"); // on touch screens a drag scrolls the page and does not zoom
   const settings = {

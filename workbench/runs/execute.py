@@ -14,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -232,7 +232,7 @@ def _run(
         "peak_memory_bytes": peak_memory(device),
         "tables": rows,
         "figures": drawn,
-        "caveats": [asdict(caveat) for caveat in result.caveats],
+        "caveats": [{"text": c.text, "beside": list(c.beside)} for c in result.caveats],
         "files": run.recorded(folder),
         **facts,
     }

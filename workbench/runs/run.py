@@ -284,7 +284,7 @@ class _File(_Part):
 
 class _Caveat(_Part):
     text: str
-    beside: list[str]
+    beside: list[str]  # the tables and figures that the caveat applies to
 
 
 class _Form(_Part):
