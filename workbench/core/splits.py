@@ -38,7 +38,9 @@ class SplitSettings(Settings):
     """Settings of an experiment that trains: how many sentences of each split it uses."""
 
     max_sentences: int | None = Field(
-        1000, ge=1, description="Maximum number of sentences of each split (empty: all)."
+        1000,
+        ge=1,
+        description="Maximum number of sentences of each split (default 1000; empty: all).",
     )
     max_train: int | None = Field(
         None, ge=1, description="Maximum number of sentences to train on (default: max_sentences)."
