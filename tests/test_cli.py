@@ -247,10 +247,14 @@ def test_app_that_is_not_installed_whole_is_a_users_error(
     workbench: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def absent() -> Path:
-        raise WorkbenchError("the app's files are not there.", remedy="Install it anew.")
+        raise WorkbenchError(
+            "the app's files are missing.", code="installation-incomplete", remedy="Install it."
+        )
 
     monkeypatch.setattr("workbench.core.machine.app_file", absent)
-    assert workbench("app").err == "error: the app's files are not there.\n  Install it anew.\n"
+    first, remedy = workbench("app").err.splitlines()
+    assert first == "error: the app's files are missing. [installation-incomplete]"
+    assert remedy == "  Install it."
 
 
 def program(
@@ -347,7 +351,7 @@ def test_a_port_there_cannot_be_is_wrong_usage(workbench: Command) -> None:
     assert (answer.code, answer.out) == (2, "")
 
 
-def test_json_before_the_command_is_told_where_it_goes(workbench: Command) -> None:
+def test_json_before_the_command_is_an_error_that_says_where_it_goes(workbench: Command) -> None:
     answer = workbench("corpora", "--json", "show", "primer")
     assert (answer.code, answer.out) == (2, "")
     assert "show … --json" in answer.err
@@ -367,7 +371,7 @@ def test_a_split_without_a_name_is_no_split(workbench: Command, command: str) ->
         ("s.jsonl", ("--layer", "pos"), "label:sentiment"),
     ],
 )
-def test_what_a_format_has_no_place_for_is_told_once(
+def test_layers_that_a_format_cannot_store_are_noted_once(
     workbench: Command, tmp_path: Path, name: str, options: tuple[str, ...], lost: str
 ) -> None:
     out = tmp_path / name
@@ -375,7 +379,7 @@ def test_what_a_format_has_no_place_for_is_told_once(
     answer = workbench("corpora", "convert", ref, out, "--split", "dev", *options)
     assert answer.code == 0
     (note,) = answer.err.splitlines()
-    assert note.startswith(f"note: {out.suffix} has no place for these layers: ")
+    assert note.startswith(f"note: {out.suffix} files cannot store these layers: ")
     assert lost in note
 
 

@@ -61,7 +61,7 @@ ALLOWED = {
     "workbench/runs/locks.py take": PIPES,
     "workbench/runs/locks.py unheld": PIPES,
     "workbench/runs/run.py Tables._open": "an open file, of open_regular",
-    "workbench/cli/output.py whole_output": OURS,
+    "workbench/cli/output.py flushed_output": OURS,
     "workbench/training/electra.py _half": CHECKED,
     "workbench/training/initial_model.py _gone_on": CHECKED,
     "workbench/training/initial_model.py _teacher": CHECKED,

@@ -44,7 +44,7 @@ started: list[ForkServerProcess] = []  # the last that was begun here
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """What `process.spawn` does, by a fork."""
     around = process.worker_environment(threads)
-    with process.opened_log(folder, os.O_TRUNC) as log:
+    with process.open_log(folder, os.O_TRUNC) as log:
         begun = _forked(_worker, folder, _File(lock), _File(log.fileno()), share, around, address())
     started[:] = [begun]
     multiprocessing.process._children.discard(begun)  # type: ignore[attr-defined]  # outlives us
@@ -132,9 +132,9 @@ def answer(patch: pytest.MonkeyPatch) -> None:
     def look(ref: str, question: isolated.Question, fetch: bool = False) -> dict[str, Any]:
         require_model(ref)
         try:
-            return isolated._answered(ref, question)
+            return isolated._result(ref, question)
         except Exception as error:
-            raise isolated._as_told(ref, error) from None
+            raise isolated._as_error(ref, error) from None
 
     patch.setattr(isolated, "look", look)
 

@@ -1,4 +1,4 @@
-"""Workbench: train or load language models and see what is inside them.
+"""Workbench: train or load language models, and analyse what they have learnt.
 
     import workbench as wb
     model = wb.load("mini:bert")
@@ -10,33 +10,33 @@ Open models and corpora:
 
     load         a model: a folder, a hub id, a run, `mini:bert`, ...     (Model, HuggingFace)
     read, write  a corpus: a file, a folder, `primer`, a hub name, ...    (Corpus)
-    describe     what a corpus holds
-    edges        a layer of a Doc, as probes see it; `mentions`, of spans (Edge, Mention)
+    describe     the counts of a corpus
+    edges        a layer of a Doc as targets of probes; `mentions`: its spans (Edge, Mention)
     tiny_bert    a small random model for tests
 
-Run experiments, and read what they found:
+Run experiments, and read their results:
 
-    experiments  all of them, by name; each has its `settings`
-    run          run one, or read the result of the same question         (Run)
+    experiments  all experiments by name, each with its `settings`
+    run          run an experiment, or read the result of the same request  (Run)
     train        train a model
-    runs         the runs on disk; `open_run` opens one by its name
+    runs         the runs on disk; `open_run` opens a run by its name
     compare      the tables of several runs, row by row
-    report       a report of some runs; `export` writes one table or figure
+    report       write a report of one or more runs; `export` writes one table or figure
 
 Look inside a forward pass:
 
     attention    the attention maps of a text; `head_grid` arranges them
     encode       Docs as a batch                                          (Batch, Pieces)
     forward      send a batch through a model, with taps                  (Output, Site)
-    Capture, Gate, Reduce   the taps: keep maps, scale heads, sum up maps (map_statistics)
-    word_states  the state of every word in every layer
+    Capture, Gate, Reduce   the taps: store maps, scale heads, summarise maps (map_statistics)
+    word_states  the hidden state of every word in every layer
 
-Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat. A mistake of the
-user's raises WorkbenchError, which says what to do.
+Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat. A user error
+raises WorkbenchError, with a code and a remedy.
 
-`help(wb.NAME)` documents each name with an example. All that users need is here; modules below may
-move from one version to the next. Names are imported when first used, so `import workbench` costs
-milliseconds.
+`help(wb.NAME)` documents each name with an example. These names are the public interface; the
+modules inside may change from one version to the next. Costs: milliseconds for `import workbench`,
+because names are imported when they are first used.
 """
 
 from importlib import import_module
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # The module of each name; with a colon, the name is the module itself. `wb.runs()` and
-# `wb.report(...)` call packages, which their own `__call__` makes functions.
+# `wb.report(...)` call packages, which define `__call__`.
 _HOMES = {
     # open models and corpora
     "load": "workbench.models.loading",
@@ -94,7 +94,7 @@ _HOMES = {
     "mentions": "workbench.corpora.layers",
     "Edge": "workbench.corpora.layers",
     "Mention": "workbench.corpora.layers",
-    # run experiments, and read what they found
+    # run experiments, and read their results
     "run": "workbench.runs.api",
     "train": "workbench.runs.api",
     "experiments": "workbench.runs.api",
@@ -180,8 +180,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     module, is_module, _ = _HOMES[name].partition(":")
-    found = import_module(module)
-    return found if is_module else getattr(found, name)
+    imported = import_module(module)
+    return imported if is_module else getattr(imported, name)
 
 
 def __dir__() -> list[str]:

@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("experiment=steps&run=../../etc", "can be no name of a run"),
+        ("experiment=steps&run=../../etc", "cannot be the name of a run"),
         ("experiment=profile&model=**x**:red[y]", "**x**:red[y]"),
         ("experiment=zzz", "There is no experiment of the name in the address"),
         ("experiment=steps&run=steps-zzz", "there is no run"),

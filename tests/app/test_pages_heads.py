@@ -200,7 +200,7 @@ def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"run": "../../etc"}, "can be no name of a run"),
+        ({"run": "../../etc"}, "cannot be the name of a run"),
         ({"run": "heads-zzz"}, "there is no run"),
         ({"run": "RUN", "head": EVIL, "relation": EVIL, "direction": "7"}, "Head 0-1"),
         ({"run": "RUN", "view": "zzz", "colour": "zzz", "roles": "zzz", "part": "z"}, "Head 0-1"),

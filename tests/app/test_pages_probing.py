@@ -181,9 +181,9 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ({"run": "../../etc"}, "can be no name of a run"),
+        ({"run": "../../etc"}, "cannot be the name of a run"),
         ({"run": "edge-probing-zzz"}, "there is no run"),
-        ({"run": "RUN", "beside": "../../etc"}, "can be no name of a run"),
+        ({"run": "RUN", "beside": "../../etc"}, "cannot be the name of a run"),
         ({"run": "RUN", "beside": "edge-probing-zzz"}, "there is no run"),
         ({"run": "RUN", "view": "Confusion", "task": EVIL, "layer": "99"}, "pos, layer 3"),
         ({"run": "RUN", "view": "zzz", "mode": "zzz", "shown": "zzz"}, "F1 by layer (each layer)"),

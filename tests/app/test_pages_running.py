@@ -105,7 +105,7 @@ def test_doctor() -> None:
     assert "Workbench cache" in "".join(str(each.proto.body) for each in app.get("html"))
 
 
-@pytest.mark.parametrize("name", experiments().own)
+@pytest.mark.parametrize("name", experiments().built_in)
 def test_the_form_of_every_experiment(name: str) -> None:
     """Each has its form; whether it fits is said, and nothing is run."""
     app = opened("experiments", experiment=name)
@@ -155,14 +155,14 @@ def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
     app = opened("runs", run=run.name)
     assert "the third drawer is empty" in texts(app)
     assert any(button.label == "Resume" for button in app.button)
-    assert "2 runs start with" in texts(opened("runs", run="steps-"))
+    assert "2 runs begin with" in texts(opened("runs", run="steps-"))
 
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ({"experiment": "steps", "run": "../../etc"}, "can be no name of a run"),
+        ({"experiment": "steps", "run": "../../etc"}, "cannot be the name of a run"),
         ({"experiment": "profile", "model": "**x**:red[y]"}, "**x**:red[y]"),
         ({"experiment": "zzz"}, "There is no experiment of the name in the address"),
         ({"experiment": "steps", "run": "steps-zzz"}, "there is no run"),

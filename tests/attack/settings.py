@@ -100,7 +100,7 @@ def _asked(name: str, given: dict[str, Any], folder: Path) -> None:
 
 def _swept(name: str, pairs: list[str]) -> None:
     from workbench.runs.request import named
-    from workbench.runs.subruns import MOST, ask_all, values
+    from workbench.runs.subruns import MOST, make_sweep, values
 
     swept = {key: values(text) for key, text in named(pairs, "sweep").items()}
     number = 1
@@ -109,7 +109,7 @@ def _swept(name: str, pairs: list[str]) -> None:
     if 50 < number <= MOST:
         return  # allowed, and as slow as so many questions are
     models, corpora = _inputs(name)
-    ask_all(name, models, corpora, {}, swept)
+    make_sweep(name, models, corpora, {}, swept)
 
 
 def _command(draw: random.Random, name: str) -> list[str]:

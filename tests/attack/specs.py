@@ -21,7 +21,7 @@ def prepare(folder: Path) -> None:
     from workbench.core import machine
     from workbench.runs.launch import start
     from workbench.runs.request import ask
-    from workbench.runs.subruns import computed_here
+    from workbench.runs.subruns import compute_here
 
     kept = folder / "kept"
     for experiment, models, settings in (
@@ -30,7 +30,7 @@ def prepare(folder: Path) -> None:
         ("attention-averages", ["mini:bert"], {"limit": 5}),
     ):
         asked = ask(experiment, models, ["primer"], settings)
-        run = start(asked.spec, compute=computed_here(asked))
+        run = start(asked.spec, compute=compute_here(asked))
         assert run.status.state == "done", run.status
         _runs.append(kept / run.name)
     shutil.copytree(machine.runs(), kept)

@@ -50,9 +50,9 @@ def main() -> int:
             print(f"{mark} {which:5} {code} {' '.join(arguments[:2])}: {last}", flush=True)
 
         command("later", [*ASK, "limit=10"], 0)
-        command("this", [*ASK, "limit=10"], 0, "Answered from disk")
+        command("this", [*ASK, "limit=10"], 0, "Read from disk")
         command("this", [*ASK, "limit=11"], 0)
-        command("later", [*ASK, "limit=11"], 0, "Answered from disk")
+        command("later", [*ASK, "limit=11"], 0, "Read from disk")
         _edit(newer, "FORMAT = 1", "FORMAT = 2")
         _edit(newer, "    seed: int = 0\n", "    seed: int = 0\n    mood: str = 'calm'\n")
         command("later", [*ASK, "limit=12"], 0)
@@ -60,7 +60,7 @@ def main() -> int:
         for which in ("this", "later"):
             command(which, ["runs", "list"], 0)
         name = next(path.name for path in runs if '"format": 2' in (path / "spec.json").read_text())
-        command("later", [*ASK, "limit=10"], 0, "Answered from disk")
+        command("later", [*ASK, "limit=10"], 0, "Read from disk")
         command("this", ["runs", "show", name], 2, "later version")
         command("this", ["runs", "resume", name], 2, "later version")
         command("this", [*ASK, "limit=12"], 2, "later version")

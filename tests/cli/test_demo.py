@@ -19,7 +19,7 @@ def demo(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_the_tour_has_every_experiment() -> None:
-    assert {stop.experiment for stop in STOPS} == set(experiments().own)
+    assert {stop.experiment for stop in STOPS} == set(experiments().built_in)
 
 
 @pytest.mark.slow
@@ -33,7 +33,7 @@ def test_the_tour_ends_in_one_report_and_is_answered_from_disk_the_second_time(
     for number, stop in enumerate(STOPS, start=1):
         assert f"{number} of {len(STOPS)}: {stop.title}" in out
     report = (tmp_path / "runs" / "demo.html").read_bytes()
-    assert "Answered from disk" not in err
+    assert "Read from disk" not in err
     assert demo(monkeypatch, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert [run["experiment"] for run in told["runs"]] == [stop.experiment for stop in STOPS]

@@ -39,13 +39,45 @@ def test_the_same_question_is_answered_from_disk(workbench: Command) -> None:
     assert json.loads(workbench(*RUN, "--set", "words=100", "--json").out) == first  # the default
 
 
-@pytest.mark.parametrize("how", [["--set", "limit=1"], ["--limit", "1"], ["--limit=1"]])
+@pytest.mark.parametrize("how", [["--set", "words=1"], ["--words", "1"], ["--words=1"]])
 def test_a_setting_is_set_in_three_ways(workbench: Command, how: list[str]) -> None:
     told = json.loads(workbench(*RUN, *how, "--json").out)
-    assert json.loads(workbench("runs", "show", told["run"], "--json").out)["spec"]["settings"] == {
-        "limit": 1,
-        "words": 100,
+    spec = json.loads(workbench("runs", "show", told["run"], "--json").out)["spec"]
+    first = {
+        spec["former_names"].get(name, name): value for name, value in spec["settings"].items()
     }
+    assert first == {"limit": None, "words": 1}
+
+
+FORMER = (["--set", "limit=1"], ["--limit", "1"], ["--set", "max_sentences=1"])
+
+
+@pytest.mark.parametrize("how", [*FORMER, ["--max-sentences=1"], ["--set", "max-sentences=1"]])
+def test_a_setting_is_accepted_under_its_current_and_its_first_name(
+    workbench: Command, how: list[str]
+) -> None:
+    told = json.loads(workbench(*RUN, *how, "--json").out)
+    spec = json.loads(workbench("runs", "show", told["run"], "--json").out)["spec"]
+    assert spec["settings"]["max_sentences"] == 1 and "limit" not in spec["settings"]
+    assert told == json.loads(workbench(*RUN, "--max-sentences", "1", "--json").out)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["--limit", "1", "--max-sentences", "1"],
+        ["--set", "limit=1", "max_sentences=2"],
+        ["--set", "limit=1", "--max-sentences", "2"],
+        ["--max-sentences", "1", "--set", "limit=2"],
+        ["--sweep", "limit=1,2", "max_sentences=1,2"],
+    ],
+)
+def test_a_setting_under_both_names_is_an_error(workbench: Command, how: list[str]) -> None:
+    answer = workbench(*RUN, *how)
+    assert answer.code == 2 and answer.out == ""
+    first, remedy = answer.err.splitlines()
+    assert first.startswith("error: ") and first.endswith("[setting-repeated]")
+    assert remedy.startswith("  ")
 
 
 def test_tables_are_shown(workbench: Command) -> None:
@@ -56,9 +88,9 @@ def test_tables_are_shown(workbench: Command) -> None:
     assert "workbench report describe-" in answer.out
 
 
-def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
+def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
     asked = ("run", "heads", "--model", "mini:bert", "--corpus", "dog.conllu", "--shuffles", "100")
-    assert "Note: Only " in workbench(*asked).out
+    assert "Caveat: Only " in workbench(*asked).out
     told = json.loads(workbench(*asked, "--json").out)
     assert any("sentence" in caveat for caveat in told["caveats"])
 
@@ -67,30 +99,30 @@ def test_what_to_know_when_reading_a_run_is_told(workbench: Command) -> None:
     ("arguments", "said"),
     [
         (("run", "descibe", "--corpus", "dog.conllu"), "Did you mean 'describe'?"),
-        ((*RUN, "--limt", "3"), "Did you mean '--limit'?"),
-        ((*RUN, "--set", "limt=3"), "Did you mean 'limit'?"),
-        ((*RUN, "--set", "limit"), "Write it as key=value"),
-        ((*RUN, "--limit", "-3"), "limit is '-3'"),
+        ((*RUN, "--max-sentnces", "3"), "'--max-sentences'"),
+        ((*RUN, "--set", "max_sentnces=3"), "'max_sentences'"),
+        ((*RUN, "--set", "limit"), "key=value"),
+        ((*RUN, "--limit", "-3"), "max_sentences is '-3'"),
         ((*RUN, "--limit"), "--limit needs a value"),
-        ((*RUN, "--limit", "many"), "limit is 'many'"),
+        ((*RUN, "--max-sentences", "many"), "max_sentences is 'many'"),
         ((*RUN, "--seed", "-1"), "seed"),
         ((*RUN, "--split", "trian"), "there is no split 'trian'"),
-        ((*RUN, "--model", "nowhere"), "looks at no model"),
-        (("run", "describe"), "looks at one corpus; none was named"),
+        ((*RUN, "--model", "nowhere"), "model-count"),
+        (("run", "describe"), "corpus-count"),
         (("run", "describe", "--corpus", "dgo.conllu"), "Did you mean 'dog.conllu'?"),
-        ((*RUN, "--sweep", "limt=1,2"), "Did you mean 'limit'?"),
-        ((*RUN, "--sweep", "limit="), "no value is given for limit"),
-        ((*RUN, "--sweep", "limit=1,1"), "comes twice"),
+        ((*RUN, "--sweep", "max_sentnces=1,2"), "'max_sentences'"),
+        ((*RUN, "--sweep", "limit="), "no value"),
+        ((*RUN, "--sweep", "limit=1,1"), "value-repeated"),
         ((*RUN, "--sweep", "seed=a,b"), "a seed is 'a'"),
         ((*RUN, "--limit", "9", "--scheduler", "tcp://127.0.0.1:1"), "cannot be reached"),
-        (("runs", "show", "../../etc"), "can be no name of a run"),
-        (("runs", "show", "/etc/passwd"), "can be no name of a run"),
-        (("runs", "show", "x" * 500), "can be no name of a run"),
+        (("runs", "show", "../../etc"), "cannot be the name of a run"),
+        (("runs", "show", "/etc/passwd"), "cannot be the name of a run"),
+        (("runs", "show", "x" * 500), "cannot be the name of a run"),
         (("runs", "show", "nothing"), "there is no run 'nothing'"),
         (("runs", "compare", "nothing", "else"), "there is no run 'nothing'"),
     ],
 )
-def test_a_mistake_is_told_and_exits_with_2(
+def test_a_user_error_is_printed_and_exits_with_2(
     workbench: Command,
     arguments: tuple[str, ...],
     said: str,
@@ -113,7 +145,7 @@ def test_a_sweep_gathers_one_table(workbench: Command) -> None:
     exported = workbench("export", told["run"], "words", "--out", "words.csv")
     assert exported.code == 0, exported.err
     head, *rows = Path("words.csv").read_text().splitlines()
-    assert head == "limit,swept_words,word,count,rank" or head.startswith("limit,words,")
+    assert head.startswith(("max_sentences,swept_words,word,", "max_sentences,max_words,word,"))
     assert len(rows) == 2 * (1 + 2)
 
 
@@ -155,7 +187,9 @@ def test_experiments_tell_what_they_take_and_what_fits(workbench: Command) -> No
     listed = json.loads(workbench("experiments", "--json").out)["experiments"]
     assert {"describe", "profile"} <= {one["name"] for one in listed}
     told = json.loads(workbench("experiments", "show", "describe", "--json").out)
-    assert told["settings"]["limit"]["least"] == 1
+    assert told["settings"]["max_sentences"]["least"] == 1
+    assert "limit" not in told["settings"]
+    assert "max_sentences" in workbench("experiments", "show", "describe").out
     fits = json.loads(
         workbench("experiments", "show", "describe", "--corpus", "dog.conllu", "--json").out
     )
@@ -206,10 +240,10 @@ def test_a_run_is_followed_to_its_end_where_standard_streams_are_closed(
         answer = workbench(*asked)
     finally:
         forget_experiments()
-    assert answer.code == 0 and "Answered from disk" in answer.err
+    assert answer.code == 0 and "Read from disk" in answer.err
 
 
-def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:
+def test_a_run_that_lost_a_table_is_computed_again(workbench: Command) -> None:
     asked = (*RUN, "--words", "7", "--json")
     path = Path(json.loads(workbench(*asked).out)["path"])
     whole = (path / "tables" / "sizes.parquet").read_bytes()
@@ -223,7 +257,7 @@ def test_a_run_that_lost_a_table_is_made_anew(workbench: Command) -> None:
         assert (path / "tables" / "sizes.parquet").read_bytes() == whole
 
 
-def test_a_link_among_the_runs_is_told(at_home: Path, workbench: Command) -> None:
+def test_a_link_among_the_runs_is_an_error(at_home: Path, workbench: Command) -> None:
     (at_home / "elsewhere").mkdir()
     (at_home / "runs").mkdir(exist_ok=True)
     (at_home / "runs" / "linked-1").symlink_to(at_home / "elsewhere")
@@ -235,4 +269,4 @@ def test_a_link_among_the_runs_is_told(at_home: Path, workbench: Command) -> Non
 def test_a_setting_is_set_once(workbench: Command) -> None:
     answer = workbench(*RUN, "--limit", "1", "--set", "limit=2")
     assert answer.code == 2
-    assert "set twice" in answer.err
+    assert "setting-repeated" in answer.err

@@ -126,11 +126,11 @@ def test_what_is_not_done_cannot_be_verified(run: Run, workbench: Command) -> No
         wb.open_run(run.name).tables["lengths"]
 
 
-def test_scratch_left_by_a_kill_at_the_end_is_cleared_when_the_run_is_asked_for_again(
+def test_checkpoints_left_by_a_kill_at_the_end_are_deleted_at_the_next_start(
     run: Run, workbench: Command
 ) -> None:
     (run.path / "checkpoint").mkdir()
     (run.path / "checkpoint" / "part").write_text("kept")
     answer = workbench("run", "describe", "--corpus", "dog.conllu")
-    assert answer.code == 0 and "Answered from disk" in answer.err
+    assert answer.code == 0 and "Read from disk" in answer.err
     assert not (run.path / "checkpoint").exists()

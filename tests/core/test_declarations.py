@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import Corpus
-from workbench.cli.run import asked_settings
+from workbench.cli.run import given_settings
 from workbench.core import experiment as declaring
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment, Inputs, Result, Settings, Table
@@ -25,8 +25,8 @@ import json, sys
 from workbench.cli.output import experiment, experiments
 from workbench.core.experiment import EXPERIMENTS
 listed = experiments()
-shown = [experiment(name, (), (), {{}}) for name in EXPERIMENTS.own]
-schemas = {{name: EXPERIMENTS[name].settings.model_json_schema() for name in EXPERIMENTS.own}}
+shown = [experiment(name, (), (), {{}}) for name in EXPERIMENTS.built_in]
+schemas = {{name: EXPERIMENTS[name].settings.model_json_schema() for name in EXPERIMENTS.built_in}}
 heavy = [name for name in {HEAVY!r} if name in sys.modules]
 import workbench.corpora, workbench.corpora.catalogue, workbench.corpora.describe
 reading = [name for name in {HEAVY!r} if name in sys.modules]
@@ -45,7 +45,7 @@ def fresh() -> Any:
 
 def test_experiments_are_listed_and_shown_without_the_code_that_computes_them(fresh: Any) -> None:
     names, schemas, heavy, _ = fresh
-    assert set(names) >= set(EXPERIMENTS.own)
+    assert set(names) >= set(EXPERIMENTS.built_in)
     assert schemas["heads"]["properties"]["alpha"]["default"] == 0.01
     assert heavy == []
 
@@ -54,7 +54,7 @@ def test_readers_of_corpora_are_imported_without_spacy_and_torch(fresh: Any) -> 
     assert fresh[-1] == []
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS.own)
+@pytest.mark.parametrize("name", EXPERIMENTS.built_in)
 def test_the_code_of_every_experiment_takes_its_settings(name: str) -> None:
     kind = EXPERIMENTS[name]
     assert kind.name == name
@@ -111,9 +111,9 @@ def test_a_command_without_flags_reads_no_declaration(monkeypatch: pytest.Monkey
     import workbench.runs.request  # noqa: F401 (else it would keep the empty registry)
 
     monkeypatch.setattr(declaring, "EXPERIMENTS", {})
-    assert asked_settings("run heads", "heads", ["limit=3"], []) == {"limit": "3"}
+    assert given_settings("run heads", "heads", ["limit=3"], []) == {"limit": "3"}
     with pytest.raises(KeyError):
-        asked_settings("run heads", "heads", [], ["--limit", "3"])
+        given_settings("run heads", "heads", [], ["--limit", "3"])
 
 
 DRAWING = """

@@ -92,7 +92,7 @@ def test_full_disk_is_named_with_what_it_has_and_what_the_file_needs(
     assert error.where == str(disk / "new" / "c.txt")
     assert f"The disk at {disk} has 2.0 kB free of 1.0 MB" in error.what
     assert "at least 345.7 kB" in error.what
-    assert f"Make room on {disk}" in error.remedy
+    assert f"Free space on {disk}" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,6 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("path", ["~nouser/x", "a\0b", b"x", 5, None])
-def test_what_can_be_no_path_is_a_users_error(path: object) -> None:
-    with pytest.raises(WorkbenchError, match="no path"):
+def test_an_invalid_path_is_a_user_error(path: object) -> None:
+    with pytest.raises(WorkbenchError, match="path-invalid"):
         user_path(path)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Train, dev and test: the corpus' own, or cut from it; the first of them, or drawn by lot."""
+"""Train, dev and test: the corpus' own, or cut from it; the first of them, or a random sample."""
 
 import pytest
 from spacy.tokens import Doc
@@ -47,7 +47,7 @@ def test_a_split_too_large_to_be_read_is_drawn_from_its_start_and_says_so() -> N
         corpus_of(train=900, dev=50, test=50), None, SplitSizes(40, 40, 40), 0, drawn_from=200
     )
     assert max(int(word.removeprefix("train")) for word in words(found)[0]) < 200
-    assert "Texts of train were drawn from its first 200." in found.notes
+    assert "Texts of train are a random sample of its first 200." in found.notes
 
 
 def test_what_is_of_no_use_is_left_out_before_anything_is_drawn() -> None:
@@ -68,7 +68,7 @@ def test_without_splits_no_text_is_in_two_parts(drawn_from: int | None) -> None:
     each = words(found)
     assert len({word for part in each for word in part}) == sum(map(len, each))
     assert [len(part) for part in each] == ([50, 30, 30] if drawn_from else [50, 10, 11])
-    assert found.notes[0] == "The corpus has no splits: train, dev and test were drawn by sentence."
+    assert found.notes[0].startswith("The corpus has no splits") and "by sentence" in found.notes[0]
 
 
 def test_dev_is_cut_from_all_of_train_where_texts_are_drawn() -> None:
@@ -77,23 +77,25 @@ def test_dev_is_cut_from_all_of_train_where_texts_are_drawn() -> None:
     )
     train, dev, _ = words(found)
     assert len(train) == 60 and len(dev) == 40 and not {*train} & {*dev}
-    assert "What tells when to stop was cut from train" in found.notes[0]
+    assert "a part of train is used for early stopping" in found.notes[0]
 
 
 @pytest.mark.parametrize(
     ("splits", "scored", "said"),
     [
-        ({"test": 90}, None, "There is nothing but test: train, dev and test were drawn from it"),
-        ({"train": 90, "dev": 90}, "train", "There is no train beside train: what is learnt from"),
+        ({"test": 90}, None, "has only the split test"),
+        ({"train": 90, "dev": 90}, "train", "dev is used for training"),
     ],
 )
-def test_parts_that_are_not_what_one_expects_are_told(
+def test_unusual_splits_are_explained_in_notes(
     splits: dict[str, int], scored: str | None, said: str
 ) -> None:
     assert said in " ".join(parts_of(corpus_of(**splits), scored, SplitSizes(40, 40, 40), 0).notes)
 
 
 @pytest.mark.parametrize(("splits", "said"), [({"all": 2}, "2 sentences"), ({"all": 0}, "0 sent")])
-def test_too_few_to_be_divided_are_counted(splits: dict[str, int], said: str) -> None:
-    with pytest.raises(WorkbenchError, match=f"{said}.* cannot be divided in 3"):
+def test_too_few_sentences_are_an_error_with_their_number(
+    splits: dict[str, int], said: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=f"{said}.* cannot be split in 3 parts"):
         parts_of(corpus_of(**splits), None, SplitSizes(), 0)

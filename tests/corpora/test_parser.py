@@ -220,7 +220,7 @@ def test_invalid_arguments_are_reported_and_nothing_changes(
 
 def test_two_sentences_are_too_few_to_split(tmp_path: Path, scratch: Path) -> None:
     write(read("primer").docs("train", 2), tmp_path / "two.conllu")
-    with pytest.raises(WorkbenchError, match="cannot be divided"):
+    with pytest.raises(WorkbenchError, match="too-few-sentences"):
         train_parser(read(tmp_path / "two.conllu"), tmp_path / "own")
     assert not (tmp_path / "own").exists()
 

@@ -284,7 +284,7 @@ def test_a_corpus_with_classes_unknown_to_the_model_is_an_error(classifier: Run)
             corpus="primer/entailment",
             max_sentences=20,
         )
-    with pytest.raises(WorkbenchError, match="cannot be divided"):
+    with pytest.raises(WorkbenchError, match="too-few-sentences"):
         wb.run("head-gates", model="mini:bert", corpus=str(_one_text(classifier.path.parent)))
 
 

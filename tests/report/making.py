@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +79,13 @@ def made(
         "peak_memory_bytes": {"cpu": 432128000},
         "tables": {name: len(table) for name, (table, _) in tables.items()},
         "figures": list(figures or {}),
-        "caveats": [asdict(caveat) for caveat in caveats],
+        "caveats": [{"text": c.text, "beside": list(c.beside)} for c in caveats],
         "models": [],
         "corpora": [{"name": c.name, "hash": c.hash, "notes": []} for c in question.corpora],
         **(told or {}),
     }
     (path / PROVENANCE).write_text(json.dumps(provenance))
-    failure = status.Failure("memory did not suffice.") if state == "failed" else None
+    failure = status.Failure("out of memory.") if state == "failed" else None
     status.write(path, status.Status(state, experiment=experiment, failure=failure))
     return Run(path)
 
@@ -125,7 +124,7 @@ def bars(names: Sequence[str], title: str = "") -> go.Figure:
 
 
 def described(folder: Path) -> Run:
-    """A run of the experiment `describe`, with all its tables: its figures are drawn anew."""
+    """A run of the experiment `describe`, with all its tables: its figures are drawn again."""
     about = experiments()["describe"].tables
 
     tables = description(["the", "dog", *HOSTILE.values(), LONG_WORD])

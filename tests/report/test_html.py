@@ -52,7 +52,7 @@ def written(*runs: object, to: Path) -> str:
     return write_report(list(runs), to / "report.html").read_text(encoding="utf-8")  # type: ignore[arg-type]
 
 
-def test_it_says_what_was_asked_of_what_with_what_and_when(tmp_path: Path) -> None:
+def test_it_shows_request_inputs_environment_and_time(tmp_path: Path) -> None:
     run = made(
         tmp_path,
         models=(model(),),
@@ -60,7 +60,7 @@ def test_it_says_what_was_asked_of_what_with_what_and_when(tmp_path: Path) -> No
     )
     page = Page(written(run, to=tmp_path))
     for said in (
-        "counts, version 1", "no limit", "test", "hash-of-primer", "hash-of-tiny-bert",
+        "counts, version 1", "max_sentences", "test", "hash-of-primer", "hash-of-tiny-bert",
         "bert, 9 parameters", "fp32", "torch 2.13.0", "cpu", "2026-11-21 04:33:40 UTC",
         "1 min 5 s", "412 MiB", "workbench run counts",
     ):  # fmt: skip
@@ -112,7 +112,7 @@ def test_runs_of_one_experiment_are_compared_with_signs(tmp_path: Path) -> None:
     before = made(tmp_path, tables=words_and_sizes(["the", "dog"]))
     after = made(tmp_path, tables=words_and_sizes(["the", "cat"], more=-5), seed=1)
     page = Page(written(before, after, to=tmp_path))
-    assert "2 runs of counts compared" in page.text
+    assert "Comparison of 2 runs of counts" in page.text
     assert "B − A docs" in page.text and "−5" in page.text
     assert "A share" in page.text and "seed" in page.text
     more = Page(written(after, before, to=tmp_path))
@@ -122,7 +122,7 @@ def test_runs_of_one_experiment_are_compared_with_signs(tmp_path: Path) -> None:
 def test_runs_of_several_experiments_stand_one_after_another(tmp_path: Path) -> None:
     other = made(tmp_path, experiment="other")
     page = Page(written(made(tmp_path), other, to=tmp_path))
-    assert "compared" not in page.text
+    assert "Comparison" not in page.text
     assert {"run-1", "run-2"} <= {given.get("id") for _, given in page.tags}
 
 
@@ -147,7 +147,7 @@ def test_a_sweep_says_what_was_swept_and_of_which_runs_it_is_made(tmp_path: Path
         told={"runs": [part.name for part in parts]},
     )
     page = Page(written(run, to=tmp_path))
-    assert "seed, swept" in page.text and "0, 1" in page.text
+    assert "seed (swept)" in page.text and "0, 1" in page.text
     assert all(part.name in page.text for part in parts)
     assert "--sweep=seed=0,1" in page.text
 
@@ -215,7 +215,11 @@ def test_a_run_without_results_is_an_error_that_says_so(tmp_path: Path, state: s
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("report.htm", "Did you mean '.html'"), ("report.docx", "Known"), ("report", "no ending")],
+    [
+        ("report.htm", "Did you mean '.html'"),
+        ("report.docx", "Known"),
+        ("report", "format-unknown"),
+    ],
 )
 def test_an_unknown_ending_is_an_error_with_a_remedy(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(WorkbenchError, match=said):
@@ -238,7 +242,7 @@ def test_figures_need_no_experiment(tmp_path: Path) -> None:
     assert "run-1-figure-words" in written(run, to=tmp_path)
 
 
-def test_figures_are_drawn_anew_where_the_experiment_is_there(tmp_path: Path) -> None:
+def test_figures_are_drawn_again_where_the_experiment_is_installed(tmp_path: Path) -> None:
     html = written(described(tmp_path), to=tmp_path)
     assert "run-1-figure-relations" in html and "Zipf's law" in Page(html).text
 

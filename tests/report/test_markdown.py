@@ -80,9 +80,10 @@ def test_it_says_what_the_page_says(tmp_path: Path) -> None:
     before, after = made(tmp_path), made(tmp_path, tables=words_and_sizes(more=-4), seed=1)
     text = markdown(before, after, described(tmp_path), to=tmp_path)
     for said in (
-        "## 2 runs of counts compared", "| B − A docs |", "| −4 |", "content hash: hash-of-primer",
-        "> **Caveat.** Only the first 100 Docs were counted.", "### To make it again",
-        "> **The run warned.** Two Docs were empty.", "workbench run counts",
+        "## Comparison of 2 runs of counts",
+        "| B − A docs |", "| −4 |", "content hash: hash-of-primer",
+        "> **Caveat.** Only the first 100 Docs were counted.", "### Reproduce",
+        "> **Warning.** Two Docs were empty.", "workbench run counts",
         "How often each `word`",
     ):  # fmt: skip
         assert said in text, said

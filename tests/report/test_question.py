@@ -76,24 +76,24 @@ def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
     ]  # fmt: skip
 
 
-def test_a_sweep_is_asked_as_a_sweep(tmp_path: Path) -> None:
+def test_a_sweep_is_reproduced_as_a_sweep(tmp_path: Path) -> None:
     part = made(tmp_path).spec
     told = command(
         asked(
             corpora=part.corpora,
-            settings={"limit": 1, "words": 5},
-            sweep={"limit": [1, 2], "seed": [0, 1]},
+            settings={"max_sentences": 1, "words": 5},
+            sweep={"max_sentences": [1, 2], "seed": [0, 1]},
             parts=(part,),
         )
     )
-    assert "--sweep=limit=1,2 --sweep=seed=0,1" in told.replace(" \\\n ", "")
-    assert "--set=limit" not in told and "--seed" not in told and "--set=words=5" in told
+    assert "--sweep=max_sentences=1,2 --sweep=seed=0,1" in told.replace(" \\\n ", "")
+    assert "--set=max" not in told and "--seed" not in told and "--set=words=5" in told
 
 
-def test_what_was_handed_over_as_an_object_is_asked_in_python() -> None:
+def test_a_run_of_an_object_is_reproduced_in_python() -> None:
     told = command(asked(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5}))
     assert told.splitlines() == [
-        "# in capitals, what was handed over as an object: tiny-bert",
+        "# in capitals: objects that were passed to wb.run (tiny-bert)",
         "wb.run('counts', model=MODEL, corpus='primer', seed=0, words=5)",
     ]
 

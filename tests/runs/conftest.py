@@ -115,7 +115,7 @@ def wait_until(true: Callable[[], object], seconds: float = 60) -> None:
 
 
 def await_halt(run: Run) -> None:
-    """Until the third-party experiment waits at its step `halt`: not earlier, or it halts anew."""
+    """Until the third-party experiment waits at its step `halt`: not earlier, or it halts again."""
     wait_until((run.path / status.SCRATCH / "halted").exists)
 
 

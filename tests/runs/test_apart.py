@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_and_parts_add_up() -> None:
-    parts = isolated._answered("mini:elmo", "parts")["parts"]  # opens it, and its facts are kept
+    parts = isolated._result("mini:elmo", "parts")["parts"]  # opens it, and its facts are kept
     facts = look("mini:elmo", "facts")["facts"]
     assert facts["name"] == "mini:elmo" and facts["stacks"][0]["heads"] == 0
     assert sum(parts.values()) == facts["parameters"]
@@ -44,7 +44,7 @@ def test_facts_and_parts_add_up() -> None:
 
 
 @pytest.mark.parametrize("fetch", [False, True])
-def test_nothing_is_fetched_unasked(
+def test_nothing_is_downloaded_by_default(
     fetch: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process is told to be offline, which the hub's own library obeys."""

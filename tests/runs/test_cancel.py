@@ -39,7 +39,7 @@ def test_a_running_run_ends_at_once_and_says_so(mood: str, asking: Asking) -> No
     clock = time.monotonic()
     assert cancel(run).state == "cancelled" == run.status.state
     assert time.monotonic() - clock < 3 and not locks.is_held(run.path / status.LOCK)
-    with pytest.raises(WorkbenchError, match=r"cancelled already.\n.*runs show"):
+    with pytest.raises(WorkbenchError, match=r"run-ended.\n.*runs show"):
         cancel(run)
     with pytest.raises(WorkbenchError, match="has no results"):
         _ = run.tables
@@ -103,20 +103,20 @@ def test_one_inside_this_process(asking: Asking) -> None:
     assert found[0].status.state == "cancelled" and found[0].status.guest
 
 
-def test_what_was_begun_anew_is_not_cancelled_by_an_older_wish(asking: Asking) -> None:
+def test_a_new_attempt_is_not_cancelled_by_an_older_request(asking: Asking) -> None:
     """Between the wish and the signal the run ended, and somebody else asked again."""
     asked = asking(mood="numb")
     run = asleep(asked)
-    ask_to_end = launch._ask_to_end
+    request_cancel = launch._request_cancel
 
     def late(target: Run) -> None:
-        ask_to_end(target)
+        request_cancel(target)
         os.kill(process_of(target), 9)
         await_free(target)
         wait_until(lambda: start(asked).status.state == "queued")
 
     with pytest.MonkeyPatch.context() as between:
-        between.setattr(launch, "_ask_to_end", late)
+        between.setattr(launch, "_request_cancel", late)
         cancel(run, grace=2)
     assert run.status.under_way and run.status.attempt == 2
     cancel(run)

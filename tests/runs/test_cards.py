@@ -18,7 +18,7 @@ from workbench.core.machine import peak_memory
 from workbench.runs import cluster, device_queue, launch
 from workbench.runs.device_queue import VISIBLE
 from workbench.runs.launch import start
-from workbench.runs.request import _card_of
+from workbench.runs.request import _gpu_of
 from workbench.runs.run import Run
 from workbench.runs.status import Status
 
@@ -113,7 +113,7 @@ def test_without_the_drivers_library_the_environment_tells(
     assert names() == found
 
 
-def test_in_a_shared_process_cuda_itself_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_shared_process_cuda_reports_the_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its order may differ from that of the driver's library; and it stays as it is."""
     chosen: list[int] = []
     uuids = [OTHER.removeprefix("GPU-"), ONE.removeprefix("GPU-")]
@@ -210,14 +210,14 @@ def test_on_a_cluster_a_card_is_waited_for(asking: Asking, monkeypatch: pytest.M
     assert shared == [False, True]
 
 
-def test_a_model_that_is_on_a_card_is_asked_there() -> None:
+def test_a_model_on_a_gpu_is_used_there() -> None:
     class Opened:
         def __init__(self, place: str) -> None:
             self.device = torch.device(place)
 
     given: list[Any] = ["mini:bert", Opened("cpu"), Opened("cuda:1")]
-    assert _card_of(given) == "cuda:1"
-    assert _card_of(given[:2]) is None
+    assert _gpu_of(given) == "cuda:1"
+    assert _gpu_of(given[:2]) is None
 
 
 def test_two_cards_compute_at_once_and_a_third_run_waits(asking: Asking, calls: Path) -> None:

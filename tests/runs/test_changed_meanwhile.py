@@ -47,7 +47,7 @@ def disturbed(
         return kind.run(*arguments)
 
     monkeypatch.setattr(execute, "EXPERIMENTS", {experiment: replace(kind, run=run)})
-    return start(asked, compute=in_process(execute.open_again))
+    return start(asked, compute=in_process(execute.open_inputs))
 
 
 def append(path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.runs.conftest import (
 )
 from workbench import WorkbenchError
 from workbench.runs import cluster, launch, status
-from workbench.runs.api import begun_sweep
+from workbench.runs.api import start_sweep
 from workbench.runs.launch import cancel, start
 from workbench.runs.run import Run, all_runs
 
@@ -76,7 +76,7 @@ def starts(run: Run) -> int:
 
 def swept(address: str = "") -> Run:
     """Twelve jobs."""
-    return begun_sweep("steps", [], [], LOAD, JOBS, scheduler=address, share=not address)
+    return start_sweep("steps", [], [], LOAD, JOBS, scheduler=address, share=not address)
 
 
 def parts(run: Run) -> list[Run]:
@@ -113,7 +113,7 @@ def test_a_sweep_of_twelve_with_a_worker_killed_equals_the_same_here(
     before = starts(victim)
     os.kill(worker_of(victim), signal.SIGKILL)
     assert finished(run).status.state == "done", run.status.failure
-    assert starts(victim) == before + 1, "the job went to another, which began it anew"
+    assert starts(victim) == before + 1, "the job went to another, which started it again"
     told = [e for e in status.read_events(victim.path)[0] if "computed" in str(e.get("text"))]
     assert len(told) == LOAD["steps"], "from its checkpoint"
     assert all(starts(job) == 1 for job in jobs if job != victim)
@@ -123,7 +123,9 @@ def test_a_sweep_of_twelve_with_a_worker_killed_equals_the_same_here(
     assert {job.name: contents(job) for job in [*parts(local), local]} == there
 
 
-def test_a_job_outlives_whoever_asked(address: str, asking: Asking, place: Path) -> None:
+def test_a_job_outlives_the_process_that_submitted_it(
+    address: str, asking: Asking, place: Path
+) -> None:
     """Nothing is lost on the way, though the asking process ends at once, without a word."""
     script = (
         "import os; from workbench.runs.request import ask; "
@@ -152,7 +154,7 @@ def test_jobs_that_run_and_that_wait_on_the_cluster_are_cancelled(
     assert done(asking(), scheduler=address).status.attempt == 2
 
 
-def test_the_same_job_asked_for_twice_is_computed_once(address: str, asking: Asking) -> None:
+def test_the_same_job_submitted_twice_is_computed_once(address: str, asking: Asking) -> None:
     asked = asking(pause=0.1)
     first, second = (start(asked, scheduler=address) for _ in range(2))
     assert finished(first).status.state == finished(second).status.state == "done"

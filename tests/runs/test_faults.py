@@ -27,7 +27,7 @@ from tests.runs.conftest import (
     process_of,
 )
 from workbench import WorkbenchError
-from workbench.runs import api, launch, locks, status
+from workbench.runs import api, launch, locks, spec, status
 from workbench.runs.launch import start
 from workbench.runs.request import ask
 from workbench.runs.run import PROVENANCE, Run, all_runs
@@ -59,7 +59,7 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 @needs_root
 @pytest.mark.parametrize("rows", [4_000, 12_000], ids=["when tables are written", "at a step"])
-def test_a_full_disk_is_a_failure_that_says_so(
+def test_a_full_disk_is_a_failure_with_the_free_space(
     rows: int, asking: Asking, small_disk: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked = asking(rows=rows)
@@ -68,7 +68,7 @@ def test_a_full_disk_is_a_failure_that_says_so(
     assert run.status.state == "failed" and failure
     assert "No space left" in f"{failure.what} {failure.lines}"
     assert f"The disk at {small_disk} has" in failure.what and "524.3 kB" in failure.what
-    assert f"Make room on {small_disk}" in failure.remedy
+    assert f"Free space on {small_disk}" in failure.remedy
     assert not contents(run), "nothing half-made is left"
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "larger"))
     assert done_here(asked).tables["values"].shape == (5 * rows, 3)
@@ -254,21 +254,23 @@ def test_a_status_that_is_no_file_is_said(how: str, asking: Asking, place: Path)
     assert not (place / "elsewhere").exists()
 
 
-def test_a_spec_that_asks_another_question_is_not_answered_under_this_name(
+def test_the_spec_of_another_request_is_not_run_under_this_name(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = launch.spec.write
     monkeypatch.setattr(launch.spec, "write", lambda folder, _: write(folder, asking(7)))
     failure = finished(start(asking())).status.failure
-    assert failure and "asks another question" in failure.what
+    assert failure and failure.code == "run-outdated"
     monkeypatch.undo()
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"experiment": 5}', b"\xff", b"[" * 50_000])
-def test_a_damaged_spec_is_said_and_mended_by_asking_again(content: bytes, asking: Asking) -> None:
+def test_a_damaged_spec_is_an_error_and_is_replaced_at_the_next_start(
+    content: bytes, asking: Asking
+) -> None:
     run = done_here(asking())
     (run.path / "spec.json").write_bytes(content)
-    with pytest.raises(WorkbenchError, match="spec cannot be read"):
+    with pytest.raises(WorkbenchError, match="run-damaged"):
         _ = api.open_run(run.name).spec
     assert dict(api.open_run(run.name).tables), "its tables can be read all the same"
 
@@ -294,17 +296,17 @@ def test_a_damaged_provenance_is_said(name: str, value: object, asking: Asking) 
 def test_a_run_of_a_later_version_is_left_alone(asking: Asking) -> None:
     run = done_here(asking())
     path = run.path / "spec.json"
-    later = {**json.loads(path.read_bytes()), "format": 2, "mood": "calm"}
+    later = {**json.loads(path.read_bytes()), "format": spec.FORMAT + 1, "mood": "calm"}
     path.write_text(json.dumps(later))
     before = contents(run), path.read_bytes(), (run.path / PROVENANCE).read_bytes()
     for refused in (lambda: start(asking()), lambda: Run(run.path).spec):
-        with pytest.raises(WorkbenchError, match="later version"):
+        with pytest.raises(WorkbenchError, match="run-format-newer"):
             refused()
     assert before == (contents(run), path.read_bytes(), (run.path / PROVENANCE).read_bytes())
     assert [now.state for _, now in all_runs()] == ["done"]
 
 
-def test_many_who_look_at_a_run_that_died_are_told_the_same(asking: Asking) -> None:
+def test_many_processes_read_the_same_status_of_a_run_that_died(asking: Asking) -> None:
     run = start(asking(mood="leaves"))
     await_free(run)
     found: list[status.Status] = []
@@ -413,10 +415,10 @@ def test_many_runs_are_listed_in_little_more_than_it_takes_to_read_them(
 
 ENDS = {
     "raises": ("bug", "LookupError: the third drawer is empty", "about to go wrong"),
-    "segfaults": ("died", "ended without a word", "Segmentation fault"),
-    "leaves": ("died", "ended without a word", "gone"),
+    "segfaults": ("died", "ended without an error message", "Segmentation fault"),
+    "leaves": ("died", "ended without an error message", "gone"),
     "exits": ("bug", "SystemExit: no more", "sys.exit"),
-    "no memory": ("input", "memory did not suffice", ""),
+    "no memory": ("input", "out of memory", ""),
 }
 
 
@@ -435,7 +437,7 @@ def test_an_experiment_that_goes_wrong(
     with pytest.raises(WorkbenchError, match="has no results"):
         _ = run.tables
     with pytest.raises(WorkbenchError) as raised:
-        api.ended_well(run)
+        api.require_finished(run)
     assert what in str(raised.value) and failure.remedy in str(raised.value)
 
 

@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from workbench import HuggingFace
 from workbench.runs import model_facts
-from workbench.runs.execute import open_again
+from workbench.runs.execute import open_inputs
 from workbench.runs.model_facts import files_hash
 from workbench.runs.request import ask
 from workbench.training.task import Quiet
@@ -95,6 +95,6 @@ def test_weights_are_hashed_again_only_where_they_are_those_of_the_files(
         return reading(self, *how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(HuggingFace, "_hashed", watched)
-    ((model,), _) = open_again(asked, Quiet())
+    ((model,), _) = open_inputs(asked, Quiet())
     assert model.precision == precision and model.content_hash == asked.models[0].hash
     assert hashed == (["fp32"] if precision == "fp32" else [])

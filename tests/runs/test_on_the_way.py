@@ -62,7 +62,7 @@ def test_cancelling_ends_what_is_under_way_and_resuming_goes_on() -> None:
     assert len(steps) == 40, "no step was computed twice"
 
 
-def test_one_that_is_killed_goes_on_when_asked_again() -> None:
+def test_a_killed_run_continues_when_started_again() -> None:
     asked = question(steps=10, pause=0.03)
     run = launch.start(asked)
     wait_until(lambda: parts_of(run) and parts_of(run)[0].status.state == "running")
@@ -81,7 +81,7 @@ def test_cancelling_a_part_alone_says_which_one_is_missing() -> None:
 
 
 @pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_one_that_somebody_else_cancels_is_begun_anew(beside: bool) -> None:
+def test_a_subrun_that_another_process_cancels_is_started_again(beside: bool) -> None:
     own = launch.start(ask("steps", settings={"steps": 3, "halt": 1}, seed=0).spec, share=True)
     await_halt(own)
     run = launch.start(question(times=2 if beside else 1, steps=3, halt=1, beside=beside))

@@ -111,14 +111,14 @@ def test_strange_files_in_the_line_are_passed_over(tmp_path: Path) -> None:
     assert time.monotonic() - clock < 1
 
 
-def test_a_home_one_cannot_write_to_is_said(
+def test_a_home_without_write_access_is_an_error(
     asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").touch()
     failure = finished(start(asking())).status.failure
     assert failure and failure.kind == "input" and "WORKBENCH_HOME" in failure.remedy
     with (
-        pytest.raises(WorkbenchError, match="cannot wait for cpu"),
+        pytest.raises(WorkbenchError, match="file-unwritable"),
         device_queue.turn("cpu", never),
     ):
         pass

@@ -64,6 +64,6 @@ def test_a_broken_entry_point_is_named_and_harms_no_other(  # type: ignore[no-un
     assert experiments()["steps"].name == "steps"
 
 
-def test_a_registry_imports_nothing_until_it_is_asked() -> None:
+def test_a_registry_imports_nothing_until_a_name_is_looked_up() -> None:
     lazy = Registry("experiment", "no.such.group", {"a": "no_such_module:A"}, Experiment)
     assert list(lazy) == ["a"] and "a" in lazy and len(lazy) == 1

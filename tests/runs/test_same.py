@@ -13,7 +13,7 @@ from tests.models import headed, zoo
 from tests.runs.conftest import Asking, contents, done
 from workbench import experiments, load, read
 from workbench.runs import api, launch, status
-from workbench.runs.execute import open_again
+from workbench.runs.execute import open_inputs
 from workbench.runs.launch import remove
 from workbench.runs.model_facts import _check
 from workbench.runs.request import ask
@@ -168,7 +168,7 @@ def test_a_model_that_changes_between_asking_and_running_is_not_answered_for(
     shutil.copytree(model, mine)
     asked = ask("profile", [mine], [corpus], {"limit": 1}).spec
     swap_last_byte(mine / "model.safetensors")
-    run = launch.start(asked, compute=in_process(open_again))
+    run = launch.start(asked, compute=in_process(open_inputs))
     failure = run.status.failure
     assert failure and "model has changed" in failure.what and failure.kind == "input"
 
@@ -229,5 +229,5 @@ def test_a_forged_hash_gives_no_answer(model: Path, tmp_path: Path) -> None:
     (kept,) = (tmp_path / "home" / "known").iterdir()
     facts = json.loads(kept.read_text())["facts"] | {"content_hash": "0" * 32}
     kept.write_text(json.dumps({"facts": facts, "check": _check(facts)}))
-    run = launch.start(ask("profile", [model]).spec, compute=in_process(open_again))
+    run = launch.start(ask("profile", [model]).spec, compute=in_process(open_inputs))
     assert run.status.state == "failed" and "changed" in run.status.failure.what  # type: ignore[union-attr]

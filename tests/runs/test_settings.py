@@ -54,7 +54,9 @@ def test_text_becomes_a_value(name: str, text: str, value: Any) -> None:
         ({"pause": "[1"}, ["pause is '[1'"]),
     ],
 )
-def test_a_wrong_setting_is_said_in_its_own_words(given: dict[str, Any], said: list[str]) -> None:
+def test_an_invalid_setting_is_an_error_with_its_help_text(
+    given: dict[str, Any], said: list[str]
+) -> None:
     with pytest.raises(WorkbenchError) as raised:
         ask("steps", settings=given)
     for words in said:
@@ -70,7 +72,7 @@ def test_odd_numbers_are_the_same_question_when_read_again(most: str, asking: As
     assert spec.read(run.path).name == asked.name
 
 
-def test_pairs_as_typed() -> None:
+def test_pairs_are_parsed() -> None:
     assert named(["max-steps=3", "a=b=c"], "setting") == {"max_steps": "3", "a": "b=c"}
     for wrong in ("steps", "=3"):
         with pytest.raises(WorkbenchError, match="key=value"):
@@ -91,16 +93,18 @@ def test_a_seed_of_numpy_is_a_seed(asking: Asking) -> None:
     ("how", "said"),
     [
         ({"experiment": "describ"}, "Did you mean 'describe'"),
-        ({"experiment": "steps", "models": ["x"]}, "looks at no model"),
-        ({"experiment": "describe"}, "looks at one corpus; none was named"),
-        ({"experiment": "describe", "corpora": ["primer", "primer"]}, "2 were named"),
+        ({"experiment": "steps", "models": ["x"]}, "model-count"),
+        ({"experiment": "describe"}, "takes one corpus; none"),
+        ({"experiment": "describe", "corpora": ["primer", "primer"]}, "corpus-count"),
         ({"experiment": "describe", "corpora": ["primer"], "split": "tset"}, "Did you mean 'test'"),
-        ({"experiment": "steps", "split": "test"}, "of no corpus"),
+        ({"experiment": "steps", "split": "test"}, "corpus-count"),
         ({"experiment": "profile", "models": ["a\0b"]}, "neither a folder nor a hub id"),
-        ({"experiment": "profile", "models": ["vectors:~no-such-user/x"]}, "can be no path"),
+        ({"experiment": "profile", "models": ["vectors:~no-such-user/x"]}, "path-invalid"),
         ({"experiment": "describe", "corpora": [Path("/nowhere")]}, "no such file"),
     ],
 )
-def test_what_else_is_wrong_is_said_before_anything_runs(how: dict[str, Any], said: str) -> None:
+def test_other_invalid_requests_are_errors_before_anything_runs(
+    how: dict[str, Any], said: str
+) -> None:
     with pytest.raises(WorkbenchError, match=said):
         ask(**how)

@@ -162,7 +162,7 @@ def test_the_commands_show_it(name: str, workbench: Command, copied: Path) -> No
     assert shown["spec"].items() >= json.loads((run / "spec.json").read_text()).items()
     assert shown["provenance"] == json.loads((run / "provenance.json").read_text())
     printed = workbench("runs", "show", name)
-    assert f"Note: {shown['caveats'][0]}" in printed
+    assert f"Caveat: {shown['caveats'][0]}" in printed
     assert all(figure in printed for figure in shown["provenance"]["figures"])
     assert contents(copied) == before, "looking at a run changes nothing in it"
 

@@ -10,14 +10,14 @@ import pytest
 from tests.runs.conftest import contents, finished, logged, wait_until
 from workbench import WorkbenchError
 from workbench.runs import launch, status
-from workbench.runs.api import begun_sweep
+from workbench.runs.api import start_sweep
 from workbench.runs.launch import cancel, remove
 from workbench.runs.run import Run, all_runs
-from workbench.runs.subruns import ask_all, values
+from workbench.runs.subruns import make_sweep, values
 
 
 def swept(settings: dict[str, Any] | None = None, **options: Any) -> Run:
-    return begun_sweep("steps", [], [], settings or {}, options, share=True)
+    return start_sweep("steps", [], [], settings or {}, options, share=True)
 
 
 def test_two_dimensions_are_gathered_with_their_values_in_front() -> None:
@@ -57,7 +57,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_kept() -> None:
 
 
 def test_cancelling_a_sweep_ends_its_parts_and_no_other_run() -> None:
-    (part,) = ask_all("steps", [], [], {"mood": "numb"}, {"seed": ["0"]})[0].parts
+    (part,) = make_sweep("steps", [], [], {"mood": "numb"}, {"seed": ["0"]})[0].parts
     own = launch.start(part, share=True)  # asked for by itself, before the sweep
     run = swept({"mood": "numb"}, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
@@ -76,7 +76,7 @@ def test_a_sweep_that_is_killed_still_ends_its_parts_when_cancelled() -> None:
     assert {part.status.state for part in parts} == {"cancelled"} == {run.status.state}
 
 
-def test_a_sweep_that_died_goes_on_when_asked_again() -> None:
+def test_a_sweep_that_died_continues_when_started_again() -> None:
     asked = {"steps": 20, "pause": 0.02}
     run = swept(asked, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
@@ -123,15 +123,15 @@ def test_values_as_typed(text: str, found: list[str]) -> None:
     [
         ({"step": ["1"]}, "Did you mean 'steps'"),
         ({"steps": []}, "no value is given for steps"),
-        ({"steps": ["1", "1"]}, "a value of steps comes twice"),
-        ({"most": ["1", "1.0"]}, "a value of most comes twice"),
-        ({"seed": ["0", "00"]}, "a value of seed comes twice"),
+        ({"steps": ["1", "1"]}, "a value of steps is repeated"),
+        ({"most": ["1", "1.0"]}, "a value of most is repeated"),
+        ({"seed": ["0", "00"]}, "a value of seed is repeated"),
         ({"seed": ["x"]}, "a seed is 'x'"),
         ({"steps": ["1", "none"]}, "steps is 'none'"),
         ({"steps": list(map(str, range(1, 102))), "seed": list(map(str, range(100)))}, "10,100"),
     ],
 )
-def test_a_sweep_that_cannot_be_is_said_before_anything_runs(
+def test_an_invalid_sweep_is_an_error_before_anything_runs(
     options: dict[str, list[str]], said: str, place: Path
 ) -> None:
     with pytest.raises(WorkbenchError, match=said):
@@ -139,9 +139,9 @@ def test_a_sweep_that_cannot_be_is_said_before_anything_runs(
     assert not place.exists()
 
 
-def test_swept_values_are_shown_as_they_were_understood() -> None:
+def test_swept_values_are_shown_as_parsed() -> None:
     def shown(name: str, *options: str) -> list[Any]:
-        return ask_all("steps", [], [], {}, {name: options})[0].sweep[name]
+        return make_sweep("steps", [], [], {}, {name: options})[0].sweep[name]
 
     assert shown("steps", "1", "2") == [1, 2]
     assert shown("most", "1", "2.5") == [1.0, 2.5]
@@ -159,11 +159,11 @@ def test_each_corpus_is_read_once_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -
     whole = identity.content_hash
     monkeypatch.setattr(identity, "content_hash", lambda c: hashed.append(c.name) or whole(c))
     options = {"seed": [str(seed) for seed in range(50)], "corpus": ["primer", "primer:size=50"]}
-    _, questions = ask_all("describe", [], [], {}, options)
+    _, questions = make_sweep("describe", [], [], {}, options)
     assert len(questions) == 100 and len(hashed) == 2
 
 
-def test_a_column_of_the_name_of_what_is_swept_is_told_apart() -> None:
+def test_a_swept_setting_with_the_name_of_a_column_is_prefixed() -> None:
     run = finished(swept(kind=["all", "listed"], steps=["2"]))
     sums = run.tables["sums"]
     assert list(sums.columns) == ["swept_kind", "steps", "step", "value", "kind"]

@@ -28,7 +28,7 @@ def vectors(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
-def test_they_are_asked_of_in_fp32_by_their_whole_path(
+def test_they_are_used_in_fp32_with_their_absolute_path(
     elmo: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(elmo.parent)

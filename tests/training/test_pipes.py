@@ -44,7 +44,7 @@ def test_a_pipe_in_the_place_of_the_note_is_an_error(tmp_path: Path) -> None:
     note = tmp_path / "model" / SCRATCH / PREPARED
     note.parent.mkdir(parents=True)
     os.mkfifo(note)
-    with in_time(), pytest.raises(WorkbenchError, match="no regular file") as caught:
+    with in_time(), pytest.raises(WorkbenchError, match="regular file") as caught:
         train("gpt", lesson(), tmp_path / "model", settings(1), home=tmp_path / "tokens")
     assert caught.value.where == str(note)
 

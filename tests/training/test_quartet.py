@@ -184,9 +184,9 @@ def test_the_same_command_makes_them(
         (["--budget", "0"], "budget"),
         (["--budget", "-5m"], "budget"),
         (["--steps", "5"], "does not take steps"),
-        (["--corpus", "primer"], "own text"),
-        (["--model", "mini:bert"], "own text"),
-        (["--out", "."], "there is one already"),
+        (["--corpus", "primer"], "own corpus"),
+        (["--model", "mini:bert"], "own corpus"),
+        (["--out", "."], "folder-exists"),
         (["--out", "no/such/place"], "no such folder"),
     ],
 )

@@ -300,9 +300,9 @@ def _compared(one: "Comparison") -> None:
 
     st.subheader(plain(one.experiment), anchor=False)
     text.facts((letter, f"{run.name}: {run_title(run)}") for letter, run in one.runs.items())
-    if one.asked.total:
+    if one.requests.total:
         st.markdown("**What was asked differently**")
-        tables_and_figures.draw_grid(one.asked, f"asked {one.experiment}")
+        tables_and_figures.draw_grid(one.requests, f"asked {one.experiment}")
     for grid in one.tables:
         ((_, table),) = compared([{grid.name: run.tables[grid.name]} for run in one.runs.values()])
         st.markdown(f"**Table: {plain(grid.name)}**")

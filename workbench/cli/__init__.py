@@ -1,4 +1,5 @@
-"""The commands, a file each group: read a choice, call one function, show the answer.
+"""The commands, one file per group: parse options, call one function, print the result.
 
-Everything heavy is imported inside the command that needs it, so that `--help` is quick.
+Heavy modules are imported inside the command that needs them, so that `--help` is fast. Costs: the
+import of typer.
 """

@@ -1,4 +1,7 @@
-"""`workbench corpora`: list, show, describe and convert corpora, and train a parser on one."""
+"""`workbench corpora` and `workbench models`: list, show, describe and convert; train a parser.
+
+Costs: reading the corpus, or opening the model.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -37,11 +40,11 @@ def list_corpora(context: typer.Context, json: Json = False) -> None:
         return
     from workbench.cli import output
 
-    with output.progress("opening"):
+    with output.progress("loading"):
         from workbench.corpora.catalogue import catalogue
 
-        found = catalogue()
-    output.print_json(found.as_dict()) if json else output.print_catalogue(found)
+        data = catalogue()
+    output.print_json(data.as_dict()) if json else output.print_catalogue(data)
 
 
 @corpora_app.command("show")
@@ -49,12 +52,12 @@ def list_corpora(context: typer.Context, json: Json = False) -> None:
 def show_corpus(
     ref: CorpusRef,
     split: Split = None,
-    limit: Annotated[int, typer.Option(help="How many Docs.", min=0)] = 5,
+    limit: Annotated[int, typer.Option(help="Maximum number of Docs.", min=0)] = 5,
     *,
     reading: Reading,
     json: Json = False,
 ) -> None:
-    """Print Docs with all they carry: trees, spans, chains, edges and labels."""
+    """Print Docs with all their annotations: trees, spans, chains, edges and labels."""
     corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
     from workbench.corpora.show import as_data, name_of, shown
@@ -76,7 +79,7 @@ def describe(
     reading: Reading,
     json: Json = False,
 ) -> None:
-    """Count what a corpus holds: sizes, lengths, tags, relations, labels, words."""
+    """Print the counts of a corpus: sizes, lengths, tags, relations, labels, words."""
     corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
     from workbench.corpora.describe import describe as counted
@@ -92,9 +95,11 @@ def describe(
 @reads_corpus
 def convert(
     ref: CorpusRef,
-    out: Annotated[Path, typer.Argument(help="A .spacy, .conllu or .jsonl file to write.")],
+    out: Annotated[Path, typer.Argument(help="Output file: .spacy, .conllu or .jsonl.")],
     split: Split = None,
-    layer: Annotated[str | None, typer.Option(help="The layer of edges a .jsonl gets.")] = None,
+    layer: Annotated[
+        str | None, typer.Option(help="Layer of edges to write to a .jsonl file.")
+    ] = None,
     *,
     reading: Reading,
 ) -> None:
@@ -103,71 +108,76 @@ def convert(
     from workbench.cli import output
     from workbench.corpora import layers, left_out, write
 
-    found: set[str] = set()
+    seen: set[str] = set()
 
-    def noted(doc: "Doc") -> "Doc":
-        found.update(layers(doc))
+    def collected(doc: "Doc") -> "Doc":
+        seen.update(layers(doc))
         return doc
 
     with output.progress("Docs") as progress:
-        docs = map(noted, corpus.docs(split))
+        docs = map(collected, corpus.docs(split))
         count = write(output.counted(docs, progress), out, layer=layer)
-    if lost := left_out(found, out, layer):
-        output.note(f"{out.suffix} has no place for these layers: {listed(sorted(lost))}.")
+    if lost := left_out(seen, out, layer):
+        output.note(f"{out.suffix} files cannot store these layers: {listed(sorted(lost))}.")
     print(f"{count:,} {'Doc' if count == 1 else 'Docs'} written to {out}")
 
 
 @corpora_app.command()
 def train_parser(
     ref: CorpusRef,
-    out: Annotated[Path, typer.Option(help="A new folder for the pipeline.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="New folder for the pipeline.", show_default=False)],
     steps: Annotated[
         int | None,
-        typer.Option(help="How many steps; by itself as the treebank's size asks.", min=1),
+        typer.Option(
+            help="Number of training steps (default: depends on the size of the treebank).", min=1
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)] = 0,
     limit: Annotated[
-        int | None, typer.Option(help="Sentences of each part, at most.", min=1)
+        int | None,
+        typer.Option(help="Maximum number of sentences of each split (default: all).", min=1),
     ] = None,
     language: Language = "en",
     json: Json = False,
 ) -> None:
     """Train a spaCy pipeline for tags, trees and sentences on a treebank.
 
-    It learns from the train split, keeps what is best on dev, and is scored on dev and test.
+    It trains on the train split, selects the best checkpoint on dev, and is scored on dev and test.
     """
     corpus = opened_corpus(ref, language=language)
     from workbench.cli import output
     from workbench.corpora.train_parser import train_parser as trained
 
     with output.progress("training steps") as progress:
-        found = trained(corpus, out, steps=steps, seed=seed, limit=limit, on_progress=progress)
+        result = trained(corpus, out, steps=steps, seed=seed, limit=limit, on_progress=progress)
     if json:
-        output.print_json({**found, "out": str(out)})
+        output.print_json({**result, "out": str(out)})
         return
-    for note in found["notes"]:
+    for note in result["notes"]:
         output.note(note)
     names = {"words": "words", "sentences": "sentences", "upos": "UPOS", "uas": "UAS", "las": "LAS"}
     rows = [
         (part, *(f"{scores[name]:.1%}" if name in scores else "" for name in names))
-        for part, scores in found["scores"].items()
+        for part, scores in result["scores"].items()
     ]
     output.print_table(
-        "Scores on raw text, of trees without punctuation", ("", *names.values()), rows
+        "Scores on raw text (trees without punctuation)", ("", *names.values()), rows
     )
-    print(f"Pipeline: {out}\nRead a text with it: workbench corpora show TEXT.txt --pipeline {out}")
+    print(
+        f"Pipeline: {out}\nParse a text with it: workbench corpora show TEXT.txt --pipeline {out}"
+    )
 
 
 # --- `workbench models`: what models can be opened, and the facts of one --------------------------
 
 models_app = typer.Typer(
-    help="List what models can be opened, and open one.", invoke_without_command=True
+    help="List the families of models, and open a model.", invoke_without_command=True
 )
 
 
 @models_app.callback()
 def list_models(context: typer.Context, json: Json = False) -> None:
-    """List the families of models, how to name one, and what cannot be asked of some."""
+    """List the families of models, their references, and their limits."""
     if has_command(context, json):
         return
     from workbench.cli import output
@@ -178,25 +188,25 @@ def list_models(context: typer.Context, json: Json = False) -> None:
 
 @models_app.command("show")
 def show_model(
-    ref: Annotated[str, typer.Argument(help="A folder, a hub id, elmo:… or vectors:…")],
+    ref: Annotated[str, typer.Argument(help="Model: a folder, a hub id, elmo:… or vectors:…")],
     device: Annotated[
         str | None,
-        typer.Option(help="cpu, cuda, or cuda:0,cuda:1 for both; by itself the GPU."),
+        typer.Option(help="cpu, cuda, or cuda:0,cuda:1 for both (default: a GPU if there is one)."),
     ] = None,
     precision: Precision = "auto",
     seed: Seed = 0,
     pickled: Pickled = False,
     json: Json = False,
 ) -> None:
-    """Open a model and tell its stacks, sites, size, memory and limits."""
+    """Open a model, and show its stacks, attention sites, size, memory and limits."""
     from workbench.cli import output
 
-    with output.progress("opening"):
+    with output.progress("Loading model"):
         from workbench.models.loading import load
-        from workbench.models.references import facts
+        from workbench.models.references import facts as facts_of
 
         model = load(ref, device, precision, seed=seed, pickled=pickled)
-        found = facts(model)
+        facts = facts_of(model)
         if (memory := model.memory()) is not None:
-            found["memory"] = memory
-    output.print_json(found) if json else output.print_model(found)
+            facts["memory"] = memory
+    output.print_json(facts) if json else output.print_model(facts)

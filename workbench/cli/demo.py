@@ -1,9 +1,9 @@
-"""The tour: every experiment there is on the built-in corpus and models, offline.
+"""`workbench demo`: every experiment on the built-in corpus and models, offline.
 
-Each stop is a run like any other, so the tour can be interrupted, goes on where it stopped, and
-costs nothing the second time; at its end stands one report of them all. A new analysis adds its
-line to `STOPS`. Costs the sum of its runs, some minutes: a process takes longer to start than most
-of them to compute, so the next are started while one computes.
+Each stop is a normal run, so the demo can be interrupted and continued, and the second time all
+results are read from disk. At the end it writes one report of all runs. Add new experiments to
+`STOPS`. Costs: the sum of its runs, some minutes. Most runs take less time than the start of their
+process, so the next runs start while one computes.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from workbench.training.mini import CORPUS
 
 @dataclass(frozen=True)
 class Stop:
-    """One run of the tour."""
+    """One run of the demo."""
 
     title: str
     experiment: str
@@ -29,109 +29,107 @@ class Stop:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-AHEAD = 2  # runs that get ready while one computes
-SHORT: Mapping[str, Any] = {  # a fine-tuning of seconds
+AHEAD = 2  # runs that start while one computes
+SHORT: Mapping[str, Any] = {  # settings for a fine-tuning of a few seconds
     "max_train": 80, "max_dev": 40, "max_test": 80, "epochs": 2, "rates": (1e-3,), "seeds": (0,),
 }  # fmt: skip
 STOPS = (
-    Stop("What the built-in corpus holds", "describe"),
+    Stop("Statistics of the built-in corpus", "describe"),
+    Stop("A small BERT: size, architecture and loss", "profile", ("mini:bert",)),
     Stop(
-        "BERT, small and built in: its facts, and how well it predicts", "profile", ("mini:bert",)
-    ),
-    Stop(
-        "Which of two sentences it finds likelier",
+        "Acceptability judgements of BERT on minimal pairs",
         "minimal-pairs",
         ("mini:bert",),
         ("primer/acceptability",),
         {"max_sentences": 200},
     ),
     Stop(
-        "Where its heads look, by offset and by part of speech",
+        "Average attention of each head, by offset and by part of speech",
         "attention-averages",
         ("mini:bert",),
         settings={"max_sentences": 300},
     ),
     Stop(
-        "What each of its heads does: offsets, relations, rare words, separators",
+        "Roles of attention heads: offsets, relations, rare words, separators",
         "heads",
         ("mini:bert",),
         settings={"max_sentences": 300, "examples": 20},
     ),
     Stop(
-        "How much each of its heads matters to first order",
+        "Importance of each head, from gradients",
         "head-importance",
         ("mini:bert",),
         settings={"max_sentences": 200},
     ),
     Stop(
-        "What exactly is lost without each",
+        "Ablation of each head: loss without it",
         "head-ablation",
         ("mini:bert",),
         settings={"max_sentences": 100},
     ),
     Stop(
-        "How many of them can go, and which first",
+        "Head pruning: how many heads can be removed, and in which order",
         "head-pruning",
         ("mini:bert",),
         settings={"max_sentences": 100, "choosing": 40, "steps": 4, "seeds": 1, "recover": 10},
     ),
     Stop(
-        "Which stay open when each must pay for it",
+        "Learned head gates with a sparsity penalty",
         "head-gates",
         ("mini:bert",),
         settings={"max_sentences": 100, "lambdas": (0.03,), "budgets": (0.25,), "steps": 60},
     ),
     Stop(
-        "What each of its layers knows, from words to roles",
+        "Edge probing of each layer, from words to roles",
         "edge-probing",
         ("mini:bert",),
         settings={"max_sentences": 100, "preset": "quick"},
     ),
     Stop(
-        "How few bits its layers need to tell a word's part of speech",
+        "Description length of parts of speech in each layer",
         "description-length",
         ("mini:bert",),
         settings={"max_sentences": 100, "targets": 300, "tasks": ("pos",), "steps": 100},
     ),
     Stop(
-        "Whether its layers hold the tree",
+        "Structural probe: syntax trees in each layer",
         "structural-probe",
         ("mini:bert",),
         settings={"max_sentences": 60, "seeds": (0,)},
     ),
     Stop(
-        "Whether its heads together find every word's head",
+        "Attention probe: syntactic heads from all attention maps",
         "attention-probe",
         ("mini:bert",),
         settings={"max_sentences": 60, "seeds": (0,)},
     ),
     Stop(
-        "BERT frozen and fine-tuned: what it gains",
+        "BERT frozen and fine-tuned: scores of both",
         "frozen-vs-finetuned",
         ("mini:bert",),
         settings={**SHORT, "tasks": ("sentiment",), "strong": False},
     ),
     Stop(
-        "BERT fine-tuned for one of these tasks, and kept",
+        "Fine-tuning BERT for one task",
         "finetune",
         ("mini:bert",),
         ("primer/sentiment",),
         SHORT,
     ),
     Stop(
-        "What training has changed in it, beside fresh weights",
+        "What training changes: BERT with random weights and trained",
         "drift",
         ("mini:bert@random", "mini:bert"),
         settings={"max_sentences": 60},
     ),
     Stop(
-        "Which layers of the four models are alike",
+        "Similarity of the layers of four models",
         "similarity",
         ("mini:bert", "mini:gpt", "mini:elmo", "mini:t5"),
         settings={"max_sentences": 60},
     ),
     Stop(
-        "What models are worth that learnt by other means: masked, or left to right",
+        "Pretraining objectives: masked or left-to-right, scored after fine-tuning",
         "pretraining",
         settings={
             **SHORT,
@@ -142,14 +140,14 @@ STOPS = (
         },
     ),
     Stop(
-        "GPT beside trigrams of the text it learnt from",
+        "GPT and a trigram model of its training text",
         "trigram",
         ("mini:gpt",),
         (CORPUS,),
         {"max_sentences": 300},
     ),
     Stop(
-        "A tiny GPT of one's own, in a few seconds",
+        "Training a tiny GPT in a few seconds",
         "train",
         (),
         ("primer:size=2000",),
@@ -159,7 +157,7 @@ STOPS = (
 
 
 def tour(json: bool = False) -> None:
-    """Make every stop in turn, the next ones getting ready meanwhile, and write the report."""
+    """Run all stops in order, start the next ones meanwhile, and write the report."""
     runs: list[Run] = []
     ahead: deque[tuple[Run, bool]] = deque()
     waiting = iter(STOPS)
@@ -167,11 +165,11 @@ def tour(json: bool = False) -> None:
         for number, stop in enumerate(STOPS, start=1):
             if not json:
                 output.heading(f"{number} of {len(STOPS)}: {stop.title}")
-            ahead.extend(map(_made, islice(waiting, AHEAD + 1 - len(ahead))))
+            ahead.extend(map(_started, islice(waiting, AHEAD + 1 - len(ahead))))
             run, from_disk = ahead.popleft()
-            output.followed(run, from_disk)
+            output.follow(run, from_disk)
             if not json or run.status.state != "done":
-                output.answer(run, json)
+                output.result(run, json)
             runs.append(run)
     finally:
         _end(run for run, _ in ahead)
@@ -180,25 +178,24 @@ def tour(json: bool = False) -> None:
 
         path = write_report(runs, machine.runs() / "demo.html")
     if json:
-        told = {"runs": [run.as_data() for run in runs], "report": str(path)}
-        output.print_json(told)
+        output.print_json({"runs": [run.as_data() for run in runs], "report": str(path)})
         return
-    output.heading("The report")
+    output.heading("Report")
     print(f"{path}\nOpen it in a browser; it needs no network.")
 
 
 def _end(runs: Iterable[Run]) -> None:
-    """Where a stop failed or was ended, those after it end as well."""
+    """Cancel the runs under way after a stop failed or was cancelled."""
     if under_way := [run for run in runs if run.status.under_way]:
         from workbench.runs.launch import end
 
         end(under_way)
-        output.note("The tour goes on where it was with: workbench demo")
+        output.note("Continue the demo with: workbench demo")
 
 
-def _made(stop: Stop) -> tuple[Run, bool]:
-    """The run of a stop, started or answered from disk; and which of both."""
-    with output.progress("reading the question"):
+def _started(stop: Stop) -> tuple[Run, bool]:
+    """Start the run of a stop; return it, and whether it was done before."""
+    with output.progress("preparing the run"):
         from workbench.runs.api import begun
         from workbench.runs.request import ask
 

@@ -1,7 +1,7 @@
-"""The `workbench` command: read a choice, call one function, show the answer.
+"""The `workbench` command: parse options, call one function, print the result.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Everything heavy is
-imported inside the command that needs it, so that `workbench --help` is quick.
+Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Costs: the import of
+typer; heavy modules are imported inside the command that needs them, so `workbench --help` is fast.
 """
 
 import sys
@@ -17,7 +17,7 @@ from workbench.core.errors import WorkbenchError
 
 app = typer.Typer(
     name="workbench",
-    help="Train or load language models and see what is inside them.",
+    help="Train or load language models, and analyse what they have learnt.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -38,11 +38,11 @@ app.command("fetch")(report_fetch.fetch_command)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2, never a traceback."""
+    """Run the command line; a user error prints its message and remedy, and exits with 2."""
     from workbench.cli import output
 
-    output.print_whatever_comes()
-    with output.whole_output():
+    output.escape_unencodable()
+    with output.flushed_output():
         try:
             app()
         except WorkbenchError as error:
@@ -50,8 +50,8 @@ def main() -> None:
             sys.exit(2)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         print(f"workbench {__version__}")
         raise typer.Exit
 
@@ -59,7 +59,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def workbench(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass
@@ -67,18 +67,18 @@ def workbench(
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """Device, versions, caches, what is missing and the command that mends it."""
+    """Check this machine: device, versions, caches, missing packages and how to install them."""
     from workbench.cli import output
     from workbench.doctor import facts
 
-    with output.progress("looking around"):
-        found = facts()
-    output.print_json(found.as_dict()) if json else output.print_facts(found)
+    with output.progress("checking"):
+        machine = facts()
+    output.print_json(machine.as_dict()) if json else output.print_facts(machine)
 
 
 @app.command()
 def demo(json: Json = False) -> None:
-    """A tour: every experiment on the built-in corpus and models, offline, in one report."""
+    """Run every experiment on the built-in corpus and models, offline, and write one report."""
     from workbench.cli.demo import tour
 
     tour(json)
@@ -86,26 +86,26 @@ def demo(json: Json = False) -> None:
 
 @app.command(name="app")
 def open_app(
-    port: Annotated[
-        int, typer.Option(help="Where on localhost to serve.", min=1, max=65535)
-    ] = 8501,
+    port: Annotated[int, typer.Option(help="Port of the server.", min=1, max=65535)] = 8501,
     headless: Annotated[bool, typer.Option(help="Do not open a browser.")] = False,
     address: Annotated[
-        str, typer.Option(help="Where to listen; 0.0.0.0 lets other machines in.")
+        str, typer.Option(help="Address of the server; 0.0.0.0 is reachable from other machines.")
     ] = "localhost",
     host_name: Annotated[
         list[str] | None,
-        typer.Option(help="A name the app is reached by, besides localhost.", metavar="NAME …"),
+        typer.Option(
+            help="Another host name of the app, in addition to localhost.", metavar="NAME …"
+        ),
     ] = None,
     allow: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A folder that may be read when others are let in; on localhost all may.",
+            help="Folder that the app may read when other machines can reach it (localhost: all).",
             metavar="FOLDER …",
         ),
     ] = None,
 ) -> None:
-    """The app, on localhost."""
+    """Start the app, on localhost."""
     from workbench.cli.serve import serve
 
     serve(port, headless, address, host_name or (), allow or ())

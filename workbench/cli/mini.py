@@ -1,10 +1,10 @@
-"""`workbench train mini`: trains the mini quartet, and scores it beside a trigram model.
+"""`workbench train mini`: trains the mini quartet, and compares it with a trigram model.
 
-Four `train` runs, two at a time where there are cores for it, then `trigram` and `minimal-pairs`
-of each, and which heads follow which relation; the runs are answered from disk the second time.
-With a folder to write to, the models are put there as they are shipped: in half precision, each
-with how it was made, and all scores in `scores.json`, of the rounded weights. Costs its budget, and
-some minutes for the scores.
+Four `train` runs, two in parallel if there are cores for it, then `trigram` and `minimal-pairs`
+runs of each, and the heads that follow a relation; the second time the runs are read from disk.
+With a folder to write to, the models are saved there as they are shipped: in half precision, each
+with its provenance, and all scores (of the rounded weights) in `scores.json`. Costs: its time
+budget, and some minutes for the scores.
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 SCORED = 500  # sentences, and pairs, of the held-out split
-LEFT_OUT = ("weights.hdf5", "curves.csv")  # of a shipped model: large, or of no use to who opens it
+LEFT_OUT = ("weights.hdf5", "curves.csv")  # files that a shipped model does not need
 SCORES = "scores.json"
 MEASURE = {"bert": "accuracy", "gpt": "perplexity", "elmo": "perplexity", "t5": "accuracy"}
 
@@ -39,19 +39,25 @@ def make(
     device: str | None = None,
     json: bool = False,
 ) -> None:
-    """Train, score and show; write the models to a folder where one is named."""
+    """Train and score the models, and print the scores; save the models if a folder is named."""
     from workbench.training.experiments import seconds
     from workbench.training.mini import BUDGET, SETTINGS
 
     try:
-        told = seconds(budget or BUDGET)
+        total = seconds(budget or BUDGET)
     except ValueError as error:
         raise WorkbenchError(
-            f"the budget is {budget!r}: {error}.", remedy="Say a time, such as 5m."
+            f"the time budget is {budget!r}: {error}.",
+            code="setting-invalid",
+            remedy="Give a time, such as 5m.",
         ) from None
-    if not isinstance(told, int | float) or not 0 < told < float("inf"):
-        raise WorkbenchError(f"the budget is {budget!r}.", remedy="Say a time, such as 5m.")
-    runs = _trained(_seconds_each(float(told), device), seed, device)
+    if not isinstance(total, int | float) or not 0 < total < float("inf"):
+        raise WorkbenchError(
+            f"the time budget is {budget!r}.",
+            code="setting-invalid",
+            remedy="Give a time, such as 5m.",
+        )
+    runs = _trained(_seconds_each(float(total), device), seed, device)
     refs = {name: runs[name].name for name in SETTINGS}
     draft = None
     if out is not None:
@@ -64,19 +70,19 @@ def make(
             name: str(in_half_precision(runs[name].path / TRAINED, draft / name, LEFT_OUT))
             for name in SETTINGS
         }
-    found = {name: _scored(name, refs[name], runs[name], seed) for name in SETTINGS}
+    scores = {name: _scored(name, refs[name], runs[name], seed) for name in SETTINGS}
     if out is not None and draft is not None:
         with written_whole(draft / SCORES) as file:
-            file.write_text(_as_json(found), "utf-8")
+            file.write_text(_as_json(scores), "utf-8")
         draft.rename(out)
     if json:
-        output.print_json({"models": found, "out": str(out) if out else None})
+        output.print_json({"models": scores, "out": str(out) if out else None})
         return
-    _show(found, runs, out)
+    _show(scores, runs, out)
 
 
 def _seconds_each(budget: float, device: str | None) -> dict[str, float]:
-    """Each one's seconds, so that all are done when the budget is spent; see `_lanes`."""
+    """Return the seconds of each training, so that all end within the budget; see `_lanes`."""
     from workbench.training.mini import SHARES
 
     longest = max(sum(SHARES[name] for name in lane) for lane in _lanes(device))
@@ -84,7 +90,7 @@ def _seconds_each(budget: float, device: str | None) -> dict[str, float]:
 
 
 def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
-    """Which are trained one after the other: two cores train two small models sooner."""
+    """Return the models that are trained in sequence; with two cores, two lanes run in parallel."""
     from workbench.models.loading import chosen_device
     from workbench.training.mini import LANES
 
@@ -97,14 +103,14 @@ def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
 
 
 def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, "Run"]:
-    """The run of each, done."""
-    from workbench.runs.api import ended_well
+    """Train each model; return the finished runs."""
+    from workbench.runs.api import require_finished
     from workbench.runs.launch import end
 
     runs: dict[str, Run] = {}
     lanes = _lanes(device)
-    with output.progress("reading the question"):
-        questions = _questions(each, seed, device)
+    with output.progress("preparing the runs"):
+        requests = _requests(each, seed, device)
     with _threads(len(lanes)), _watching() as watch, ThreadPoolExecutor(len(lanes)) as pool:
 
         def train(lane: Sequence[str]) -> None:
@@ -112,9 +118,9 @@ def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[s
             from workbench.runs.launch import follow
 
             for name in lane:
-                runs[name] = begun(questions[name], share=True)
+                runs[name] = begun(requests[name], share=True)
                 watch(name, follow(runs[name]))
-                ended_well(runs[name])
+                require_finished(runs[name])
 
         try:
             for done in [pool.submit(train, lane) for lane in lanes]:
@@ -126,7 +132,7 @@ def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[s
     return runs
 
 
-def _questions(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, Any]:
+def _requests(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, Any]:
     from workbench.runs.request import ask
     from workbench.training.mini import CORPUS, SETTINGS
 
@@ -146,7 +152,7 @@ def _questions(each: Mapping[str, float], seed: int, device: str | None) -> dict
 
 @contextmanager
 def _threads(lanes: int) -> Iterator[None]:
-    """Part the cores among those that train at the same time."""
+    """Divide the cores among the models that are trained in parallel."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = before or str(max(1, (os.cpu_count() or 1) // lanes))
     try:
@@ -158,7 +164,7 @@ def _threads(lanes: int) -> Iterator[None]:
 
 @contextmanager
 def _watching() -> Iterator[Any]:
-    """What shows the events of several runs at once: bars on a terminal, else lines."""
+    """Yield a function that shows the events of several runs: bars in a terminal, else lines."""
     console = Console(highlight=False, soft_wrap=True, stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
@@ -170,8 +176,8 @@ def _watching() -> Iterator[Any]:
                 if event["kind"] == "progress":
                     bars.update(tasks[name], completed=event["done"], total=event["total"])
                 else:
-                    said = event["state"] if event["kind"] == "state" else event["text"]
-                    console.print(f"{name}: {said}", markup=False)
+                    text = event["state"] if event["kind"] == "state" else event["text"]
+                    console.print(f"{name}: {text}", markup=False)
 
         yield watch
 
@@ -180,20 +186,20 @@ def _watching() -> Iterator[Any]:
 
 
 def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
-    """What a model can do, beside what a trigram model can."""
-    from workbench.runs.api import answered, ended_well
+    """Return the scores of a model, and those of a trigram model."""
+    from workbench.runs.api import answered, require_finished
     from workbench.runs.request import ask
     from workbench.training.mini import CORPUS
 
-    def asked(experiment: str, corpus: str) -> Any:
+    def tables(experiment: str, corpus: str) -> Any:
         with output.progress(f"{name}: {experiment}"):
-            question = ask(experiment, [ref], [corpus], {"max_sentences": SCORED}, seed=seed)
-            return ended_well(answered(question, progress=lambda event: None)).tables
+            request = ask(experiment, [ref], [corpus], {"max_sentences": SCORED}, seed=seed)
+            return require_finished(answered(request, progress=lambda event: None)).tables
 
-    beside = asked("trigram", CORPUS)["scores"].set_index("measure")
-    pairs = asked("minimal-pairs", "primer/acceptability")["pairs"].set_index("phenomenon")
+    scores = tables("trigram", CORPUS)["scores"].set_index("measure")
+    pairs = tables("minimal-pairs", "primer/acceptability")["pairs"].set_index("phenomenon")
     facts = run.tables["facts"].set_index("fact")["value"]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "run": run.name,
         "parameters": int(facts["parameters"]),
         "steps": int(facts["steps"]),
@@ -203,18 +209,18 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
         "seed": seed,
         "scores": {
             measure: {"model": row["model"], "trigram": row["trigram"], "n": int(row["n"])}
-            for measure, row in beside.iterrows()
+            for measure, row in scores.iterrows()
         },
         "pairs": {phenomenon: float(row["accuracy"]) for phenomenon, row in pairs.iterrows()},
     }
     if name in ("bert", "gpt"):
         with output.progress(f"{name}: heads"):
-            found["relations"] = _relations(ref)
-    return found
+            result["relations"] = _relations(ref)
+    return result
 
 
 def _relations(ref: str) -> dict[str, dict[str, float]]:
-    """Relations whose best head beats the best fixed offset by ten points, and by how many."""
+    """Return relations whose best head beats the best fixed offset by 10 points, with scores."""
     from workbench.corpora import read
     from workbench.heads.tables import best_heads
     from workbench.models.loading import load
@@ -230,19 +236,19 @@ def _relations(ref: str) -> dict[str, dict[str, float]]:
     }
 
 
-def _show(found: Mapping[str, Any], runs: Mapping[str, "Run"], out: Path | None) -> None:
+def _show(results: Mapping[str, Any], runs: Mapping[str, "Run"], out: Path | None) -> None:
     rows = []
-    for name, facts in found.items():
+    for name, facts in results.items():
         scores = facts["scores"][MEASURE[name]]
-        beaten = len(facts["relations"]) if "relations" in facts else ""
+        n_relations = len(facts["relations"]) if "relations" in facts else ""
         numbers = (MEASURE[name], scores["model"], scores["trigram"])
-        rows.append((name, facts["parameters"], *numbers, facts["pairs"]["all"], beaten))
-    columns = ("model", "parameters", "measure", "model's", "trigram's", "pairs right", "relations")
+        rows.append((name, facts["parameters"], *numbers, facts["pairs"]["all"], n_relations))
+    columns = ("model", "parameters", "measure", "model", "trigram", "pairs accuracy", "relations")
     output.print_table("The mini quartet on held-out sentences", columns, rows)
     print("relations: those whose best head beats the best fixed offset by 10 points")
-    for name in found:
+    for name in results:
         print(f"mini {name}: {out / name if out else runs[name].name}")
 
 
-def _as_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, indent=1) + "\n"
+def _as_json(results: Mapping[str, Any]) -> str:
+    return json.dumps(results, indent=1) + "\n"

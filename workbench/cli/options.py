@@ -1,6 +1,6 @@
-"""Options that several commands share, what completes them, and lists after one flag.
+"""Options that several commands share, their completions, and lists after one flag.
 
-Costs nothing until a shell asks for completions.
+Costs: nothing until a shell asks for completions.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,31 +15,44 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Split = Annotated[str | None, typer.Option(help="One split only, such as train, dev or test.")]
+Split = Annotated[str | None, typer.Option(help="Split to use, such as train, dev or test.")]
 Unit = Literal["sentence", "document"]
-UnitOption = Annotated[Unit, typer.Option("--unit", help="What one Doc is.")]
-Pipeline = Annotated[str | None, typer.Option(help="The spaCy pipeline for raw text.")]
-Language = Annotated[str, typer.Option(help="Language of the text where no pipeline tells it.")]
-Text = Annotated[list[str] | None, typer.Option(help="Column of a table with a text; up to two.")]
-Label = Annotated[list[str] | None, typer.Option(help="Column of a table with a label.")]
-EdgeLayer = Annotated[str | None, typer.Option(help="Name for the layer of an edge file.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; by itself the GPU.")]
-Precision = Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")]
-Seed = Annotated[int, typer.Option(help="Of all that is drawn, and of the weights of REF@random.")]
-Scheduler = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="A Dask cluster to compute on: tcp://…")
+UnitOption = Annotated[Unit, typer.Option("--unit", help="Unit of a Doc (default: sentence).")]
+Pipeline = Annotated[str | None, typer.Option(help="spaCy pipeline for raw text.")]
+Language = Annotated[str, typer.Option(help="Language of the text, if no pipeline is named.")]
+Text = Annotated[
+    list[str] | None, typer.Option(help="Column of a table with a text (maximum: 2 columns).")
 ]
-Share = Annotated[bool, typer.Option("--share", help="Do not wait for other jobs on the device.")]
-Detach = Annotated[bool, typer.Option("--detach", help="Start it and do not wait.")]
+Label = Annotated[list[str] | None, typer.Option(help="Column of a table with a label.")]
+EdgeLayer = Annotated[str | None, typer.Option(help="Name of the layer of an edge file.")]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda or cuda:1 (default: a GPU if there is one).")
+]
+Precision = Annotated[str, typer.Option(help="Precision: auto, fp32, bf16 or fp16.")]
+Seed = Annotated[
+    int, typer.Option(help="Seed of all random numbers, and of the weights of REF@random.")
+]
+Scheduler = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="Address of a Dask cluster that computes the run: tcp://…"
+    ),
+]
+Share = Annotated[
+    bool, typer.Option("--share", help="Do not queue behind other jobs on the device.")
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Start the run and do not wait for it.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE …", help="Settings; or write --KEY VALUE."),
+    typer.Option("--set", metavar="KEY=VALUE …", help="Settings; also as --KEY VALUE."),
 ]
-Pickled = Annotated[bool, typer.Option("--pickled", help="Read weights that are not safetensors.")]
+Pickled = Annotated[
+    bool, typer.Option("--pickled", help="Also read weights that are not safetensors.")
+]
 
 
 def corpus_refs(incomplete: str) -> list[str]:
-    """Built-in corpora that begin so; files are the shell's own to complete."""
+    """Return the built-in corpora that begin with the text; the shell completes files."""
     from workbench.corpora import BUILT_IN
     from workbench.corpora.catalogue import catalogue
 
@@ -48,23 +61,23 @@ def corpus_refs(incomplete: str) -> list[str]:
 
 
 def model_refs(incomplete: str) -> list[str]:
-    """Built-in models and runs that trained one that begin so."""
+    """Return the built-in models, and the runs that trained one, that begin with the text."""
     from workbench.models.references import MAKERS, MINI
 
-    made = tuple(f"{maker}-" for maker in MAKERS)
-    trained = [name for name in run_names(incomplete) if name.startswith(made)]
+    prefixes = tuple(f"{maker}-" for maker in MAKERS)
+    trained = [name for name in run_names(incomplete) if name.startswith(prefixes)]
     return [name for name in MINI if name.startswith(incomplete)] + trained
 
 
 def experiment_names(incomplete: str) -> list[str]:
-    """Experiments that begin so."""
+    """Return the experiments that begin with the text."""
     from workbench.core.experiment import EXPERIMENTS
 
     return [name for name in EXPERIMENTS if name.startswith(incomplete)]
 
 
 def run_names(incomplete: str) -> list[str]:
-    """Runs that begin so."""
+    """Return the runs that begin with the text."""
     from workbench.runs.run import run_names as names
 
     return [name for name in names() if name.startswith(incomplete)]
@@ -74,37 +87,41 @@ CorpusRef = Annotated[
     str,
     typer.Argument(
         metavar="REF",
-        help="A file, a folder of splits, hub:NAME, or primer.",
+        help="Corpus: a file, a folder of splits, hub:NAME, or primer.",
         autocompletion=corpus_refs,
     ),
 ]
 RunName = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run's name, or how it begins.", autocompletion=run_names),
+    typer.Argument(
+        metavar="RUN", help="Name of a run, or its beginning.", autocompletion=run_names
+    ),
 ]
 SomeRuns = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[RUN…]",
-        help="Runs, or how they begin (default: all that are finished).",
+        help="Names of runs, or their beginnings (default: all finished runs).",
         autocompletion=run_names,
     ),
 ]
 RunNames = Annotated[
     list[str],
-    typer.Argument(metavar="RUN…", help="Runs, or how they begin.", autocompletion=run_names),
+    typer.Argument(
+        metavar="RUN…", help="Names of runs, or their beginnings.", autocompletion=run_names
+    ),
 ]
 
 
 class Several(TyperCommand):
-    """A command whose `--set` and `--sweep` take all the `key=value` that follow them."""
+    """A command whose `--set` and `--sweep` take all `key=value` pairs that follow them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, list(spread(args)))
 
 
 def spread(args: Iterable[str], flags: Iterable[str] = ("--set", "--sweep")) -> Iterable[str]:
-    """`--set a=1 b=2` as `--set a=1 --set b=2`."""
+    """Rewrite `--set a=1 b=2` as `--set a=1 --set b=2`."""
     flag, first = "", False
     for arg in args:
         if arg in flags:
@@ -121,17 +138,17 @@ def spread(args: Iterable[str], flags: Iterable[str] = ("--set", "--sweep")) -> 
 
 
 def has_command(context: typer.Context, json: bool) -> bool:
-    """Whether a command follows a group's name; --json before it would be lost."""
+    """Return whether a command follows the name of a group; --json before it is an error."""
     if context.invoked_subcommand and json:
         context.fail(f"--json goes after the command: {context.invoked_subcommand} … --json")
     return context.invoked_subcommand is not None
 
 
 def opened_corpus(ref: str, **reading: Any) -> "Corpus":
-    """Open a corpus and pass on what its reader has to say."""
+    """Open a corpus, and print the notes of its reader."""
     from workbench.cli import output
 
-    with output.progress("opening"):
+    with output.progress("opening the corpus"):
         from workbench.corpora import read
 
         corpus = read(ref, **reading)
@@ -148,7 +165,7 @@ def reading(
     label: Label = None,
     edge_layer: EdgeLayer = None,
 ) -> dict[str, Any]:
-    """The options of a command as those of `read`."""
+    """Return the options of a command as options of `read`."""
     return {
         "unit": unit,
         "pipeline": pipeline,
@@ -163,17 +180,18 @@ Reading = dict[str, Any]  # the options of `read`
 
 
 def reads_corpus(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of how a corpus is read, which it gets together as `reading`."""
+    """Add the options for reading a corpus to a command, which gets them together as `reading`."""
     options = signature(reading).parameters
-    own = list(signature(command).parameters.values())
-    place = next(i for i, parameter in enumerate(own) if parameter.name == "reading")
+    parameters = list(signature(command).parameters.values())
+    index = next(i for i, parameter in enumerate(parameters) if parameter.name == "reading")
 
     @wraps(command)
-    def whole(**given: Any) -> None:
-        command(reading=reading(**{name: given.pop(name) for name in options}), **given)
+    def with_options(**arguments: Any) -> None:
+        options_ = {name: arguments.pop(name) for name in options}
+        command(reading=reading(**options_), **arguments)
 
-    own[place : place + 1] = options.values()
-    own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own]
-    whole.__signature__ = Signature(own)  # type: ignore[attr-defined]  # what typer reads
-    whole.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
-    return whole
+    parameters[index : index + 1] = options.values()
+    parameters = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+    with_options.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # for typer
+    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_options

@@ -1,4 +1,7 @@
-"""What the commands about runs print: results on standard output, progress on standard error."""
+"""The output of the commands: results on standard output, progress on standard error.
+
+Costs: milliseconds; tables of thousands of rows take longer.
+"""
 
 import codecs
 import errno
@@ -31,14 +34,14 @@ if TYPE_CHECKING:
     from workbench.doctor import Facts
     from workbench.runs.run import Run
 
-_OF_RUN = re.compile(r"[A-Z] ")  # how a column of one run, or of a difference, begins
-SHORT = 8  # rows of a table that `run` prints
+_OF_RUN = re.compile(r"[A-Z] ")  # beginning of a column of one run, or of a difference
+SHORT = 8  # maximum number of rows of a table that `run` prints
 
 
-def followed(run: "Run", from_disk: bool | None = None) -> None:
-    """Show a run's events until it has ended; an interrupt ends the run, with exit code 130.
+def follow(run: "Run", from_disk: bool | None = None) -> None:
+    """Show the progress of a run until it has ended; an interrupt cancels it, with exit code 130.
 
-    `from_disk`: whether it was done when it was asked for; if left out, whether it is done now.
+    `from_disk`: whether the run was done before it was requested (default: whether it is done now).
     """
     from workbench.runs.api import watched
     from workbench.runs.launch import cancel
@@ -46,30 +49,30 @@ def followed(run: "Run", from_disk: bool | None = None) -> None:
     if from_disk is None:
         from_disk = run.status.state == "done"
     if from_disk:
-        note(f"Answered from disk: {run.name}.")
+        note(f"Read from disk: {run.name} was computed before.")
         for warning in run.warnings:
             note(warning)
         return
     try:
         watched(run)
     except KeyboardInterrupt:
-        note(f"Interrupted; ending {run.name}.")
+        note(f"Interrupted: cancelling {run.name}.")
         if run.status.under_way:
             cancel(run)
-        note(f"Go on with: workbench runs resume {run.name}")
+        note(f"Continue with: workbench runs resume {run.name}")
         raise SystemExit(130) from None
 
 
 def started(run: "Run", json: bool) -> None:
-    """A run that is not waited for."""
+    """Print a run that was started and is not waited for."""
     if json:
         print_json(run.as_data())
     else:
         print(f"{run.name}: {run.status.state}")
 
 
-def answer(run: "Run", json: bool) -> None:
-    """A run that has ended: its tables, or why there are none and the exit code for it."""
+def result(run: "Run", json: bool) -> None:
+    """Print a run that has ended: its tables, or its error; exit with the code of the error."""
     now = run.status
     if json:
         print_json(run.as_data())
@@ -77,7 +80,7 @@ def answer(run: "Run", json: bool) -> None:
         print(f"{run.name}: done in {now.seconds:.1f} s")
         for name in run.tables:
             _table(name, run.tables[name], SHORT)
-        _notes(run)
+        _caveats(run)
         print(f"Report: workbench report {run.name} --out report.html")
     if now.state == "done":
         return
@@ -85,10 +88,9 @@ def answer(run: "Run", json: bool) -> None:
     raise SystemExit(2 if now.failure and now.failure.kind == "input" else CODES[now.state])
 
 
-def _notes(run: "Run") -> None:
-    """What to know when reading it."""
+def _caveats(run: "Run") -> None:
     for caveat in run.caveats:
-        print(f"Note: {caveat.text}")
+        print(f"Caveat: {caveat.text}")
 
 
 def _failure(run: "Run", now: Status) -> None:
@@ -99,66 +101,68 @@ def _failure(run: "Run", now: Status) -> None:
     if now.failure.kind != "input":
         for line in now.failure.lines:
             print(f"    {line}", file=sys.stderr)
-        print(f"The run: workbench runs show {run.name}", file=sys.stderr)
+        print(f"Details: workbench runs show {run.name}", file=sys.stderr)
 
 
-def _table(name: str, table: "pd.DataFrame", most: int) -> None:
+def _table(name: str, table: "pd.DataFrame", max_rows: int) -> None:
     columns = list(map(str, table.columns))
-    rows = _rows(table, most)
-    fitting = columns_that_fit(columns, rows)
+    rows = _rows(table, max_rows)
+    n_columns = columns_that_fit(columns, rows)
     cut = []
-    if len(table) > most:
-        cut.append(f"{most:,} of {len(table):,} rows")
-    if fitting < len(columns):
-        cut.append(f"{fitting} of {len(columns)} columns")
+    if len(table) > max_rows:
+        cut.append(f"{max_rows:,} of {len(table):,} rows")
+    if n_columns < len(columns):
+        cut.append(f"{n_columns} of {len(columns)} columns")
     more = f" (the first {', '.join(cut)})" if cut else ""
-    print_table(f"Table {name}{more}", columns[:fitting], [row[:fitting] for row in rows])
+    print_table(f"Table {name}{more}", columns[:n_columns], [row[:n_columns] for row in rows])
 
 
-def _rows(table: "pd.DataFrame", most: int) -> list[tuple[object, ...]]:
-    head = table.head(most)
+def _rows(table: "pd.DataFrame", max_rows: int) -> list[tuple[object, ...]]:
+    head = table.head(max_rows)
     return [tuple(_plain(value) for value in row) for row in head.itertuples(index=False)]
 
 
 def _plain(value: Any) -> object:
-    """A cell as a plain value; what is missing is empty."""
+    """Return a cell as a Python value; a missing value is empty."""
     value = value.item() if hasattr(value, "item") else value
     if value is None or value != value:
         return ""
     return str(value) if isinstance(value, bool) else value
 
 
-def run_list(found: Sequence[tuple["Run", Status]], most: int, json: bool) -> None:
-    """Runs and how they stand."""
+def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool) -> None:
+    """Print runs with their status."""
     if json:
-        print_json({"runs": [_brief(run, now) for run, now in found]})
+        print_json({"runs": [_brief(run, now) for run, now in statuses]})
         return
-    if not found:
+    if not statuses:
         from workbench.core.machine import runs
 
         print(f"There are no runs in {runs()}.")
         return
-    more = f" (the newest {most} of {len(found):,}; --all lists them)" if len(found) > most else ""
+    total = len(statuses)
+    more = f" (the newest {max_runs} of {total:,}; --all lists all)" if total > max_runs else ""
     rows = [
         (
             run.name,
-            _standing(run, now),
+            _state(run, now),
             ", ".join(now.models),
             ", ".join(now.corpora),
             now.created[:16].replace("T", " "),
             f"{now.seconds:.1f} s" if now.state == "done" else "",
         )
-        for run, now in found[:most]
+        for run, now in statuses[:max_runs]
     ]
-    print_table(f"Runs{more}", ("run", "status", "models", "corpora", "asked (UTC)", "took"), rows)
+    columns = ("run", "status", "models", "corpora", "created (UTC)", "duration")
+    print_table(f"Runs{more}", columns, rows)
 
 
-def _standing(run: "Run", now: Status) -> str:
+def _state(run: "Run", now: Status) -> str:
     return f"{now.state}, incomplete" if _is_incomplete(run, now) else now.state
 
 
 def _is_incomplete(run: "Run", now: Status) -> bool:
-    """Whether files of a run that is done are gone; provenance that cannot be read is one."""
+    """Return whether files of a run that is done are missing, or its provenance is damaged."""
     try:
         return now.state == "done" and bool(run.missing)
     except WorkbenchError:
@@ -178,71 +182,71 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
     }
 
 
-def run(found: "Run", json: bool) -> None:
-    """One run."""
+def run(run: "Run", json: bool) -> None:
+    """Print one run: its request, status, tables, caveats and the end of its log."""
     from workbench.runs.status import log_lines
 
-    now, asked = found.status, found.spec
+    now, spec = run.status, run.spec
     if json:
-        data = found.as_data() | {"spec": asked.model_dump(mode="json")}
+        data = run.as_data() | {"spec": spec.model_dump(mode="json")}
         if now.state == "done":
-            data["provenance"] = dict(found.provenance)
-        print_json(data | {"log": list(log_lines(found.path))})
+            data["provenance"] = dict(run.provenance)
+        print_json(data | {"log": list(log_lines(run.path))})
         return
     rows = [
-        ("run", found.name),
-        ("status", _standing(found, now)),
-        ("experiment", asked.experiment),
-        ("models", ", ".join(f"{m.name} ({m.hash[:12]}, {m.precision})" for m in asked.models)),
-        ("corpora", ", ".join(f"{c.name} ({c.hash[:12]})" for c in asked.corpora)),
-        ("split", asked.split or "all"),
-        ("seed", str(asked.seed)),
-        ("settings", ", ".join(f"{k}={v}" for k, v in found.settings.items())),
-        ("sweep", ", ".join(f"{k}={v}" for k, v in asked.sweep.items())),
+        ("run", run.name),
+        ("status", _state(run, now)),
+        ("experiment", spec.experiment),
+        ("models", ", ".join(f"{m.name} ({m.hash[:12]}, {m.precision})" for m in spec.models)),
+        ("corpora", ", ".join(f"{c.name} ({c.hash[:12]})" for c in spec.corpora)),
+        ("split", spec.split or "all"),
+        ("seed", str(spec.seed)),
+        ("settings", ", ".join(f"{k}={v}" for k, v in run.settings.items() if k not in run.sweep)),
+        ("sweep", ", ".join(f"{k}={v}" for k, v in run.sweep.items())),
         ("device", now.device),
-        ("asked", now.created),
-        ("took", f"{now.seconds:.1f} s" if now.state == "done" else ""),
+        ("created (UTC)", now.created),
+        ("duration", f"{now.seconds:.1f} s" if now.state == "done" else ""),
         ("attempts", str(now.attempt)),
-        ("folder", str(found.path)),
+        ("folder", str(run.path)),
     ]
-    print_table("The run", ("", ""), [row for row in rows if row[1]])
+    print_table("Run", ("", ""), [row for row in rows if row[1]])
     if now.state == "done":
-        about = [(n, len(found.tables[n]), found.tables[n].attrs["about"]) for n in found.tables]
+        about = [(n, len(run.tables[n]), run.tables[n].attrs["about"]) for n in run.tables]
         print_table("Tables", ("table", "rows", ""), about)
-        if drawn := list(found.figures):
-            print(f"Figures: {', '.join(drawn)}\n")
-        _notes(found)
+        if figures := list(run.figures):
+            print(f"Figures: {', '.join(figures)}\n")
+        _caveats(run)
     elif now.failure:
-        print(f"{now.failure.error()}\n")
-    if now.state != "done" and (lines := log_lines(found.path)):
-        print("The last lines of its log:", *(f"    {line}" for line in lines), sep="\n")
+        print(f"error: {now.failure.error()}\n")
+    if now.state != "done" and (lines := log_lines(run.path)):
+        print("Last lines of the log:", *(f"    {line}" for line in lines), sep="\n")
 
 
 def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
-    """What is wrong with each run; exit code 1 where anything is."""
-    from workbench.runs.run import computed_again
+    """Print what is wrong with each run; exit with 1 if any is damaged."""
+    from workbench.runs.run import recompute_remedy
 
-    wrong = {name: list(found) for name, found in damage.items() if found}
+    damaged = {name: list(problems) for name, problems in damage.items() if problems}
     if json:
-        print_json({"checked": len(damage), "damaged": wrong})
+        print_json({"checked": len(damage), "damaged": damaged})
     else:
-        for name, found in wrong.items():
-            print(f"{name}:", *found, sep="\n    ")
-            gone = all(what.endswith(" is missing") for what in found)
-            anew = f"Run: workbench runs rm {name} --yes, then ask again."
-            print(f"    {computed_again(name) if gone else anew}")
+        for name, problems in damaged.items():
+            print(f"{name}:", *problems, sep="\n    ")
+            are_missing = all(problem.endswith(" is missing") for problem in problems)
+            remove = f"Remove it with workbench runs rm {name} --yes, and start it again."
+            print(f"    {recompute_remedy(name) if are_missing else remove}")
         runs = "run" if len(damage) == 1 else "runs"
-        print(f"{len(damage):,} {runs} checked, {len(wrong):,} damaged.")
-    if wrong:
+        print(f"{len(damage):,} {runs} checked, {len(damaged):,} damaged.")
+    if damaged:
         raise SystemExit(1)
 
 
 def comparison(runs: Sequence["Run"], json: bool) -> None:
-    """Runs side by side."""
-    from workbench.runs.compare import LETTERS, compared
+    """Print runs side by side, with differences."""
+    from workbench.runs.compare import LETTERS, compared, current_tables
 
     letters = dict(zip(LETTERS, (run.name for run in runs), strict=False))
-    tables = dict(compared([run.tables for run in runs]))
+    tables = dict(compared([current_tables(run) for run in runs]))
     if json:
         records = {name: _records(table) for name, table in tables.items()}
         print_json({"runs": letters, "tables": records})
@@ -258,18 +262,19 @@ def comparison(runs: Sequence["Run"], json: bool) -> None:
 
 
 def _laid_out(table: "pd.DataFrame", letters: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    """A row for each number: of what, its name, each run's, and the signed differences."""
+    """Yield a row for each number: keys, its name, its value in each run, signed differences."""
     keys = [key for key in table.columns if not _OF_RUN.match(str(key))]
     numbers = [str(key)[2:] for key in table.columns if re.match("A ", str(key))]
     for row in table.to_dict("records"):
         for number in numbers:
-            own = [_whole(row[f"{letter} {number}"]) for letter in letters]
-            apart = [_signed(_whole(row[f"{one} − A {number}"])) for one in letters if one != "A"]
-            yield (*(_plain(row[key]) for key in keys), number, *own, *apart)
+            values = [_whole(row[f"{letter} {number}"]) for letter in letters]
+            others = [letter for letter in letters if letter != "A"]
+            differences = [_signed(_whole(row[f"{one} − A {number}"])) for one in others]
+            yield (*(_plain(row[key]) for key in keys), number, *values, *differences)
 
 
 def _whole(value: Any) -> object:
-    """A count as a count, though a row that one run lacks has made it a float."""
+    """Return a whole number as an int: a column with a missing value has floats."""
     value = _plain(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -289,35 +294,39 @@ def _records(table: "pd.DataFrame") -> list[dict[str, object]]:
 
 
 def experiments() -> list[dict[str, Any]]:
-    """Every experiment, in a line; one that cannot be imported says why."""
+    """Return the name and description of every experiment, or why it cannot be imported."""
     from workbench.core.experiment import EXPERIMENTS
 
-    found = []
+    rows = []
     for name in EXPERIMENTS:
         try:
-            found.append({"name": name, "about": EXPERIMENTS[name].about})
+            rows.append({"name": name, "about": EXPERIMENTS[name].about})
         except WorkbenchError as error:
-            found.append({"name": name, "about": f"cannot be used: {error.what}"})
-    return found
+            rows.append({"name": name, "about": f"cannot be used: {error.what}"})
+    return rows
 
 
-def print_experiments(found: Sequence[Mapping[str, Any]]) -> None:
-    """The list of experiments."""
-    print_table("Experiments", ("name", ""), [(e["name"], e["about"]) for e in found])
-    print("workbench experiments show NAME tells what one can be asked.")
+def print_experiments(experiments: Sequence[Mapping[str, Any]]) -> None:
+    """Print the list of experiments."""
+    print_table("Experiments", ("name", ""), [(e["name"], e["about"]) for e in experiments])
+    print("Settings of an experiment: workbench experiments show NAME")
 
 
 def experiment(
     name: str, models: Sequence[str], corpora: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What an experiment can be asked; and where models or corpora are named, whether they fit."""
+    """Return the settings, requirements and tables of an experiment.
+
+    If models or corpora are named, also whether the experiment can use them, and why not.
+    """
     from workbench.core.experiment import EXPERIMENTS
     from workbench.runs.request import checked_settings, fits
 
     kind = EXPERIMENTS[name]
     schema = kind.settings.model_json_schema()["properties"]
-    chosen = checked_settings(kind, settings)
-    found: dict[str, Any] = {
+    checked = checked_settings(kind, settings)
+    defaults = checked.model_dump(mode="json")
+    data: dict[str, Any] = {
         "name": kind.name,
         "about": kind.about,
         "version": kind.version,
@@ -325,12 +334,12 @@ def experiment(
         "corpora": list(kind.corpora),
         "needs": {
             "models": [need.what for need in kind.needs],
-            "layers": list(kind.layers_for(chosen)),
+            "layers": list(kind.layers_for(checked)),
         },
         "settings": {
             field: {
                 "about": about.get("description", ""),
-                "default": chosen.model_dump(mode="json")[field],
+                "default": defaults[field],
                 **_bounds(about),
             }
             for field, about in schema.items()
@@ -338,14 +347,14 @@ def experiment(
         "tables": {table: about.about for table, about in kind.tables.items()},
     }
     if models or corpora:
-        reasons = fits(kind, chosen, models, corpora)
-        found |= {"fits": not reasons, "reasons": [str(reason) for reason in reasons]}
-    return found
+        reasons = fits(kind, checked, models, corpora)
+        data |= {"fits": not reasons, "reasons": [str(reason) for reason in reasons]}
+    return data
 
 
 def _bounds(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Bounds and choices of a setting, out of its schema."""
-    words = {
+    """Return the bounds and choices of a setting, from its schema."""
+    keys = {
         "minimum": "least",
         "exclusiveMinimum": "above",
         "maximum": "most",
@@ -353,67 +362,69 @@ def _bounds(about: Mapping[str, Any]) -> dict[str, Any]:
         "enum": "choices",
     }
     parts = [about, about.get("items", {}), *about.get("anyOf", ())]
-    return {words[key]: part[key] for part in parts for key in words if key in part}
+    return {keys[key]: part[key] for part in parts for key in keys if key in part}
 
 
-def print_experiment(found: Mapping[str, Any]) -> None:
-    """One experiment."""
-    print(f"{found['name']}: {found['about']}\n")
+def print_experiment(data: Mapping[str, Any]) -> None:
+    """Print one experiment."""
+    print(f"{data['name']}: {data['about']}\n")
     rows = [
-        (
-            name,
-            str(setting["default"]),
-            ", ".join(f"{k} {v}" for k, v in setting.items() if k not in ("about", "default")),
-            setting["about"],
-        )
-        for name, setting in found["settings"].items()
+        (name, str(setting["default"]), _allowed(setting), setting["about"])
+        for name, setting in data["settings"].items()
     ]
-    print_table("Settings", ("setting", "default", "", ""), rows)
-    print_table("Tables", ("table", ""), found["tables"].items())
-    needs = [*found["needs"]["models"], *found["needs"]["layers"]]
+    print_table("Settings", ("setting", "default", "allowed", ""), rows)
+    print_table("Tables", ("table", ""), data["tables"].items())
+    needs = [*data["needs"]["models"], *data["needs"]["layers"]]
     if needs:
         print(f"Needs: {', '.join(needs)}")
-    if "fits" in found:
-        print("It fits." if found["fits"] else "It does not fit:")
-        for reason in found["reasons"]:
+    if "fits" in data:
+        print("Ready to run." if data["fits"] else "Cannot run:")
+        for reason in data["reasons"]:
             print(f"  {reason}")
 
 
-# --- what the commands print: results on standard output, everything else on standard error -------
+def _allowed(setting: Mapping[str, Any]) -> str:
+    """Return the bounds and choices of a setting as text."""
+    signs = {"least": "≥", "above": ">", "most": "≤", "below": "<"}
+    bounds = [f"{sign} {setting[key]}" for key, sign in signs.items() if key in setting]
+    return ", ".join([*bounds, *map(str, setting.get("choices", ()))])
+
+
+# --- printing: results on standard output, everything else on standard error ----------------------
 #
-# Progress is shown on a terminal only, so that pipes and logs stay clean.
+# Progress is shown in a terminal only, so that pipes and logs contain results only.
 
 Item = TypeVar("Item")
 _OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
-ROWS = 12  # of a long table; --json has them all
+ROWS = 12  # maximum number of rows of a long table; --json prints all
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """The one JSON object of a command called with --json; ASCII where UTF-8 cannot be printed."""
+    """Print the JSON object of a command with --json; as ASCII if UTF-8 cannot be printed."""
     text = json.dumps(data, ensure_ascii=False, indent=2)
     try:
-        text.encode("utf-8")  # half a surrogate pair, as in file names that are not UTF-8, cannot
+        text.encode("utf-8")  # fails for file names that are not UTF-8
         plain = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name == "utf-8"
     except UnicodeEncodeError:
         plain = False
     print(text if plain else json.dumps(data, indent=2))
 
 
-def print_whatever_comes() -> None:
-    """Have what standard output cannot encode escaped, rather than end with an error."""
+def escape_unencodable() -> None:
+    """Escape characters that standard output cannot encode, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
-def whole_output() -> Iterator[None]:
-    """Hand on all that is printed; where that is impossible, say so and end with 1.
+def flushed_output() -> Iterator[None]:
+    """Flush the output at the end; if that fails, print an error and exit with 1.
 
-    A reader that left early needs no telling.
+    A reader that closed the pipe early is not an error message.
     """
     try:
         try:
@@ -424,20 +435,22 @@ def whole_output() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or error.errno not in _OUTPUT_FAULTS:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else tried again at exit
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # else Python tries again at exit
         if error.errno != errno.EPIPE:
             print(f"error: the output cannot be written: {error.strerror}.", file=sys.stderr)
         raise SystemExit(1) from None
 
 
 def note(text: str) -> None:
-    """Something the user should know, that is not the result."""
+    """Print a note on standard error."""
     err.print(f"note: {text}", markup=False)
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[Callable[[int], None]]:
-    """A spinner with a counter, on a terminal; call it with the number done so far."""
+    """Show a spinner with a counter in a terminal; call the yielded function with the count."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(doing)
@@ -445,20 +458,20 @@ def progress(doing: str) -> Iterator[Callable[[int], None]]:
 
 
 def counted(items: Iterable[Item], done: Callable[[int], None]) -> Iterator[Item]:
-    """The same items, telling how many have passed."""
+    """Yield the same items, and report the count after each."""
     for number, item in enumerate(items, start=1):
         yield item
         done(number)
 
 
 def heading(text: str) -> None:
-    """A line above what belongs together."""
+    """Print a heading."""
     out.print(f"\n{text}", style="bold", markup=False)
     out.print("─" * len(text))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output: text to the left, numbers to the right."""
+    """Print a table on standard output: text left-aligned, numbers right-aligned."""
     cells = [[_cell(value) for value in row] for row in rows]
     drawn, widths = _columns(columns, cells), _widths(columns, cells)
     right = [column.justify == "right" for column in drawn.columns]
@@ -471,7 +484,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
             else _folded(cell, width, cut)
             for cell, width, cut in zip(row, widths, whole, strict=True)
         ]
-        if header:  # stands on its column
+        if header:  # aligned at the bottom
             height = max(map(len, folded), default=0)
             folded = [[""] * (height - len(part)) + part for part in folded]
         for line in zip_longest(*folded, fillvalue=""):
@@ -490,7 +503,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def _columns(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
-    """A table without rows, whose columns are as wide as they must be at least."""
+    """Return a table without rows, with the minimum width of each column."""
     drawn = Table(
         show_header=any(columns),
         box=None,
@@ -498,58 +511,58 @@ def _columns(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
         padding=(0, BETWEEN, 0, 0),
     )
     longest = [max((len(row[i]) for row in cells), default=0) for i in range(len(columns))]
-    least = [min(NARROW, size) for size in longest]
-    fits = sum(least) + BETWEEN * len(least) <= out.width + BETWEEN
+    minimum = [min(NARROW, size) for size in longest]
+    fits = sum(minimum) + BETWEEN * len(minimum) <= out.width + BETWEEN
     for i, column in enumerate(columns):
         numeric = bool(cells) and all(_is_number(row[i]) for row in cells)
         drawn.add_column(
             column,
             justify="right" if numeric else "left",
             overflow="fold",
-            min_width=least[i] if fits else None,  # headers are broken before cells are
-            no_wrap=column == "run",  # a name is there to be copied
+            min_width=minimum[i] if fits else None,  # headers are folded before cells
+            no_wrap=column == "run",  # users copy these names
         )
     return drawn
 
 
 def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
-    """How wide rich makes each column, by its longest cell and its longest word alone.
+    """Return the width that rich gives each column, from its longest cell and longest word.
 
-    Rich measures and draws a cell in a fifth of a millisecond, which thousands of rows add up to.
+    Rich needs a fifth of a millisecond per cell, which is slow for thousands of rows.
     """
     drawn = _columns(columns, cells)
     for i in range(len(columns)):
-        own = {row[i] for row in cells}
+        texts = {row[i] for row in cells}
         for cell in {
-            *(text for text in own if not text.isprintable()),
-            max(own, key=cell_len, default=""),
-            max(own, key=lambda text: max(map(cell_len, text.split()), default=0), default=""),
+            *(text for text in texts if not text.isprintable()),
+            max(texts, key=cell_len, default=""),
+            max(texts, key=lambda text: max(map(cell_len, text.split()), default=0), default=""),
         }:
             drawn.add_row(*("" if i != j else Text(cell) for j in range(len(columns))))
     widths = [_Width() for _ in columns]
     drawn.add_row(*widths)
     with out.capture():
         out.print(drawn)
-    return [width.found for width in widths]
+    return [width.width for width in widths]
 
 
 class _Width:
-    """A cell that is nothing, and notes the room it was given."""
+    """An empty cell that stores the width of its column."""
 
-    found = 0
+    width = 0
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(0, 0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        self.found = options.max_width
+        self.width = options.max_width
         yield ""
 
 
 @lru_cache(4096)
-def _folded(cell: str, width: int, whole: bool) -> list[str]:
-    """The lines of a cell, words broken where they are longer than one."""
-    options = out.options.update(width=width, no_wrap=whole, overflow="fold")
+def _folded(cell: str, width: int, no_wrap: bool) -> list[str]:
+    """Return the lines of a cell; words that are longer than a line are broken."""
+    options = out.options.update(width=width, no_wrap=no_wrap, overflow="fold")
     lines = out.render_lines(Text(cell), options, pad=False)
     return ["".join(segment.text for segment in line).rstrip() for line in lines]
 
@@ -559,17 +572,17 @@ def _aligned(text: str, width: int, right: bool) -> str:
     return blank + text if right else text + blank
 
 
-NARROW, BETWEEN = 10, 2  # what a column is given at most where there are many, and between them
+NARROW, BETWEEN = 10, 2  # characters: minimum width of a wide column, and between columns
 
 
 def columns_that_fit(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
-    """How many of these columns can be read side by side; words are broken, numbers are not."""
+    """Return how many columns are readable side by side; words are broken, numbers are not."""
     room = out.width
-    for place, column in enumerate(columns):
-        longest = max((len(_cell(row[place])) for row in rows), default=0)
+    for index, column in enumerate(columns):
+        longest = max((len(_cell(row[index])) for row in rows), default=0)
         room -= min(NARROW, max(longest, len(column) // 2, 4)) + BETWEEN
-        if room < -BETWEEN and place > 0:
-            return place
+        if room < -BETWEEN and index > 0:
+            return index
     return len(columns)
 
 
@@ -584,7 +597,7 @@ def _is_number(cell: str) -> bool:
 
 
 def print_description(description: "Description") -> None:
-    """A corpus' counts as tables, the long ones cut."""
+    """Print the counts of a corpus as tables; long tables are cut."""
     d = description
     print_table(
         f"Corpus {d.name}".rstrip(),
@@ -593,15 +606,15 @@ def print_description(description: "Description") -> None:
     )
     if d.lengths:
         print_table(
-            "Words a sentence",
-            ("least", "median", "mean", "most"),
+            "Words per sentence",
+            ("minimum", "median", "mean", "maximum"),
             [(d.lengths.min, d.lengths.median, d.lengths.mean, d.lengths.max)],
         )
     _counts("Universal tags", d.upos)
     _counts("Treebank tags", d.xpos)
     if d.relations:
         _cut(
-            "Relations, and where the head mostly is, seen from the dependent",
+            "Relations, with the most frequent offset from the dependent to its head",
             ("relation", "count", "offset", "share"),
             [(r.label, r.count, f"{r.offset:+d}", f"{r.share:.0%}") for r in d.relations],
         )
@@ -615,7 +628,7 @@ def print_description(description: "Description") -> None:
     for label, s in d.scores.items():
         print_table(
             f"Label {label}",
-            ("texts", "least", "mean", "most"),
+            ("texts", "minimum", "mean", "maximum"),
             [(s.count, s.min, s.mean, s.max)],
         )
     _counts("Words", d.words)
@@ -634,17 +647,17 @@ def _cut(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
 
 
 def print_facts(facts: "Facts") -> None:
-    """What `workbench doctor` found, and last what is missing."""
+    """Print the facts of `workbench doctor`; missing packages last."""
     device = facts.device
     print_table(
-        "This machine",
+        "Machine",
         ("", ""),
         [
             ("Workbench", facts.workbench),
             ("Python", facts.python),
             ("platform", facts.platform),
             ("device", "; ".join((device.kind, *device.names))),
-            ("processor", f"{device.cores} cores, {device.threads} threads used"),
+            ("CPU", f"{device.cores} cores, {device.threads} threads used"),
             ("spaCy pipelines", ", ".join(facts.pipelines) or "none"),
             ("browser for images", facts.browser or "none"),
             *(
@@ -655,7 +668,7 @@ def print_facts(facts: "Facts") -> None:
     )
     print_table(
         "Packages",
-        ("package", "installed", "wanted"),
+        ("package", "installed", "required"),
         [(p.name, p.installed or "none", p.wanted or "any") for p in facts.packages],
     )
     if not facts.missing:
@@ -666,23 +679,23 @@ def print_facts(facts: "Facts") -> None:
 
 
 def print_catalogue(catalogue: "Catalogue") -> None:
-    """Built-in corpora with their tasks, and the formats that can be read."""
+    """Print the built-in corpora with their tasks, and the formats that can be read."""
     for corpus in catalogue.built_in:
         rows = [(f"{corpus.name}/{task}", about) for task, about in corpus.tasks.items()]
-        print_table("Built in", ("name", ""), [(corpus.name, corpus.about), *rows])
+        print_table("Built-in corpora", ("name", ""), [(corpus.name, corpus.about), *rows])
     rows = [(" ".join(known.endings), known.about) for known in catalogue.formats]
-    print_table("Formats", ("endings", ""), rows)
+    print_table("Formats", ("suffixes", ""), rows)
 
 
 def print_models(catalogue: Mapping[str, Any]) -> None:
-    """How to name a model, and the families there are."""
-    print_table("How to name a model", ("name", ""), catalogue["references"].items())
+    """Print the references of models, and the families."""
+    print_table("References of models", ("reference", ""), catalogue["references"].items())
     rows = [(f["name"], f["stacks"], f["about"], f["limits"]) for f in catalogue["families"]]
     print_table("Families", ("family", "stacks", "", "limits"), rows)
 
 
 def in_bytes(number: int) -> str:
-    """A size in GB, MB or kB."""
+    """Return a size in GB, MB or kB."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if number >= size:
             return f"{number / size:,.1f} {unit}"
@@ -690,20 +703,20 @@ def in_bytes(number: int) -> str:
 
 
 def print_model(facts: Mapping[str, Any]) -> None:
-    """One open model."""
-    apart = ("stacks", "memory")
-    plain = [(key.replace("_", " "), value) for key, value in facts.items() if key not in apart]
-    told = [(key, "none" if value in (None, "") else value) for key, value in plain]
-    print_table("The model", ("", ""), told)
+    """Print the facts of an open model."""
+    separate = ("stacks", "memory")
+    values = [(key.replace("_", " "), value) for key, value in facts.items() if key not in separate]
+    shown = [(key, "none" if value in (None, "") else value) for key, value in values]
+    print_table("Model", ("", ""), shown)
     rows = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in facts["stacks"]]
     print_table("Stacks", ("stack", "layers", "heads", "attention"), rows)
     if (memory := facts.get("memory")) is not None:
-        batch = f"of {memory['texts']} texts of {memory['length']} pieces"
-        told = [
+        batch = f"for {memory['texts']} texts of {memory['length']} pieces"
+        sizes = [
             (f"weights in {facts['precision']}", in_bytes(memory["weights"])),
-            (f"states of all layers, {batch}", in_bytes(memory["states"])),
-            (f"attention map of one site, {batch}", in_bytes(memory["attention_map"])),
+            (f"hidden states of all layers, {batch}", in_bytes(memory["states"])),
+            (f"attention map of one attention site, {batch}", in_bytes(memory["attention_map"])),
             (f"logits, {batch}", in_bytes(memory["logits"])),
-            (f"keys and values when generating, {batch}", in_bytes(memory["cache"])),
+            (f"key-value cache, {batch}", in_bytes(memory["cache"])),
         ]
-        print_table("Memory", ("", ""), told)
+        print_table("Memory", ("", ""), sizes)

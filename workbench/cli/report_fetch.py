@@ -1,4 +1,7 @@
-"""`workbench report`, `export` and `fetch`: what leaves the folder of runs, and what comes in."""
+"""`workbench report`, `export` and `fetch`: write reports and exports, download corpora and models.
+
+Costs: reading the tables of the runs, or the download.
+"""
 
 import sys
 from dataclasses import asdict
@@ -17,24 +20,28 @@ def report(
     runs: RunNames,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .html, .md, .tex or .zip file; report.html in the run's folder."),
+        typer.Option(
+            help="A .html, .md, .tex or .zip file (default: report.html in the run's folder)."
+        ),
     ] = None,
 ) -> None:
-    """Write a report of one run, or of several side by side."""
+    """Write a report of one run, or of several runs side by side."""
     from workbench.cli import output
     from workbench.runs.run import open_run
 
-    found = [open_run(name) for name in runs]
+    opened = [open_run(name) for name in runs]
     with output.progress("writing"):
         from workbench.report import write_report
 
-        path = write_report(found, out or found[0].path / "report.html")
+        path = write_report(opened, out or opened[0].path / "report.html")
     print(f"written: {path}")
 
 
 def export(
     run: RunName,
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="A table or figure of the run.")],
+    name: Annotated[
+        str, typer.Argument(metavar="TABLE", help="Name of a table or figure of the run.")
+    ],
     out: Annotated[
         Path,
         typer.Option(help="A table as .csv, .parquet, .json; a figure as .html, .svg, .png, .pdf."),
@@ -46,35 +53,38 @@ def export(
     from workbench.runs.run import open_run
     from workbench.runs.spec import checked
 
-    found = open_run(run)
+    opened = open_run(run)
     with output.progress("writing"):
         from workbench.report.export import FIGURE_ENDINGS, export_figure, export_table
 
         checked(name, "table")
-        tables = {*found.tables, *found.provenance.get("tables", ())}  # one may be missing
-        figures = {*found.figures, *found.provenance.get("figures", ())}
+        tables = {*opened.tables, *opened.provenance.get("tables", ())}  # a file may be missing
+        figures = {*opened.figures, *opened.provenance.get("figures", ())}
         if name not in tables | figures:
             raise WorkbenchError(
                 f"the run has no table or figure {name!r}.",
-                where=found.name,
+                code="result-not-found",
+                where=opened.name,
                 remedy=did_you_mean(name, tables | figures),
             )
         as_figure = name in figures and (out.suffix in FIGURE_ENDINGS or name not in tables)
         as_figure = as_figure and not (out.suffix == ".json" and name in tables)
         write = export_figure if as_figure else export_table
-        path = write(found, name, out)
+        path = write(opened, name, out)
     print(f"written: {path}")
 
 
 def fetch_command(
-    name: Annotated[str | None, typer.Argument(help="What to fetch; nothing lists it all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a corpus or model (default: list all).")
+    ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Hash again what is there already.")
+        bool,
+        typer.Option("--verify", help="Check the hashes of files that are downloaded already."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Download a public corpus or model into the cache, with its licence shown."""
-
+    """Download a public corpus or model to the cache, and show its licence."""
     if name is None:
         print_entries(json)
     else:
@@ -85,23 +95,23 @@ def fetch_command(
 
 
 def print_entries(json: bool) -> None:
-    """All there is to fetch."""
-    found = entries()
+    """List everything that can be downloaded."""
+    catalogue = entries()
     if json:
-        told = [{**asdict(e), "size": e.size, "here": is_there(e)} for e in found]
-        output.print_json({"entries": told})
+        rows = [{**asdict(e), "size": e.size, "here": is_there(e)} for e in catalogue]
+        output.print_json({"entries": rows})
         return
     for kind, title in (("corpus", "Corpora"), ("model", "Models")):
-        rows = [
-            (e.name, output.in_bytes(e.size), e.licence, "here" if is_there(e) else "", e.about)
-            for e in found
+        table = [
+            (e.name, output.in_bytes(e.size), e.licence, "yes" if is_there(e) else "", e.about)
+            for e in catalogue
             if e.kind == kind
         ]
-        output.print_table(title, ("name", "size", "licence", "", ""), rows)
+        output.print_table(title, ("name", "size", "licence", "downloaded", ""), table)
 
 
 def fetch_one(name: str, verify: bool, json: bool) -> None:
-    """Fetch one entry; its licence is said before, and how to use it after."""
+    """Download one entry; print its licence first, and its path at the end."""
     entry = find(name)
     print(f"{entry.name}: {entry.licence} ({entry.licence_url})", file=sys.stderr)
     print(f"Checksums: {entry.checksum}; revision {entry.revision}", file=sys.stderr)
@@ -115,7 +125,7 @@ def fetch_one(name: str, verify: bool, json: bool) -> None:
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task("looking")
+        task = bar.add_task("checking")
         path = fetch(
             name,
             lambda done, total, doing: bar.update(

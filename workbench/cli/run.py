@@ -1,4 +1,7 @@
-"""`workbench run` and `workbench experiments`: ask a question and wait for the answer."""
+"""`workbench run` and `workbench experiments`: run an experiment, and list experiments.
+
+Costs: reading the bytes of models and corpora, then the run.
+"""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,20 +34,23 @@ Models = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
-        help="A model: mini:bert, a run that trained one, a folder, hub id, elmo:…, vectors:…",
+        help="Model: mini:bert, a run that trained one, a folder, hub id, elmo:…, vectors:…",
         autocompletion=model_refs,
     ),
 ]
 Corpora = Annotated[
     list[str] | None,
-    typer.Option("--corpus", help="A corpus: file, folder, primer.", autocompletion=corpus_refs),
+    typer.Option("--corpus", help="Corpus: file, folder, primer.", autocompletion=corpus_refs),
 ]
 Name = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="Its name.", autocompletion=experiment_names)
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT", help="Name of the experiment.", autocompletion=experiment_names
+    ),
 ]
 
 experiments = typer.Typer(
-    help="List the experiments, and what one can be asked.", invoke_without_command=True
+    help="List the experiments, and show their settings.", invoke_without_command=True
 )
 
 
@@ -59,7 +65,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="KEY=A,B …",
-            help="One run for every combination: settings, model, corpus, seed=0..4, split.",
+            help="One run per combination of values: settings, model, corpus, seed=0..4, split.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -74,14 +80,14 @@ def run(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Run an experiment; the same question asked again is answered from disk.
+    """Run an experiment; the result of the same request is read from disk.
 
-    `workbench experiments show EXPERIMENT` tells its settings.
+    `workbench experiments show EXPERIMENT` lists its settings.
     """
     from workbench.cli import output
     from workbench.runs.request import named
 
-    settings = asked_settings(f"run {experiment}", experiment, set_, context.args)
+    settings = given_settings(f"run {experiment}", experiment, set_, context.args)
     swept = named(sweep or (), "sweep")
     options = {
         "split": split,
@@ -91,15 +97,15 @@ def run(
         "pickled": pickled,
         "reading": reading,
     }
-    with output.progress("reading the question"):
-        found = _begun(
+    with output.progress("preparing the run"):
+        started = _begun(
             experiment, model or [], corpus or [], settings, swept, options, share, scheduler
         )
     if detach:
-        output.started(found, json)
+        output.started(started, json)
         return
-    output.followed(found)
-    output.answer(found, json)
+    output.follow(started)
+    output.result(started, json)
 
 
 def _begun(
@@ -112,15 +118,15 @@ def _begun(
     share: bool,
     scheduler: str,
 ) -> "Run":
-    from workbench.runs.api import begun, begun_sweep
+    from workbench.runs.api import begun, start_sweep
     from workbench.runs.request import ask
     from workbench.runs.subruns import values
 
     if not swept:
-        question = ask(experiment, models, corpora, settings, **options)
-        return begun(question, share=share, scheduler=scheduler)
+        request = ask(experiment, models, corpora, settings, **options)
+        return begun(request, share=share, scheduler=scheduler)
     varied = {name: values(text) for name, text in swept.items()}
-    return begun_sweep(
+    return start_sweep(
         experiment,
         models,
         corpora,
@@ -132,13 +138,13 @@ def _begun(
     )
 
 
-def asked_settings(
-    command: str, experiment: str, given: list[str] | None, extra: list[str]
+def given_settings(
+    command: str, experiment: str, pairs: list[str] | None, extra: list[str]
 ) -> dict[str, str]:
-    """The settings of a command: those after --set, and flags of their own."""
+    """Return the settings of a command: those after --set, and those with their own flag."""
     from workbench.runs.request import named
 
-    settings = named(given or (), "setting")
+    settings = named(pairs or (), "setting")
     if not extra:
         return settings
     from workbench.core.experiment import EXPERIMENTS, Settings
@@ -146,52 +152,58 @@ def asked_settings(
     kind: type[Settings] = EXPERIMENTS[experiment].settings
     settings = kind.with_current_names(settings)
     flags = _flags(command, experiment, extra)
-    for twice in settings.keys() & flags.keys():
+    for name in settings.keys() & flags.keys():
         raise WorkbenchError(
-            f"{twice} is set twice.", code="setting-repeated", remedy="Set it once."
+            f"{name} is set twice.", code="setting-repeated", remedy="Set it once."
         )
     return settings | flags
 
 
 def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
-    """`--seeds 3` or `--seeds=3` for `--set seeds=3`; a flag alone is true."""
+    """Parse `--seeds 3` and `--seeds=3` as `--set seeds=3`; a flag without a value is true."""
     from workbench.core.errors import did_you_mean
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.core.experiment import EXPERIMENTS, Settings
 
-    kind = EXPERIMENTS[experiment].settings
+    kind: type[Settings] = EXPERIMENTS[experiment].settings
     known = kind.model_fields
-    found: dict[str, str] = {}
-    rest = list(extra)
-    while rest:
-        flag, equals, value = rest.pop(0).partition("=")
-        name = flag.removeprefix("--").replace("-", "_")
-        (name,) = kind.with_current_names({name: None})
+    current = {former: name for name, former in kind.renamed().items()}
+    values: dict[str, str] = {}
+    arguments = list(extra)
+    while arguments:
+        flag, equals, value = arguments.pop(0).partition("=")
+        typed = flag.removeprefix("--").replace("-", "_")
+        name = current.get(typed, typed)
         if not flag.startswith("--") or name not in known:
-            own = [f"--{field.replace('_', '-')}" for field in known]
+            flags = [f"--{field.replace('_', '-')}" for field in known]
             raise WorkbenchError(
-                f"workbench {command} does not know {flag!r}.",
-                remedy=did_you_mean(flag, [*own, "--model", "--corpus", "--set", "--sweep"]),
+                f"workbench {command} has no option {flag!r}.",
+                code="setting-unknown",
+                remedy=did_you_mean(flag, [*flags, "--model", "--corpus", "--set", "--sweep"]),
             )
         if not equals:
             is_switch = known[name].annotation is bool
-            follows = bool(rest) and not rest[0].startswith("--")
-            if not follows and not is_switch:
-                raise WorkbenchError(f"{flag} needs a value.", remedy=f"Say {flag} VALUE.")
-            value = rest.pop(0) if follows else "true"
-        found[name] = value
-    return found
+            has_value = bool(arguments) and not arguments[0].startswith("--")
+            if not has_value and not is_switch:
+                raise WorkbenchError(
+                    f"{flag} needs a value.",
+                    code="setting-invalid",
+                    remedy=f"Write {flag} VALUE.",
+                )
+            value = arguments.pop(0) if has_value else "true"
+        values[typed] = value
+    return kind.with_current_names(values)
 
 
 @experiments.callback()
 def list_experiments(context: typer.Context, json: Json = False) -> None:
-    """List the experiments there are."""
+    """List all experiments."""
     if has_command(context, json):
         return
     from workbench.cli import output
 
-    with output.progress("opening"):
-        found = output.experiments()
-    output.print_json({"experiments": found}) if json else output.print_experiments(found)
+    with output.progress("loading experiments"):
+        rows = output.experiments()
+    output.print_json({"experiments": rows}) if json else output.print_experiments(rows)
 
 
 @experiments.command()
@@ -204,12 +216,12 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell an experiment's settings, needs and tables; and whether a model or corpus fits."""
+    """Show the settings, requirements and tables of an experiment; check a model or corpus."""
     from workbench.cli import output
     from workbench.runs.request import named
 
-    with output.progress("opening"):
-        found = output.experiment(
+    with output.progress("loading the experiment"):
+        data = output.experiment(
             experiment, model or [], corpus or [], named(set_ or (), "setting")
         )
-    output.print_json(found) if json else output.print_experiment(found)
+    output.print_json(data) if json else output.print_experiment(data)

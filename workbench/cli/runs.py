@@ -1,4 +1,7 @@
-"""`workbench runs`: list runs, look at them, compare, verify, cancel, resume and remove them."""
+"""`workbench runs`: list, show, compare, verify, cancel, resume and remove runs.
+
+Costs: a small file per run.
+"""
 
 from typing import Annotated
 
@@ -17,38 +20,38 @@ from workbench.cli.options import (
 from workbench.core.errors import WorkbenchError
 
 app = typer.Typer(
-    help="List runs, look at them, compare, verify, cancel, resume, remove.",
+    help="List, show, compare, verify, cancel, resume and remove runs.",
     invoke_without_command=True,
 )
-LISTED = 20  # runs, unless all are asked for
-All = Annotated[bool, typer.Option("--all", help=f"All of them, not the newest {LISTED}.")]
+LISTED = 20  # runs in a list without --all
+All = Annotated[bool, typer.Option("--all", help=f"List all runs (default: the newest {LISTED}).")]
 
 
 @app.callback()
 def runs(context: typer.Context, json: Json = False) -> None:
     """List the newest runs."""
     if not has_command(context, json):
-        _list(every=False, json=json)
+        _list(all_=False, json=json)
 
 
 @app.command(name="list")
-def list_runs(every: All = False, json: Json = False) -> None:
+def list_runs(all_: All = False, json: Json = False) -> None:
     """List runs, the newest first."""
-    _list(every, json)
+    _list(all_, json)
 
 
-def _list(every: bool, json: bool) -> None:
+def _list(all_: bool, json: bool) -> None:
     from workbench.cli import output
     from workbench.runs.run import all_runs
 
-    with output.progress("looking"):
-        found = all_runs()
-    output.run_list(found, len(found) if every or json else LISTED, json)
+    with output.progress("reading runs"):
+        statuses = all_runs()
+    output.run_list(statuses, len(statuses) if all_ or json else LISTED, json)
 
 
 @app.command()
 def show(run: RunName, json: Json = False) -> None:
-    """Tell what was asked, how it stands, its tables, and the last lines of its log."""
+    """Show the request, status and tables of a run, and the last lines of its log."""
     from workbench.cli import output
     from workbench.runs.run import open_run
 
@@ -57,7 +60,7 @@ def show(run: RunName, json: Json = False) -> None:
 
 @app.command()
 def compare(runs: RunNames, json: Json = False) -> None:
-    """Lay the tables of two or more runs side by side, with signed differences."""
+    """Compare the tables of two or more runs side by side, with signed differences."""
     from workbench.cli import output
     from workbench.runs.run import open_run
 
@@ -66,36 +69,37 @@ def compare(runs: RunNames, json: Json = False) -> None:
 
 @app.command()
 def verify(runs: SomeRuns = None, json: Json = False) -> None:
-    """Check the files of finished runs against the hashes kept when they ended."""
+    """Check the files of finished runs against the hashes stored when they ended."""
     from workbench.cli import output
     from workbench.runs.run import all_runs, damage, open_run
 
-    found = [open_run(name) for name in runs] if runs else [run for run, _ in all_runs()]
-    wrong = {}
-    for run in found:
+    opened = [open_run(name) for name in runs] if runs else [run for run, _ in all_runs()]
+    problems = {}
+    for run in opened:
         if run.status.state == "done":
             with output.progress(f"checking {run.name}"):
-                wrong[run.name] = damage(run.path)
+                problems[run.name] = damage(run.path)
         elif runs:
             raise WorkbenchError(
                 f"the run is {run.status.state} and has no results to check.",
+                code="run-not-finished",
                 where=run.name,
-                remedy="Name finished runs, or none for all of them.",
+                remedy="Name finished runs, or no run to check all of them.",
             )
-    output.verified(wrong, json)
+    output.verified(problems, json)
 
 
 @app.command()
 def cancel(runs: RunNames) -> None:
-    """End runs that wait or are under way, and free their devices."""
+    """Cancel runs that are queued or running, and free their devices."""
     from workbench.cli import output
     from workbench.runs.launch import cancel as end
     from workbench.runs.run import open_run
 
-    for found in [open_run(name) for name in runs]:
-        with output.progress(f"ending {found.name}"):
-            state = end(found).state
-        print(f"{found.name}: {state}")
+    for run in [open_run(name) for name in runs]:
+        with output.progress(f"cancelling {run.name}"):
+            state = end(run).state
+        print(f"{run.name}: {state}")
 
 
 @app.command()
@@ -106,45 +110,52 @@ def resume(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Go on with runs that failed, died or were cancelled, from their last checkpoint."""
+    """Continue runs that failed, died or were cancelled, from their last checkpoint."""
     from workbench.cli import output
     from workbench.runs.launch import start
     from workbench.runs.run import open_run
 
-    found = [open_run(name) for name in runs]
-    if json and len(found) > 1:
-        raise WorkbenchError("--json prints one run.", remedy="Resume them one by one.")
-    for one in found:
-        if not one.spec.answerable:
+    opened = [open_run(name) for name in runs]
+    if json and len(opened) > 1:
+        raise WorkbenchError(
+            "--json prints one run.", code="option-conflict", remedy="Resume them one by one."
+        )
+    for run in opened:
+        if not run.spec.answerable:
             raise WorkbenchError(
-                "what it looks at was handed over as an object.",
-                where=one.name,
+                "a model or corpus of the run was passed as an object.",
+                code="reference-needed",
+                where=run.name,
                 remedy="Call wb.run again with the same object.",
             )
-        begun = start(one.spec, share=share, scheduler=scheduler)
+        begun = start(run.spec, share=share, scheduler=scheduler)
         if detach:
             output.started(begun, json)
         else:
-            output.followed(begun)
-            output.answer(begun, json)
+            output.follow(begun)
+            output.result(begun, json)
 
 
 @app.command()
 def rm(
     runs: RunNames,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove runs, with all they left."""
+    """Remove runs, with all their results."""
     import sys
 
     from workbench.runs.launch import remove
     from workbench.runs.run import open_run
 
-    found = [open_run(name) for name in runs]
+    opened = [open_run(name) for name in runs]
     if not yes and not (sys.stdin and sys.stdin.isatty()):
-        raise WorkbenchError("nobody is there to be asked.", remedy="Say --yes to remove them.")
+        raise WorkbenchError(
+            "removing runs needs a confirmation, and standard input is not a terminal.",
+            code="confirmation-needed",
+            remedy="Add --yes to remove them.",
+        )
     if not yes:
-        typer.confirm(f"Remove {', '.join(one.name for one in found)}?", abort=True)
-    for one in found:
-        remove(one)
-        print(f"{one.name}: removed")
+        typer.confirm(f"Remove {', '.join(run.name for run in opened)}?", abort=True)
+    for run in opened:
+        remove(run)
+        print(f"{run.name}: removed")

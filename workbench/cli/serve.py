@@ -1,11 +1,11 @@
-"""The app's server: who may talk to it, and what it may read.
+"""The server of the app: which hosts it accepts, and which folders it may read.
 
-A page of another site can make a browser send requests to this machine, under a host name of its
-own (DNS rebinding) or as a foreign origin. So every request, of WebSockets, uploads and media too,
-must name a host that the app was started for; an origin, where one is named, must be that host.
-No page of another site may show the app in a frame, to steal clicks.
-Streamlit by itself checks hosts on WebSockets only, and looks up the machine's external address to
-judge a foreign origin; it is never asked here. Costs microseconds a request.
+A page of another site can make a browser send requests to this machine, under its own host name
+(DNS rebinding) or as a foreign origin. Therefore every request, also for WebSockets, uploads and
+media, must name a host that the app was started for; an origin, if there is one, must be that host.
+Pages of other sites cannot show the app in a frame, which prevents clickjacking. Streamlit checks
+hosts only for WebSockets, and looks up the external address of the machine for a foreign origin;
+this module replaces that check. Costs: microseconds per request.
 """
 
 import os
@@ -26,18 +26,18 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 from workbench.core import machine
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-POLICY_VIOLATION = 1008  # why a WebSocket is closed
+POLICY_VIOLATION = 1008  # code of a closed WebSocket
 
 
 class KnownHosts:
-    """Passes on what names a known host and no foreign origin; answers 403 to all else."""
+    """Accepts requests with a known host and no foreign origin; returns 403 for all others."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or _is_known(Headers(scope=scope)):
-            with suppress(ClientDisconnect):  # a page that is closed during an upload
+            with suppress(ClientDisconnect):  # the page was closed during an upload
                 await self.app(scope, receive, _unframed(send))
         elif scope["type"] == "websocket":
             await receive()
@@ -50,7 +50,7 @@ class KnownHosts:
 
 
 def _unframed(send: Send) -> Send:
-    """Have answers say that only the app's own pages may show them in a frame."""
+    """Add a header to responses: only pages of the app may show them in a frame."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -62,7 +62,7 @@ def _unframed(send: Send) -> Send:
 
 
 def limit_paths(allowed: Sequence[Path] = ()) -> None:
-    """From now on, read models and corpora in these folders and in Workbench's own only."""
+    """Limit models and corpora to these folders and to the folders of Workbench."""
     os.environ[machine.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
 
 
@@ -75,12 +75,12 @@ def serve(
 ) -> None:
     """Serve the app until it is stopped.
 
-    Where it listens beyond this machine, or under another name, paths are limited to `allowed`.
+    If other machines can reach it, or it has another host name, paths are limited to `allowed`.
     """
     if address not in LOCAL or host_names:
         limit_paths(allowed)
     script = machine.app_file()
-    sys.argv = [str(script)]  # Streamlit looks for its configuration beside it
+    sys.argv = [str(script)]  # Streamlit searches its configuration next to the script
     config: dict[str, Any] = {
         "server.port": port,
         "server.headless": headless,
@@ -91,7 +91,7 @@ def serve(
 
 
 def _is_known(headers: Headers) -> bool:
-    named, origins = headers.getlist("host"), headers.getlist("origin")
-    if len(named) != 1 or not is_host_allowed(named[0]):  # by `server.allowedHosts`
+    hosts, origins = headers.getlist("host"), headers.getlist("origin")
+    if len(hosts) != 1 or not is_host_allowed(hosts[0]):  # by `server.allowedHosts`
         return False
-    return all(origin.partition("://")[2].lower() == named[0].lower() for origin in origins)
+    return all(origin.partition("://")[2].lower() == hosts[0].lower() for origin in origins)

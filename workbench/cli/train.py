@@ -1,4 +1,7 @@
-"""`workbench train FAMILY`: a training as a run; and `workbench train mini`, four of them."""
+"""`workbench train FAMILY`: train a model as a run; `workbench train mini`: train four models.
+
+Costs: the training.
+"""
 
 import shutil
 from pathlib import Path
@@ -22,7 +25,7 @@ from workbench.cli.options import (
     corpus_refs,
     reading,
 )
-from workbench.cli.run import asked_settings
+from workbench.cli.run import given_settings
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import drafted, require_regular, unwritable
 
@@ -33,7 +36,7 @@ MINI = "mini"
 
 
 def families(incomplete: str) -> list[str]:
-    """Families that begin so."""
+    """Return the families that begin with the text."""
     from typing import get_args
 
     from workbench.training.experiments import FamilyName
@@ -47,18 +50,18 @@ def train(
         str,
         typer.Argument(
             metavar="FAMILY",
-            help="gpt, bert, elmo, t5 or a variant; mini: all four, small.",
+            help="Family: gpt, bert, elmo, t5 or a variant; mini: four small models.",
             autocompletion=families,
         ),
     ],
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="What to train on: a text file, a folder, primer.", autocompletion=corpus_refs
+            help="Corpus to train on: a text file, a folder, primer.", autocompletion=corpus_refs
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="A model to go on with; distilbert's teacher.")
+        str | None, typer.Option(help="Model to continue with; for distilbert, the teacher.")
     ] = None,
     time_budget: Annotated[
         str | None,
@@ -72,7 +75,7 @@ def train(
     ] = None,
     set_: Set = None,
     out: Annotated[
-        Path | None, typer.Option(help="Copy the trained model into a folder of this name.")
+        Path | None, typer.Option(help="New folder for a copy of the trained model.")
     ] = None,
     seed: Seed = 0,
     split: Split = None,
@@ -86,37 +89,43 @@ def train(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Train a model as a run; the run's name is then a model's, for --model.
+    """Train a model as a run; the name of the run is then a reference for --model.
 
     `workbench experiments show train` lists its other settings, such as --learning-rate 5e-4.
     """
     from workbench.cli import output
     from workbench.runs.api import begun
     from workbench.runs.request import ask
-    from workbench.runs.torchrun import end_with_the_others, is_another, join
-    from workbench.training.experiments import Training
+    from workbench.runs.torchrun import end_on_sigterm, is_not_first, join
 
-    # The former names of settings are accepted too, as in --budget 5m.
-    settings = Training.with_current_names(asked_settings("train", "train", set_, context.args))
-    for name, value in (("time_budget", time_budget), ("steps", steps), ("size", size)):
-        if value is not None and settings.setdefault(name, value) != value:
-            raise WorkbenchError(
-                f"{name} is set twice.", code="setting-repeated", remedy="Set it once."
-            )
+    settings = _with_options(
+        given_settings("train", "train", set_, context.args),
+        {"time_budget": time_budget, "steps": steps, "size": size},
+    )
     if family == MINI:
         _mini(settings, corpus, model, out, seed, device, json)
         return
     if corpus is None:
         raise WorkbenchError(
-            "a training needs a text.", remedy="Say --corpus novels.txt, or --corpus primer."
+            "a training needs a corpus.",
+            code="corpus-count",
+            remedy="Add --corpus novels.txt, or --corpus primer.",
         )
     if out is not None and (detach or scheduler):
-        raise WorkbenchError("--out needs the training's end.", remedy="Leave --detach out.")
+        raise WorkbenchError(
+            "--out copies the model at the end of the training, so it needs to wait for it.",
+            code="option-conflict",
+            remedy="Remove --detach and --scheduler.",
+        )
     if family not in (known := families("")):
-        raise WorkbenchError(f"there is no family {family!r}.", remedy=did_you_mean(family, known))
+        raise WorkbenchError(
+            f"there is no family {family!r}.",
+            code="family-not-found",
+            remedy=did_you_mean(family, known),
+        )
     _require_new(out)
-    with output.progress("reading the question"):
-        question = ask(
+    with output.progress("preparing the run"):
+        request = ask(
             "train",
             [model] if model else [],
             [corpus],
@@ -126,23 +135,40 @@ def train(
             device=device,
             reading=reading(unit, pipeline, language, text),
         )
-        if is_another():
-            join(question)
+        if is_not_first():
+            join(request)
             return
-        end_with_the_others()
-        found = begun(question, share=share, scheduler=scheduler)
+        end_on_sigterm()
+        run = begun(request, share=share, scheduler=scheduler)
     if detach:
-        output.started(found, json)
+        output.started(run, json)
         return
-    output.followed(found)
-    output.answer(found, json)
-    folder = copied(found, out)
+    output.follow(run)
+    output.result(run, json)
+    folder = copied(run, out)
     if not json:
-        print(f"Model: {folder}\nLook inside: workbench run profile --model {found.name}")
+        print(f"Model: {folder}\nAnalyse it: workbench run profile --model {run.name}")
+
+
+def _with_options(settings: dict[str, str], options: dict[str, str | None]) -> dict[str, str]:
+    """Add the options that were given to the settings; a setting with two values is an error."""
+    if not any(options.values()):
+        return settings
+    from workbench.core.experiment import EXPERIMENTS, Settings
+
+    kind: type[Settings] = EXPERIMENTS["train"].settings
+    merged = kind.with_current_names(settings)
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in kind.with_current_names(given).items():
+        if merged.setdefault(name, value) != value:
+            raise WorkbenchError(
+                f"{name} is set twice.", code="setting-repeated", remedy="Set it once."
+            )
+    return merged
 
 
 def copied(run: "Run", out: Path | None) -> Path:
-    """The folder of a run's model, or its copy, whole or not at all."""
+    """Return the folder of a run's model, or of a complete copy of it."""
     from workbench.models.references import TRAINED
 
     folder = run.path / TRAINED
@@ -157,26 +183,34 @@ def copied(run: "Run", out: Path | None) -> Path:
         draft.rename(out)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
-        raise unwritable(out, error, f"Copy {folder} where there is room.") from None
+        raise unwritable(out, error, f"Copy {folder} to a disk with free space.") from None
     return out
 
 
 def _require_new(out: Path | None) -> None:
-    """Refuse to begin what could not be written at the end."""
+    """Raise an error now if the folder could not be written at the end."""
     if out is None:
         return
     if out.exists():
-        raise WorkbenchError("there is one already.", where=str(out), remedy="Name a new folder.")
+        raise WorkbenchError(
+            "it exists already.",
+            code="folder-exists",
+            where=str(out),
+            remedy="Name a new folder.",
+        )
     if not out.absolute().parent.is_dir():
         raise WorkbenchError(
-            "there is no such folder.", where=str(out.parent), remedy="Make it first."
+            "there is no such folder.",
+            code="folder-not-found",
+            where=str(out.parent),
+            remedy="Create it first.",
         )
     draft = drafted(out)
     try:
         draft.mkdir(exist_ok=True)
         draft.rmdir()
     except OSError as error:
-        raise unwritable(out, error, "Name a folder where you may write.") from None
+        raise unwritable(out, error, "Name a folder you may write to.") from None
 
 
 def _mini(
@@ -192,13 +226,15 @@ def _mini(
 
     if corpus or model:
         raise WorkbenchError(
-            "the mini quartet has its own text and starts from nothing.",
-            remedy="Leave --corpus and --model out, or train one family.",
+            "the mini quartet has its own corpus and starts with random weights.",
+            code="option-conflict",
+            remedy="Remove --corpus and --model, or train one family.",
         )
     if unknown := settings.keys() - {"time_budget"}:
         raise WorkbenchError(
             f"train mini does not take {sorted(unknown)[0]}.",
-            remedy="It takes --time-budget, --seed, --device and --out only.",
+            code="option-conflict",
+            remedy="It takes --time-budget, --seed, --device and --out; other settings are fixed.",
         )
     _require_new(out)
     make(settings.get("time_budget"), out, seed, device, json)

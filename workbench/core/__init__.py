@@ -1,1 +1,1 @@
-"""What everything stands on: experiments, errors, files, statistics. Imports no other room."""
+"""The base of all packages: experiments, errors, files, statistics. Imports no other package."""

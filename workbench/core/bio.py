@@ -1,6 +1,7 @@
-"""BIO tags: spans as a tag a word, and back.
+"""BIO tags: spans as one tag per word, and back.
 
-O is outside, B- begins a span, I- goes on with it; BIOES and BILOU are read too. Costs one pass.
+O is outside of all spans, B- begins a span, I- continues it. BIOES and BILOU are read too.
+Costs: one pass.
 """
 
 from collections.abc import Sequence
@@ -8,48 +9,49 @@ from collections.abc import Set as AbstractSet
 
 from workbench.core.errors import WorkbenchError
 
-Span = tuple[int, int, str]  # first word, word after the last, label
+Span = tuple[int, int, str]  # first word, word after the last word, label
 
 OUTSIDE = "O"
-BEGINS, GOES_ON, LAST = ("B", "S", "U"), ("I", "E", "L"), ("E", "L", "S", "U")
+BEGINS, CONTINUES, LAST = ("B", "S", "U"), ("I", "E", "L"), ("E", "L", "S", "U")
 KNOWN = "Known: O; B- and I- with a label; of BIOES and BILOU also E-, L-, S- and U-."
 
 
 def spans_of(tags: Sequence[str]) -> set[Span]:
-    """Spans of BIO tags; an I- that continues none of its label starts one, as in conlleval.
+    """Return the spans of BIO tags; an I- without a span to continue begins one, as in conlleval.
 
-    E- and L- end a span that goes on to them, S- and U- are one word, as in BIOES and BILOU.
+    E- and L- end a span; S- and U- are spans of one word, as in BIOES and BILOU.
     """
-    found: set[Span] = set()
+    spans: set[Span] = set()
     start, open_label = 0, ""
-    for at, tag in enumerate([*tags, "O"]):
+    for position, tag in enumerate([*tags, "O"]):
         if not is_tag(tag):
-            raise WorkbenchError(f"{tag!r:.60} is not a BIO tag.", remedy=KNOWN)
+            raise WorkbenchError(f"{tag!r:.60} is not a BIO tag.", code="tag-invalid", remedy=KNOWN)
         kind, _, label = tag.partition("-")
-        if open_label and not (kind in GOES_ON and label == open_label):
-            found.add((start, at, open_label))
+        if open_label and not (kind in CONTINUES and label == open_label):
+            spans.add((start, position, open_label))
             open_label = ""
         if label and not open_label:
-            start, open_label = at, label
+            start, open_label = position, label
         if kind in LAST:
-            found.add((start, at + 1, label))
+            spans.add((start, position + 1, label))
             open_label = ""
-    return found
+    return spans
 
 
 def is_tag(tag: str) -> bool:
-    """Whether it is O, or one of the letters with a label."""
-    return tag == OUTSIDE or (tag[:1] in BEGINS + GOES_ON and tag[1:2] == "-" and len(tag) > 2)
+    """Return whether a tag is O, or one of the letters with a label."""
+    return tag == OUTSIDE or (tag[:1] in BEGINS + CONTINUES and tag[1:2] == "-" and len(tag) > 2)
 
 
-def bio(words: int, spans: AbstractSet[Span]) -> list[str]:
-    """BIO tags. Of spans that overlap the longest is kept, of equally long ones the first."""
-    tags = ["O"] * words
+def bio(n_words: int, spans: AbstractSet[Span]) -> list[str]:
+    """Return BIO tags. Of overlapping spans the longest is used; of equally long ones the first."""
+    tags = ["O"] * n_words
     for start, end, label in sorted(spans, key=lambda span: (span[0] - span[1], span)):
-        if not 0 <= start < end <= words:
+        if not 0 <= start < end <= n_words:
             raise WorkbenchError(
-                f"The span {start}:{end} ({label}) is not within {words} words.",
-                remedy="Count words from 0; a span has at least one, and its end is not in it.",
+                f"the span {start}:{end} ({label}) is not within {n_words} words.",
+                code="span-invalid",
+                remedy="Count words from 0. A span has at least one word and excludes its end.",
             )
         if set(tags[start:end]) == {"O"}:
             tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)

@@ -1,25 +1,25 @@
-"""The one error a user meets: what was wrong, where, and what to do about it.
+"""The error class for user errors: what is wrong, where, a code, and what to do.
 
-Every mistake that comes from outside (a path, a file's contents, a setting, a missing package) is
-raised as a `WorkbenchError`; the command line prints it without a traceback and exits 2. Anything
-else that escapes is a bug of ours. None is without a remedy: mypy asks for one, and a test for
-one that is not empty.
+Every problem with input (a path, the contents of a file, a setting, a missing package) is raised as
+a `WorkbenchError`; the command line prints it without a traceback and exits with 2. Any other
+exception is a bug in Workbench. Every error has a remedy: mypy requires it, and a test checks that
+it is not empty. Costs: nothing.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
 
-LISTED = 12  # names in a remedy, at most
+LISTED = 12  # maximum number of names in a remedy
 
 
 class WorkbenchError(Exception):
-    """An error of the user's side: what was wrong, where, and what to do.
+    """A user error: what is wrong, where, and what to do.
 
     Args:
-        what: What was wrong.
+        what: What is wrong.
         code: Short name of the kind of error, such as `corpus-not-found`, for programs and search.
-        where: Where it was found: `file`, or `file:line`.
+        where: Where the problem is: `file`, or `file:line`.
         remedy: What to do.
 
     Example:
@@ -38,23 +38,26 @@ class WorkbenchError(Exception):
         super().__init__(f"{head} [{code}]\n  {remedy}" if remedy else f"{head} [{code}]")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the error, so that a job's process can send it to the process that started it."""
+        """Pickle the error with all its fields, to send it from one process to another."""
         return partial(WorkbenchError, code=self.code, where=self.where, remedy=self.remedy), (
             self.what,
         )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A remedy for a name that is not known: the nearest known one, or all there are."""
+    """Return a remedy for an unknown name: the nearest known name, and the known names."""
     known = sorted(known)
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]!r}? Known: {listed(known)}."
-    return f"Known: {listed(known)}." if known else "There are none."
+    return f"Known: {listed(known)}." if known else "No names are known."
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names, what does not print in them as Python would write it, and how many more."""
+    """Return the first names, separated by commas, and how many more there are.
+
+    Characters that cannot be printed are escaped as in Python.
+    """
     names = list(names)
     more = f", … and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
     return ", ".join(map(_printable, names[:LISTED])) + more
@@ -65,7 +68,7 @@ def _printable(name: str) -> str:
 
 
 def missing_package(package: str, needed_for: str) -> WorkbenchError:
-    """The error for an optional dependency that is not installed, with the command to mend it."""
+    """Return the error for a missing optional package, with the command that installs it."""
     return WorkbenchError(
         f"{needed_for} needs the package {package!r}, which is not installed.",
         code="package-missing",

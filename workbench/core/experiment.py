@@ -1,13 +1,13 @@
-"""What an experiment is: settings, a function from inputs to tables, and what it needs.
+"""The definition of an experiment: settings, a function from inputs to tables, and requirements.
 
     DESCRIBE = Experiment(
         name="describe", settings=Describe, run="workbench.basics.describe:run", tables={...}, ...
     )
 
-From this one object follow the command's options, the form in the app, the spec on disk and the
-report. `run` computes tables and draws nothing; `figures` are pure functions of the tables, so that
-a report can be rebuilt without model or corpus. Costs nothing: experiments are imported when they
-are asked for, and their code when it is run.
+The options of the command, the form in the app, the spec on disk and the report are derived from
+this object. `run` computes tables and draws nothing; `figures` are pure functions of the tables, so
+a report can be rebuilt without the model or the corpus. Costs: nothing until an experiment is used;
+its code is imported when it runs.
 """
 
 import re
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     Tables = Mapping[str, pd.DataFrame]
     Draw = Callable[[Tables], go.Figure]
 
-HELD_OUT = ("test", "dev")  # the splits to score a model on, the best first
-TRAIN = ("train",)  # and to train one on
-HEAD = ("stack", "kind", "layer", "head")  # the columns that say which head a row is of
-FEW = 30  # sentences, below which drawing them again tells little
+HELD_OUT = ("test", "dev")  # the splits to score a model on, the preferred one first
+TRAIN = ("train",)  # the splits to train a model on
+HEAD = ("stack", "kind", "layer", "head")  # the columns that identify the head of a row
+FEW = 30  # sentences; bootstrap intervals over fewer are unreliable
 
 
 T = TypeVar("T")
 
 
 class Settings(BaseModel):
-    """What can be set of an experiment; each field has a help text, bounds and a default.
+    """The settings of an experiment; each field has a help text, bounds and a default.
 
-    From this class follow the options of `workbench run`, the form in the app and the spec on disk.
-    What can be chosen several of is kept once, however often it was named.
+    The options of `workbench run`, the form in the app and the spec on disk are derived from this
+    class. Duplicates in a setting with several values are removed.
 
     Example:
         >>> from pydantic import Field
@@ -114,27 +114,27 @@ class Settings(BaseModel):
 
     @classmethod
     def renamed(cls) -> dict[str, str]:
-        """The settings that had another name: the name now, and the first name."""
-        found: dict[str, str] = {}
+        """Return the settings that had another name: the current name, and the first name."""
+        names: dict[str, str] = {}
         for parent in reversed(cls.__mro__):
-            found |= vars(parent).get("former_names", {})
-        return {now: first for now, first in found.items() if now in cls.model_fields}
+            names |= vars(parent).get("former_names", {})
+        return {now: first for now, first in names.items() if now in cls.model_fields}
 
     @classmethod
     def with_current_names(cls, values: Mapping[str, T]) -> dict[str, T]:
-        """The values under the current names of settings; a setting given twice is an error."""
+        """Return the values under current names; an error where a setting has two values."""
         current = {first: now for now, first in cls.renamed().items()}
-        found: dict[str, T] = {}
+        renamed: dict[str, T] = {}
         for name, value in values.items():
             now = current.get(name, name)
-            if now in found:
+            if now in renamed:
                 raise WorkbenchError(
-                    f"{now} is set twice; {current.get(now, name)} is its former name.",
+                    f"{now} is set twice: {cls.renamed()[now]} is its former name.",
                     code="setting-repeated",
                     remedy=f"Set {now} only.",
                 )
-            found[now] = value
-        return found
+            renamed[now] = value
+        return renamed
 
     @model_validator(mode="before")
     @classmethod
@@ -151,7 +151,7 @@ S = TypeVar("S", bound=Settings)
 
 
 class Progress(Protocol):
-    """How a run reports what it is doing: `progress(done, total, "sentences")`.
+    """The progress callback of a run: `progress(done, total, "sentences")`.
 
     Example:
         >>> def run(inputs: wb.Inputs, settings: wb.Settings, progress: wb.Progress) -> wb.Result:
@@ -160,20 +160,20 @@ class Progress(Protocol):
     """
 
     def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        """So much is done, of so much; called as often as one likes."""
+        """Report that `done` of `total` items are done; may be called very often."""
         ...
 
     def log(self, text: str) -> None:
-        """A line for the log."""
+        """Write a line to the log."""
         ...
 
     def warn(self, text: str) -> None:
-        """A line the user should see."""
+        """Show the user a warning."""
         ...
 
 
 class Answer(Protocol):
-    """What an experiment that was asked on the way has left."""
+    """The result of another experiment that a run used."""
 
     @property
     def name(self) -> str: ...
@@ -195,7 +195,7 @@ class Answer(Protocol):
 
 @dataclass(frozen=True)
 class Asked:
-    """A question to another experiment; models and corpora as objects, or by reference."""
+    """A request to another experiment; models and corpora are objects or references."""
 
     experiment: str
     models: "Sequence[Model | str]" = ()
@@ -205,26 +205,26 @@ class Asked:
     seed: int = 0
 
 
-# Has questions answered, at the same time where there is room; told how many are done.
+# Runs the requests, in parallel where possible; the callback gets the number of finished runs.
 Ask = Callable[[Sequence[Asked], Callable[[int], object]], Sequence[Answer]]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an experiment looks at, opened and ready.
+    """The inputs of an experiment: open models and corpora, and how to compute.
 
     Args:
-        models: The models, in the order in which they were named.
+        models: The models, in the order of the request.
         corpora: The corpora.
-        split: The split to look at (default: all).
-        seed: Seed of everything that is drawn.
-        device: Where the models are.
-        precision: Of the models' weights.
+        split: The split to use (default: all).
+        seed: Seed of all random numbers.
+        device: The device of the models.
+        precision: The precision of the models' weights.
         limit: Maximum number of sentences (default: all).
-        scratch: Folder for checkpoints, kept while a run is unfinished.
-        keep: Folder in which a run that trains a model leaves it.
+        scratch: Folder for checkpoints; deleted when the run is finished.
+        keep: Folder in which a run saves the model that it trains.
         folders: The folders that the models were read from.
-        asking: How other experiments are asked (default: there is no place for their runs).
+        asking: Runs other experiments (default: none can be run).
 
     Example:
         >>> inputs = wb.Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
@@ -234,15 +234,15 @@ class Inputs:
 
     models: tuple["Model", ...] = ()
     corpora: tuple["Corpus", ...] = ()
-    split: str | None = None  # None: all of them
+    split: str | None = None  # None: all splits
     seed: int = 0
     device: str = "cpu"
     precision: str = "fp32"
     limit: int | None = None
-    scratch: Path | None = None  # kept while a run is unfinished: checkpoints go there
-    keep: Path | None = None  # where a run that trains a model leaves it
+    scratch: Path | None = None  # for checkpoints; deleted when the run is finished
+    keep: Path | None = None  # for the model that a run trains
     folders: tuple[Path | None, ...] = ()  # that the models were read from
-    asking: Ask | None = None  # None: where there is no place for runs
+    asking: Ask | None = None  # None: other experiments cannot be run
 
     def __post_init__(self) -> None:
         for what in ("models", "corpora"):
@@ -256,12 +256,12 @@ class Inputs:
 
     @property
     def model(self) -> "Model":
-        """The first model; the one there is, mostly."""
+        """Return the first model, which is often the only one."""
         return self._first("model", self.models)
 
     @property
     def corpus(self) -> "Corpus":
-        """The first corpus; the one there is, mostly."""
+        """Return the first corpus, which is often the only one."""
         return self._first("corpus", self.corpora)
 
     def _first(self, what: str, given: "tuple[T, ...]") -> T:
@@ -274,7 +274,7 @@ class Inputs:
         return given[0]
 
     def docs(self) -> Iterator["Doc"]:
-        """The first corpus' Docs of the split, as many as the limit lets through."""
+        """Return the Docs of the first corpus and the split, at most `limit`."""
         return self.corpus.docs(self.split, self.limit)
 
     def ask(
@@ -286,29 +286,30 @@ class Inputs:
         split: str | None = None,
         seed: int | None = None,
     ) -> Answer:
-        """Another experiment's answer, from disk where it was asked before.
+        """Run another experiment, and return its result; from disk if it was computed before.
 
-        Each is a run of its own, so there must be a place for runs.
+        The other experiment is a run of its own, with a folder on disk.
         """
-        own = self.seed if seed is None else seed
-        question = Asked(experiment, models, corpora, settings or {}, split, own)
-        return self.ask_all([question])[0]
+        seed = self.seed if seed is None else seed
+        request = Asked(experiment, models, corpora, settings or {}, split, seed)
+        return self.ask_all([request])[0]
 
     def ask_all(
-        self, questions: Sequence[Asked], told: Callable[[int], object] = lambda done: None
+        self, requests: Sequence[Asked], on_progress: Callable[[int], object] = lambda done: None
     ) -> Sequence[Answer]:
-        """Several answers, in the order of the questions; at the same time where there is room."""
+        """Run several experiments, in parallel where possible; results in the order of requests."""
         if self.asking is None:
             raise WorkbenchError(
-                "other experiments are to be asked, and there is no place for their runs.",
-                remedy="Call wb.run, or workbench run.",
+                "this experiment runs other experiments, and there is no folder for their runs.",
+                code="runs-unavailable",
+                remedy="Start it with wb.run or workbench run.",
             )
-        return self.asking(questions, told)
+        return self.asking(requests, on_progress)
 
 
 @dataclass(frozen=True)
 class Caveat:
-    """Something to know when reading the tables or figures named in `beside`; none: all.
+    """A caveat for the tables and figures named in `beside` (default: all).
 
     Example:
         >>> wb.Caveat("Rare parts of speech are left out.", ("pieces",)).beside
@@ -319,28 +320,28 @@ class Caveat:
     beside: tuple[str, ...] = ()
 
 
-def few_sentences(number: int) -> tuple[str, ...]:
-    """What to know of intervals over so many sentences; nothing, where they are enough."""
-    if number >= FEW:
+def few_sentences(n_sentences: int) -> tuple[str, ...]:
+    """Return a caveat for intervals over few sentences; nothing where there are enough."""
+    if n_sentences >= FEW:
         return ()
-    counted = "1 sentence is" if number == 1 else f"{number} sentences are"
+    counted = "1 sentence is" if n_sentences == 1 else f"{n_sentences} sentences are"
     return (
-        f"Only {counted} scored: intervals and p-values of fewer than {FEW} are too sure of "
-        "themselves.",
+        f"Only {counted} scored: with fewer than {FEW}, intervals are too narrow and p-values too "
+        "small.",
     )
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a table holds; its `keys` say of what a row speaks, and align it with another run's.
+    """The description of a table; its `keys` identify a row, and align it with another run's row.
 
     Args:
         about: One sentence.
-        keys: Columns that tell the rows apart.
-        labels: Columns of numbers whose differences say nothing: which head, which offset.
+        keys: Columns that identify a row.
+        labels: Columns of numbers without meaningful differences, such as the index of a head.
 
     Example:
-        >>> wb.Table("Pieces a word, by part of speech.", ("tag",)).keys
+        >>> wb.Table("Pieces per word, by part of speech.", ("tag",)).keys
         ('tag',)
     """
 
@@ -354,12 +355,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run leaves: tables, arrays too large for a table, and what to know about them.
+    """The result of a run: tables, arrays too large for a table, and caveats.
 
     Args:
         tables: Data frames by name, each declared in the experiment's `tables`.
         arrays: NumPy arrays by name.
-        caveats: What to know when reading them.
+        caveats: Caveats of the tables and figures.
 
     Example:
         >>> import pandas as pd
@@ -377,17 +378,19 @@ class Result:
 
 @dataclass(frozen=True)
 class Need:
-    """Something a model must have, told from its facts (`workbench.models.references.facts`)."""
+    """A requirement of a model, checked on its facts (`workbench.models.references.facts`)."""
 
     what: str
     met: Callable[[Mapping[str, Any]], bool]
     remedy: str
+    code: str = "model-unsupported"  # of the error
 
 
 HEADS = Need(
     "attention heads",
     lambda facts: facts["sites"] > 0,
     "Choose a model with attention, such as BERT.",
+    "no-attention",
 )
 
 
@@ -396,27 +399,26 @@ class Experiment(Generic[S]):
     """An analysis: settings, and a function from models and corpora to tables.
 
     `run` and `fits` are functions, or "module:function", which is imported when first called. Call
-    `experiment.run(inputs, settings, progress)` to try it. `wb.run`, the command line and the app
-    know an experiment of yours once an installed package names it in the entry point group
-    `workbench.experiments`, as `NAME = "module:EXPERIMENT"`.
+    `experiment.run(inputs, settings, progress)` to try an experiment. To use your own experiment
+    with `wb.run`, the command line and the app, name it in the entry point group
+    `workbench.experiments` of an installed package, as `NAME = "module:EXPERIMENT"`.
 
     Args:
         name: As in `workbench run NAME`.
         about: One sentence.
         settings: A subclass of `Settings`.
         run: Computes a `Result` from `Inputs`, settings and `Progress`.
-        tables: What each table holds.
-        version: Goes up when the same inputs would give other tables.
-        models: How many models it looks at: at least, at most (None: any number).
-        corpora: How many corpora.
-        needs: What each model must have.
-        layers: What each corpus must have, or a function of the settings.
-        fits: Raises where a corpus cannot serve.
-        split: Which split is looked at unless one is named: `all`, `held-out` or `train`.
-        trains: Whether it leaves a model in `Inputs.keep`.
-        exact_up_to: Models of at most so many parameters are computed in fp32 on every device,
-            unless the user chooses: in bf16, small differences of weights, states or maps are
-            rounding.
+        tables: The description of each table.
+        version: Increased when the same inputs would give other tables.
+        models: Minimum and maximum number of models (None: no maximum).
+        corpora: Minimum and maximum number of corpora.
+        needs: Requirements of each model.
+        layers: The layers each corpus must have, or a function of the settings.
+        fits: Raises an error if a corpus cannot be used.
+        split: The default split: `all`, `held-out` or `train`.
+        trains: Whether it saves a model in `Inputs.keep`.
+        exact_up_to: Models with at most this many parameters are computed in fp32 on every device
+            by default: in bf16, small differences of weights, states or maps are rounding errors.
         figures: Pure functions of the tables, by name, or "module:MAPPING".
 
     Example:
@@ -443,18 +445,15 @@ class Experiment(Generic[S]):
     run: Code[Callable[[Inputs, S, Progress], Result]] = Code()  # noqa: RUF009 (a descriptor)
     tables: Mapping[str, Table]
     version: int = 1
-    models: tuple[int, int | None] = (1, 1)  # how many, at least and at most
+    models: tuple[int, int | None] = (1, 1)  # minimum and maximum number
     corpora: tuple[int, int | None] = (1, 1)
-    needs: tuple[Need, ...] = ()  # what each model must have
-    layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()  # what each corpus must have
-    # raises where a corpus cannot serve
+    needs: tuple[Need, ...] = ()
+    layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
     fits: "Code[Callable[[Corpus, S], None] | None]" = Code(None)  # noqa: RUF009
-    split: Literal["all", "held-out", "train"] = "all"  # unless the user names one
-    trains: bool = False  # leaves a model in `Inputs.keep`, and so a device is asked for
-    # models of at most so many parameters are asked in fp32 on every device, unless the user says
-    # otherwise: in bf16, small differences between weights, states or maps are rounding
+    split: Literal["all", "held-out", "train"] = "all"
+    trains: bool = False  # it then needs a device even without a model
     exact_up_to: float = 0
-    figures: "str | Mapping[str, Draw]" = field(default_factory=dict)  # or where they are
+    figures: "str | Mapping[str, Draw]" = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fields(self, skip=("run", "fits", "settings", "split"))
@@ -492,56 +491,58 @@ class Experiment(Generic[S]):
         return f"<Experiment {self.name}: {self.about} Settings: {settings}>"
 
     def layers_for(self, settings: S) -> tuple[str, ...]:
-        """The layers a corpus must have under these settings."""
+        """Return the layers that a corpus must have with these settings."""
         return tuple(self.layers(settings) if callable(self.layers) else self.layers)
 
     def import_code(self) -> Callable[[Inputs, S, Progress], Result]:
-        """The function that `run` is or names, imported.
+        """Import and return the function that `run` is or names.
 
-        A worker does so before it seeds: imports may draw from the global random generators.
+        A worker does so before it sets the seed: imports may use the global random generators.
         """
         return self.run.function if isinstance(self.run, Placed) else self.run
 
     def drawings(self) -> "Mapping[str, Draw]":
-        """The figures, imported where only their home was told."""
+        """Return the functions that draw the figures, imported where they are given by name."""
         if isinstance(self.figures, str):
-            found: Mapping[str, Draw] = imported(self.figures, f"the figures of {self.name}")
-            return found
+            figures: Mapping[str, Draw] = imported(self.figures, f"the figures of {self.name}")
+            return figures
         return self.figures
 
-    def split_of(self, corpus: "Corpus", asked: str | None) -> str | None:
-        """The split that is looked at; None for the whole corpus."""
-        if asked is not None:
-            corpus.docs(asked, 0)  # raises where there is none of that name
-            return asked
-        wanted = {"all": (), "held-out": HELD_OUT, "train": TRAIN}[self.split]
-        return next((split for split in wanted if split in corpus.splits), None)
+    def split_of(self, corpus: "Corpus", split: str | None) -> str | None:
+        """Return the split to use: the given one, or the default; None for the whole corpus."""
+        if split is not None:
+            corpus.docs(split, 0)  # raises if there is no such split
+            return split
+        defaults = {"all": (), "held-out": HELD_OUT, "train": TRAIN}[self.split]
+        return next((name for name in defaults if name in corpus.splits), None)
 
 
-def require_number(experiment: Experiment[Any], models: int, corpora: int) -> None:
-    """As many models and corpora as the experiment looks at, or an error that says how many."""
-    for what, number, (least, most) in (
-        ("model", models, experiment.models),
-        ("corpus", corpora, experiment.corpora),
+def require_number(experiment: Experiment[Any], n_models: int, n_corpora: int) -> None:
+    """Raise an error unless the number of models and corpora is one the experiment takes."""
+    for what, count, (minimum, maximum) in (
+        ("model", n_models, experiment.models),
+        ("corpus", n_corpora, experiment.corpora),
     ):
-        if number < least or (most is not None and number > most):
-            wanted = _counted(what, least, most)
+        if count < minimum or (maximum is not None and count > maximum):
             raise WorkbenchError(
-                f"{experiment.name} looks at {wanted}; {number or 'none'} "
-                f"{'was' if number < 2 else 'were'} named.",
-                remedy=f"Name {'it' if most == 1 else 'them'} with --{what} REF."
-                if most != 0
-                else f"Leave --{what} out.",
+                f"{experiment.name} takes {_counted(what, minimum, maximum)}; {count or 'none'} "
+                f"{'was' if count < 2 else 'were'} given.",
+                code=f"{what}-count",
+                remedy=f"Name {'it' if maximum == 1 else 'them'} with --{what} REF."
+                if maximum != 0
+                else f"Remove --{what}.",
             )
 
 
-def _counted(what: str, least: int, most: int | None) -> str:
-    many = {"corpus": "corpora"}.get(what, f"{what}s")
-    if most == 0:
+def _counted(what: str, minimum: int, maximum: int | None) -> str:
+    plural = {"corpus": "corpora"}.get(what, f"{what}s")
+    if maximum == 0:
         return f"no {what}"
-    if least == most:
-        return f"one {what}" if least == 1 else f"{least} {many}"
-    return f"{least} or more {many}" if most is None else f"{least} to {most} {many}"
+    if minimum == maximum:
+        return f"one {what}" if minimum == 1 else f"{minimum} {plural}"
+    if maximum is None:
+        return f"{minimum} or more {plural}"
+    return f"{minimum} to {maximum} {plural}"
 
 
 def misfits(
@@ -550,21 +551,23 @@ def misfits(
     models: Iterable[Mapping[str, Any]] = (),
     corpora: "Iterable[Corpus]" = (),
 ) -> list[WorkbenchError]:
-    """Why these models (by their facts) and corpora cannot be looked at; empty where they can."""
-    found = []
+    """Return why these models (by their facts) and corpora cannot be used; empty if they can."""
+    errors = []
     for facts in models:
         for need in experiment.needs:
             if not need.met(facts):
                 what = f"{experiment.name} needs {need.what}, which {facts['name']} does not have."
-                found.append(WorkbenchError(what, where=facts["family"], remedy=need.remedy))
+                errors.append(
+                    WorkbenchError(what, code=need.code, where=facts["family"], remedy=need.remedy)
+                )
     for corpus in corpora:
         try:
             corpus.require(experiment.layers_for(settings), experiment.name)
             if experiment.fits is not None:
                 experiment.fits(corpus, settings)
         except WorkbenchError as error:
-            found.append(error)
-    return found
+            errors.append(error)
+    return errors
 
 
 EXPERIMENTS: Registry[Experiment[Any]] = Registry(

@@ -1,10 +1,9 @@
-"""Files that are there whole or not at all.
+"""Atomic writes, and safe reads of files that others wrote.
 
-`written_whole` hands out a temporary path beside the target and moves it into place only when the
-block ends without an error; a killed or failed writer leaves the old file, or none. A link is
-written through: it stays, and the file it leads to changes. `open_regular` and `parsed_json` read
-what others may have put there: no pipe is waited for, and no depth of brackets overflows the stack.
-Costs one rename.
+`written_whole` gives a temporary path next to the target and renames it only when the block ends
+without an error; a killed or failed writer leaves the old file, or none. A symbolic link stays: the
+file it points to changes. `open_regular` and `parsed_json` read files that anyone may have written:
+they never wait for a pipe, and deeply nested JSON does not overflow the stack. Costs: one rename.
 """
 
 import bz2
@@ -27,8 +26,8 @@ from typing import Any
 
 from workbench.core.errors import WorkbenchError
 
-DEEPEST = 100  # levels of objects and lists in a JSON file
-# What the reader of an array or a table may raise for a file that is damaged, or is no file at all.
+DEEPEST = 100  # maximum nesting of objects and lists in a JSON file
+# Errors that the reader of an array or a table may raise for a damaged file.
 DAMAGED = (
     OSError,
     ValueError,
@@ -36,17 +35,18 @@ DAMAGED = (
     TypeError,
     AttributeError,
     EOFError,
-    MemoryError,  # a header that claims more than there is
+    MemoryError,  # a header that claims more data than the file has
     zipfile.BadZipFile,
     zlib.error,
 )
-FULL = {errno.ENOSPC, errno.EDQUOT}  # where the disk, or the user's share of it, is full
-_FULL_SAID = re.compile(r"No space left|os error 28\b|[Dd]isk quota exceeded")  # by libraries
+FULL = {errno.ENOSPC, errno.EDQUOT}  # the disk is full, or the user's quota is reached
+# Messages of libraries for a full disk.
+_FULL_MESSAGE = re.compile(r"No space left|os error 28\b|[Dd]isk quota exceeded")
 
 
 @contextmanager
 def written_whole(target: Path) -> Iterator[Path]:
-    """A path to write to, renamed onto `target` at the end; its folder is made where missing."""
+    """Yield a path to write to, renamed to `target` at the end; make its folder if needed."""
     real = _real(target)
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
@@ -72,21 +72,21 @@ def written_whole(target: Path) -> Iterator[Path]:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file to read; a pipe, socket or device is an OSError at once, and not waited for."""
+    """Open a file for reading; a pipe, socket or device raises an OSError at once."""
     return os.fdopen(_regular(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
-def open_to_add(path: Path, how: int = 0) -> int:
-    """The descriptor of a file to add to, made where missing; no link, and no pipe to wait for."""
+def open_to_add(path: Path, extra_flags: int = 0) -> int:
+    """Open a file for appending, and make it if needed; links and pipes raise an OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return _regular(path, flags | how)
+    return _regular(path, flags | extra_flags)
 
 
 def _regular(path: Path, flags: int) -> int:
     try:
         handle = os.open(path, flags, 0o644)
     except OSError as error:
-        if error.errno != errno.ENXIO:  # of a socket, and of a pipe that nobody reads
+        if error.errno != errno.ENXIO:  # a socket, or a pipe without a reader
             raise
         raise _no_regular_file(path) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
@@ -96,32 +96,32 @@ def _regular(path: Path, flags: int) -> int:
 
 
 def _no_regular_file(path: Path) -> OSError:
-    return OSError(errno.EINVAL, "it is no regular file", str(path))
+    return OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def require_regular(path: Path) -> Path:
-    """The path, for a library that opens it by itself; OSError where it is no regular file."""
+    """Return the path, for a library that opens it; OSError if it is not a regular file."""
     open_regular(path).close()
     return path
 
 
 def read_regular(path: Path) -> bytes:
-    """All of a regular file."""
+    """Return the content of a regular file."""
     with open_regular(path) as file:
         return file.read()
 
 
 def parsed_json(content: bytes | str) -> Any:
-    """What JSON says; ValueError where it is none, or more than DEEPEST levels deep."""
+    """Parse JSON; ValueError if it is invalid, or nested more than DEEPEST levels deep."""
     too_deep = f"more than {DEEPEST} levels of brackets"
     try:
-        found = json.loads(content)
+        value = json.loads(content)
     except RecursionError:
         raise ValueError(too_deep) from None
     text = content if isinstance(content, str) else content.decode("utf-8", "replace")
     if text.count("[") + text.count("{") <= DEEPEST:
-        return found
-    level = [found]
+        return value
+    level = [value]
     for _ in range(DEEPEST):
         level = [
             part
@@ -130,23 +130,23 @@ def parsed_json(content: bytes | str) -> Any:
             for part in (whole.values() if isinstance(whole, dict) else whole)
         ]
         if not level:
-            return found
+            return value
     raise ValueError(too_deep)
 
 
 def reason_of(error: Exception) -> str:
-    """Why a file could not be read, in one line that does not repeat its path."""
-    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(said).splitlines()[0].rstrip(".")
+    """Return why a file could not be read, in one line without its path."""
+    message = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(message).splitlines()[0].rstrip(".")
 
 
 def drafted(folder: Path) -> Path:
-    """Where a folder is filled before it gets its name: beside it, on the same disk."""
+    """Return the temporary folder that is filled before it is renamed: on the same disk."""
     return folder.with_name(f".{folder.name}.draft")
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
-    """A path as a user gives it, `~` and all; what can be no path is the user's error."""
+    """Return a path that a user typed, with `~` expanded; an error if it cannot be a path."""
     try:
         named = os.fspath(path)
         if not isinstance(named, str) or "\0" in named:
@@ -154,22 +154,23 @@ def user_path(path: str | os.PathLike[str]) -> Path:
         return Path(named).expanduser()
     except (TypeError, ValueError, RuntimeError) as error:
         raise WorkbenchError(
-            f"this can be no path: {str(error).rstrip('.')}.",
+            f"this cannot be a path: {str(error).rstrip('.')}.",
+            code="path-invalid",
             where=f"{path!r:.80}",
             remedy="Name a file or a folder.",
         ) from None
 
 
 def _real(target: Path) -> Path:
-    """Where a path leads in the end, past links and `..`; only a regular file may be there."""
+    """Resolve links and `..` in a path; an error unless it is a regular file or does not exist."""
     try:
         real = target.resolve()
         mode = real.lstat().st_mode if os.path.lexists(real) else stat.S_IFREG
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead round in a circle
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         raise unwritable(target, error) from None
     if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-        raise unwritable(target, OSError(f"there is {kind} in its place"))
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise unwritable(target, OSError(f"it is {kind}"))
     return real
 
 
@@ -182,7 +183,7 @@ def _flush_to_disk(path: Path) -> None:
 
 
 def _umask() -> int:
-    """The process' umask; there is no way to read it but to set it."""
+    """Return the umask of the process; it can only be read by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
@@ -194,43 +195,48 @@ def unwritable(
     remedy: str = "Name a folder you may write to, on a disk with space left.",
     needed: int = 0,
 ) -> WorkbenchError:
-    """The error for what cannot be written; of a full disk, which one, and how much it lacks.
+    """Return the error for a file that cannot be written; for a full disk, with its free space.
 
-    `needed` is how many bytes the file has as far as is known: of one that was being written, those
-    it had by then.
+    `needed` is the known size of the file in bytes: the bytes written before the error.
     """
     reason = reason_of(error)
-    if getattr(error, "errno", None) not in FULL and not _FULL_SAID.search(reason):
-        return WorkbenchError(f"cannot be written: {reason}.", where=str(target), remedy=remedy)
+    if getattr(error, "errno", None) not in FULL and not _FULL_MESSAGE.search(reason):
+        return WorkbenchError(
+            f"cannot be written: {reason}.",
+            code="file-unwritable",
+            where=str(target),
+            remedy=remedy,
+        )
     disk, free, size = _room(target)
     needs = f", and this file needs at least {_bytes(needed)}" if needed else ""
     return WorkbenchError(
         f"cannot be written: {reason}. The disk at {disk} has {_bytes(free)} free of "
         f"{_bytes(size)}{needs}.",
+        code="disk-full",
         where=str(target),
-        remedy=f"Make room on {disk}, or work on another disk. {remedy}",
+        remedy=f"Free space on {disk}, or use another disk. {remedy}",
     )
 
 
 def _room(target: Path) -> tuple[Path, int, int]:
-    """Where the disk of a path is mounted, the bytes a user may still write there, and all of it.
+    """Return the mount point of the disk of a path, its free bytes for the user, and its size.
 
-    Where the disk cannot be asked, its folder and zeros.
+    If the disk usage cannot be read: the folder and zeros.
     """
-    place = Path(os.path.realpath(target))  # never raises, as `resolve` may
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    folder = Path(os.path.realpath(target))  # never raises, as `resolve` may
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
     try:
-        usage = shutil.disk_usage(place)
-        while not place.is_mount() and place != place.parent:
-            place = place.parent
+        usage = shutil.disk_usage(folder)
+        while not folder.is_mount() and folder != folder.parent:
+            folder = folder.parent
     except OSError:
-        return place, 0, 0
-    return place, usage.free, usage.total
+        return folder, 0, 0
+    return folder, usage.free, usage.total
 
 
 def _bytes(number: int) -> str:
-    """A size for people."""
+    """Return a size with its unit."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if number >= size:
             return f"{number / size:,.1f} {unit}"
@@ -239,10 +245,10 @@ def _bytes(number: int) -> str:
 
 # --- text files as numbered lines -----------------------------------------------------------------
 #
-# Text files as numbered lines: UTF-8 with or without a byte-order mark, plain or gzip, bzip2, xz.
+# UTF-8 with or without a byte-order mark; plain, gzip, bzip2 or xz.
 #
-# Lines end at a line feed (a carriage return before it is dropped) and nowhere else: the other
-# characters Unicode calls line breaks occur inside real words. One line is held at a time.
+# Lines end only at a line feed (a carriage return before it is removed): other Unicode line breaks
+# occur inside real words. One line is in memory at a time.
 
 
 def _open(path: Path) -> AbstractContextManager[Iterable[bytes]]:
@@ -255,11 +261,11 @@ _OPEN: dict[str, Callable[[Path], AbstractContextManager[Iterable[bytes]]]] = {
     ".xz": lambda path: lzma.open(require_regular(path), "rb"),
 }
 COMPRESSED = tuple(_OPEN)
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how such a file begins
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the first bytes of such a file
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without its end)."""
+    """Yield (line number from 1, text without line end)."""
     number = 0
     try:
         with _OPEN.get(path.suffix, _open)(path) as file:
@@ -269,6 +275,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as error:
         raise WorkbenchError(
             f"not UTF-8 text (byte {error.object[error.start]:#04x} at column {error.start + 1}).",
+            code="file-encoding",
             where=f"{path}:{number}",
             remedy="Save the file as UTF-8, for example: "
             f"iconv -f {'utf-16' if error.object[:2] in UTF_16 else 'latin1'} -t utf-8 IN > OUT",
@@ -278,22 +285,23 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def stem(path: Path) -> str:
-    """A file's name without its endings: `dev` for `dev.conllu.gz`."""
+    """Return the name of a file without its suffixes: `dev` for `dev.conllu.gz`."""
     return (path.with_suffix("") if path.suffix in COMPRESSED else path).stem
 
 
 def unreadable(path: Path, error: Exception, line: int = 0) -> WorkbenchError:
-    """The error for a file that is missing, forbidden or cut off."""
+    """Return the error for a file that is missing, forbidden or truncated."""
     return WorkbenchError(
         f"cannot be read: {reason_of(error)}.",
+        code="file-not-found" if isinstance(error, FileNotFoundError) else "file-unreadable",
         where=f"{path}:{line}" if line else str(path),
-        remedy="Check the path, its permissions, and that the file was copied whole.",
+        remedy="Check the path, its permissions, and that the file is complete.",
     )
 
 
 @contextmanager
 def folder_or_temporary(folder: Path | None) -> Iterator[Path]:
-    """This folder, kept as it is; where none is given, one that goes away at the end."""
+    """Yield this folder; if it is None, a temporary folder that is removed at the end."""
     if folder is not None:
         yield folder
         return

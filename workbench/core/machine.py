@@ -1,8 +1,8 @@
-"""This machine: its memory, its GPU, what a stretch of work takes, and where things are kept.
+"""This machine: its memory, its GPU, the time and memory of a computation, and where files are.
 
-A process that opens files of strangers limits its memory before it reads them. Where the system has
-no such limit (Windows; macOS has it and does not keep it) nothing happens. torch is imported only
-when a GPU is asked about. Costs a system call, or reading a small file.
+A process that opens untrusted files limits its memory before it reads them. On systems without such
+a limit (Windows; macOS does not enforce it) nothing happens. torch is imported only for questions
+about a GPU. Costs: a system call, or reading a small file.
 """
 
 import math
@@ -20,76 +20,76 @@ from workbench.core.errors import WorkbenchError
 if TYPE_CHECKING:
     import torch
 
-UNKNOWN = 8 << 30  # bytes taken for granted where the system does not tell
+UNKNOWN = 8 << 30  # bytes assumed where the system does not report its memory
 MEBI = 2**20
 _SELF = Path("/proc/self")
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def machine_memory() -> int:
-    """Bytes of memory of this machine, or of the container that this process lives in."""
+    """Return the memory of this machine in bytes, or of the container of this process."""
     try:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        found = UNKNOWN
+        memory = UNKNOWN
     for file in _CONTAINER:
-        with suppress(OSError, ValueError):  # ValueError: it says "max"
-            found = min(found, int(Path(file).read_text()))
-    return found
+        with suppress(OSError, ValueError):  # ValueError: the file contains "max"
+            memory = min(memory, int(Path(file).read_text()))
+    return memory
 
 
-def limit_memory(most: int) -> None:
-    """From now on, allocations of this process beyond so many bytes fail as a `MemoryError`.
+def limit_memory(maximum: int) -> None:
+    """Limit the memory of this process in bytes: allocations beyond it raise a `MemoryError`.
 
-    Only what can be written counts: weights that are mapped from files take no memory of their own.
+    Only writable memory counts; weights that are memory-mapped from files do not.
     """
     if sys.platform == "win32":
         return
     import resource
 
-    with suppress(OSError, ValueError):  # a lower limit holds already, or there is none to set
+    with suppress(OSError, ValueError):  # a lower limit is set already, or none can be set
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if hard != resource.RLIM_INFINITY:
-            most = min(most, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+            maximum = min(maximum, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (maximum, maximum))
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an error, or one that it was raised in place of, says that memory ran out."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, MemoryError) or "allocate memory" in str(seen):
+    """Return whether an error, or one of its causes, says that memory ran out."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or "allocate memory" in str(cause):
             return True
-        seen = seen.__cause__ or seen.__context__
+        cause = cause.__cause__ or cause.__context__
     return False
 
 
-# --- devices, and what a stretch of work takes ----------------------------------------------------
+# --- devices, and the time and memory of a computation --------------------------------------------
 
 
 def require_cuda() -> None:
-    """An error where torch sees no GPU."""
+    """Raise an error if torch sees no GPU."""
     import torch
 
     if not torch.cuda.is_available():
         raise WorkbenchError(
-            "no CUDA device was found.", remedy="Use cpu, or see workbench doctor."
+            "no CUDA device was found.", code="no-gpu", remedy="Use cpu, or see workbench doctor."
         )
 
 
 def free_memory(device: "torch.device") -> int:
-    """Bytes that this process can still have on a card: torch keeps some that it does not use."""
+    """Return the GPU memory in bytes that this process can use, with what torch has reserved."""
     import torch
 
     free, _ = torch.cuda.mem_get_info(device)
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return int(free)
-    spare = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(free) + int(spare)
+    reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free) + int(reserved)
 
 
 def peak_memory(device: str) -> dict[str, int]:
-    """The most bytes this process has held, of the processor's memory and of its own GPU's."""
+    """Return the peak memory of this process in bytes, on the CPU and on its GPU."""
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
@@ -102,38 +102,38 @@ def peak_memory(device: str) -> dict[str, int]:
 
 @dataclass
 class Stretch:
-    """What a stretch of work took, known when it is over."""
+    """The time and memory of a computation, set when it ends."""
 
     seconds: float = math.nan
-    memory: float = math.nan  # MiB at most; NaN where the system cannot tell
+    memory: float = math.nan  # peak in MiB; NaN where the system does not report it
 
 
 @contextmanager
 def stretch(device: "torch.device") -> Iterator[Stretch]:
-    """Time a stretch of work, and watch its memory: of a GPU by torch, else the process by Linux.
+    """Measure the time and peak memory of the block: GPU memory by torch, else process memory.
 
-    A GPU has done all of it when the time is taken.
+    GPUs are synchronised before the time is read.
     """
-    found = Stretch()
+    measured = Stretch()
     if device.type == "cuda":
         import torch
 
         torch.cuda.reset_peak_memory_stats(device)
         torch.cuda.synchronize(device)
         started = perf_counter()
-        yield found
+        yield measured
         torch.cuda.synchronize(device)
-        found.seconds = perf_counter() - started
-        found.memory = torch.cuda.max_memory_allocated(device) / MEBI
+        measured.seconds = perf_counter() - started
+        measured.memory = torch.cuda.max_memory_allocated(device) / MEBI
         return
-    known, started = _reset(), perf_counter()
-    yield found
-    found.seconds = perf_counter() - started
-    found.memory = _highest() if known else math.nan
+    is_known, started = _reset_peak(), perf_counter()
+    yield measured
+    measured.seconds = perf_counter() - started
+    measured.memory = _peak() if is_known else math.nan
 
 
-def _reset() -> bool:
-    """Let the system count from here on."""
+def _reset_peak() -> bool:
+    """Reset the peak memory that Linux reports for this process; return whether that worked."""
     try:
         (_SELF / "clear_refs").write_text("5")
     except OSError:
@@ -141,7 +141,8 @@ def _reset() -> bool:
     return True
 
 
-def _highest() -> float:
+def _peak() -> float:
+    """Return the peak memory of this process in MiB."""
     try:
         lines = (_SELF / "status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
@@ -149,15 +150,15 @@ def _highest() -> float:
         return math.nan
 
 
-# --- places: where things are kept ----------------------------------------------------------------
+# --- folders of Workbench on this machine ---------------------------------------------------------
 #
-# Where things are kept on this machine, and where the app's own files lie. Costs a few lookups.
+# Costs: a few lookups.
 
-ALLOWED = "WORKBENCH_ALLOWED"  # folders, where only some may be read; set by an app that is shared
+ALLOWED = "WORKBENCH_ALLOWED"  # the folders that a shared app may read; unset: all
 
 
 def home() -> Path:
-    """Where what is fetched lies, and may be deleted: `WORKBENCH_HOME`, else the user's cache."""
+    """Return the folder of downloads and caches: `WORKBENCH_HOME`, else in the user's cache."""
     if named := os.environ.get("WORKBENCH_HOME"):
         return Path(named).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME")
@@ -165,17 +166,17 @@ def home() -> Path:
 
 
 def runs() -> Path:
-    """The folder of runs: `WORKBENCH_RUNS`, else `runs` where one works: a study keeps its own."""
+    """Return the folder of runs: `WORKBENCH_RUNS`, else `runs` in the current folder."""
     if named := os.environ.get("WORKBENCH_RUNS"):
         return Path(named).expanduser().absolute()
     return Path.cwd() / "runs"
 
 
 def require_allowed(path: Path) -> Path:
-    """The path, unless only some folders may be read here and it lies in none of them.
+    """Return the path, or raise an error if this app may not read it.
 
-    An app that listens beyond its own machine limits what is typed to the folders it was started
-    with, and to its own: runs, what it has fetched or been sent, and what comes with Workbench.
+    An app that serves other machines reads only the folders it was started with, and its own: runs,
+    downloads, uploads, and the files that come with Workbench.
     """
     named = os.environ.get(ALLOWED)
     if named is None:
@@ -185,7 +186,8 @@ def require_allowed(path: Path) -> Path:
     real = path.expanduser().resolve()
     if not any(real.is_relative_to(folder.resolve()) for folder in folders):
         raise WorkbenchError(
-            "this app may not read here.",
+            "this app may not read this path.",
+            code="path-not-allowed",
             where=str(path),
             remedy="Upload the file, or start the app with --allow FOLDER.",
         )
@@ -193,13 +195,14 @@ def require_allowed(path: Path) -> Path:
 
 
 def app_file() -> Path:
-    """The app's script, with its `pages` beside it: inside an installed wheel, or in a checkout."""
+    """Return the path of the app's script: inside an installed wheel, or in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "app", package.parent):
         if (folder / "streamlit_app.py").is_file() and (folder / "pages").is_dir():
             return folder / "streamlit_app.py"
     raise WorkbenchError(
-        "the app's files are not there.",
+        "the app's files are missing.",
+        code="installation-incomplete",
         where=str(package),
-        remedy="Install Workbench anew; in its checkout run: pip install --no-deps -e .",
+        remedy="Install Workbench again; in its checkout run: pip install --no-deps -e .",
     )

@@ -1,8 +1,8 @@
-"""Names for things that are imported only when they are asked for.
+"""Registries: names for objects that are imported when they are first used.
 
-A registry maps a name to `"module:attribute"`; other packages add to it by an entry point of its
-group. Two things of one name are an error, an unknown name says which is near. Costs nothing until
-a name is looked up, then one import.
+A registry maps a name to `"module:attribute"`. Other packages add to it through an entry point of
+its group. Two objects with one name are an error; the error for an unknown name suggests the
+nearest. Costs: nothing until a name is looked up, then one import.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,20 +20,21 @@ F = TypeVar("F")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Lazy `name -> thing`, open to other packages through the entry points of `group`."""
+    """A lazy mapping from names to objects; packages add to it by the entry points of `group`."""
 
-    def __init__(self, what: str, group: str, own: Mapping[str, str], kind: type[T]) -> None:
-        self.what, self.group, self.own, self.kind = what, group, own, kind
+    def __init__(self, what: str, group: str, built_in: Mapping[str, str], kind: type[T]) -> None:
+        self.what, self.group, self.built_in, self.kind = what, group, built_in, kind
 
     @cached_property
     def homes(self) -> Mapping[str, str]:
-        """Where each name's thing is: our own, and those of installed packages."""
-        homes = dict(self.own)
+        """Return `"module:attribute"` of each name, built in or of an installed package."""
+        homes = dict(self.built_in)
         for point in entry_points(group=self.group):
             if homes.get(point.name, point.value) != point.value:
                 raise WorkbenchError(
                     f"two {self.what}s are called {point.name!r}: {homes[point.name]} and "
                     f"{point.value}.",
+                    code="name-conflict",
                     remedy=f"Uninstall one, or rename its entry point in {self.group}.",
                 )
             homes[point.name] = point.value
@@ -42,16 +43,19 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name not in self.homes:
             raise WorkbenchError(
-                f"there is no {self.what} {name!r}.", remedy=did_you_mean(name, self.homes)
+                f"there is no {self.what} {name!r}.",
+                code=f"{self.what}-not-found".replace(" ", "-"),
+                remedy=did_you_mean(name, self.homes),
             )
-        found = imported(self.homes[name], f"{self.what} {name!r}")
-        if not isinstance(found, self.kind):
+        value = imported(self.homes[name], f"{self.what} {name!r}")
+        if not isinstance(value, self.kind):
             raise WorkbenchError(
-                f"{self.what} {name!r} is a {type(found).__name__}, not a {self.kind.__name__}.",
+                f"{self.what} {name!r} is a {type(value).__name__}, not a {self.kind.__name__}.",
+                code="plugin-invalid",
                 where=self.homes[name],
-                remedy="Mend the package that offers it.",
+                remedy="Fix the package that provides it.",
             )
-        return found
+        return value
 
     def __contains__(self, name: object) -> bool:
         return name in self.homes
@@ -67,22 +71,23 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def imported(home: str, what: str) -> Any:
-    """The thing at `"module:attribute"`; a package that cannot be imported is named."""
+    """Return the object at `"module:attribute"`; an error names `what` where the import fails."""
     module, _, attribute = home.partition(":")
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise WorkbenchError(
             f"{what} cannot be imported: {error}.",
+            code="import-failed",
             where=home,
-            remedy="Install or mend the package that offers it.",
+            remedy="Install or fix the package that provides it.",
         ) from error
 
 
 class Code(Generic[F]):
-    """A dataclass field that holds a function, given as itself or by its place: "module:function".
+    """A dataclass field that holds a function, or its name "module:function".
 
-    What is given by its place is imported when it is first called. A default makes it optional.
+    A function given by name is imported when it is first called. A default makes it optional.
     """
 
     def __init__(self, *default: F) -> None:
@@ -93,49 +98,49 @@ class Code(Generic[F]):
 
     def __get__(self, instance: Any, owner: type | None = None) -> F:
         if instance is not None:
-            found: F = vars(instance)[self.name]
-            return found
+            function: F = vars(instance)[self.name]
+            return function
         if not self.default:
-            raise AttributeError(self.name)  # so that a dataclass takes it for a required field
+            raise AttributeError(self.name)  # a dataclass then treats the field as required
         return self.default[0]
 
-    def __set__(self, instance: Any, given: F | str) -> None:
+    def __set__(self, instance: Any, value: F | str) -> None:
         what = f"{self.name} of {instance.name}"
-        vars(instance)[self.name] = Placed(given, what) if isinstance(given, str) else given
+        vars(instance)[self.name] = Placed(value, what) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
 class Placed:
-    """The function at `home`, "module:function"; `what` it is for an error."""
+    """The function at `home`, "module:function"; `what` names it in an error."""
 
     home: str
     what: str
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The function itself, imported."""
-        found: Callable[..., Any] = imported(self.home, self.what)
-        return found
+        """Return the function itself, imported."""
+        function: Callable[..., Any] = imported(self.home, self.what)
+        return function
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
 
 
-# --- remembered per object ------------------------------------------------------------------------
+# --- results cached per object --------------------------------------------------------------------
 #
-# For what is slow to find out and stays as it is. Costs what is remembered.
+# For results that are slow to compute and do not change. Costs: memory for the results.
 
 A = TypeVar("A")
 
 
-def once(look: Callable[[A], T]) -> Callable[[A], T]:
-    """The same look, taken once of each object; an error is not remembered."""
-    told: WeakKeyDictionary[A, T] = WeakKeyDictionary()
+def once(compute: Callable[[A], T]) -> Callable[[A], T]:
+    """Return the same function with its result cached per object; errors are not cached."""
+    results: WeakKeyDictionary[A, T] = WeakKeyDictionary()
 
-    @wraps(look)
-    def answer(one: A) -> T:
-        if one not in told:
-            told[one] = look(one)
-        return told[one]
+    @wraps(compute)
+    def cached(item: A) -> T:
+        if item not in results:
+            results[item] = compute(item)
+        return results[item]
 
-    return answer
+    return cached

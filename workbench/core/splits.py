@@ -1,7 +1,8 @@
-"""Train, dev and test of a corpus: its own splits where it has them, else cut by document.
+"""Train, dev and test of a corpus: its own splits where it has them, else split by document.
 
-Training, early stopping and scoring never share a document. Of a split with more sentences than
-its maximum (`SplitSizes`) the first are taken, or a random sample. Costs one reading of the corpus.
+Training, early stopping and scoring never share a document. A split with more sentences than its
+maximum (`SplitSizes`) gives its first sentences, or a random sample. Costs: one reading of the
+corpus.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from workbench.corpora.corpus import Corpus
 
-SHARE = 0.1  # of the documents, for each part that is cut off
+SHARE = 0.1  # share of the documents in each part that is split off
 TRAIN, DEV, TEST = "train", "dev", "test"
 PARTS = (TRAIN, DEV, TEST)
 
@@ -34,10 +35,12 @@ class SplitSizes:
 
 
 class SplitSettings(Settings):
-    """Settings of an experiment that trains something: how much of each split it uses."""
+    """Settings of an experiment that trains: how many sentences of each split it uses."""
 
     max_sentences: int | None = Field(
-        1000, ge=1, description="Maximum number of sentences of each split (empty: all)."
+        1000,
+        ge=1,
+        description="Maximum number of sentences of each split (default 1000; empty: all).",
     )
     max_train: int | None = Field(
         None, ge=1, description="Maximum number of sentences to train on (default: max_sentences)."
@@ -53,29 +56,29 @@ class SplitSettings(Settings):
 
     @property
     def split_sizes(self) -> SplitSizes:
-        """The maximum of each split."""
+        """Return the maximum of each split."""
         each = (self.max_train, self.max_dev, self.max_test)
         return SplitSizes(*(self.max_sentences if size is None else size for size in each))
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The Docs of each part, and what the user should know of how they came about."""
+    """The Docs of each part, and notes on how the parts were made."""
 
     train: tuple["Doc", ...]
     dev: tuple["Doc", ...]
     test: tuple["Doc", ...]
-    scored: str  # the corpus' own name of what is scored
+    scored: str  # the corpus' name of the split that is scored
     notes: tuple[str, ...] = ()
 
     @property
     def docs(self) -> tuple["Doc", ...]:
-        """All, part by part."""
+        """Return all Docs, part by part."""
         return (*self.train, *self.dev, *self.test)
 
     @property
     def part_of(self) -> tuple[int, ...]:
-        """The part of each of `docs`, as its place in `PARTS`."""
+        """Return the part of each of `docs`, as an index into `PARTS`."""
         sizes = (len(self.train), len(self.dev), len(self.test))
         return tuple(part for part, size in enumerate(sizes) for _ in range(size))
 
@@ -88,100 +91,111 @@ def parts_of(
     drawn_from: int | None = None,
     sift: "Callable[[str, list[Doc]], list[Doc]] | None" = None,
 ) -> Parts:
-    """The sentences of each part, at most `sizes`; `split` names the one that is scored.
+    """Return the sentences of each part, at most `sizes`; `split` names the one that is scored.
 
-    With `drawn_from`, that many sentences of a split are read, and the part is sampled from them by
-    the seed. `sift` gets the name and the Docs of each split that was read, and returns those to
-    keep.
+    With `drawn_from`, that many sentences of a split are read, and the part is a random sample of
+    them. `sift` gets the name and the Docs of each split, and returns the Docs to use.
     """
     scored = split or next((name for name in (TEST, DEV) if name in corpus.splits), "")
     if scored:
-        corpus.docs(scored, 0)  # raises where there is none of that name
+        corpus.docs(scored, 0)  # raises if there is no such split
     others = [name for name in corpus.splits if name != scored]
     notes: list[str] = []
 
-    def read(name: str | None, most: int | None) -> list["Doc"]:
-        found = list(corpus.docs(name, most if most is None or drawn_from is None else drawn_from))
-        if drawn_from is not None and most is not None and len(found) == drawn_from:
-            notes.append(f"Texts of {name or 'it'} were drawn from its first {drawn_from:,}.")
-        return found if sift is None else sift(name or corpus.name, found)
+    def read(name: str | None, maximum: int | None) -> list["Doc"]:
+        whole = maximum is None or drawn_from is None
+        docs = list(corpus.docs(name, maximum if whole else drawn_from))
+        if drawn_from is not None and maximum is not None and len(docs) == drawn_from:
+            notes.append(
+                f"Texts of {name or 'the corpus'} are a random sample of its first {drawn_from:,}."
+            )
+        return docs if sift is None else sift(name or corpus.name, docs)
 
     if scored and others:
         test = read(scored, sizes.test)
-        learnt = TRAIN if TRAIN in others else others[0]
-        train = read(learnt, sizes.train)
-        if learnt != TRAIN:
-            notes.append(f"There is no train beside {scored}: what is learnt from is {learnt}.")
-        if DEV in others and learnt != DEV:
+        trained_on = TRAIN if TRAIN in others else others[0]
+        train = read(trained_on, sizes.train)
+        if trained_on != TRAIN:
+            notes.append(
+                f"{scored} is scored, and there is no other train split: {trained_on} is used for "
+                "training."
+            )
+        if DEV in others and trained_on != DEV:
             dev = read(DEV, sizes.dev)
         else:
             train, dev = cut(train, seed, corpus.name)
             notes.append(
-                f"What tells when to stop was cut from {learnt}, for it has no split of its own."
+                f"The corpus has no dev split: a part of {trained_on} is used for early stopping."
             )
     else:
         limits = (sizes.train, sizes.dev, sizes.test)
-        most = None if None in limits else sum(each or 0 for each in limits)
-        every = read(None, most)
-        _require(every, 3, corpus.name)
-        rest, test = cut(every, seed, corpus.name)
-        train, dev = cut(rest, seed + 1, corpus.name)
-        by = "document" if _documents(every) else "sentence"
+        maximum = None if None in limits else sum(each or 0 for each in limits)
+        docs = read(None, maximum)
+        _require(docs, 3, corpus.name)
+        remaining, test = cut(docs, seed, corpus.name)
+        train, dev = cut(remaining, seed + 1, corpus.name)
+        unit = "document" if _documents(docs) else "sentence"
         notes.append(
-            f"There is nothing but {scored}: train, dev and test were drawn from it by {by}."
+            f"The corpus has only the split {scored}: train, dev and test are random parts of it, "
+            f"split by {unit}."
             if scored
-            else f"The corpus has no splits: train, dev and test were drawn by {by}."
+            else f"The corpus has no splits: train, dev and test are random parts, split by {unit}."
         )
         scored = TEST
-    lot = None if drawn_from is None else seed
-    wanted = ((train, sizes.train), (dev, sizes.dev), (test, sizes.test))
-    if lot is not None and any(most is not None and len(docs) > most for docs, most in wanted):
-        notes.append(f"Of more texts than are used some were drawn by seed {seed}.")
-    train, dev, test = (_few(docs, most, lot) for docs, most in wanted)
+    sample_seed = None if drawn_from is None else seed
+    limited = ((train, sizes.train), (dev, sizes.dev), (test, sizes.test))
+    if sample_seed is not None and any(
+        maximum is not None and len(docs) > maximum for docs, maximum in limited
+    ):
+        notes.append(f"There are more texts than are used: a random sample (seed {seed}) is used.")
+    train, dev, test = (_limited(docs, maximum, sample_seed) for docs, maximum in limited)
     for name, docs in (("train", train), ("dev", dev), (scored, test)):
         if not docs:
             raise WorkbenchError(
-                f"there is nothing in {name}.",
+                f"the split {name} has no sentences.",
+                code="split-empty",
                 where=corpus.name,
-                remedy="One part is learnt from, one tells when to stop, and one is scored.",
+                remedy="Give sentences for training, for early stopping and for scoring.",
             )
     notes.extend(few_sentences(len(test)))
     return Parts(tuple(train), tuple(dev), tuple(test), scored, tuple(notes))
 
 
 def _documents(docs: Sequence["Doc"]) -> list[str]:
-    """The names of documents; none where they are too few to be divided."""
+    """Return the names of documents; none if there are too few to split by document."""
     names = list(dict.fromkeys(doc._.document for doc in docs))
     return names if len(names) >= 3 else []
 
 
-def _few(docs: list["Doc"], most: int | None, lot: int | None) -> list["Doc"]:
-    """So many at most: the first, or those the lot falls on, in their order."""
-    if lot is None or most is None or len(docs) <= most:
-        return docs[:most]
-    return [docs[place] for place in sorted(Random(f"few {lot}").sample(range(len(docs)), most))]
+def _limited(docs: list["Doc"], maximum: int | None, seed: int | None) -> list["Doc"]:
+    """Return at most `maximum` Docs in their order: the first, or a random sample by the seed."""
+    if seed is None or maximum is None or len(docs) <= maximum:
+        return docs[:maximum]
+    sample = Random(f"few {seed}").sample(range(len(docs)), maximum)
+    return [docs[index] for index in sorted(sample)]
 
 
-def _require(docs: Sequence["Doc"], least: int, where: str) -> None:
-    if len(docs) >= least:
+def _require(docs: Sequence["Doc"], n_parts: int, where: str) -> None:
+    if len(docs) >= n_parts:
         return
     raise WorkbenchError(
-        f"{len(docs)} sentence{'' if len(docs) == 1 else 's'} cannot be divided in {least}.",
+        f"{len(docs)} sentence{'' if len(docs) == 1 else 's'} cannot be split in {n_parts} parts.",
+        code="too-few-sentences",
         where=where,
         remedy="Give more sentences, or a folder with train, dev and test files.",
     )
 
 
 def cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list["Doc"]]:
-    """What stays and what is cut off: whole documents where there are several, else sentences."""
+    """Return what stays and what is split off: whole documents where possible, else sentences."""
     _require(docs, 2, where)
     names = _documents(docs)
     if names:
-        off = set(Random(f"parts {seed}").sample(names, max(1, round(SHARE * len(names)))))
-        chosen = [doc._.document in off for doc in docs]
+        sample = set(Random(f"parts {seed}").sample(names, max(1, round(SHARE * len(names)))))
+        mask = [doc._.document in sample for doc in docs]
     else:
         size = max(1, round(SHARE * len(docs)))
-        places = set(Random(f"parts {seed}").sample(range(len(docs)), size))
-        chosen = [place in places for place in range(len(docs))]
-    stays = [doc for doc, off_ in zip(docs, chosen, strict=True) if not off_]
-    return stays, [doc for doc, off_ in zip(docs, chosen, strict=True) if off_]
+        indices = set(Random(f"parts {seed}").sample(range(len(docs)), size))
+        mask = [index in indices for index in range(len(docs))]
+    stays = [doc for doc, is_cut in zip(docs, mask, strict=True) if not is_cut]
+    return stays, [doc for doc, is_cut in zip(docs, mask, strict=True) if is_cut]

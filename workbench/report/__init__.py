@@ -1,9 +1,9 @@
-"""Reports: what runs found, in one file that opens anywhere and needs neither model nor corpus.
+"""Reports: the results of runs in one file that opens anywhere, without the model or the corpus.
 
     write_report([run], "heads.html")
 
-The same runs give the same bytes, whenever they are written. Costs reading the runs' tables; for
-Markdown, LaTeX and zip also the start of a browser, and half a second a picture.
+The same runs give the same bytes, at any time. Costs: reading the tables of the runs; for Markdown,
+LaTeX and zip also the start of a browser, and half a second per picture.
 """
 
 import inspect
@@ -25,17 +25,17 @@ ENDINGS = (".html", ".md", ".tex", ".zip")
 
 @public
 def write_report(runs: Run | str | Sequence[Run | str], out: "str | PathLike[str]") -> Path:
-    """Write a report of one run, or of several next to each other.
+    """Write a report of one run, or of several runs side by side.
 
     Args:
         runs: A `Run` or its name, or several in a list.
-        out: The file; its ending says in what form: .html, .md, .tex, or .zip with all data.
+        out: The output file; its suffix is the format: .html, .md, .tex, or .zip with all data.
 
     Returns:
         The file's path.
 
     Raises:
-        WorkbenchError: The ending is not known, a run is not done, or the file cannot be written.
+        WorkbenchError: The suffix is not known, a run is not done, or the file cannot be written.
 
     Example:
         >>> run = wb.run("describe", corpus="primer:size=40")
@@ -48,12 +48,17 @@ def write_report(runs: Run | str | Sequence[Run | str], out: "str | PathLike[str
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise WorkbenchError(
-            f"a report cannot be written as {ending!r}." if ending else "the file has no ending.",
+            f"a report cannot be written as {ending!r}." if ending else "the file has no suffix.",
+            code="format-unknown",
             where=str(path),
             remedy=did_you_mean(ending, ENDINGS),
         )
     if not found:
-        raise WorkbenchError("a report needs a run.", remedy="Name one; see workbench runs list.")
+        raise WorkbenchError(
+            "a report needs a run.",
+            code="too-few-runs",
+            remedy="Name a run; workbench runs list shows them.",
+        )
     from workbench.report import export, html, text_formats
     from workbench.report.content import content
 
@@ -68,7 +73,7 @@ def write_report(runs: Run | str | Sequence[Run | str], out: "str | PathLike[str
 
 
 class _Report(ModuleType):
-    """`wb.report` is this package, called as `write_report`."""
+    """Makes `wb.report`, which is this package, callable as `write_report`."""
 
     __call__ = staticmethod(write_report)
 

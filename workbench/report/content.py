@@ -1,7 +1,8 @@
-"""What a report says, whatever its form: read from the runs' folders, and nothing but from there.
+"""The content of a report in any format, read only from the folders of the runs.
 
-Every form shows the same: what was asked, of what, with what and when; caveats beside what they
-touch; figures and tables; how to make it again. Costs reading the tables.
+Every format has the same content: request, inputs, environment and time; caveats next to the
+figures and tables they concern; figures and tables; the command that reproduces the run. Costs:
+reading the tables.
 """
 
 import inspect
@@ -20,43 +21,50 @@ from workbench.figures.sanitize import harmless
 from workbench.report.format import Grid, grid, number
 from workbench.runs.compare import LETTERS, compared
 from workbench.runs.run import PROVENANCE, Run, damaged
-from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, is_name
+from workbench.runs.spec import (
+    CorpusSpec,
+    ModelSpec,
+    Spec,
+    current_settings,
+    current_sweep,
+    is_name,
+)
 
 # --- comparison of runs ---------------------------------------------------------------------------
 #
-# Runs of one experiment side by side: what was asked differently, and tables aligned by keys.
+# Runs of one experiment side by side: differences of the requests, and tables aligned by keys.
 #
-# The first run is A; differences are a later run's value less A's, with their sign. Costs a join
-# a table.
+# The first run is A; a difference is the value of a later run minus that of A. Costs: a join per
+# table.
 
-_OWN = ("When", "With what")  # differ in any two runs; said with each
+_PER_RUN = ("Time", "Environment")  # facts that differ between any two runs, shown with each
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two or more runs of one experiment have in common and not."""
+    """The differences between two or more runs of one experiment."""
 
     experiment: str
     runs: Mapping[str, Run]  # by letter
-    asked: Grid  # what differs in the questions
+    requests: Grid  # differences of the requests
     tables: tuple[Grid, ...]
-    notes: tuple[str, ...]  # why a table is not there
+    notes: tuple[str, ...]  # why a table is missing
 
     @property
     def title(self) -> str:
-        return f"{len(self.runs)} runs of {self.experiment} compared"
+        return f"Comparison of {len(self.runs)} runs of {self.experiment}"
 
 
 def comparisons(runs: Sequence[Run]) -> tuple[Comparison, ...]:
-    """One for each experiment of which there are several runs."""
+    """Return a comparison for each experiment with several runs."""
     by_experiment: dict[str, list[Run]] = {}
     for run in runs:
         if not run.spec.sweep:
             by_experiment.setdefault(run.spec.experiment, []).append(run)
     return tuple(
-        _comparison(experiment, found)
-        for experiment, found in by_experiment.items()
-        if len(found) > 1
+        _comparison(experiment, group)
+        for experiment, group in by_experiment.items()
+        if len(group) > 1
     )
 
 
@@ -66,10 +74,12 @@ def _comparison(experiment: str, runs: Sequence[Run]) -> Comparison:
     names = list(dict.fromkeys(name for run in runs for name in run.tables))
     if len(runs) > len(LETTERS):
         names = []
-        notes.append(f"{len(runs)} runs are too many to lay side by side: {len(LETTERS)} at most.")
+        notes.append(
+            f"{len(runs)} runs are too many for a comparison: the maximum is {len(LETTERS)}."
+        )
     for name in names:
         if lacking := [letter for letter, run in lettered.items() if name not in run.tables]:
-            notes.append(f"{name}: there is none of {', '.join(lacking)}.")
+            notes.append(f"{name}: run {', '.join(lacking)} has no such table.")
             continue
         try:
             aligned = _aligned(name, runs)
@@ -77,7 +87,7 @@ def _comparison(experiment: str, runs: Sequence[Run]) -> Comparison:
             why = (
                 error.what
                 if isinstance(error, WorkbenchError)
-                else "its keys do not tell rows apart."
+                else "its keys do not identify its rows."
             )
             notes.append(f"{name}: {why}")
             continue
@@ -97,39 +107,39 @@ def _aligned(name: str, runs: Sequence[Run]) -> Grid:
 
 
 def _differing(runs: Mapping[str, Run]) -> Grid:
-    """One row for everything in which the questions differ."""
-    asked = {letter: _flat(run) for letter, run in runs.items()}
-    names = dict.fromkeys(name for rows in asked.values() for name in rows)
+    """Return a table with one row for each difference between the requests."""
+    by_letter = {letter: _flat(run) for letter, run in runs.items()}
+    names = dict.fromkeys(name for values in by_letter.values() for name in values)
     rows = [
-        (name, *(own.get(name) for own in asked.values()))
+        (name, *(values.get(name) for values in by_letter.values()))
         for name in names
-        if len({own.get(name) for own in asked.values()}) > 1
+        if len({values.get(name) for values in by_letter.values()}) > 1
     ]
     table = pd.DataFrame(rows, columns=["", *runs])
-    table.attrs = {"about": "What differs between the questions."}
-    return grid("asked", table, [""])
+    table.attrs = {"about": "Differences between the requests."}
+    return grid("requests", table, [""])
 
 
 def _flat(run: Run) -> Mapping[str, str]:
-    """Facts by name; of several of one name, as of two models, all in one."""
-    found: dict[str, str] = {}
+    """Return facts by name; facts with one name, as of two models, are joined."""
+    flat: dict[str, str] = {}
     subject = ""
     for group, rows in facts(run).items():
-        if group in _OWN:
+        if group in _PER_RUN:
             continue
         for name, value in rows:
             subject = name if name in ("model", "corpus") else subject
             label = f"{name} of the {subject}" if name == "content hash" else name
-            found[label] = f"{found[label]}; {value}" if label in found else value
-    return found
+            flat[label] = f"{flat[label]}; {value}" if label in flat else value
+    return flat
 
 
 # --- the request of a run -------------------------------------------------------------------------
 #
-# What a run was asked, of what, with what and when, in words; and the command that asks it again.
+# Request, inputs, environment and time of a run as text; and the command that reproduces it.
 #
-# All of it is read from the run's folder. Costs nothing but the import of the experiment, where
-# it is installed, for its defaults.
+# All of it is read from the folder of the run. Costs: the import of the experiment, if it is
+# installed, for its defaults.
 
 Rows = tuple[tuple[str, str], ...]
 READING: Mapping[
@@ -142,11 +152,11 @@ READING: Mapping[
     "labels": ([], "--label"),
     "layer": (None, "--edge-layer"),
 }
-WIDE = 88  # characters of a command in one line
+WIDE = 88  # maximum number of characters of a command in one line
 
 
 def registered(name: str) -> Experiment[Any] | None:
-    """The experiment, where it is installed and can be imported."""
+    """Return the experiment if it is installed and can be imported; else None."""
     try:
         return EXPERIMENTS[name]
     except WorkbenchError:
@@ -154,119 +164,119 @@ def registered(name: str) -> Experiment[Any] | None:
 
 
 def facts(run: Run) -> Mapping[str, Rows]:
-    """Everything there is to know of how an answer came about, in groups."""
+    """Return the request, inputs, environment and time of a run, in groups."""
     models, corpora = _specs(run.spec)
     return {
-        "What was asked": tuple(_asked(run)),
-        "Of what": (
+        "Request": tuple(_request(run)),
+        "Inputs": (
             *(row for model in models for row in _model(model, run)),
             *(row for corpus in corpora for row in _corpus(corpus, run)),
         ),
-        "With what": tuple(_tools(run)),
-        "When": tuple(_times(run)),
+        "Environment": tuple(_environment(run)),
+        "Time": tuple(_times(run)),
     }
 
 
-def command(asked: Spec) -> str:
-    """The command that asks the same; in Python where something was handed over as an object."""
-    asked = Spec.model_validate_json(asked.model_dump_json())  # lists for tuples, as on disk
-    if not asked.answerable:
-        return _in_python(asked)
-    words = ["workbench", "run", asked.experiment]
-    for key, items in (("model", asked.models), ("corpus", asked.corpora)):
-        if key not in asked.sweep:
+def command(spec: Spec) -> str:
+    """Return the command that reproduces a run; Python code if an object was passed to it."""
+    spec = Spec.model_validate_json(spec.model_dump_json())  # with lists, as on disk
+    if not spec.answerable:
+        return _in_python(spec)
+    words, sweep = ["workbench", "run", spec.experiment], current_sweep(spec)
+    for key, items in (("model", spec.models), ("corpus", spec.corpora)):
+        if key not in sweep:
             words += [f"--{key}={item.ref}" for item in items]
-    words += _reading(asked.corpora)
-    if "split" not in asked.sweep and asked.split is not None:
-        words.append(f"--split={asked.split}")
-    settings = [f"{key}={_written(value)}" for key, value in _to_be_set(asked).items()]
+    words += _reading(spec.corpora)
+    if "split" not in sweep and spec.split is not None:
+        words.append(f"--split={spec.split}")
+    settings = [f"{key}={_as_text(value)}" for key, value in _settings_to_write(spec).items()]
     words += [f"--set={setting}" for setting in settings]
-    swept = [f"{key}={','.join(map(_written, values))}" for key, values in asked.sweep.items()]
-    words += [f"--sweep={one}" for one in swept]
-    if "seed" not in asked.sweep:
-        words.append(f"--seed={asked.seed}")
-    if asked.models:
-        words.append(f"--device={asked.device}")
-        if "precision" not in asked.sweep:
-            words.append(f"--precision={_precision(asked.models)}")
-    if any(model.pickled for model in asked.models):
+    swept = [f"{key}={','.join(map(_as_text, values))}" for key, values in sweep.items()]
+    words += [f"--sweep={pair}" for pair in swept]
+    if "seed" not in sweep:
+        words.append(f"--seed={spec.seed}")
+    if spec.models:
+        words.append(f"--device={spec.device}")
+        if "precision" not in sweep:
+            words.append(f"--precision={_precision(spec.models)}")
+    if any(model.pickled for model in spec.models):
         words.append("--pickled")
     return _folded(words)
 
 
-def _asked(run: Run) -> Iterator[tuple[str, str]]:
-    asked, experiment = run.spec, registered(run.spec.experiment)
-    fields = experiment.settings.model_fields if experiment else {}
+def _request(run: Run) -> Iterator[tuple[str, str]]:
+    spec, experiment = run.spec, registered(run.spec.experiment)
+    fields, sweep = experiment.settings.model_fields if experiment else {}, run.sweep
     yield "run", run.name
-    yield "experiment", f"{asked.experiment}, version {asked.version}"
-    for key, value in current_settings(asked).items():
-        if key in asked.sweep:
+    yield "experiment", f"{spec.experiment}, version {spec.version}"
+    for key, value in run.settings.items():
+        if key in sweep:
             continue
-        usual = key in fields and fields[key].default == value
-        yield key, _in_words(key, value) + (" (the default)" if usual else "")
-    if "split" not in asked.sweep and asked.corpora:
-        yield "split", asked.split or "all of them"
-    if "seed" not in asked.sweep:
-        yield "seed", str(asked.seed)
-    for key, values in asked.sweep.items():
-        yield f"{key}, swept", ", ".join(map(_written, values))
+        is_default = key in fields and fields[key].default == value
+        yield key, _shown_setting(key, value) + (" (default)" if is_default else "")
+    if "split" not in sweep and spec.corpora:
+        yield "split", spec.split or "all"
+    if "seed" not in sweep:
+        yield "seed", str(spec.seed)
+    for key, values in sweep.items():
+        yield f"{key} (swept)", ", ".join(map(_as_text, values))
 
 
 def _model(model: ModelSpec, run: Run) -> Iterator[tuple[str, str]]:
-    told = _told(run, "models", "content_hash", model.hash)
+    facts = _stored_facts(run, "models", "content_hash", model.hash)
     yield "model", model.name + _origin(model.ref, model.name)
     yield "content hash", model.hash
-    if family := told.get("family"):
-        size = told.get("parameters")
-        many = f", {number(size)} parameters" if isinstance(size, int) else ""
-        yield "kind", f"{family}{many}"
-    stacks = told.get("stacks")
+    if family := facts.get("family"):
+        size = facts.get("parameters")
+        parameters = f", {number(size)} parameters" if isinstance(size, int) else ""
+        yield "family", f"{family}{parameters}"
+    stacks = facts.get("stacks")
     if isinstance(stacks, list) and stacks:
         yield "stacks", "; ".join(_stack(stack) for stack in stacks if isinstance(stack, dict))
     yield "precision", model.precision
-    if limits := told.get("limits"):
+    if limits := facts.get("limits"):
         yield "limits", str(limits)
 
 
 def _corpus(corpus: CorpusSpec, run: Run) -> Iterator[tuple[str, str]]:
     yield "corpus", corpus.name + _origin(corpus.ref, corpus.name)
     yield "content hash", corpus.hash
-    chosen = {key: corpus.options.get(key) for key in READING if key in corpus.options}
-    read = [f"{key} {_written(value)}" for key, value in chosen.items() if value != READING[key][0]]
-    if read:
-        yield "read with", ", ".join(read)
-    notes = _told(run, "corpora", "hash", corpus.hash).get("notes")
+    given = {key: corpus.options.get(key) for key in READING if key in corpus.options}
+    options = [f"{key} {_as_text(v)}" for key, v in given.items() if v != READING[key][0]]
+    if options:
+        yield "read with", ", ".join(options)
+    notes = _stored_facts(run, "corpora", "hash", corpus.hash).get("notes")
     for note in notes if isinstance(notes, list) else ():
         yield "note", str(note)
 
 
-def _tools(run: Run) -> Iterator[tuple[str, str]]:
-    told = run.provenance
-    yield "Workbench", str(told.get("workbench", "unknown"))
-    yield "Python", str(told.get("python", "unknown"))
-    packages = told.get("packages")
+def _environment(run: Run) -> Iterator[tuple[str, str]]:
+    provenance = run.provenance
+    yield "Workbench", str(provenance.get("workbench", "unknown"))
+    yield "Python", str(provenance.get("python", "unknown"))
+    packages = provenance.get("packages")
     if isinstance(packages, dict):
         yield "packages", ", ".join(f"{name} {version}" for name, version in packages.items())
-    yield "device", str(told.get("device", run.spec.device))
-    yield "threads", str(told.get("threads", "unknown"))
-    yield "platform", str(told.get("platform", "unknown"))
+    yield "device", str(provenance.get("device", run.spec.device))
+    yield "threads", str(provenance.get("threads", "unknown"))
+    yield "platform", str(provenance.get("platform", "unknown"))
 
 
 def _times(run: Run) -> Iterator[tuple[str, str]]:
-    told = run.provenance
+    provenance = run.provenance
     for name in ("started", "ended"):
-        if isinstance(moment := told.get(name), str):
+        if isinstance(moment := provenance.get(name), str):
             yield name, f"{moment[:19].replace('T', ' ')} UTC"
-    if isinstance(seconds := told.get("seconds"), int | float):
-        yield "took", duration(seconds)
-    peak = told.get("peak_memory_bytes")
+    if isinstance(seconds := provenance.get("seconds"), int | float):
+        yield "duration", duration(seconds)
+    peak = provenance.get("peak_memory_bytes")
     for device, size in peak.items() if isinstance(peak, dict) else ():
         if isinstance(size, int | float):
             yield f"peak memory, {device}", f"{size / 2**20:,.0f} MiB"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words."""
+    """Return seconds as text, such as `1 min 5 s`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -274,18 +284,18 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def _specs(asked: Spec) -> tuple[Sequence[ModelSpec], Sequence[CorpusSpec]]:
-    """The models and corpora of a question, and of a sweep's parts, each once."""
-    questions = asked.parts or (asked,)
-    models = {(m.hash, m.precision): m for question in questions for m in question.models}
-    corpora = {corpus.hash: corpus for question in questions for corpus in question.corpora}
+def _specs(spec: Spec) -> tuple[Sequence[ModelSpec], Sequence[CorpusSpec]]:
+    """Return the models and corpora of a request, or of the parts of a sweep, each once."""
+    specs = spec.parts or (spec,)
+    models = {(model.hash, model.precision): model for spec in specs for model in spec.models}
+    corpora = {corpus.hash: corpus for spec in specs for corpus in spec.corpora}
     return list(models.values()), list(corpora.values())
 
 
-def _told(run: Run, what: str, key: str, value: str) -> Mapping[str, Any]:
-    """What the run wrote down of one of its models or corpora."""
-    found = run.provenance.get(what)
-    for item in found if isinstance(found, list) else ():
+def _stored_facts(run: Run, what: str, key: str, value: str) -> Mapping[str, Any]:
+    """Return the facts of a model or corpus in the provenance of the run."""
+    items = run.provenance.get(what)
+    for item in items if isinstance(items, list) else ():
         if isinstance(item, dict) and item.get(key) == value:
             return item
     return {}
@@ -298,16 +308,16 @@ def _stack(stack: Mapping[str, Any]) -> str:
 
 def _origin(ref: str | None, name: str) -> str:
     if ref is None:
-        return " (handed over as an object)"
+        return " (passed as an object)"
     return "" if ref == name else f" ({ref})"
 
 
-def _in_words(key: str, value: object) -> str:
-    return "no limit" if key == "max_sentences" and value is None else _written(value)
+def _shown_setting(key: str, value: object) -> str:
+    return "all" if key == "max_sentences" and value is None else _as_text(value)
 
 
-def _written(value: object) -> str:
-    """A setting as the command takes it."""
+def _as_text(value: object) -> str:
+    """Return a setting as the command accepts it."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
@@ -317,28 +327,29 @@ def _written(value: object) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _to_be_set(asked: Spec) -> Mapping[str, Any]:
-    """The settings to write down: all of them, but for those that are none by themselves."""
-    experiment = registered(asked.experiment)
+def _settings_to_write(spec: Spec) -> Mapping[str, Any]:
+    """Return the settings for the command: all except those whose default is None."""
+    experiment = registered(spec.experiment)
     fields = experiment.settings.model_fields if experiment else {}
+    sweep = current_sweep(spec)
     return {
         key: value
-        for key, value in current_settings(asked).items()
-        if key not in asked.sweep
+        for key, value in current_settings(spec).items()
+        if key not in sweep
         and not (value is None and (key not in fields or fields[key].default is None))
     }
 
 
 def _reading(corpora: Sequence[CorpusSpec]) -> Iterator[str]:
     options = corpora[0].options if corpora else {}
-    for key, (usual, flag) in READING.items():
-        value = options.get(key, usual)
-        if value != usual:
-            yield from (f"{flag}={one}" for one in (value if isinstance(value, list) else [value]))
+    for key, (default, flag) in READING.items():
+        value = options.get(key, default)
+        if value != default:
+            yield from (f"{flag}={v}" for v in (value if isinstance(value, list) else [value]))
 
 
 def _precision(models: Sequence[ModelSpec]) -> str:
-    """The precision to ask for: models of words compute in fp32 whatever is asked."""
+    """Return the precision of the request; static word vectors always use fp32."""
     return next((model.precision for model in models if model.precision != "fp32"), "fp32")
 
 
@@ -349,35 +360,35 @@ def _folded(words: Sequence[str]) -> str:
     return " \\\n  ".join([" ".join(quoted[:3]), *quoted[3:]])
 
 
-def _in_python(asked: Spec) -> str:
-    given: dict[str, Any] = {"split": asked.split, "seed": asked.seed, **current_settings(asked)}
-    named: list[str] = []
-    for key, items in (("model", asked.models), ("corpus", asked.corpora)):
+def _in_python(spec: Spec) -> str:
+    options: dict[str, Any] = {"split": spec.split, "seed": spec.seed, **current_settings(spec)}
+    arguments: list[str] = []
+    for key, items in (("model", spec.models), ("corpus", spec.corpora)):
         texts = [repr(item.ref) if item.ref is not None else key.upper() for item in items]
         if texts:
             several = f"[{', '.join(texts)}]"
-            named.append(f"{key}={texts[0] if len(texts) == 1 else several}")
-    named += [f"{key}={value!r}" for key, value in given.items() if value is not None]
-    objects = [model.name for model in asked.models if model.ref is None]
-    objects += [corpus.name for corpus in asked.corpora if corpus.ref is None]
-    comment = f"# in capitals, what was handed over as an object: {', '.join(objects)}"
-    return f"{comment}\nwb.run({asked.experiment!r}, {', '.join(named)})"
+            arguments.append(f"{key}={texts[0] if len(texts) == 1 else several}")
+    arguments += [f"{key}={value!r}" for key, value in options.items() if value is not None]
+    objects = [model.name for model in spec.models if model.ref is None]
+    objects += [corpus.name for corpus in spec.corpora if corpus.ref is None]
+    comment = f"# in capitals: objects that were passed to wb.run ({', '.join(objects)})"
+    return f"{comment}\nwb.run({spec.experiment!r}, {', '.join(arguments)})"
 
 
 # --- figures with their captions ------------------------------------------------------------------
 #
-# A run's figures, ready to be drawn anywhere: made anew of its tables, else as the run left them.
+# The figures of a run: drawn again from its tables, or as the run stored them.
 #
-# Where the experiment is installed in the version that ran, its figures are made again, so that
-# an old run gets the looks of today; otherwise the run's own JSON does. Either way they are made
-# harmless, for a run may come from anyone. Costs milliseconds a figure.
+# If the installed experiment has the version of the run, its figures are drawn again with the
+# current style; otherwise the stored JSON is used. Both are sanitised, because anyone may have
+# written the run. Costs: milliseconds per figure.
 
-USUAL_HEIGHT = 420  # pixels, where a figure does not say
+USUAL_HEIGHT = 420  # default height in pixels
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as plain data, without a template, and what it shows in words."""
+    """A figure as plain data without a template, and its caption."""
 
     name: str
     about: str
@@ -390,33 +401,33 @@ class Drawing:
 
 
 def drawings(run: Run) -> Mapping[str, Drawing]:
-    """Every figure there is to a run, by name."""
+    """Return all figures of a run, by name."""
     draws, stored = _draws(run), run.figures
-    found = {}
-    for name in [*draws, *(own for own in stored if own not in draws)]:
+    figures = {}
+    for name in [*draws, *(other for other in stored if other not in draws)]:
         try:
             plain = harmless(draws[name](run.tables))
-        except Exception:  # of an experiment that may be anyone's: a table it lacks, or a fault
+        except Exception:  # any experiment: a missing table, or a bug
             if name not in stored:
                 continue
             plain = harmless(stored[name])
-        found[name] = Drawing(name, _about(draws.get(name)), plain)
-    return found
+        figures[name] = Drawing(name, _about(draws.get(name)), plain)
+    return figures
 
 
 def _draws(run: Run) -> Mapping[str, Callable[..., Any]]:
-    """The functions that draw; none for a sweep, whose tables hold several runs'."""
+    """Return the functions that draw; none for a sweep, whose tables have several runs."""
     experiment = None if run.spec.sweep else registered(run.spec.experiment)
     if experiment is None or experiment.version != run.spec.version:
         return {}
     try:
         return {name: draw for name, draw in experiment.drawings().items() if is_name(name)}
-    except Exception:  # the home of the figures may be gone
+    except Exception:  # the module of the figures may be missing
         return {}
 
 
 def _about(draw: Callable[..., Any] | None) -> str:
-    """The first paragraph of what the function says of itself."""
+    """Return the caption: the first paragraph of the function's docstring."""
     text = inspect.getdoc(draw) if inspect.isfunction(draw) else None
     return " ".join((text or "").split("\n\n")[0].split())
 
@@ -426,7 +437,7 @@ def _about(draw: Callable[..., Any] | None) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """All that is said of one run."""
+    """The content of a report about one run."""
 
     number: int
     run: Run
@@ -435,42 +446,42 @@ class Part:
     command: str
     caveats: tuple[Caveat, ...]
     warnings: tuple[str, ...]
-    swept: tuple[str, ...]  # the runs that a sweep is made of
+    swept: tuple[str, ...]  # the names of the runs of a sweep
     drawings: Mapping[str, Drawing]
 
     @property
     def title(self) -> str:
-        """The experiment, and what it looked at."""
-        asked = self.run.spec
-        questions = asked.parts or (asked,)
-        models = dict.fromkeys(model.name for one in questions for model in one.models)
-        corpora = dict.fromkeys(corpus.name for one in questions for corpus in one.corpora)
-        kind = f"{asked.experiment}, a sweep" if asked.sweep else asked.experiment
-        seen = ", ".join([*models, *corpora])
-        return f"{kind}: {seen}" if seen else kind
+        """Return the experiment and the names of its models and corpora."""
+        whole = self.run.spec
+        specs = whole.parts or (whole,)
+        models = dict.fromkeys(model.name for spec in specs for model in spec.models)
+        corpora = dict.fromkeys(corpus.name for spec in specs for corpus in spec.corpora)
+        kind = f"{whole.experiment} (sweep)" if whole.sweep else whole.experiment
+        inputs = ", ".join([*models, *corpora])
+        return f"{kind}: {inputs}" if inputs else kind
 
     @cached_property
     def tables(self) -> tuple[Grid, ...]:
         return tuple(grid(name, self.run.tables[name]) for name in self.run.tables)
 
-    def beside(self, name: str) -> tuple[str, ...]:
-        """The caveats that touch this figure or table."""
+    def caveats_of(self, name: str) -> tuple[str, ...]:
+        """Return the caveats that apply to this figure or table."""
         return tuple(caveat.text for caveat in self.caveats if name in caveat.beside)
 
     @property
     def of_all(self) -> tuple[str, ...]:
-        """The caveats that touch everything, or nothing that is there."""
-        there = {*self.drawings, *self.run.tables}
-        return tuple(c.text for c in self.caveats if not there.intersection(c.beside))
+        """Return the caveats that apply to the whole run, or to nothing in this report."""
+        shown = {*self.drawings, *self.run.tables}
+        return tuple(c.text for c in self.caveats if not shown.intersection(c.beside))
 
     def export(self, name: str, ending: str) -> str:
-        """The command that exports one of its tables or figures."""
+        """Return the command that exports one of its tables or figures."""
         return f"workbench export {self.run.name} {name} --out {name}{ending}"
 
 
 @dataclass(frozen=True)
 class Content:
-    """One report."""
+    """The content of a whole report."""
 
     parts: tuple[Part, ...]
     comparisons: tuple[Comparison, ...]
@@ -483,16 +494,16 @@ class Content:
         return f"{len(self.parts)} runs: {', '.join(kinds)}"
 
     def heading(self, part: Part) -> str:
-        """The title of a run's section: not that of another."""
+        """Return the title of the section of a run, different from all others."""
         titles = [other.title for other in self.parts]
         if len(titles) == 1:
-            return f"The run {part.run.name}"
+            return f"Run {part.run.name}"
         if titles.count(part.title) == 1:
             return part.title
         return f"{part.title} ({part.run.spec.fingerprint[:8]})"
 
     def part_of(self, run: Run) -> Part:
-        """The section of a run that is compared."""
+        """Return the section of a compared run."""
         return next(part for part in self.parts if part.run.path == run.path)
 
     @property
@@ -501,14 +512,14 @@ class Content:
 
 
 def content(runs: Sequence[Run]) -> Content:
-    """Read all that there is to say; an error where a run has no results."""
-    apart = list({run.path.resolve(): run for run in runs}.values())
-    parts = tuple(_part(number, run) for number, run in enumerate(apart, start=1))
-    return Content(parts, comparisons(apart))
+    """Read the content of a report; an error if a run has no results."""
+    unique = list({run.path.resolve(): run for run in runs}.values())
+    parts = tuple(_part(number, run) for number, run in enumerate(unique, start=1))
+    return Content(parts, comparisons(unique))
 
 
 def _part(number: int, run: Run) -> Part:
-    provenance = run.provenance  # raises where the run is not done
+    provenance = run.provenance  # raises if the run is not done
     try:
         swept = provenance.get("runs", ()) if run.spec.sweep else ()
         return Part(

@@ -1,9 +1,9 @@
-"""One table or figure of a run as a file of its own, every digit of it.
+"""Writes one table or figure of a run to a file, with all digits.
 
-Tables as CSV, Parquet and JSON; figures as a page that needs no network, as Plotly's JSON, and
-where a browser is at hand as SVG, PNG and PDF. In CSV, text that a spreadsheet would run as a
-formula gets an apostrophe before it; Parquet and JSON hold it as it is. Costs writing the file, and
-for pictures the start of a browser.
+Tables as CSV, Parquet and JSON; figures as a page that needs no network, as Plotly JSON, and with a
+browser as SVG, PNG and PDF. In CSV, text that a spreadsheet would run as a formula gets an
+apostrophe in front; Parquet and JSON have it unchanged. Costs: writing the file, and for pictures
+the start of a browser.
 """
 
 import json
@@ -35,21 +35,21 @@ _STARTS, _RUNS = ("=", "+", "-", "@", "\t", "\r"), ("(", "|", "!")
 
 @public
 def export(run: Run | str, name: str, out: "str | PathLike[str]") -> Path:
-    """Write one table or figure of a run, every digit of it.
+    """Write one table or figure of a run to a file, with all digits.
 
     Args:
         run: A finished `Run`, or its name.
-        name: The name of a table or a figure of it; where a table and a figure share it, the
-            table unless the ending is a figure's alone.
-        out: The file; its ending says in what form: a table as .csv, .parquet or .json, a figure
-            as .html, .json, .svg, .png or .pdf.
+        name: The name of a table or a figure of the run. If a table and a figure have this name,
+            the table is written unless only figures have the suffix.
+        out: The output file; its suffix selects the format: a table as .csv, .parquet or .json, a
+            figure as .html, .json, .svg, .png or .pdf.
 
     Returns:
         The file's path.
 
     Raises:
-        WorkbenchError: The run has nothing of that name, the ending is not known, or the file
-            cannot be written.
+        WorkbenchError: The run has no table or figure of that name, the suffix is not known, or
+            the file cannot be written.
 
     Example:
         >>> run = wb.run("describe", corpus="primer:size=40")
@@ -65,47 +65,48 @@ def export(run: Run | str, name: str, out: "str | PathLike[str]") -> Path:
 
 
 def export_table(run: Run, table: str, out: "str | PathLike[str]") -> Path:
-    """Write a run's table; the file's ending says in what form."""
+    """Write a table of a run; the suffix of the file selects the format."""
     path = _path(out, TABLE_ENDINGS, "a table")
-    found = run.tables[table]
+    data = run.tables[table]
     with written_whole(path) as draft:
         if path.suffix.lower() == ".parquet":
-            found.to_parquet(draft, index=False)
+            data.to_parquet(draft, index=False)
         elif path.suffix.lower() == ".csv":
-            draft.write_bytes(csv(found))
+            draft.write_bytes(csv(data))
         else:
             draft.write_bytes(records(run, table))
     return path
 
 
 def export_figure(run: Run, name: str, out: "str | PathLike[str]") -> Path:
-    """Write a run's figure; the file's ending says in what form."""
+    """Write a figure of a run; the suffix of the file selects the format."""
     path = _path(out, FIGURE_ENDINGS, "a figure")
-    found = drawings(run)
-    if name not in found:
+    figures = drawings(run)
+    if name not in figures:
         raise WorkbenchError(
             f"the run has no figure {name!r:.60}.",
+            code="figure-not-found",
             where=run.name,
-            remedy=did_you_mean(name, found),
+            remedy=did_you_mean(name, figures),
         )
-    written = _figure(run, found[name], path.suffix.lower())
+    content = _figure(run, figures[name], path.suffix.lower())
     with written_whole(path) as draft:
-        draft.write_bytes(written)
+        draft.write_bytes(content)
     return path
 
 
 def csv(table: pd.DataFrame) -> bytes:
-    """A table as CSV, in UTF-8."""
+    """Return a table as CSV, in UTF-8."""
     safe = table.copy()
-    for place, kind in enumerate(table.dtypes):
-        if not pd.api.types.is_numeric_dtype(kind):
-            safe.isetitem(place, [_no_formula(value) for value in table.iloc[:, place]])
+    for index, dtype in enumerate(table.dtypes):
+        if not pd.api.types.is_numeric_dtype(dtype):
+            safe.isetitem(index, [_no_formula(value) for value in table.iloc[:, index]])
     safe.columns = pd.Index([_no_formula(column) for column in table.columns])
     return bytes(safe.to_csv(index=False, lineterminator="\n").encode("utf-8", "surrogatepass"))
 
 
 def records(run: Run, name: str) -> bytes:
-    """A table as JSON: what it is about, its keys, and a record for each row."""
+    """Return a table as JSON: its description, its keys, and a record for each row."""
     table = run.tables[name]
     about, keys = attributes(table)
     rows = [
@@ -117,7 +118,7 @@ def records(run: Run, name: str) -> bytes:
 
 
 def figure_json(drawing: Drawing) -> bytes:
-    """A figure as Plotly reads it."""
+    """Return a figure as Plotly JSON."""
     return f"{json.dumps(whole(drawing), sort_keys=True)}\n".encode()
 
 
@@ -133,7 +134,8 @@ def _path(out: "str | PathLike[str]", endings: tuple[str, ...], what: str) -> Pa
     path = user_path(out)
     if (ending := path.suffix.lower()) not in endings:
         raise WorkbenchError(
-            f"{what} cannot be written as {ending!r}." if ending else "the file has no ending.",
+            f"{what} cannot be written as {ending!r}." if ending else "the file has no suffix.",
+            code="format-unknown",
             where=str(path),
             remedy=did_you_mean(ending, endings),
         )
@@ -141,14 +143,14 @@ def _path(out: "str | PathLike[str]", endings: tuple[str, ...], what: str) -> Pa
 
 
 def _no_formula(value: Any) -> Any:
-    """Text as it is, unless it starts as a formula does and could do something; never a number."""
+    """Escape text that a spreadsheet would run as a formula; numbers stay."""
     if not isinstance(value, str) or not value.startswith(_STARTS):
         return value
     return f"'{value}" if any(sign in value for sign in _RUNS) else value
 
 
 def _plain(value: Any) -> Any:
-    """A cell as JSON has it: null where there is none, and text for what JSON has no word for."""
+    """Return a cell as a JSON value: null if it is missing, text for types that JSON lacks."""
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]
     if isinstance(value, list | tuple):
@@ -162,15 +164,15 @@ def _plain(value: Any) -> Any:
     return None if value is pd.NA or value is pd.NaT else str(value)
 
 
-# --- a report as a zip with its data: the page, and of each run its tables, figures and spec ------
+# --- a report as a zip with its data: the page, and the tables, figures and spec of each run ------
 #
 #     report.html
 #     data/RUN/spec.json, provenance.json, tables/*.csv, *.parquet, figures/*.json, *.svg
 #
-# Pictures are there where a browser is at hand. Equal runs give equal bytes: the files have no
-# date of their own. Costs writing the tables twice, and the start of a browser.
+# It has pictures if there is a browser. Equal runs give equal bytes: all files have the same date.
+# Costs: writing the tables twice, and the start of a browser.
 
-BEGINNING = (1980, 1, 1, 0, 0, 0)  # the first moment a zip can tell
+BEGINNING = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip
 
 
 def write(content: Content, path: Path) -> None:

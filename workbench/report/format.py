@@ -1,7 +1,7 @@
-"""Tables as text for people: numbers short and grouped, signs explicit, what is missing a dash.
+"""Tables as text for reading: short numbers, explicit signs, and a dash for missing values.
 
-Whole numbers stay whole, others have four digits: a report is for reading, and `workbench export`
-has every digit. Costs a walk through the rows that are shown.
+Whole numbers have all digits, others have four; `workbench export` writes all digits. Costs: a pass
+over the rows that are shown.
 """
 
 import math
@@ -13,14 +13,14 @@ from typing import Any
 
 import pandas as pd
 
-MOST = 2_000  # rows of a table in a report
-FIRST = 20  # rows in view at once
-LONGEST = 1_000  # characters of a cell
+MOST = 2_000  # maximum number of rows of a table in a report
+FIRST = 20  # rows that are visible at first
+LONGEST = 1_000  # maximum number of characters of a cell
 MINUS = "−"
 NONE = "–"
 HOW_ALIGNED = (
-    "Rows are aligned by what they speak of. A difference is the number of a run less that of A; "
-    f"{NONE} is where a run has no such row."
+    "Rows are aligned by their keys. A difference is the value of a run minus the value of run A. "
+    f"{NONE}: the run has no such row."
 )
 _DIFFERENCE = re.compile(r"[B-Z] − A ")  # a column of `workbench.runs.compare`
 
@@ -34,14 +34,14 @@ class Column:
     is_number: bool
     cells: tuple[str, ...]
 
-    def width(self, most: int) -> int:
-        """Characters of its longest cell, or so many."""
-        return min(most, max(map(len, (self.name, *self.cells))))
+    def width(self, maximum: int) -> int:
+        """Return the characters of its longest cell, at most `maximum`."""
+        return min(maximum, max(map(len, (self.name, *self.cells))))
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table as text: its first rows, and how many there are."""
+    """A table as text: its first rows, and its number of rows."""
 
     name: str
     about: str
@@ -50,7 +50,7 @@ class Grid:
 
     @property
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The rows that are shown."""
+        """Yield the rows that are shown."""
         return zip(*(column.cells for column in self.columns), strict=True)
 
     @property
@@ -61,42 +61,42 @@ class Grid:
     def left_out(self) -> int:
         return self.total - self.shown
 
-    def width(self, most: int) -> int:
-        """Characters of a row, of each cell so many at most."""
-        return sum(column.width(most) for column in self.columns)
+    def width(self, maximum: int) -> int:
+        """Return the characters of a row, at most `maximum` per cell."""
+        return sum(column.width(maximum) for column in self.columns)
 
 
 def grid(name: str, table: pd.DataFrame, keys: Sequence[str] | None = None) -> Grid:
-    """A run's table as text."""
+    """Return a table of a run as text."""
     head = table.iloc[:MOST]
-    about, own = attributes(table)
-    keys = own if keys is None else keys
+    about, stored_keys = attributes(table)
+    keys = stored_keys if keys is None else keys
     columns = tuple(
-        column(str(title), head.iloc[:, place].tolist(), str(title) in keys)
-        for place, title in enumerate(head.columns)
+        column(str(title), head.iloc[:, index].tolist(), str(title) in keys)
+        for index, title in enumerate(head.columns)
     )
     return Grid(name, about, columns, len(table))
 
 
 def attributes(table: pd.DataFrame) -> tuple[str, list[str]]:
-    """What a table is about, and its keys, where it says so."""
+    """Return the description and the keys of a table, if it has them."""
     about, keys = table.attrs.get("about", ""), table.attrs.get("keys", ())
     is_list = isinstance(keys, list | tuple)
     return str(about), [key for key in keys if isinstance(key, str)] if is_list else []
 
 
 def column(name: str, values: Sequence[Any], is_key: bool = False) -> Column:
-    """One column; in one of differences every number has its sign."""
-    given = [value for value in values if not _is_missing(value)]
-    is_number = bool(given) and all(map(_is_number, given))
+    """Return one column; numbers in a column of differences have a sign."""
+    present = [value for value in values if not _is_missing(value)]
+    is_number = bool(present) and all(map(_is_number, present))
     signed = is_number and bool(_DIFFERENCE.match(name))
-    whole = is_number and all(float(value).is_integer() for value in given)
+    whole = is_number and all(float(value).is_integer() for value in present)
     cells = tuple(_cell(value, whole, signed) for value in values)
     return Column(name, is_key, is_number, cells)
 
 
 def number(value: float, signed: bool = False) -> str:
-    """A number with four digits, or all of them before the point."""
+    """Return a number with four digits, or with all digits before the point."""
     size = abs(value)
     if math.isinf(size):
         text = "∞"

@@ -1,8 +1,8 @@
-"""A report as one HTML file: opens from disk, asks no network, and has its tables without scripts.
+"""A report as one HTML file: opens from disk, needs no network, and shows tables without scripts.
 
-What comes from data is escaped; and the page's own policy lets no script run but Plotly and ours,
-and no address be asked, whatever slipped through. Long tables show their first rows, the rest
-opens. Costs 5 MB a file with figures, for Plotly, and a few MB more where tables are long.
+All data is escaped; in addition, the Content-Security-Policy of the page allows only two scripts,
+Plotly and `report.js`, and no network requests. Long tables show their first rows, and the other
+rows on a click. Costs: 5 MB per file with figures, for Plotly, and a few MB more for long tables.
 """
 
 import base64
@@ -22,28 +22,28 @@ from workbench.figures.theme import template
 from workbench.report.content import Content, Drawing
 from workbench.report.templating import environment
 
-WIDEST = 40  # characters of a column before its cells fold
+WIDEST = 40  # characters, above which the cells of a column fold
 
 
 def write(content: Content, path: Path) -> None:
     """Write the report to a file."""
-    whole = html(content)
+    page = html(content)
     with written_whole(path) as draft:
-        draft.write_text(whole, encoding="utf-8", newline="\n")
+        draft.write_text(page, encoding="utf-8", newline="\n")
 
 
 def html(content: Content) -> str:
-    """The whole page."""
+    """Return the page of a report."""
     return _page("report", content.title, content.has_drawings, content=content)
 
 
 def figure_page(run: str, drawing: Drawing) -> str:
-    """One figure of a run as a page."""
+    """Return a page with one figure of a run."""
     return _page("figure", f"{drawing.name} of {run}", True, run=run, drawing=drawing)
 
 
 def _page(name: str, title: str, draws: bool, **shown: Any) -> str:
-    """A whole page; with Plotly where it draws."""
+    """Return a page; with Plotly if it has figures."""
     scripts = [_plotly(), _own("report.js")] if draws else []
     allowed = " ".join(map(_fingerprint, scripts)) or "'none'"
     policy = (
@@ -57,7 +57,9 @@ def _page(name: str, title: str, draws: bool, **shown: Any) -> str:
             title=title,
             policy=policy,
             style=_own("report.css"),
-            looks={kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")},
+            templates={
+                kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")
+            },
             scripts=scripts,
             **shown,
         )
@@ -66,28 +68,28 @@ def _page(name: str, title: str, draws: bool, **shown: Any) -> str:
 
 @cache
 def _templates() -> Environment:
-    found = environment(
+    templates = environment(
         text,
         lambda name: f"<code>{text(name)}</code>",
         {"lines": lambda value: text(value, lines=True), "attribute": attribute, "json": as_json},
     )
-    found.globals["WIDEST"] = WIDEST
-    return found
+    templates.globals["WIDEST"] = WIDEST
+    return templates
 
 
 def text(value: str, lines: bool = False) -> str:
-    """Text as text, whatever it holds; from right to left in a frame of its own."""
+    """Return escaped text; right-to-left text is isolated."""
     shown = escape(visible(value, lines=lines))
     return f"<bdi>{shown}</bdi>" if is_turning(shown) else shown
 
 
 def attribute(value: str) -> str:
-    """Text between quotes."""
+    """Return text escaped for an attribute."""
     return escape(visible(value))
 
 
 def as_json(value: Any) -> str:
-    """Data that can stand inside a script: no sign in it is a sign of HTML."""
+    """Return data as JSON that is safe inside a script element."""
     packed = json.dumps(value, separators=(",", ":"), sort_keys=True)
     return packed.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

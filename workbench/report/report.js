@@ -1,23 +1,23 @@
-// Draws every figure with the looks that fit: light, dark, or paper while it is printed.
+// Draws all figures with the light, dark or print template.
 "use strict";
 (() => {
-  const PAPER_WIDTH = 680; // pixels between the margins of an A4 page
-  const looks = JSON.parse(document.getElementById("looks").textContent);
+  const PAPER_WIDTH = 680; // width in pixels between the margins of an A4 page
+  const templates = JSON.parse(document.getElementById("templates").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const coarse = matchMedia("(pointer: coarse)"); // a finger scrolls the page, and does not zoom
+  const coarse = matchMedia("(pointer: coarse)"); // on touch screens a drag scrolls the page and does not zoom
   const settings = {
     responsive: true,
     displaylogo: false,
     modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
   };
-  Plotly.setPlotConfig({ logging: 0 }); // it warns of bars coloured by numbers, which are right
+  Plotly.setPlotConfig({ logging: 0 }); // no warnings about bars that are coloured by numbers
   const plots = [...document.querySelectorAll(".plot")];
 
   const kind = (printing) => (printing ? "print" : dark.matches ? "dark" : "light");
 
   function draw(plot, printing) {
     const figure = JSON.parse(plot.nextElementSibling.textContent);
-    const layout = { ...figure.layout, template: looks[kind(printing)] };
+    const layout = { ...figure.layout, template: templates[kind(printing)] };
     if (coarse.matches) layout.dragmode ??= false;
     if (printing) layout.width = PAPER_WIDTH;
     else delete layout.width;

@@ -1,8 +1,8 @@
-"""Jinja2 for one form of a report: what a template shows is escaped for that form, always.
+"""Jinja2 environments for the formats of a report; all output is escaped for its format.
 
-A template lies in `templates/` and holds all the words and marks of its form; `content` prepares
-what is shown. Whatever a template writes goes through the form's own escape unless a filter has
-done so, and a name it does not know is an error. Costs milliseconds to compile a template.
+A template in `templates/` has all text and markup of its format; `content` prepares the data. All
+output of a template is escaped for the format unless a filter has escaped it, and an unknown name
+is an error. Costs: milliseconds to compile a template.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,32 +13,32 @@ from markupsafe import Markup
 
 from workbench.report.format import FIRST, HOW_ALIGNED
 
-Escape = Callable[[str], str]  # text that shows as it is, whatever it holds
+Escape = Callable[[str], str]  # makes any text appear literally
 
 
 def environment(
     escape: Escape, code: Escape, filters: Mapping[str, Callable[..., str]], **options: Any
 ) -> Environment:
-    """The templates of a form; `code` sets a name apart."""
+    """Return the templates of a format; `code` formats a name as code."""
 
     def written(value: object) -> Markup:
         return value if isinstance(value, Markup) else Markup(escape(str(value)))
 
     def prose(value: str) -> Markup:
-        """Words of ours, with names in `backticks` set apart."""
+        """Format text of Workbench, with names in `backticks` as code."""
         parts = value.split("`")
         if not len(parts) % 2:
             return written(value)
         return Markup("").join(
-            Markup(code(part)) if place % 2 else written(part) for place, part in enumerate(parts)
+            Markup(code(part)) if index % 2 else written(part) for index, part in enumerate(parts)
         )
 
     def safely(make: Callable[..., str]) -> Callable[..., Markup]:
-        return lambda *given: Markup(make(*given))
+        return lambda *arguments: Markup(make(*arguments))
 
-    found = Environment(
+    templates = Environment(
         loader=PackageLoader("workbench.report"),
-        autoescape=True,  # escapes nothing more, since all is `Markup`; so macros give it too
+        autoescape=True,  # no further escaping, because all values are `Markup`
         finalize=written,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -46,11 +46,11 @@ def environment(
         keep_trailing_newline=True,
         **options,
     )
-    found.filters |= {
+    templates.filters |= {
         "prose": prose,
         "grouped": "{:,}".format,
         "headline": lambda name: name[:1].upper() + name[1:].replace("_", " "),
         **{name: safely(make) for name, make in filters.items()},
     }
-    found.globals |= {"FIRST": FIRST, "HOW_ALIGNED": HOW_ALIGNED}
-    return found
+    templates.globals |= {"FIRST": FIRST, "HOW_ALIGNED": HOW_ALIGNED}
+    return templates

@@ -1,7 +1,7 @@
-r"""A report as Markdown or LaTeX, with its pictures in a folder beside it.
+r"""A report as Markdown or LaTeX, with its pictures in a folder next to it.
 
-What comes from data is escaped, so that it shows as it is, whatever it holds. Costs the start of a
-browser where there are figures.
+All data is escaped, so that any text appears literally. Costs: the start of a browser if there are
+figures.
 """
 
 import re
@@ -14,13 +14,13 @@ from workbench.core.files import written_whole
 from workbench.figures.sanitize import is_turning, visible
 from workbench.report.content import Content
 from workbench.report.format import MINUS, NONE
-from workbench.report.images import write_beside
+from workbench.report.images import write_pictures
 from workbench.report.templating import environment
 
-LONG = 30  # rows of a table in LaTeX that may break across pages
-WIDE = 36  # characters of a column before its lines break
-BROAD = 84  # characters of a table before it is turned
-RUN_OF = 24  # characters without a place to break
+LONG = 30  # rows, above which a LaTeX table breaks across pages
+WIDE = 36  # characters, above which the lines of a column break
+BROAD = 84  # characters, above which a table is in landscape format
+RUN_OF = 24  # maximum number of characters without a line break
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~${}])")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})
 _LATEX = {
@@ -32,24 +32,24 @@ _LATEX = {
     MINUS: r"\ensuremath{-}", NONE: r"\textendash{}", "…": r"\ldots{}", "∞": r"\ensuremath{\infty}",
     "⟨": r"\ensuremath{\langle}", "⟩": r"\ensuremath{\rangle}", "\N{NO-BREAK SPACE}": "~",
 }  # fmt: skip
-_LIGATURES = re.compile("(?<=-)-|(?<=,),")  # two hyphens would be a dash, two commas a quote
+_LIGATURES = re.compile("(?<=-)-|(?<=,),")  # two hyphens would become a dash, two commas a quote
 
 
 def write_markdown(content: Content, path: Path) -> None:
-    """Write the report for a repository or a wiki, and its pictures beside it."""
+    """Write the report as Markdown, for a repository or a wiki, with its pictures next to it."""
     _write(_markdown_templates(), "report.md.j2", content, path, "svg")
 
 
 def write_latex(content: Content, path: Path) -> None:
-    """Write the report to be typeset or taken apart for a paper, and its pictures beside it."""
+    """Write the report as LaTeX, for a paper, with its pictures next to it."""
     _write(_latex_templates(), "report.tex.j2", content, path, "pdf")
 
 
-def _write(forms: Environment, name: str, content: Content, path: Path, kind: str) -> None:
-    beside = write_beside(content, path, kind)
-    whole = forms.get_template(name).render(content=content, beside=beside)
+def _write(templates: Environment, name: str, content: Content, path: Path, kind: str) -> None:
+    pictures = write_pictures(content, path, kind)
+    report = templates.get_template(name).render(content=content, pictures=pictures)
     with written_whole(path) as draft:
-        draft.write_text(f"{whole.rstrip()}\n", encoding="utf-8", newline="\n")
+        draft.write_text(f"{report.rstrip()}\n", encoding="utf-8", newline="\n")
 
 
 @cache
@@ -59,8 +59,8 @@ def _markdown_templates() -> Environment:
 
 @cache
 def _latex_templates() -> Environment:
-    """Templates whose own marks are none of LaTeX's."""
-    found = environment(
+    """Return the LaTeX templates; their delimiters do not occur in LaTeX."""
+    templates = environment(
         latex,
         lambda name: rf"\texttt{{{latex(name)}}}",
         {},
@@ -71,12 +71,12 @@ def _latex_templates() -> Environment:
         comment_start_string="<#",
         comment_end_string="#>",
     )
-    found.globals |= {"LONG": LONG, "WIDE": WIDE, "BROAD": BROAD}
-    return found
+    templates.globals |= {"LONG": LONG, "WIDE": WIDE, "BROAD": BROAD}
+    return templates
 
 
 def markdown(value: str) -> str:
-    """Text as Markdown; from right to left in a frame of its own."""
+    """Return text as Markdown; right-to-left text is isolated."""
     shown = _MARKDOWN.sub(r"\\\1", visible(value, lines=True)).translate(_HTML)
     return f"\u2068{shown}\u2069" if is_turning(shown) else shown
 
@@ -87,7 +87,7 @@ def _fenced(command: str) -> str:
 
 
 def latex(value: str) -> str:
-    """Text as LaTeX, with places to break in long words."""
+    """Return text as LaTeX, with possible line breaks in long words."""
     words = re.split(r"(\s+)", visible(value, lines=True))
     return "".join(map(_word, words))
 

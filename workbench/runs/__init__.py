@@ -1,6 +1,6 @@
-"""Runs: an experiment as a job with a folder on disk, so that nothing asked is ever lost.
+"""Runs: each computation of an experiment, with a folder on disk that stores all its results.
 
-`wb.runs()` lists them: the package is called as `list_runs`.
+`wb.runs()` lists them: calling the package calls `list_runs`. Costs: nothing until it is called.
 """
 
 import inspect
@@ -16,7 +16,7 @@ def list_runs() -> "list[Run]":
     """List all runs on disk, the newest first.
 
     Returns:
-        A list of `Run`s, whatever their state.
+        A list of `Run`s in any state.
 
     Example:
         >>> run = wb.run("describe", corpus="primer:size=40")

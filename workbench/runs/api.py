@@ -1,7 +1,8 @@
 """Experiments from Python: `wb.run`, `wb.open_run`, `wb.experiments`.
 
-References are computed by a process of their own, as on the command line; objects (from `wb.load`,
-`wb.read`) in this one. Either way the run is a folder, and the same question is answered from it.
+A request with references runs in its own process, as on the command line; one with objects (from
+`wb.load`, `wb.read`) in this process. In both cases the run is a folder on disk, and the same
+request is read from there. Costs: a process.
 """
 
 import os
@@ -20,7 +21,7 @@ from workbench.core.public import public
 from workbench.runs.launch import cancel, follow, start
 from workbench.runs.request import Question, ask, refs
 from workbench.runs.run import Run, open_run
-from workbench.runs.subruns import ask_all, computed_here
+from workbench.runs.subruns import compute_here, make_sweep
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -47,35 +48,35 @@ def run(
     progress: Show | None = None,
     **settings: Any,
 ) -> Run:
-    """Run an experiment, or read its result where the same question was answered before.
+    """Run an experiment, or read the result if the same request was computed before.
 
-    References are computed by a process of their own, as on the command line; objects (from
-    `wb.load` and `wb.read`) in this one. Either way the run is a folder on disk.
+    A request with references runs in its own process, as on the command line; one with objects
+    (from `wb.load` and `wb.read`) in this process. In both cases the run is a folder on disk.
 
     Args:
         experiment: One of `wb.experiments()`.
         model: A reference, a `Model`, or several, as the experiment needs.
         corpus: A reference, a `Corpus`, or several.
-        split: The split to look at (default: the experiment's own).
-        seed: Seed of everything that is drawn.
-        device: `cpu`, `cuda`, `cuda:1` (default: a GPU where there is one).
-        precision: `fp32`, `bf16`, `fp16` or `auto`.
+        split: The split to use (default: the experiment's own).
+        seed: Seed of all random numbers (default 0).
+        device: `cpu`, `cuda`, `cuda:1` (default: a GPU if there is one).
+        precision: `fp32`, `bf16`, `fp16` or `auto` (default).
         progress: Called with every event of the run, a mapping whose `kind` is progress, log,
-            warning or state (default: a terminal or a notebook shows a bar).
+            warning or state (default: a progress bar in a terminal or a notebook).
         **settings: The experiment's own settings (`wb.experiments()[name].settings`).
 
     Returns:
         The finished `Run`.
 
     Raises:
-        WorkbenchError: A reference, setting or layer does not fit, or the run failed.
+        WorkbenchError: A reference, setting or layer is not valid, or the run failed.
 
     Example:
         >>> run = wb.run("describe", corpus="primer:size=40")
         >>> run.tables["relations"].columns[:2].tolist()
         ['relation', 'count']
     """
-    question = ask(
+    request = ask(
         experiment,
         refs(model),
         refs(corpus),
@@ -85,25 +86,26 @@ def run(
         device=device,
         precision=precision,
     )
-    return answered(question, progress)
+    return answered(request, progress)
 
 
 @public
 def train(family: str, corpus: "CorpusLike", **options: Any) -> Run:
-    """Train a model from nothing, or go on with one; the run that comes of it names the model.
+    """Train a model from random weights, or continue training a model.
 
     Args:
         family: `gpt`, `bert`, `elmo`, `t5` or a variant, as in `workbench train`.
         corpus: What to train on: a text file, a folder, `primer`, or a `Corpus`.
-        **options: Settings of the experiment `train` (`size`, `steps`, `budget`, `rate` …), and
-            the arguments of `wb.run`, such as `seed`, `device`, or `model` to go on with.
+        **options: Settings of the experiment `train` (`size`, `steps`, `time_budget`,
+            `learning_rate` …), and the arguments of `wb.run`, such as `seed`, `device`, or `model`,
+            the model to continue with.
 
     Returns:
-        The finished `Run`; its `model` is the folder of the trained model, and its name can be
-        given wherever a model is named.
+        The finished `Run`; its `model` is the folder of the trained model, and its name is a
+        reference to the model.
 
     Raises:
-        WorkbenchError: A setting does not fit, or the training failed.
+        WorkbenchError: A setting is not valid, or the training failed.
 
     Example:
         >>> run = wb.train("gpt", "primer:size=200", size="tiny", steps=2, device="cpu")
@@ -113,51 +115,52 @@ def train(family: str, corpus: "CorpusLike", **options: Any) -> Run:
     return run("train", corpus=corpus, family=family, **options)
 
 
-def answered(question: Question, progress: Show | None = None) -> Run:
-    """The run that answers, when it has ended well."""
-    found = begun(question)
+def answered(request: Question, progress: Show | None = None) -> Run:
+    """Run a request and wait for it; return the finished run, or raise its error."""
+    run = begun(request)
     try:
         if progress is None and can_show():
-            watched(found)
+            watched(run)
         else:
-            for event in follow(found):
+            for event in follow(run):
                 if progress is not None:
                     progress(event)
     except KeyboardInterrupt:
-        if found.status.under_way and found.status.pid != os.getpid():
-            cancel(found)
+        if run.status.under_way and run.status.pid != os.getpid():
+            cancel(run)
         raise
-    return ended_well(found)
+    return require_finished(run)
 
 
-def begun(question: Question, *, share: bool = False, scheduler: str = "") -> Run:
-    """The run that answers, under way or done; what does not fit is an error before it starts."""
-    asked = question.spec
-    there = Run(machine.runs() / asked.name)
-    if not there.path.is_dir() or there.status.state != "done":
-        for reason in question.misfits():
-            raise reason
-    if asked.answerable:
-        return start(asked, share=share, scheduler=scheduler)
+def begun(request: Question, *, share: bool = False, scheduler: str = "") -> Run:
+    """Start the run of a request unless it is under way or done; check its inputs first."""
+    run = Run(machine.runs() / request.spec.name)
+    if not run.path.is_dir() or run.status.state != "done":
+        for error in request.misfits():
+            raise error
+    if request.spec.answerable:
+        return start(request.spec, share=share, scheduler=scheduler)
     if scheduler:
         raise WorkbenchError(
-            "a cluster cannot open what was handed over as an object.",
+            "a cluster cannot open a model or corpus that is passed as an object.",
+            code="reference-needed",
             remedy="Name the model and the corpus by reference.",
         )
-    return start(asked, compute=computed_here(question))
+    return start(request.spec, compute=compute_here(request))
 
 
-def ended_well(found: Run) -> Run:
-    """The run, if it is done; else its failure, raised."""
-    now = found.status
+def require_finished(run: Run) -> Run:
+    """Return the run if it is done; else raise its error."""
+    now = run.status
     if now.state == "done":
-        return found
+        return run
     if now.failure is not None:
         raise now.failure.error()
     raise WorkbenchError(
         f"the run was {now.state}.",
-        where=found.name,
-        remedy=f"Go on with: workbench runs resume {found.name}",
+        code=f"run-{now.state}",
+        where=run.name,
+        remedy=f"Continue it with: workbench runs resume {run.name}",
     )
 
 
@@ -168,13 +171,13 @@ def experiments() -> Mapping[str, Any]:
         A mapping from names to `Experiment`s, each with its settings, tables and needs.
 
     Example:
-        >>> wb.experiments()["heads"].models  # at least and at most
+        >>> wb.experiments()["heads"].models  # minimum and maximum
         (1, 2)
     """
     return EXPERIMENTS
 
 
-def begun_sweep(
+def start_sweep(
     experiment: str,
     models: "Sequence[ModelLike]",
     corpora: "Sequence[CorpusLike]",
@@ -183,44 +186,43 @@ def begun_sweep(
     *,
     share: bool = False,
     scheduler: str = "",
-    **rest: Any,
+    **options: Any,
 ) -> Run:
-    """The run that gathers a sweep, under way or done."""
-    whole, questions = ask_all(experiment, models, corpora, settings, swept, **rest)
+    """Start the run that collects a sweep, unless it is under way or done."""
+    whole, requests = make_sweep(experiment, models, corpora, settings, swept, **options)
     if not whole.answerable:
         raise WorkbenchError(
-            "a sweep needs models and corpora by reference.", remedy="Name files or folders."
+            "a sweep needs models and corpora by reference.",
+            code="reference-needed",
+            remedy="Name files or folders.",
         )
-    looked_at = set()
-    for question in questions:
-        layers = question.experiment.layers_for(question.settings)
-        inputs = (question.spec.models, *map(id, question.corpora), *layers)
-        if inputs not in looked_at:
-            looked_at.add(inputs)
-            for reason in question.misfits():
-                raise reason
+    checked = set()
+    for request in requests:
+        layers = request.experiment.layers_for(request.settings)
+        inputs = (request.spec.models, *map(id, request.corpora), *layers)
+        if inputs not in checked:
+            checked.add(inputs)
+            for error in request.misfits():
+                raise error
     return start(whole, share=share, scheduler=scheduler)
 
 
 # --- showing a run's progress ---------------------------------------------------------------------
 #
-# Watching a run: a bar with the time left on a terminal, plain lines in a pipe, on standard
-# error.
-#
-# In a pipe there is a line for each step and each tenth of the way. Costs a look at the run's
-# events ten times a second.
+# On standard error: in a terminal a bar with the time left; otherwise plain lines, one for each
+# stage and for each tenth of its progress. Costs: reading the run's events ten times a second.
 
 Events = Iterable[Mapping[str, Any]]
 
 
 def can_show() -> bool:
-    """Whether somebody watches: a terminal, or a notebook."""
+    """Return whether standard error is a terminal or a notebook."""
     console = Console(stderr=True)
     return console.is_terminal or console.is_jupyter
 
 
 def watched(run: Run) -> None:
-    """Show a run's events until it has ended."""
+    """Show the progress of a run until it has ended."""
     console = Console(highlight=False, soft_wrap=True, stderr=True)
     if console.is_terminal:
         _bar(follow(run), console)
@@ -250,27 +252,34 @@ def _bar(events: Events, console: Console) -> None:
             elif event["kind"] == "state":
                 bar.update(task, description=event["state"])
             else:
-                console.print(_said(event), markup=False)
+                console.print(_message(event), markup=False)
 
 
 def _lines(events: Events) -> None:
-    told = ("", -1)
+    last = ("", -1)
     for event in events:
         if event["kind"] == "progress":
             tenth = 10 * event["done"] // event["total"] if event["total"] else 0
-            if (event["doing"], tenth) != told:
-                told = (event["doing"], tenth)
-                of = f" of {event['total']:,}" if event["total"] else ""
-                left = _left(event["left"])
-                line = f"{event['doing']}: {event['done']:,}{of}"
-                print(f"{line}, {left}" if left else line, file=sys.stderr, flush=True)
+            if (event["doing"], tenth) != last:
+                last = (event["doing"], tenth)
+                print(_line(event), file=sys.stderr, flush=True)
         elif event["kind"] == "state":
             print(event["state"], file=sys.stderr, flush=True)
         else:
-            print(_said(event), file=sys.stderr, flush=True)
+            print(_message(event), file=sys.stderr, flush=True)
 
 
-def _said(event: Mapping[str, Any]) -> str:
+def _line(event: Mapping[str, Any]) -> str:
+    """Return a progress event as a line: `sentences: 30 of 100, 5 s left`, or `Loading model…`."""
+    if not event["total"] and not event["done"]:
+        return f"{event['doing']}…"
+    of = f" of {event['total']:,}" if event["total"] else ""
+    line = f"{event['doing']}: {event['done']:,}{of}"
+    left = _left(event["left"])
+    return f"{line}, {left}" if left else line
+
+
+def _message(event: Mapping[str, Any]) -> str:
     return f"warning: {event['text']}" if event["kind"] == "warning" else str(event["text"])
 
 

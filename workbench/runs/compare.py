@@ -1,12 +1,12 @@
-"""Two or more runs side by side: rows aligned by their tables' keys, differences with their sign.
+"""Two or more runs side by side: rows aligned by the keys of their tables, with differences.
 
-Pure functions of tables. A difference is a later run's value less the first's; a row that one run
-lacks stays, with nothing in its place. A key that says the same of all of a run's rows and another
-thing of another run's, as the name of its only model, tells the runs apart and not their rows: by
-it no row would meet another. Costs a join.
+Pure functions of tables. A difference is the value of a later run minus that of the first; a row
+that one run lacks stays, with empty cells. A key with one value per run, such as the name of the
+only model, is dropped where the values differ: it identifies the run, not the row, and no rows
+would match. Costs: a join.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,7 +18,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
-    """Lay runs next to each other: rows aligned by their tables' keys, with differences.
+    """Compare runs side by side: rows aligned by the keys of their tables, with differences.
 
     Args:
         *runs: Two or more `Run`s, or their names.
@@ -28,7 +28,7 @@ def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
         and the differences from the first (`B − A score`).
 
     Raises:
-        WorkbenchError: Fewer than two runs were named, or they have no table in common.
+        WorkbenchError: Fewer than two runs are named, or they have no table in common.
 
     Example:
         >>> first = wb.run("describe", corpus="primer:size=40")
@@ -37,42 +37,73 @@ def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
         ['relation', 'A count', 'B count', 'B − A count']
     """
     opened = [opened_run(run, "wb.compare") for run in runs]
-    return dict(compared([run.tables for run in opened]))
+    return dict(compared([current_tables(run) for run in opened]))
+
+
+def current_tables(run: Run) -> Mapping[str, pd.DataFrame]:
+    """Return the tables of a run; in a sweep, with swept settings under their current names."""
+    first, current = list(run.spec.sweep), list(run.sweep)
+    if first == current:
+        return run.tables
+    return {name: _with_current_keys(run.tables[name], current) for name in run.tables}
+
+
+def _with_current_keys(table: pd.DataFrame, swept: Sequence[str]) -> pd.DataFrame:
+    """Return a table with its first columns, the swept values, named as in a new sweep."""
+    names = swept_columns(swept, map(str, table.columns[len(swept) :]))
+    renamed = dict(zip(table.columns[: len(swept)], names, strict=True))
+    whole = table.rename(columns=renamed)
+    whole.attrs = {
+        **table.attrs,
+        "keys": [renamed.get(key, key) for key in table.attrs.get("keys", ())],
+    }
+    return whole
+
+
+def swept_columns(swept: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Return the column of each swept setting or input in a table that has other `columns`."""
+    taken = set(columns)
+    return [f"swept_{name}" if name in taken else name for name in swept]
 
 
 def compared(tables: Sequence[Mapping[str, pd.DataFrame]]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Every table that all have, aligned: keys, each run's numbers, and their differences."""
+    """Yield the tables that all runs have, aligned: keys, the numbers of each run, differences."""
     if len(tables) < 2:
-        raise WorkbenchError("a comparison needs two runs.", remedy="Name two or more.")
+        raise WorkbenchError(
+            "a comparison needs two runs.", code="too-few-runs", remedy="Name two or more runs."
+        )
     if len(tables) > len(LETTERS):
         raise WorkbenchError(
-            f"{len(tables)} runs are too many to lay side by side.",
-            remedy=f"Name at most {len(LETTERS)}.",
+            f"{len(tables)} runs are too many for a comparison.",
+            code="too-many-runs",
+            remedy=f"Name {len(LETTERS)} runs or fewer.",
         )
     names = [name for name in tables[0] if all(name in other for other in tables[1:])]
     if not names:
         raise WorkbenchError(
             "these runs have no table in common.",
-            remedy="They have: " + "; ".join(listed(own) or "none" for own in tables) + ".",
+            code="no-common-table",
+            remedy="They have: " + "; ".join(listed(names) or "none" for names in tables) + ".",
         )
     for name in names:
-        yield name, aligned([own[name] for own in tables])
+        yield name, aligned([by_name[name] for by_name in tables])
 
 
 def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One table of several runs: `A value`, `B value`, `B − A value`, … beside the keys."""
+    """Return one table of several runs: the keys, then `A value`, `B value`, `B − A value`, …"""
     keys = list(tables[0].attrs.get("keys", ()))
     if missing := [key for key in keys if not all(key in table for table in tables)]:
         raise WorkbenchError(
             f"these tables cannot be aligned: one has no column {missing[0]!r}.",
-            remedy="Ask anew for the run that an older version made.",
+            code="tables-not-aligned",
+            remedy="If an older version made one of the runs, start that run again.",
         )
-    named = {*keys, *tables[0].attrs.get("labels", ())}
-    keys = [key for key in keys if not _tells_runs_apart([table[key] for table in tables])]
+    excluded = {*keys, *tables[0].attrs.get("labels", ())}
+    keys = [key for key in keys if not _identifies_run([table[key] for table in tables])]
     numbers = [
         column
         for column in tables[0].columns
-        if column not in named and all(column in t and _is_number(t[column]) for t in tables)
+        if column not in excluded and all(column in t and _is_number(t[column]) for t in tables)
     ]
     parts = [
         _numbered(table, keys)[[*numbers]].add_prefix(f"{letter} ")
@@ -80,8 +111,8 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     ]
     order = _numbered(tables[0], keys).index
     joined = pd.concat(parts, axis=1)
-    rest = [row for row in joined.index if row not in set(order)]
-    joined = joined.loc[[*order, *rest]]
+    others = [row for row in joined.index if row not in set(order)]
+    joined = joined.loc[[*order, *others]]
     columns = {}
     for number in numbers:
         for letter, _ in zip(LETTERS, tables, strict=False):
@@ -93,10 +124,10 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return out.drop(columns="row") if not keys else out
 
 
-def _tells_runs_apart(columns: "Sequence[pd.Series[Any]]") -> bool:
-    """Whether each run has one value, and not all the same."""
-    own = [column.unique().tolist() for column in columns]
-    return all(len(values) == 1 for values in own) and any(values != own[0] for values in own)
+def _identifies_run(columns: "Sequence[pd.Series[Any]]") -> bool:
+    """Return whether each run has one value, and the values differ."""
+    unique = [column.unique().tolist() for column in columns]
+    return all(len(values) == 1 for values in unique) and any(v != unique[0] for v in unique)
 
 
 def _is_number(column: "pd.Series[Any]") -> bool:
@@ -104,12 +135,12 @@ def _is_number(column: "pd.Series[Any]") -> bool:
 
 
 def _signed(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """A column whose differences may be negative."""
+    """Return a column as signed numbers, so that differences may be negative."""
     return column.astype("int64") if column.dtype.kind == "u" else column
 
 
 def _numbered(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Rows by their keys; by their number where there are none."""
+    """Return a table indexed by its keys; by row number if it has none."""
     if not keys:
         return table.rename_axis(index="row")
     return table.set_index(list(keys))

@@ -1,8 +1,9 @@
-"""A line before each device of this machine: one job at a time, in the order they came.
+"""A queue for each device of this machine: one job at a time, in order of arrival.
 
-A job draws a numbered ticket and holds its lock; the first in line whose device is free goes. A job
-that dies frees ticket and device, for the system frees its locks. A GPU's place is named by its
-UUID, whatever index the process knows it by. Waiting costs a look at a folder five times a second.
+A job takes a numbered ticket and holds its lock; the first job in the queue whose device is free
+starts. A job that dies frees its ticket and its device, because the system frees its locks. A GPU
+is identified by its UUID, so all processes share its queue. Costs: a check of a folder five times a
+second while waiting.
 """
 
 import os
@@ -23,24 +24,23 @@ from workbench.runs import locks
 
 # --- GPUs by UUID ---------------------------------------------------------------------------------
 #
-# The GPUs of this machine by UUID, so that all processes mean the same card by the same name.
+# The GPUs of this machine by UUID, so that all processes use the same name for a GPU.
 #
-# `cuda:1` is the second card that this process may see; `CUDA_VISIBLE_DEVICES` decides which one
-# that is. The driver's library (NVML) tells UUIDs without CUDA, in the order of `nvidia-smi`;
-# that is also CUDA's order where all cards are alike. A process of a run's own is left with its
-# card alone, which is `cuda:0` in there, so the other cards get neither a context nor a byte.
-# Costs milliseconds.
+# `cuda:1` is the second GPU that this process can see; `CUDA_VISIBLE_DEVICES` decides which one
+# that is. The driver's library (NVML) reports UUIDs without CUDA, in the order of `nvidia-smi`;
+# that is also CUDA's order if all GPUs are of one type. The process of a run sees only its own
+# GPU, as `cuda:0`, so it creates no context and uses no memory on other GPUs. Costs: milliseconds.
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-_SHORT = len("GPU-01234567")  # of a UUID: enough to tell the cards of a machine apart
+_SHORT = len("GPU-01234567")  # of a UUID: identifies a GPU on one machine
 
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU that this process may see."""
+    """A GPU that this process can see."""
 
     index: int  # of `cuda:1`, in this process
-    key: str  # its name for all processes of the machine: a UUID, or its number where none is known
+    key: str  # its name in all processes of the machine: its UUID if known, else its index
     has_uuid: bool
 
     @property
@@ -49,7 +49,7 @@ class Card:
 
     @property
     def title(self) -> str:
-        """The card as a user knows it."""
+        """Return the name of the GPU for users."""
         if not self.has_uuid:
             return self.device
         short = self.key if self.key.startswith("MIG-") else self.key[:_SHORT]
@@ -57,28 +57,29 @@ class Card:
 
 
 def fitting(device: str) -> list[Card]:
-    """The cards that would do for a device: `cuda` is any that is visible, `cuda:1` that one."""
-    found = visible()
+    """Return the GPUs that match a device: `cuda` is any visible GPU, `cuda:1` the second."""
+    cards = visible()
     if device == "cuda":
-        return found
+        return cards
     index = int(device.partition(":")[2])
-    if index >= len(found):
+    if index >= len(cards):
         raise WorkbenchError(
-            f"there is no {device}: this process sees {len(found)} GPUs.",
+            f"there is no {device}: this process sees {len(cards)} GPUs.",
+            code="no-gpu",
             where=f"{VISIBLE}={os.environ[VISIBLE]}" if VISIBLE in os.environ else "",
-            remedy="Say cuda for any of them; workbench doctor lists them.",
+            remedy="Use cuda for any of them; workbench doctor lists them.",
         )
-    return [found[index]]
+    return [cards[index]]
 
 
 def visible() -> list[Card]:
-    """Every card that this process may see, in its own order; CUDA is not started for it."""
+    """Return all GPUs that this process can see, in its order, without starting CUDA."""
     import torch
 
     named: list[int] | list[str] = torch.cuda._parse_visible_devices()
     if _is_running():
-        keys = [_told_by_cuda(index) for index in range(torch.cuda.device_count())]
-    elif (known := _told_by_driver()) is not None:
+        keys = [_uuid_from_cuda(index) for index in range(torch.cuda.device_count())]
+    elif (known := _uuids_from_driver()) is not None:
         keys = list(_resolved(named, known))
     elif named and isinstance(named[0], str):
         keys = [str(one) for one in named]
@@ -88,14 +89,14 @@ def visible() -> list[Card]:
 
 
 def _is_running() -> bool:
-    """Whether CUDA has been started in this process."""
+    """Return whether CUDA is started in this process."""
     import torch
 
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
-def _told_by_driver() -> list[str] | None:
-    """The UUID of every card of the machine; None where the driver's library does not tell."""
+def _uuids_from_driver() -> list[str] | None:
+    """Return the UUIDs of all GPUs of the machine; None if the driver does not report them."""
     import torch
 
     try:
@@ -105,8 +106,8 @@ def _told_by_driver() -> list[str] | None:
         return None
 
 
-def _told_by_cuda(index: int) -> str:
-    """The UUID of a card where CUDA runs already; part of a card (MIG) goes by its own name."""
+def _uuid_from_cuda(index: int) -> str:
+    """Return the UUID of a GPU if CUDA is started; a part of a GPU (MIG) has its own name."""
     import torch
 
     named = [str(one) for one in torch.cuda._parse_visible_devices()][index : index + 1]
@@ -117,24 +118,24 @@ def _told_by_cuda(index: int) -> str:
 
 
 def _resolved(named: list[int] | list[str], known: list[str]) -> Iterator[str]:
-    """The UUIDs of what the environment names; CUDA reads it up to the first that is not there."""
+    """Yield the UUIDs of the GPUs in the environment; as in CUDA, up to the first unknown one."""
     for one in named:
         if isinstance(one, int):
-            found = known[one : one + 1]
+            matches = known[one : one + 1]
         elif one.startswith("MIG-"):
-            found = [one]
+            matches = [one]
         else:
-            found = [uuid for uuid in known if uuid.startswith(one)]  # may be shortened
-        if len(found) != 1:
+            matches = [uuid for uuid in known if uuid.startswith(one)]  # may be shortened
+        if len(matches) != 1:
             return
-        yield found[0]
+        yield matches[0]
 
 
 @contextmanager
 def on(card: Card, alone: bool) -> Iterator[str]:
-    """Compute on this card through the block; what torch calls it in there.
+    """Use this GPU during the block; yield its name in torch.
 
-    `alone` where the process is the run's own: it loses sight of the other cards for good.
+    `alone`: the process belongs to one run, and no longer sees other GPUs, also after the block.
     """
     import torch
 
@@ -149,45 +150,46 @@ def on(card: Card, alone: bool) -> Iterator[str]:
 
 # --- waiting for a device -------------------------------------------------------------------------
 
-EVERY = 0.2  # seconds between looks
+EVERY = 0.2  # seconds between checks
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place that one job at a time holds: the processor, or a card."""
+    """A device that one job at a time uses: the CPU, or a GPU."""
 
     name: str  # the same in every process of the machine
     card: Card | None = None
 
     @property
     def title(self) -> str:
-        """What a user knows it by."""
+        """Return the name of the device for users."""
         return self.card.title if self.card else self.name
 
 
 def slots(device: str) -> list[Slot]:
-    """The places that would do for a device: `cuda` is any GPU, `cuda:1` that one."""
+    """Return the slots that match a device: `cuda` is any GPU, `cuda:1` the second."""
     if not device.startswith("cuda"):
         return [Slot(device)]
     return [Slot(_name(card), card) for card in fitting(device)]
 
 
 def _name(card: Card) -> str:
-    """A name that can be a file's: that of a MIG device may have slashes."""
+    """Return a name that is valid as a file name; names of MIG devices may have slashes."""
     return re.sub(r"[^\w.-]", "-", card.key if card.has_uuid else f"cuda-{card.key}")
 
 
 @contextmanager
 def turn(device: str, waiting: Callable[[int], None]) -> Iterator[Slot]:
-    """Wait for a device and hold it through the block; `waiting` hears how many are before."""
+    """Wait for a device and hold it during the block; `waiting` gets the number of jobs ahead."""
     folder = machine.home() / "queue" / socket.gethostname()
     try:
         slot, held = _waited(folder, slots(device), waiting)
     except OSError as error:
         raise WorkbenchError(
-            f"cannot wait for {device} here: {error.strerror or error}.",
+            f"cannot queue for {device}: {error.strerror or error}.",
+            code="file-unwritable",
             where=str(folder),
-            remedy="Name a folder you may write to in WORKBENCH_HOME, or run it with --share.",
+            remedy="Set WORKBENCH_HOME to a folder you may write to, or run it with --share.",
         ) from None
     try:
         yield slot
@@ -196,15 +198,15 @@ def turn(device: str, waiting: Callable[[int], None]) -> Iterator[Slot]:
 
 
 def _waited(
-    folder: Path, wanted: Sequence[Slot], waiting: Callable[[int], None]
+    folder: Path, options: Sequence[Slot], waiting: Callable[[int], None]
 ) -> tuple[Slot, int]:
-    """The place that became free for us, and its lock."""
-    names = [slot.name for slot in wanted]
+    """Wait until one of the slots is free for this job; return it and its lock."""
+    names = [slot.name for slot in options]
     number, ticket = _draw(folder, names)
     try:
         while True:
             before = _before(folder, number, names)
-            for slot in wanted if not before else ():
+            for slot in options if not before else ():
                 held = locks.take(folder / f"{slot.name}.slot")
                 if held is not None:
                     return slot, held
@@ -215,8 +217,8 @@ def _waited(
         os.close(ticket)
 
 
-def _draw(folder: Path, wanted: Sequence[str]) -> tuple[int, int]:
-    """A number above all others, and its ticket, which is held."""
+def _draw(folder: Path, names: Sequence[str]) -> tuple[int, int]:
+    """Take a ticket with the next number; return the number and the lock of the ticket."""
     counter = folder / "counter"
     with locks.held(folder / "counter.lock"):
         numbers = [number for number, _ in _tickets(folder)]
@@ -227,24 +229,24 @@ def _draw(folder: Path, wanted: Sequence[str]) -> tuple[int, int]:
             file.write(str(number))
         ticket = locks.take(folder / f"{number:012d}.ticket")
         assert ticket is not None, "a new number has no other holder"
-        os.write(ticket, " ".join(wanted).encode())
+        os.write(ticket, " ".join(names).encode())
     return number, ticket
 
 
 def _tickets(folder: Path) -> list[tuple[int, Path]]:
-    """All tickets, in order."""
+    """Return all tickets, in order."""
     paths = folder.glob("*.ticket")
     return sorted((int(path.stem), path) for path in paths if path.stem.isdecimal())
 
 
-def _before(folder: Path, number: int, wanted: Sequence[str]) -> int:
-    """How many wait for one of these places and came earlier; what the dead left is removed."""
+def _before(folder: Path, number: int, names: Sequence[str]) -> int:
+    """Return how many jobs are ahead in the queues of these slots; remove tickets of dead jobs."""
     before = 0
     for other, path in _tickets(folder):
         if other >= number:
             break
         try:
-            overlap = set(read_regular(path).decode().split()) & set(wanted)
+            overlap = set(read_regular(path).decode().split()) & set(names)
         except (OSError, ValueError):
             continue
         if not locks.is_held(path):

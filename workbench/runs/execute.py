@@ -1,7 +1,7 @@
-"""What happens inside a run: wait for the device, open, check, compute, write, say how it ended.
+"""The steps of a run: wait for the device, open, check, compute, write results, set the status.
 
-The same in a process of its own and inside a notebook. Results are on disk, whole, before the run
-says that it is done; whatever goes wrong is written down as the reason.
+The steps are the same in a process of its own and inside a notebook. All results are on disk before
+the status becomes "done"; any error is stored in the status. Costs: the computation.
 """
 
 import json
@@ -14,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,311 +42,350 @@ Open = Callable[[spec.Spec, Journal], "tuple[tuple[Model, ...], tuple[Corpus, ..
 
 
 class SubRuns(NamedTuple):
-    """How a run has others computed; `subruns` has the one there is."""
+    """How a run computes other runs; `subruns` has the only instance."""
 
-    asker: Callable[[Journal, spec.Spec, "Sequence[Model]", "Sequence[Corpus]"], Ask]
+    subrun_runner: Callable[[Journal, spec.Spec, "Sequence[Model]", "Sequence[Corpus]"], Ask]
     gather: Callable[[spec.Spec, Journal, bool], tuple[Result, dict[str, Any]]]
 
 
 def execute(
-    told: Journal, subruns: SubRuns, *, share: bool = False, opened: Open | None = None
+    journal: Journal, subruns: SubRuns, *, share: bool = False, opened: Open | None = None
 ) -> int:
-    """Do the run whose lock is held; its exit code.
+    """Compute the run whose lock this process holds; return the exit code.
 
-    `subruns` computes the runs that this one is made of or asks for; `opened` hands over what is
-    open already.
+    `subruns` computes the other runs that this run needs; `opened` returns models and corpora that
+    are already open.
     """
     try:
-        _attempt(told, subruns, share, opened)
+        _attempt(journal, subruns, share, opened)
     except (Cancelled, KeyboardInterrupt) as end:
-        _unfinished(told, "cancelled")
+        _unfinished(journal, "cancelled")
         if isinstance(end, KeyboardInterrupt):
             raise
     except WorkbenchError as error:
-        lines = status.log_lines(told.folder)
-        _unfinished(told, "failed", Failure(error.what, error.where, error.remedy, "input", lines))
-        return 2 if told.status.state == "failed" else status.CODES[told.status.state]
+        lines = status.log_lines(journal.folder)
+        _unfinished(journal, "failed", Failure.of(error, lines))
+        return 2 if journal.status.state == "failed" else status.CODES[journal.status.state]
     except (Exception, SystemExit) as error:
         if short := _short_of_memory(error):
-            lines = status.log_lines(told.folder)
-            _unfinished(told, "failed", replace(short, kind="input", lines=lines))
-            return status.CODES[told.status.state]
+            lines = status.log_lines(journal.folder)
+            _unfinished(journal, "failed", replace(short, kind="input", lines=lines))
+            return status.CODES[journal.status.state]
         lines = tuple(traceback.format_exc().rstrip().splitlines())
         for line in lines:
-            told.log(line)
-        _unfinished(told, "failed", _crash(told.folder, error, lines[-status.LINES :]))
-    return status.CODES[told.status.state]
+            journal.log(line)
+        _unfinished(journal, "failed", _crash(journal.folder, error, lines[-status.LINES :]))
+    return status.CODES[journal.status.state]
 
 
 def _short_of_memory(error: BaseException) -> Failure | None:
-    """What did not fit, the processor's memory or a device's; None for another error."""
+    """Return the failure if memory ran out, of the CPU or a device; None for another error."""
     if isinstance(error, MemoryError):
         return Failure(
-            "memory did not suffice.",
-            remedy="Close other programs, set a limit, or use a smaller model.",
+            "out of memory.",
+            remedy="Close other programs, lower max_sentences, or use a smaller model.",
+            code="out-of-memory",
         )
-    if type(error).__name__ == "OutOfMemoryError":  # torch's; it need not have been imported
+    if type(error).__name__ == "OutOfMemoryError":  # of torch, which may not be imported
         return Failure(
-            "the device's memory did not suffice.",
+            "out of memory on the device.",
             remedy="Use a smaller model, --precision bf16, shorter texts (--unit sentence), or "
             "--device cpu.",
+            code="out-of-memory",
         )
     return None
 
 
 def _crash(folder: Path, error: BaseException, lines: tuple[str, ...]) -> Failure:
-    """Why a run failed with an error that is not one of ours: a full disk, or a bug."""
+    """Return the failure for an unexpected error: a full disk, or a bug."""
     if isinstance(error, OSError) and error.errno in FULL:
-        place = Path(os.fsdecode(error.filename)) if error.filename else folder
-        full = unwritable(place, error, "Then go on with workbench runs resume.")
-        return Failure(full.what, full.where, full.remedy, "input", lines)
+        path = Path(os.fsdecode(error.filename)) if error.filename else folder
+        full = unwritable(path, error, "Then continue the run with workbench runs resume.")
+        return Failure.of(full, lines)
     return Failure(
         f"{type(error).__name__}: {error}".rstrip(": ") + ".",
-        remedy="This is a bug in the experiment or in Workbench; its log has the details.",
+        remedy="This is a bug in the experiment or in Workbench; the log has the details.",
         lines=lines,
+        code="internal",
     )
 
 
-def _unfinished(told: Journal, state: status.State, failure: Failure | None = None) -> None:
-    """End without results, and leave none; unless they were all there before the end came.
+def _unfinished(journal: Journal, state: status.State, failure: Failure | None = None) -> None:
+    """End the run without results, and delete partial results, unless the run is done already.
 
-    What fails after it was asked to end is cancelled: a signal that comes during an import is often
-    raised as another error.
+    A run that fails after a request to cancel counts as cancelled: a signal that arrives during an
+    import is often raised as another error.
     """
-    if (told.folder / status.CANCEL).exists():
+    if (journal.folder / status.CANCEL).exists():
         state, failure = "cancelled", None
-    if told.status.state != "done":
-        run.clear(told.folder)  # first: where a disk is full, this makes the room to say so
-        shutil.rmtree(told.folder / TRAINED, ignore_errors=True)
-        told.becomes(state, ended=status.utc_now(), failure=failure)
+    if journal.status.state != "done":
+        run.clear(journal.folder)  # first: on a full disk this frees space for the status
+        shutil.rmtree(journal.folder / TRAINED, ignore_errors=True)
+        journal.becomes(state, ended=status.utc_now(), failure=failure)
 
 
-def _attempt(told: Journal, subruns: SubRuns, share: bool, opened: Open | None) -> None:
-    asked = _question(told.folder)
-    told.check()
-    if asked.sweep:
-        _run(told, asked, "cpu", asked.device, lambda: subruns.gather(asked, told, share))
+def _attempt(journal: Journal, subruns: SubRuns, share: bool, opened: Open | None) -> None:
+    run_spec = _checked_spec(journal.folder)
+    journal.check()
+    if run_spec.sweep:
+        _run(
+            journal,
+            run_spec,
+            "cpu",
+            run_spec.device,
+            lambda: subruns.gather(run_spec, journal, share),
+        )
         return
-    EXPERIMENTS[asked.experiment].import_code()
+    EXPERIMENTS[run_spec.experiment].import_code()
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # processes that `torchrun` started
-    wanted, guest = asked.device, opened is not None
-    if several and wanted.startswith("cuda"):
-        wanted = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"  # as the others have theirs
+    device, guest = run_spec.device, opened is not None
+    if several and device.startswith("cuda"):
+        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"  # each process has its own GPU
     alone = not (guest or several)
-    with _turn(wanted, told, share or guest) as slot, _on(slot, alone) as own:
-        _run(told, asked, own, slot.title, lambda: _compute(told, asked, own, subruns, opened))
+    with _turn(device, journal, share or guest) as slot, _on(slot, alone) as name:
+        _run(
+            journal,
+            run_spec,
+            name,
+            slot.title,
+            lambda: _compute(journal, run_spec, name, subruns, opened),
+        )
 
 
-def _question(folder: Path) -> spec.Spec:
-    """What is asked; its answer must belong under this run's name."""
-    asked = spec.read(folder)
-    experiment = EXPERIMENTS[asked.experiment]
-    if asked.name != folder.name:
-        what = f"the run's spec asks another question: {asked.name}."
-    elif asked.version != experiment.version:
-        what = f"{asked.experiment} has changed: version {asked.version} was asked for, this is "
+def _checked_spec(folder: Path) -> spec.Spec:
+    """Read the spec of a run; an error if it does not match the run's name or the experiment."""
+    run_spec = spec.read(folder)
+    experiment = EXPERIMENTS[run_spec.experiment]
+    if run_spec.name != folder.name:
+        what = f"the spec of the run belongs to another run: {run_spec.name}."
+    elif run_spec.version != experiment.version:
+        what = (
+            f"{run_spec.experiment} has changed: the run needs version {run_spec.version}, this is "
+        )
         what += f"version {experiment.version}."
     else:
-        return asked
-    raise WorkbenchError(what, where=folder.name, remedy="Ask anew with workbench run.")
+        return run_spec
+    raise WorkbenchError(
+        what,
+        code="run-outdated",
+        where=folder.name,
+        remedy="Start a new run with workbench run.",
+    )
 
 
 def _on(slot: device_queue.Slot, alone: bool) -> AbstractContextManager[str]:
-    """Compute where it is our turn; what torch calls that place in this process."""
+    """Compute on the device of the slot; yield torch's name of the device in this process."""
     return nullcontext(slot.name) if slot.card is None else device_queue.on(slot.card, alone)
 
 
 @contextmanager
-def _turn(device: str, told: Journal, share: bool) -> Iterator[device_queue.Slot]:
-    said: list[int] = []
+def _turn(device: str, journal: Journal, share: bool) -> Iterator[device_queue.Slot]:
+    logged: list[int] = []
 
-    def waiting(before: int) -> None:
-        told.check()
-        if before not in said[-1:]:
-            where = f"{before} before this one" if before else "a job is on it"
-            told.log(f"Waiting for {device}: {where}.")
-            said.append(before)
+    def waiting(n_before: int) -> None:
+        journal.check()
+        if n_before not in logged[-1:]:
+            jobs = "1 job" if n_before == 1 else f"{n_before} jobs"
+            why = f"queued behind {jobs}" if n_before else "another job is using it"
+            journal.log(f"Waiting for {device}: {why}.")
+            logged.append(n_before)
 
-    place = (
+    turn = (
         nullcontext(device_queue.slots(device)[0]) if share else device_queue.turn(device, waiting)
     )
-    with place as found:
-        yield found
+    with turn as slot:
+        yield slot
 
 
 def _run(
-    told: Journal,
-    asked: spec.Spec,
+    journal: Journal,
+    run_spec: spec.Spec,
     device: str,
     title: str,
     compute: Callable[[], tuple[Result, dict[str, Any]]],
 ) -> None:
-    """Compute and write, with the states before and after; `title` is a user's name of `device`."""
-    folder = told.folder
-    told.becomes("running", started=status.utc_now(), device=title)
+    """Compute and write the results, and set the status; `title` is the name shown for `device`."""
+    folder = journal.folder
+    journal.becomes("running", started=status.utc_now(), device=title)
     clock = time.monotonic()
-    experiment = EXPERIMENTS[asked.experiment]
-    with _warnings_to(told):
+    experiment = EXPERIMENTS[run_spec.experiment]
+    with _warnings_to(journal):
         result, facts = compute()
         about = facts.pop("about", experiment.tables)
         rows = run.write(folder, result, about)
-        drawn = [] if asked.sweep else run.write_figures(folder, experiment, told)
+        drawn = [] if run_spec.sweep else run.write_figures(folder, experiment, journal)
     seconds = time.monotonic() - clock
     provenance = {
-        "experiment": asked.experiment,
-        "version": asked.version,
+        "experiment": run_spec.experiment,
+        "version": run_spec.version,
         "about": experiment.about,
-        "fingerprint": asked.fingerprint,
+        "fingerprint": run_spec.fingerprint,
         "workbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": {name: number for name in _PACKAGES if (number := _version(name))},
         "device": title,
         "threads": os.environ.get("OMP_NUM_THREADS") or os.cpu_count(),
-        "started": told.status.started,
+        "started": journal.status.started,
         "ended": status.utc_now(),
         "seconds": round(seconds, 3),
         "peak_memory_bytes": peak_memory(device),
         "tables": rows,
         "figures": drawn,
-        "caveats": [asdict(caveat) for caveat in result.caveats],
+        "caveats": [{"text": c.text, "beside": list(c.beside)} for c in result.caveats],
         "files": run.recorded(folder),
         **facts,
     }
     with written_whole(unlinked(folder / PROVENANCE)) as draft:
         draft.write_text(json.dumps(provenance, indent=1))
-    told.becomes("done", ended=status.utc_now(), seconds=seconds, failure=None)
-    shutil.rmtree(folder / status.SCRATCH, ignore_errors=True)  # else `launch` does it later
+    journal.becomes("done", ended=status.utc_now(), seconds=seconds, failure=None)
+    shutil.rmtree(
+        folder / status.SCRATCH, ignore_errors=True
+    )  # if this fails, `launch` does it later
 
 
 def _compute(
-    told: Journal, asked: spec.Spec, device: str, subruns: SubRuns, opened: Open | None
+    journal: Journal, run_spec: spec.Spec, device: str, subruns: SubRuns, opened: Open | None
 ) -> tuple[Result, dict[str, Any]]:
-    experiment = EXPERIMENTS[asked.experiment]
-    settings = checked_settings(experiment, asked.settings)
-    told(0, None, "opening")
-    asked = asked.model_copy(update={"device": device})
-    read_from = _model_files(asked)
-    models, corpora = (opened or open_again)(asked, told)
+    experiment = EXPERIMENTS[run_spec.experiment]
+    settings = checked_settings(experiment, run_spec.settings)
+    journal(0, None, _loading(run_spec))
+    run_spec = run_spec.model_copy(update={"device": device})
+    files_before = _model_files(run_spec)
+    models, corpora = (opened or open_inputs)(run_spec, journal)
     from workbench.models.references import facts as facts_of
 
     facts = [facts_of(model) for model in models]
-    _require_same(asked, facts)
-    for reason in misfits(experiment, settings, facts, corpora):
-        raise reason
-    _seed(asked.seed, bool(models))
-    inputs = inputs_of(told.folder, asked, models, corpora)
-    inputs = replace(inputs, asking=subruns.asker(told, asked, models, corpora))
+    _require_same(run_spec, facts)
+    for error in misfits(experiment, settings, facts, corpora):
+        raise error
+    _seed(run_spec.seed, bool(models))
+    inputs = inputs_of(journal.folder, run_spec, models, corpora)
+    inputs = replace(inputs, asking=subruns.subrun_runner(journal, run_spec, models, corpora))
     try:
-        result = experiment.run(inputs, settings, told)
+        result = experiment.run(inputs, settings, journal)
     except Exception:
-        _require_unchanged(asked, corpora, read_from)  # the likelier reason, where it is one
+        _require_unchanged(run_spec, corpora, files_before)  # a changed file is the likely cause
         raise
-    _require_unchanged(asked, corpora, read_from)
+    _require_unchanged(run_spec, corpora, files_before)
     return result, {
-        "models": [{**f, "name": m.name} for f, m in zip(facts, asked.models, strict=True)],
+        "models": [{**f, "name": m.name} for f, m in zip(facts, run_spec.models, strict=True)],
         "corpora": [
-            {"name": c.name, "hash": s.hash, "split": asked.split, "notes": list(c.notes)}
-            for c, s in zip(corpora, asked.corpora, strict=True)
+            {"name": c.name, "hash": s.hash, "split": run_spec.split, "notes": list(c.notes)}
+            for c, s in zip(corpora, run_spec.corpora, strict=True)
         ],
     }
 
 
+def _loading(run_spec: spec.Spec) -> str:
+    """Return the progress text while models and corpora are opened."""
+    if not run_spec.models:
+        return "Loading corpus" if run_spec.corpora else "Starting"
+    return "Loading model" if len(run_spec.models) == 1 else "Loading models"
+
+
 def inputs_of(
-    folder: Path, asked: spec.Spec, models: "tuple[Model, ...]", corpora: "tuple[Corpus, ...]"
+    folder: Path, run_spec: spec.Spec, models: "tuple[Model, ...]", corpora: "tuple[Corpus, ...]"
 ) -> Inputs:
-    """What an experiment is handed, with its places in the run's folder."""
+    """Return the inputs of an experiment, with its paths in the folder of the run."""
     scratch = unlinked(folder / status.SCRATCH)
     scratch.mkdir(exist_ok=True)
     return Inputs(
         models,
         corpora,
-        asked.split,
-        asked.seed,
-        asked.device,
+        run_spec.split,
+        run_spec.seed,
+        run_spec.device,
         models[0].precision if models else "",
-        spec.current_settings(asked).get("max_sentences"),
+        spec.current_settings(run_spec).get("max_sentences"),
         scratch,
         folder / TRAINED,
-        tuple(folder_of(model.ref) if model.ref else None for model in asked.models),
+        tuple(folder_of(model.ref) if model.ref else None for model in run_spec.models),
     )
 
 
-def open_again(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
-    """Open what a question names; it must be what it was when the question was asked."""
+def open_inputs(
+    run_spec: spec.Spec, progress: Progress
+) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
+    """Open the models and corpora of a request; an error if one has changed since."""
     corpora = []
-    for wanted in asked.corpora:
+    for named in run_spec.corpora:
         from workbench.corpora import read
         from workbench.corpora.content_hash import content_hash
 
-        if wanted.ref is None:
-            raise _cannot_reopen(wanted.name)
-        corpus = read(wanted.ref, **wanted.options)
-        if content_hash(corpus) != wanted.hash:
-            raise _changed("corpus", wanted.name)
-        for note in () if EXPERIMENTS[asked.experiment].trains else corpus.notes:
-            told.log(note)
-        corpora.append(replace(corpus, name=wanted.name))
+        if named.ref is None:
+            raise _cannot_reopen(named.name)
+        corpus = read(named.ref, **named.options)
+        if content_hash(corpus) != named.hash:
+            raise _changed("corpus", named.name)
+        for note in () if EXPERIMENTS[run_spec.experiment].trains else corpus.notes:
+            progress.log(note)
+        corpora.append(replace(corpus, name=named.name))
     models = []
-    for model in asked.models:
+    for model in run_spec.models:
         from workbench.models.loading import load
         from workbench.runs.model_facts import known
 
         if model.ref is None:
             raise _cannot_reopen(model.name)
-        if known(model.ref, asked.seed, model.pickled).hash != model.hash:
+        if known(model.ref, run_spec.seed, model.pickled).hash != model.hash:
             raise _changed("model", model.name)
-        found = load(
-            model.ref, asked.device, model.precision, seed=asked.seed, pickled=model.pickled
+        loaded = load(
+            model.ref, run_spec.device, model.precision, seed=run_spec.seed, pickled=model.pickled
         )
-        found.name = model.name  # not the path it was read from
-        if (
-            model.precision != "fp32"
-        ):  # `model_facts` has hashed its files; rounded, they are not again
-            vars(found)["content_hash"] = model.hash
-        models.append(found)
+        loaded.name = model.name  # not the path it was read from
+        if model.precision != "fp32":  # the hash is that of the files, not of rounded weights
+            vars(loaded)["content_hash"] = model.hash
+        models.append(loaded)
     return tuple(models), tuple(corpora)
 
 
-def handed_over(models: "Sequence[Model | None]", corpora: "Sequence[Corpus]") -> Open:
-    """Hand over what is open, and open the rest."""
+def open_objects(models: "Sequence[Model | None]", corpora: "Sequence[Corpus]") -> Open:
+    """Return a function that gives the open models and corpora, and opens the other models."""
 
-    def opened(asked: spec.Spec, told: Progress) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
-        named = tuple(m for m, own in zip(asked.models, models, strict=True) if own is None)
-        rest = asked.model_copy(update={"models": named, "corpora": ()})
-        others = iter(open_again(rest, told)[0])
-        return tuple(next(others) if own is None else own for own in models), tuple(corpora)
+    def opened(
+        run_spec: spec.Spec, progress: Progress
+    ) -> "tuple[tuple[Model, ...], tuple[Corpus, ...]]":
+        pairs = zip(run_spec.models, models, strict=True)
+        closed = tuple(named for named, model in pairs if model is None)
+        others = iter(
+            open_inputs(run_spec.model_copy(update={"models": closed, "corpora": ()}), progress)[0]
+        )
+        opened = (next(others) if model is None else model for model in models)
+        return tuple(opened), tuple(corpora)
 
     return opened
 
 
-def _require_same(asked: spec.Spec, facts: "list[dict[str, Any]]") -> None:
-    """What was opened is what was asked for; where weights were rounded, their files tell."""
-    for model, found in zip(asked.models, facts, strict=True):
-        if model.precision == "fp32" and found["content_hash"] != model.hash:
+def _require_same(run_spec: spec.Spec, facts: "list[dict[str, Any]]") -> None:
+    """Raise an error if an opened model has another hash; rounded weights are not compared."""
+    for model, opened in zip(run_spec.models, facts, strict=True):
+        if model.precision == "fp32" and opened["content_hash"] != model.hash:
             raise _changed("model", model.name)
 
 
-def _model_files(asked: spec.Spec) -> list[str]:
-    """A hash of each model's files; "" of what was handed over, or has no files."""
+def _model_files(run_spec: spec.Spec) -> list[str]:
+    """Return a hash of each model's files; "" for a model without files or passed as an object."""
     from workbench.runs.model_facts import files_hash
 
     return [
-        files_hash(model.ref, asked.seed, model.pickled) if model.ref else ""
-        for model in asked.models
+        files_hash(model.ref, run_spec.seed, model.pickled) if model.ref else ""
+        for model in run_spec.models
     ]
 
 
 def _require_unchanged(
-    asked: spec.Spec, corpora: "tuple[Corpus, ...]", read_from: list[str]
+    run_spec: spec.Spec, corpora: "tuple[Corpus, ...]", files_before: list[str]
 ) -> None:
-    """The files that were read are still what they were when reading began."""
-    for wanted, corpus in zip(asked.corpora, corpora, strict=True):
+    """Raise an error if a file has changed while the run read it."""
+    for named, corpus in zip(run_spec.corpora, corpora, strict=True):
         from workbench.corpora.content_hash import content_hash
 
-        if corpus.origin is not None and content_hash(corpus) != wanted.hash:
-            raise _changed_meanwhile("corpus", wanted.name)
-    for model, before, now in zip(asked.models, read_from, _model_files(asked), strict=True):
+        if corpus.origin is not None and content_hash(corpus) != named.hash:
+            raise _changed_meanwhile("corpus", named.name)
+    for model, before, now in zip(
+        run_spec.models, files_before, _model_files(run_spec), strict=True
+    ):
         if before and now != before:
             raise _changed_meanwhile("model", model.name)
 
@@ -354,22 +393,25 @@ def _require_unchanged(
 def _changed_meanwhile(what: str, name: str) -> WorkbenchError:
     return WorkbenchError(
         f"the files of the {what} changed while the run read them, so its results are discarded.",
+        code=f"{what}-changed",
         where=name,
-        remedy="Ask anew with workbench run when nothing writes to them.",
+        remedy="Start it again with workbench run when no program writes to the files.",
     )
 
 
 def _changed(what: str, name: str) -> WorkbenchError:
     return WorkbenchError(
-        f"the {what} has changed since the question was asked.",
+        f"the {what} has changed since the run was created.",
+        code=f"{what}-changed",
         where=name,
-        remedy="Ask anew with workbench run: another content is another run.",
+        remedy="Start a new run with workbench run: changed files need a new run.",
     )
 
 
 def _cannot_reopen(name: str) -> WorkbenchError:
     return WorkbenchError(
-        "this was handed over as an object, and cannot be opened again.",
+        "this was passed as an object, and cannot be opened again.",
+        code="reference-needed",
         where=name,
         remedy="Call wb.run again with the same object, or name a file or folder.",
     )
@@ -385,15 +427,15 @@ def _seed(seed: int, with_torch: bool) -> None:
 
 
 @contextmanager
-def _warnings_to(told: Journal) -> Iterator[None]:
-    """Python's warnings as the run's own, each once."""
+def _warnings_to(journal: Journal) -> Iterator[None]:
+    """Report Python warnings as warnings of the run, each once."""
     seen: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         text = str(message)
         if text not in seen and not issubclass(category, DeprecationWarning | FutureWarning):
             seen.add(text)
-            told.warn(text)
+            journal.warn(text)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -1,11 +1,11 @@
-"""Facts of a model for a page: asked of a process of its own, which imports torch and may die.
+"""Facts of a model for a page, computed in a separate process, which imports torch and may die.
 
-Anybody may have written the model's files, so that process has limits of memory and of time, which
-follow the size of the files. When time is up it is killed with all that it started, whether or not
-a browser still waits; when the process that asked is gone, it ends by itself. What is known of the
-files is answered from disk in half a second; else the model is opened once, in seconds. Nothing is
-fetched unless asked for. Run as a module, it is that process: a question as JSON in the first line
-of standard input, which stays open as long as the answer is wanted; the answer on standard output.
+The model's files are not trusted, so the process has limits of memory and time that depend on the
+size of the files. When the time is over it is killed with all processes it started, even if a
+browser still waits; when its parent process ends, it ends too. Nothing is downloaded by default.
+Run as a module, this file is that process: it reads a request as JSON in the first line of standard
+input, which stays open while the result is needed, and prints the result on standard output.
+Costs: half a second if the facts are cached; else the model is opened once, some seconds.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ from workbench.models.references import RANDOM, require_model
 from workbench.runs.model_facts import files_of, known
 
 Question = Literal["facts", "parts"]
-FETCHING = 900.0  # seconds that a download may take
-PATIENCE = 60.0  # seconds that opening the smallest model may take, on a busy machine
-SPEED = 32 << 20  # bytes of files read and hashed in a second, at least
-ROOM = 4 << 30  # bytes for torch and its kin (0.5 GiB) and for tokenizers
-COPIES = 4  # bytes of memory for a byte of a file: half precision is opened in single
-SHARE = 0.75  # of the machine's memory, at most; of fresh weights, for which no file speaks, half
-_READ = 16 << 20  # bytes of an answer; ids and labels of a large model take a few
+FETCHING = 900.0  # maximum seconds of a download
+PATIENCE = 60.0  # maximum seconds to open the smallest model, on a busy machine
+SPEED = 32 << 20  # minimum bytes of files read and hashed per second
+ROOM = 4 << 30  # bytes for torch and its dependencies (0.5 GiB) and for tokenizers
+COPIES = 4  # bytes of memory per byte of a file: half precision is opened as single
+SHARE = 0.75  # maximum share of the machine's memory; half of it for random weights without files
+_READ = 16 << 20  # maximum bytes of a result; ids and labels of a large model take a few MB
 _DIRECTION = re.compile(r"RNN_([01])/.*/Cell(\d+)/")
 _ELMO = (
     (r"char_embed", "characters"),
@@ -45,9 +45,9 @@ _ELMO = (
 )
 
 
-def look(ref: str, question: Question, fetch: bool = False) -> dict[str, Any]:
-    """Facts of a model, or its parameters by part; with `fetch` the hub may be asked."""
-    require_model(ref)  # here: a mistyped name should not take seconds
+def look(ref: str, kind: Question, fetch: bool = False) -> dict[str, Any]:
+    """Return facts of a model, or its parameters by part; `fetch` allows a download."""
+    require_model(ref)  # checked here, so that a mistyped name fails at once
     offline = {} if fetch else {"HF_HUB_OFFLINE": "1"}
     memory, seconds = limits(ref, fetch)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
@@ -62,7 +62,7 @@ def look(ref: str, question: Question, fetch: bool = False) -> dict[str, Any]:
         assert process.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(json.dumps([ref, question, memory]).encode() + b"\n")
+                process.stdin.write(json.dumps([ref, kind, memory]).encode() + b"\n")
                 process.stdin.flush()
             process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -72,31 +72,33 @@ def look(ref: str, question: Question, fetch: bool = False) -> dict[str, Any]:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
         try:
-            told: dict[str, Any] = json.loads(_end_of(out).splitlines()[-1])
+            result: dict[str, Any] = json.loads(_end_of(out).splitlines()[-1])
         except (ValueError, IndexError):
             raise _died(ref, process.returncode, _end_of(log)) from None
-    if error := told.get("error"):
-        raise WorkbenchError(error["what"], where=error["where"], remedy=error["remedy"])
-    return told
+    if error := result.get("error"):
+        raise WorkbenchError(
+            error["what"], code=error["code"], where=error["where"], remedy=error["remedy"]
+        )
+    return result
 
 
 def limits(ref: str, fetch: bool = False) -> tuple[int, float]:
-    """How many bytes of memory opening a model may take, and how many seconds."""
-    there = machine_memory()
+    """Return the maximum bytes of memory and the maximum seconds for opening a model."""
+    available = machine_memory()
     try:
         size = sum(path.stat().st_size for path in files_of(ref.removesuffix(RANDOM)))
     except (OSError, ValueError, RuntimeError):
-        size = 0  # opening it will say what is wrong
-    memory = int(min(SHARE * there, ROOM + COPIES * size))
+        size = 0  # opening it reports the error
+    memory = int(min(SHARE * available, ROOM + COPIES * size))
     if fetch or not size:
-        return int(SHARE * there), FETCHING if fetch else PATIENCE
+        return int(SHARE * available), FETCHING if fetch else PATIENCE
     if ref.endswith(RANDOM):
-        memory = max(memory, there // 2)
+        memory = max(memory, available // 2)
     return memory, PATIENCE + size / SPEED
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process and all that it started, if it has not ended."""
+    """Kill a process and all processes it started, unless it has ended."""
     if process.poll() is not None:
         return
     if sys.platform == "win32":
@@ -108,50 +110,53 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _end_of(file: IO[bytes]) -> str:
-    """The last of what a process wrote; it may have written without end."""
+    """Return the end of what a process wrote, which may be very long."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - _READ))
     return file.read().decode(errors="replace")
 
 
 def _too_slow(ref: str, seconds: float) -> WorkbenchError:
     return WorkbenchError(
-        f"opening it took longer than {seconds:,.0f} seconds, and was stopped.",
+        f"opening the model took longer than {seconds:,.0f} seconds, and was stopped.",
+        code="time-limit",
         where=ref,
-        remedy="Check the numbers in config.json against the checkpoint it belongs to. Without a "
-        "limit of time: workbench models show REF.",
+        remedy="Check that config.json belongs to the checkpoint. To open the model without a time "
+        "limit: workbench models show REF.",
     )
 
 
 def _too_large(ref: str, memory: int) -> WorkbenchError:
     return WorkbenchError(
-        f"opening it needs more than {memory / 2**30:,.1f} GiB of memory, which is the limit for "
-        "files of this size on this machine.",
+        f"opening the model needs more than {memory / 2**30:,.1f} GiB of memory, which is the "
+        "limit for files of this size on this machine.",
+        code="out-of-memory",
         where=ref,
-        remedy="Check the numbers in config.json against the checkpoint it belongs to. Without a "
-        "limit of memory: workbench models show REF.",
+        remedy="Check that config.json belongs to the checkpoint. To open the model without a "
+        "memory limit: workbench models show REF.",
     )
 
 
 def _died(ref: str, code: int, log: str) -> WorkbenchError:
-    last = (log.strip().splitlines() or ["no reason was given"])[-1][-300:]
+    last = (log.strip().splitlines() or ["no error message was given"])[-1][-300:]
     if code < 0:
-        last = f"its process was ended by signal {-code}, as when memory runs out"
+        last = f"its process was ended by signal {-code}, for example because memory ran out"
     return WorkbenchError(
-        f"it could not be opened: {last.rstrip('.')}.",
+        f"the model could not be opened: {last.rstrip('.')}.",
+        code="model-unreadable",
         where=ref,
-        remedy="See whether this machine's memory holds it, and whether its files are whole.",
+        remedy="Check that this machine has enough memory, and that the files are complete.",
     )
 
 
-def _answered(ref: str, question: str) -> dict[str, Any]:
-    found = known(ref)
-    if question == "facts":
-        return {"facts": {**found.facts, "name": ref}}
-    path = machine.home() / "known" / "parts" / f"{found.hash}.json"
+def _result(ref: str, kind: str) -> dict[str, Any]:
+    model = known(ref)
+    if kind == "facts":
+        return {"facts": {**model.facts, "name": ref}}
+    path = machine.home() / "known" / "parts" / f"{model.hash}.json"
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        kept = parsed_json(read_regular(path))
-        if kept["check"] == _check(kept["parts"]):
-            return {"parts": kept["parts"]}
+        cached = parsed_json(read_regular(path))
+        if cached["check"] == _check(cached["parts"]):
+            return {"parts": cached["parts"]}
     from workbench.models.loading import load
 
     parts = _together(load(ref, "cpu", "fp32").parameters_by_part())
@@ -161,15 +166,15 @@ def _answered(ref: str, question: str) -> dict[str, Any]:
 
 
 def _together(parts: Mapping[str, int]) -> dict[str, int]:
-    """ELMo's tensors by what they belong to; any other model's parts as they are."""
-    found: dict[str, int] = {}
+    """Group the tensors of ELMo by part of the model; the parts of other models stay."""
+    grouped: dict[str, int] = {}
     for part, number in parts.items():
-        name = next((told for sign, told in _ELMO if re.match(sign, part)), part)
+        name = next((title for pattern, title in _ELMO if re.match(pattern, part)), part)
         if direction := _DIRECTION.match(part):
-            way = "backward" if direction[1] == "1" else "forward"
-            name = f"{way} layer {direction[2]}"
-        found[name] = found.get(name, 0) + number
-    return found
+            side = "backward" if direction[1] == "1" else "forward"
+            name = f"{side} layer {direction[2]}"
+        grouped[name] = grouped.get(name, 0) + number
+    return grouped
 
 
 def _check(parts: Mapping[str, int]) -> str:
@@ -177,34 +182,36 @@ def _check(parts: Mapping[str, int]) -> str:
 
 
 def main() -> None:
-    """Answer the question on standard input."""
-    ref, question, memory = json.loads(sys.stdin.buffer.readline())
+    """Print the result of the request on standard input."""
+    ref, kind, memory = json.loads(sys.stdin.buffer.readline())
     limit_memory(memory)
-    threading.Thread(target=_end_with_asker, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            told = _answered(ref, question)
+            result = _result(ref, kind)
     except Exception as error:
-        found = _too_large(ref, memory) if ran_out(error) else _as_told(ref, error)
-        told = {"error": {"what": found.what, "where": found.where, "remedy": found.remedy}}
-    print(json.dumps(told), flush=True)
-    os._exit(0)  # the thread still reads, and nothing is left to clear up
+        failure = _too_large(ref, memory) if ran_out(error) else _as_error(ref, error)
+        fields = ("what", "code", "where", "remedy")
+        result = {"error": {name: getattr(failure, name) for name in fields}}
+    print(json.dumps(result), flush=True)
+    os._exit(0)  # the thread still reads, and nothing is left to clean up
 
 
-def _end_with_asker() -> None:
-    """End this process once nobody waits for its answer: standard input is closed then."""
+def _end_with_parent() -> None:
+    """End this process when the parent closes standard input: it no longer needs the result."""
     sys.stdin.buffer.read()
     os._exit(1)
 
 
-def _as_told(ref: str, error: Exception) -> WorkbenchError:
+def _as_error(ref: str, error: Exception) -> WorkbenchError:
     if isinstance(error, WorkbenchError):
         return error
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return WorkbenchError(
-        f"it cannot be opened: {type(error).__name__}: {reason[:300]}",
+        f"the model cannot be opened: {type(error).__name__}: {reason[:300]}",
+        code="model-unreadable",
         where=ref,
-        remedy="Its files may be damaged, or not those of a model.",
+        remedy="Check that the files are complete, and that they belong to a model.",
     )
 
 

@@ -1,10 +1,10 @@
-"""Starting runs, following them, ending them: a process each, which outlives whoever started it.
+"""Starts, follows and cancels runs: each has its own process, which outlives its parent.
 
-    run = start(spec)                       answered from disk where the same question was asked
+    run = start(spec)                       read from disk if the same request is done
     for event in follow(run): ...           until it has ended
     cancel(run)
 
-Of two that ask for the same run one computes and the other follows. Costs a process.
+If two processes start the same run, one computes it and the other follows it. Costs: a process.
 """
 
 import errno
@@ -28,16 +28,16 @@ from workbench.runs.run import Run, is_whole
 from workbench.runs.spec import checked, no_link, unlinked
 from workbench.runs.status import CANCEL, LOCK, SCRATCH, Failure, Journal, Status
 
-EVERY = 0.1  # seconds between looks at a run
-DYING = 60.0  # seconds a killed process has to free its lock, and with it its memory
-BIN = ".bin"  # in the folder of runs, where no run is looked for
-KEPT = 7 * 86_400.0  # seconds that a run stays in the bin
-_MOMENT = re.compile(r"[0-9]{13,14}")  # of the day, in milliseconds
-_DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # what `written_whole` leaves when it is killed
+EVERY = 0.1  # seconds between checks of a run
+DYING = 60.0  # seconds to wait until a killed process has freed its lock and memory
+BIN = ".bin"  # folder of removed runs, in the folder of runs
+KEPT = 7 * 86_400.0  # seconds that a removed run stays in the bin
+_MOMENT = re.compile(r"[0-9]{13,14}")  # a time in milliseconds
+_DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # left by a killed `written_whole`
 
 
 def start(
-    asked: spec.Spec,
+    run_spec: spec.Spec,
     *,
     share: bool = False,
     scheduler: str = "",
@@ -45,14 +45,14 @@ def start(
     part_of: str = "",
     threads: Mapping[str, str] | None = None,
 ) -> Run:
-    """The run that answers a question: done already, under way, or started here and now.
+    """Return the run of a request; start it unless it is done or under way.
 
-    `compute` does it in this process, with what only this process has; else a process of its own
-    does, on this machine or on a cluster. A sweep gathers here what the cluster computes.
-    `threads` is how many a process of its own may use.
+    `compute` computes it in this process, with objects that only this process has; without it, a
+    new process computes it, on this machine or on a cluster. A sweep collects on this machine what
+    the cluster computes. `threads` limits the threads of a new process.
     """
-    run = Run(machine.runs() / asked.name)
-    scheduler, parts_on = ("", scheduler) if asked.sweep else (scheduler, "")
+    run = Run(machine.runs() / run_spec.name)
+    scheduler, parts_on = ("", scheduler) if run_spec.sweep else (scheduler, "")
     try:
         lock = _take(run.path)
         if lock is None:
@@ -62,7 +62,7 @@ def start(
             queued = Status(
                 "queued", scheduler=scheduler, parts_on=parts_on, guest=guest, part_of=part_of
             )
-            _queue(run.path, asked, queued)
+            _queue(run.path, run_spec, queued)
             if compute is not None:
                 compute(Journal(run.path))
             elif not scheduler:
@@ -72,11 +72,11 @@ def start(
         if scheduler:
             from workbench.runs.cluster import submit
 
-            submit(run.path, asked, scheduler)
+            submit(run.path, run_spec, scheduler)
     except OSError as error:
-        wrong = _unwritable(run.path, error)
-        _not_started(run.path, wrong)
-        raise wrong from None
+        failure = _unwritable(run.path, error)
+        _not_started(run.path, failure)
+        raise failure from None
     except BaseException as error:
         _not_started(run.path, error)
         raise
@@ -84,39 +84,40 @@ def start(
 
 
 def follow(run: Run) -> Iterator[Mapping[str, Any]]:
-    """The run's events of this attempt as they come, until it has ended."""
-    place = status.last_start(run.path)
+    """Yield the events of the current attempt of a run until it has ended."""
+    offset = status.last_start(run.path)
     while True:
         now = looked(run)
-        found, place = status.read_events(run.path, place)
-        yield from found
+        events, offset = status.read_events(run.path, offset)
+        yield from events
         if not now.under_way:
             return
         time.sleep(EVERY)
 
 
 def looked(run: Run) -> Status:
-    """How a run stands, after hearing from the cluster that has it."""
+    """Return the status of a run; for a run on a cluster, check its job first."""
     now = run.status
     if now.under_way and now.scheduler:
-        from workbench.runs.cluster import given_up
+        from workbench.runs.cluster import check_job
 
-        return given_up(run.path, now)
+        return check_job(run.path, now)
     return now
 
 
 def cancel(run: Run, grace: float = GRACE) -> Status:
-    """Ask a run to end, then make it; the device is free when this returns.
+    """Cancel a run, and kill it if needed; the device is free when this returns.
 
-    A sweep's parts end with it. What is on another machine, or inside another program, ends at its
-    next step.
+    The parts of a sweep are cancelled with it. A run on another machine, or inside another program,
+    ends at its next step.
     """
     now = run.status
     if not now.under_way:
         raise WorkbenchError(
-            f"the run is {now.state} already.",
+            f"the run cannot be cancelled: it is {now.state} already.",
+            code="run-ended",
             where=run.name,
-            remedy=f"There is nothing to cancel. To see it: workbench runs show {run.name}",
+            remedy=f"To see it: workbench runs show {run.name}",
         )
     end([run], grace)
     with suppress(WorkbenchError):
@@ -125,23 +126,23 @@ def cancel(run: Run, grace: float = GRACE) -> Status:
 
 
 def end(runs: Sequence[Run], grace: float = GRACE) -> None:
-    """End these runs, all at the same time."""
+    """Cancel these runs in parallel."""
     attempts = {}
     for run in runs:
         if (now := run.status).under_way:
             attempts[run] = now.attempt
-            _ask_to_end(run)
+            _request_cancel(run)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        deadline, told = time.monotonic() + grace, set[Run]()
+        deadline, signalled = time.monotonic() + grace, set[Run]()
         while held := [run for run in attempts if locks.is_held(run.path / LOCK)]:
             if time.monotonic() > deadline:
                 break
             for run in held:
                 now = status.read(run.path) or Status("queued", attempt=attempts[run])
                 if now.attempt != attempts[run]:
-                    del attempts[run]  # begun anew since: another's
-                elif run not in told and now.pid and now.here and not now.guest:
-                    told.add(run)
+                    del attempts[run]  # a new attempt has begun since
+                elif run not in signalled and now.pid and now.here and not now.guest:
+                    signalled.add(run)
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(now.pid, number)
             time.sleep(EVERY / 2)
@@ -149,7 +150,7 @@ def end(runs: Sequence[Run], grace: float = GRACE) -> None:
         status.ended(run.path)
 
 
-def _ask_to_end(run: Run) -> None:
+def _request_cancel(run: Run) -> None:
     try:
         os.close(open_to_add(run.path / CANCEL))
     except OSError as error:
@@ -157,21 +158,21 @@ def _ask_to_end(run: Run) -> None:
 
 
 def _parts(run: Run) -> list[Run]:
-    """The runs that a sweep has started, and no other that it waits for."""
+    """Return the runs that a sweep has started, without those that others started."""
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
     return [p for p in parts if (now := status.read(p.path)) and now.part_of == run.name]
 
 
 def remove(run: Run) -> None:
-    """Remove a run that is not under way; half a removal is never seen as a run."""
+    """Delete a run that is not under way; the folder is renamed first, then deleted."""
     _move(run, run.path.with_name(f".{run.name}.removed-{os.getpid()}"))
     _clear(run.path.parent)
 
 
 def set_aside(run: Run) -> str:
-    """Put a run that is not under way into the bin; the name under which it can be brought back.
+    """Move a run that is not under way to the bin; return the name of its entry there.
 
-    Nothing of it is lost for `KEPT` seconds; after that a later removal may clear it away.
+    It stays complete for `KEPT` seconds; after that a later removal may delete it.
     """
     entry = f"{run.name}.{time.time_ns() // 1_000_000}"
     _move(run, run.path.parent / BIN / entry)
@@ -180,50 +181,53 @@ def set_aside(run: Run) -> str:
 
 
 def bring_back(entry: str) -> Run:
-    """Put a run out of the bin where it was; refused where a run of its name is there again."""
+    """Restore a run from the bin; an error if a run of its name exists again."""
     name, _ = _removed(entry)
     run = Run(machine.runs() / name)
     try:
         no_link(no_link(run.path.parent / BIN) / entry).rename(run.path)
     except FileNotFoundError:
         raise WorkbenchError(
-            "it is not among the removed runs any more.",
+            "the run is no longer in the bin.",
+            code="run-not-found",
             where=name,
-            remedy="Ask the same question again.",
+            remedy="Start the same run again.",
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise WorkbenchError(
-                "there is a run of this name again.",
+                "a run of this name exists again.",
+                code="run-exists",
                 where=name,
-                remedy="Remove that one first; both answer the same question.",
+                remedy="Use that run, which has the same request, or remove it first.",
             ) from None
         raise _unwritable(run.path, error) from None
     return run
 
 
 def in_bin() -> list[tuple[str, str, float]]:
-    """What can be brought back, the last removed first: its entry, its name, seconds left."""
-    found = []
+    """Return the runs in the bin, the last removed first: entry, name, seconds left."""
+    entries = []
     for entry, name, removed in _entries(machine.runs()):
         left = removed + KEPT - time.time()
         if left > 0:
-            found.append((entry, name, left))
-    return sorted(found, key=lambda one: one[2], reverse=True)
+            entries.append((entry, name, left))
+    return sorted(entries, key=lambda entry: entry[2], reverse=True)
 
 
 def _move(run: Run, target: Path) -> None:
-    """Take a run away that is not under way."""
+    """Move the folder of a run that is not under way."""
     try:
         lock, deadline = None, time.monotonic() + GRACE
         while not run.status.under_way and lock is None and time.monotonic() < deadline:
             if (lock := locks.take(unlinked(run.path / LOCK))) is None:
-                time.sleep(EVERY)  # its process has ended the run, but not yet itself
+                time.sleep(EVERY)  # the run has ended, its process not yet
         if lock is None:
             raise WorkbenchError(
                 "the run is under way.",
+                code="run-under-way",
                 where=run.name,
-                remedy=f"First: workbench runs cancel {run.name}",
+                remedy=f"Cancel it first: workbench runs cancel {run.name}",
             )
         try:
             no_link(target.parent).mkdir(exist_ok=True)
@@ -235,26 +239,26 @@ def _move(run: Run, target: Path) -> None:
 
 
 def _clear(runs: Path) -> None:
-    """Delete what was removed for good, and what has been in the bin long enough."""
+    """Delete removed runs, and runs that are older than `KEPT` seconds in the bin."""
     for entry, _, removed in _entries(runs):
         if removed + KEPT < time.time():
-            with suppress(OSError):  # first out of the bin: half of it cannot be brought back
+            with suppress(OSError):  # first out of the bin, so that no half-deleted run is restored
                 (runs / BIN / entry).rename(runs / f".{entry}.removed-{os.getpid()}")
-    for grave in runs.glob(".*.removed-*"):  # and those of a remover that was killed
-        shutil.rmtree(grave, ignore_errors=True)
+    for folder in runs.glob(".*.removed-*"):  # also those of a process that was killed
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _entries(runs: Path) -> Iterator[tuple[str, str, float]]:
-    """What is in the bin: each entry, the run's name, and the time at which it was removed."""
-    place = runs / BIN
-    for path in place.iterdir() if place.is_dir() and not place.is_symlink() else ():
+    """Yield the entries of the bin: the entry, the name of the run, and the time of removal."""
+    folder = runs / BIN
+    for path in folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ():
         with suppress(WorkbenchError):
             if path.is_dir() and not path.is_symlink():
                 yield path.name, *_removed(path.name)
 
 
 def _removed(entry: str) -> tuple[str, float]:
-    """A run's name, and the time at which it was removed, out of its name in the bin."""
+    """Return the name of a run and the time of its removal, from its entry in the bin."""
     name, _, moment = entry.rpartition(".")
     checked(name, "removed run")
     if not _MOMENT.fullmatch(moment):
@@ -263,45 +267,47 @@ def _removed(entry: str) -> tuple[str, float]:
 
 
 def _take(folder: Path) -> int | None:
-    """The lock of a run's folder, which is made; None where the run is done or under way."""
+    """Make the folder of a run and take its lock; None if the run is done or under way."""
     unlinked(folder / LOCK)
     deadline = time.monotonic() + DYING
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         if _is_done(folder):
-            shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of one killed as it ended
+            shutil.rmtree(
+                folder / SCRATCH, ignore_errors=True
+            )  # of a run that was killed as it ended
             return None
-        found = status.read(folder)
+        stored = status.read(folder)
         try:
             lock = locks.take(folder / LOCK)
         except FileNotFoundError:
-            continue  # somebody removed the folder just now
+            continue  # another process has just removed the folder
         except locks.NoLocksError:
-            _leave_nothing(folder)
+            _remove_empty(folder)
             raise
         if lock is not None:
             if not _is_done(folder):
                 return lock
             os.close(lock)
         elif (
-            found
-            and found.under_way
-            and (_goes_on(found) or time.monotonic() > deadline)
+            stored
+            and stored.under_way
+            and (_continues(stored) or time.monotonic() > deadline)
             and locks.is_held(folder / LOCK)
         ):
             return None
-        time.sleep(EVERY / 10)  # it is about to begin, or just ending
+        time.sleep(EVERY / 10)  # it is about to begin, or ending
 
 
-def _goes_on(found: Status) -> bool:
-    """Whether the process of a run that is under way will go on with it: it was not killed."""
-    if found.scheduler or (found.pid and not found.here):
-        return True  # nobody here can tell
-    return found.pid != 0 and not locks.is_dying(found.pid)  # 0: its process is just starting
+def _continues(now: Status) -> bool:
+    """Return whether the process of a run under way continues: it was not killed."""
+    if now.scheduler or (now.pid and not now.here):
+        return True  # cannot be checked on this machine
+    return now.pid != 0 and not locks.is_dying(now.pid)  # 0: its process is starting
 
 
-def _leave_nothing(folder: Path) -> None:
-    """Remove a folder that has nothing but the lock that could not be taken."""
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder that has only the lock that could not be taken."""
     with suppress(OSError):
         if [path.name for path in folder.iterdir()] == [LOCK]:
             (folder / LOCK).unlink()
@@ -309,49 +315,50 @@ def _leave_nothing(folder: Path) -> None:
 
 
 def _is_done(folder: Path) -> bool:
-    """Whether all of the answer is there; one of which something was lost is made anew."""
-    found = status.read(folder)
-    return found is not None and found.state == "done" and is_whole(folder)
+    """Return whether all results exist; an incomplete run is computed again."""
+    stored = status.read(folder)
+    return stored is not None and stored.state == "done" and is_whole(folder)
 
 
-def _queue(folder: Path, asked: spec.Spec, queued: Status) -> None:
-    """Write down what is asked, and that it waits."""
-    for place in (folder, folder / SCRATCH):
-        for path in place.glob(".*"):
+def _queue(folder: Path, run_spec: spec.Spec, queued: Status) -> None:
+    """Write the spec of a run, and set its status to queued."""
+    for parent in (folder, folder / SCRATCH):
+        for path in parent.glob(".*"):
             if _DRAFT.fullmatch(path.name) and path.is_file():
                 path.unlink(missing_ok=True)
     (folder / CANCEL).unlink(missing_ok=True)
     before = status.read(folder)
-    spec.write(folder, asked)
-    parts = asked.parts or (asked,)
+    spec.write(folder, run_spec)
+    parts = run_spec.parts or (run_spec,)
     queued = replace(
         queued,
-        experiment=asked.experiment,
+        experiment=run_spec.experiment,
         models=tuple(dict.fromkeys(model.name for part in parts for model in part.models)),
         corpora=tuple(dict.fromkeys(corpus.name for part in parts for corpus in part.corpora)),
         created=before.created if before and before.created else status.utc_now(),
         attempt=before.attempt + 1 if before else 1,
-        device=asked.device,
+        device=run_spec.device,
     )
     status.write(folder, queued)
     status.add_event(folder, "state", state="queued", attempt=queued.attempt)
 
 
 def _not_started(folder: Path, error: BaseException) -> None:
-    """Say why a run was not started, if it can be said, and leave no run that seems to wait."""
+    """Store why a run was not started, so that it does not stay queued."""
     if isinstance(error, WorkbenchError):
-        why = Failure(error.what, error.where, error.remedy, "input")
+        why = Failure.of(error)
     else:
         why = Failure(
-            f"it was not started: {error!r}.",
-            remedy="This is a bug in Workbench, or it was interrupted; ask again.",
+            f"the run was not started: {error!r}.",
+            remedy="Start it again. If it was not interrupted, this is a bug in Workbench.",
+            code="run-not-started",
         )
-    found = status.read(folder)
-    if found is not None and found.state == "queued":
+    stored = status.read(folder)
+    if stored is not None and stored.state == "queued":
         status.ended(folder, why)
 
 
 def _unwritable(folder: Path, error: OSError) -> WorkbenchError:
     return unwritable(
-        folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
+        folder, error, "Work in a folder you may write to, or set WORKBENCH_RUNS to one."
     )

@@ -1,10 +1,9 @@
-"""Locks that the system frees when their holder dies, however it dies.
+"""Locks that the operating system frees when their holder dies in any way.
 
-A lock is a file held with `flock`; a process started with the descriptor goes on holding it, so
-there is no moment in which a run that is under way is not locked. Its holder has it alone; who only
-looks whether there is one shares it for a moment, which a taker waits out. Where the file system
-knows no locks, nobody can be told apart from the dead: taking one is an error, and who only looks
-is told that it is held. Costs a system call.
+A lock is a file held with `flock`. A process that inherits the descriptor also holds the lock, so a
+run under way is locked at all times. The holder has an exclusive lock; a check takes a shared lock
+for a moment, and `take` waits until the check is over. On a file system without locks, taking a
+lock is an error, and a check reports that the lock is held. Costs: a system call.
 """
 
 import errno
@@ -19,18 +18,18 @@ from pathlib import Path
 
 from workbench.core.errors import WorkbenchError
 
-MOMENT = 0.002  # seconds a taker waits for those who only look
-_EXITING = 0x4  # among a process' flags, from the moment it begins to end
-UNKNOWN = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)  # as NFS without lockd says
+MOMENT = 0.002  # seconds that `take` waits for a check to end
+_EXITING = 0x4  # flag of a process that has begun to end
+UNKNOWN = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)  # as on NFS without lockd
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def _above_standard(handle: int) -> int:
-    """The same file under a descriptor that is no standard stream's.
+    """Return a descriptor of the same file that is not one of the standard streams.
 
-    Where one of those is closed, as under cron, a new file takes its place; and the process that is
-    handed it would lose it to its own streams.
+    If a standard stream is closed, as under cron, a new file gets its number; a process that
+    inherits the descriptor would then lose it to its own standard streams.
     """
     if handle > 2:
         return handle
@@ -41,7 +40,10 @@ def _above_standard(handle: int) -> int:
 
 
 def take(path: Path) -> int | None:
-    """Hold the lock, if nobody does; the descriptor is to be closed, or handed to a process."""
+    """Take the lock, and return its descriptor; None if another process holds it.
+
+    The caller closes the descriptor, or passes it to a process.
+    """
     handle = _above_standard(os.open(path, _FLAGS, 0o644))
     taken = False
     try:
@@ -50,7 +52,7 @@ def take(path: Path) -> int | None:
                 return None
             fcntl.flock(handle, fcntl.LOCK_UN)
             time.sleep(MOMENT)
-        taken = _is_still(path, handle)  # else removed, with its folder, while we came to it
+        taken = _is_still(path, handle)  # else it was removed in the meantime, with its folder
         return handle if taken else None
     finally:
         if not taken:
@@ -59,7 +61,7 @@ def take(path: Path) -> int | None:
 
 @contextmanager
 def unheld(path: Path) -> Iterator[bool]:
-    """Whether nobody holds the lock; if so, nobody takes it during the block."""
+    """Yield whether the lock is free; if so, it stays free during the block."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -67,23 +69,23 @@ def unheld(path: Path) -> Iterator[bool]:
         return
     try:
         try:
-            nobody = _locked(handle, fcntl.LOCK_SH, path)
+            is_free = _locked(handle, fcntl.LOCK_SH, path)
         except NoLocksError:
-            nobody = False
-        yield nobody
+            is_free = False
+        yield is_free
     finally:
         os.close(handle)
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock; also told where the folder is read-only."""
-    with unheld(path) as nobody:
-        return not nobody
+    """Return whether a process holds the lock; works in a read-only folder too."""
+    with unheld(path) as is_free:
+        return not is_free
 
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold the lock through a block, waiting for it; for moments, not for jobs."""
+    """Wait for the lock and hold it during the block; for short operations only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, _FLAGS, 0o644)
     try:
@@ -94,7 +96,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def is_dying(process: int) -> bool:
-    """Whether a process of this machine has been killed, though it may hold its locks still."""
+    """Return whether a process of this machine was killed; it may still hold its locks."""
     try:
         os.kill(process, 0)
         status = Path(f"/proc/{process}/status").read_text("utf-8", "replace")
@@ -102,12 +104,12 @@ def is_dying(process: int) -> bool:
     except ProcessLookupError:
         return True
     except FileNotFoundError:
-        return Path("/proc/self").exists()  # gone just now; or a system without /proc
+        return Path("/proc/self").exists()  # it has just ended; or a system without /proc
     except PermissionError:
-        return False  # another user's
+        return False  # a process of another user
     waiting = re.findall(r"^(?:Sig|Shd)Pnd:\s*([0-9a-f]+)", status, re.MULTILINE)
     killed = any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in waiting)
-    facts = stat.rpartition(")")[2].split()  # after the name, which may hold anything
+    facts = stat.rpartition(")")[2].split()  # after the name, which may contain any character
     return killed or facts[0] in "ZXx" or bool(int(facts[6]) & _EXITING)
 
 
@@ -129,11 +131,12 @@ def _flock(handle: int, kind: int, path: Path) -> None:
 
 
 class NoLocksError(WorkbenchError):
-    """The file system knows no locks."""
+    """The file system does not support locks."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
             "this file system does not support file locks, which runs need.",
+            code="no-file-locks",
             where=str(path.parent),
             remedy="Name a folder on a local disk in WORKBENCH_RUNS and in WORKBENCH_HOME, or "
             "mount this one with locks (NFS: with lockd, or version 4).",
@@ -145,7 +148,7 @@ class NoLocksError(WorkbenchError):
 
 def _is_still(path: Path, handle: int) -> bool:
     try:
-        there, ours = path.stat(), os.fstat(handle)
+        current, opened = path.stat(), os.fstat(handle)
     except OSError:
         return False
-    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+    return (current.st_dev, current.st_ino) == (opened.st_dev, opened.st_ino)

@@ -1,11 +1,11 @@
-"""What is known of a model before it is opened: its content hash and its facts.
+"""The content hash and facts of a model, from a cache, without opening the model.
 
-The first time a model's files are met, the model is opened once, in the precision of its files; the
-hash is that of the model in fp32, made tensor by tensor. After that the files' own bytes tell, so
-the same question is answered without importing torch. What is kept is keyed by content (bytes, seed
-of random weights, version of transformers), never by name; a run trusts it no further than to find
-its name. Costs one reading of the files; a large file is read again only when its inode, size or
-times have changed.
+The first time that its files are seen, the model is opened once, in the precision of its files; the
+hash is that of the model in fp32, computed tensor by tensor. Later the bytes of the files are
+enough, so the same request is found without importing torch. The cache key is the content (bytes,
+seed of random weights, version of transformers), never a name; a run uses the cache only to find
+its own name. Costs: one reading of the files; a large file is read again only when its inode, size
+or times have changed.
 """
 
 import hashlib
@@ -25,46 +25,46 @@ from workbench.core.files import open_regular, parsed_json, read_regular, writte
 from workbench.models.references import RANDOM, folder_of
 
 FORMAT = 1
-LARGE = 64 << 20  # bytes of a file whose hash is kept
-SETTLED = 2.0  # seconds since its last change, after which a file's times tell of another
+LARGE = 64 << 20  # bytes from which the hash of a file is cached
+SETTLED = 2.0  # seconds after a change, from which a new change is visible in a file's times
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
 
 
 @dataclass(frozen=True)
 class Known:
-    """A model's content hash, and what `workbench models show` tells of it."""
+    """The content hash of a model, and the facts that `workbench models show` prints."""
 
     hash: str
     facts: Mapping[str, Any]
 
 
 def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
-    """The content hash and the facts of a model, opened only if these files are new."""
+    """Return the content hash and facts of a model; open it only if its files are new."""
     key = files_hash(ref, seed, pickled)
     path = machine.home() / "known" / f"{key}.json"
-    if key and (kept := _kept(path)):
-        return kept
+    if key and (cached := _cached(path)):
+        return cached
     from workbench.models.loading import facts_of_files
 
-    told = facts_of_files(ref, seed, pickled)
-    if key and key == files_hash(ref, seed, pickled):  # else it was written to while it was opened
-        with suppress(WorkbenchError), written_whole(path) as draft:  # a cache; it can do without
-            draft.write_text(json.dumps({"facts": told, "check": _check(told)}))
-    return Known(told["content_hash"], told)
+    facts = facts_of_files(ref, seed, pickled)
+    if key and key == files_hash(ref, seed, pickled):  # else its files changed while it was opened
+        with suppress(WorkbenchError), written_whole(path) as draft:  # it is only a cache
+            draft.write_text(json.dumps({"facts": facts, "check": _check(facts)}))
+    return Known(facts["content_hash"], facts)
 
 
 def is_known(ref: str) -> bool:
-    """Whether a model with these files was opened before, without a fault."""
+    """Return whether a model with these files was opened before without an error."""
     key = files_hash(ref)
-    return bool(key) and _kept(machine.home() / "known" / f"{key}.json") is not None
+    return bool(key) and _cached(machine.home() / "known" / f"{key}.json") is not None
 
 
-def _kept(path: Path) -> Known | None:
-    """What was found out before, if it is as it was written."""
+def _cached(path: Path) -> Known | None:
+    """Read facts from the cache; None if they are missing or damaged."""
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-        found = parsed_json(read_regular(path))
-        if found["check"] == _check(found["facts"]):
-            return Known(found["facts"]["content_hash"], found["facts"])
+        data = parsed_json(read_regular(path))
+        if data["check"] == _check(data["facts"]):
+            return Known(data["facts"]["content_hash"], data["facts"])
     return None
 
 
@@ -73,45 +73,46 @@ def _check(facts: Mapping[str, Any]) -> str:
 
 
 def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
-    """A hash of the files' bytes, and of what else the opened model depends on; "" without any."""
-    own_seed = seed if ref.endswith(RANDOM) else None
-    facts: list[object] = [FORMAT, own_seed, pickled, version("transformers")]
+    """Return a hash of the files and of all that the model depends on; "" without files."""
+    weights_seed = seed if ref.endswith(RANDOM) else None
+    facts: list[object] = [FORMAT, weights_seed, pickled, version("transformers")]
     try:
         files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
         for path in files:
             facts.append([path.name, _hash_of(path)])
     except (OSError, ValueError, RuntimeError):
-        return ""  # opening it will say what is wrong
+        return ""  # opening it reports the error
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest() if files else ""
 
 
 def _hash_of(path: Path) -> str:
-    """A file's SHA-256; that of a large file is kept as long as nobody touches the file."""
+    """Return the SHA-256 of a file; for a large file it is cached until the file changes."""
     with open_regular(path) as file:
-        before = _touched(file)
+        before = _identity(file)
         if before[2] < LARGE:
             return hashlib.file_digest(file, "sha256").hexdigest()
         name = hashlib.sha256(json.dumps([str(path.resolve()), before]).encode()).hexdigest()
-        place = machine.home() / "known" / "hashes" / name
+        cache = machine.home() / "known" / "hashes" / name
         with suppress(OSError, ValueError):
-            return bytes.fromhex(read_regular(place).decode()).hex()
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-        if _touched(file) == before and time.time_ns() - before[4] > SETTLED * 1e9:
-            with suppress(WorkbenchError), written_whole(place) as draft:
-                draft.write_text(found)
-        return found
+            return bytes.fromhex(read_regular(cache).decode()).hex()
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        if _identity(file) == before and time.time_ns() - before[4] > SETTLED * 1e9:
+            with suppress(WorkbenchError), written_whole(cache) as draft:
+                draft.write_text(sha256)
+        return sha256
 
 
-def _touched(file: IO[bytes]) -> tuple[int, ...]:
-    about = os.fstat(file.fileno())
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+def _identity(file: IO[bytes]) -> tuple[int, ...]:
+    """Return device, inode, size and times of a file: a change of the file changes one of them."""
+    stat = os.fstat(file.fileno())
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def files_of(source: str) -> Iterator[Path]:
-    """The files a model is read from; none where it has yet to be fetched."""
-    prefix, _, named = source.partition(":")
-    if prefix in ("elmo", "vectors") and named:
-        paths = [Path(part).expanduser() for part in named.split(",")]
+    """Yield the files that a model is read from; none if it has to be downloaded first."""
+    prefix, _, names = source.partition(":")
+    if prefix in ("elmo", "vectors") and names:
+        paths = [Path(name).expanduser() for name in names.split(",")]
         for path in paths:
             yield from sorted(path.iterdir()) if path.is_dir() else [path]
         return

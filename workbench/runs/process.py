@@ -1,7 +1,7 @@
 """The operating-system process that computes a run: its command, environment and log.
 
-`launch` starts one on this machine, `cluster` on another; both inherit the run's lock to it, so
-there is no moment at which nobody holds it. Costs a process.
+`launch` starts one on this machine, `cluster` on another; the process inherits the lock of the run,
+so the lock is held at all times. Costs: a process.
 """
 
 import os
@@ -15,14 +15,14 @@ from typing import Any
 from workbench.core.files import open_to_add
 from workbench.runs.status import LOG
 
-GRACE = 10.0  # seconds a cancelled process has to end by itself
+GRACE = 10.0  # seconds that a cancelled process has to end, before it is killed
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-started: list[subprocess.Popen[bytes]] = []  # the processes of runs that were begun here
+started: list[subprocess.Popen[bytes]] = []  # the processes of runs that this process started
 
 
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
-    """Start the run's process; it inherits the lock, so there is no moment without one."""
-    with opened_log(folder, os.O_TRUNC) as log:
+    """Start the process of a run; it inherits the lock, so the lock is held at all times."""
+    with open_log(folder, os.O_TRUNC) as log:
         process = subprocess.Popen(
             worker_command(folder, lock, share),
             stdin=subprocess.DEVNULL,
@@ -32,36 +32,36 @@ def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | Non
             pass_fds=[lock],
             start_new_session=True,
         )
-    started[:] = [*(one for one in started if one.returncode is None), process]
+    started[:] = [*(other for other in started if other.returncode is None), process]
     reap_when_ended(process)
 
 
 def reap_when_ended(process: "subprocess.Popen[bytes]") -> None:
-    """Clear the system's record of a process as soon as it ends; nobody else here waits for it."""
+    """Wait for a process in a thread, so that it does not become a zombie when it ends."""
     threading.Thread(target=process.wait, name=f"waits for {process.pid}", daemon=True).start()
 
 
-def opened_log(folder: Path, how: int = 0) -> Any:
-    """Where a run's process prints, open for adding to it."""
-    return os.fdopen(open_to_add(folder / LOG, how), "ab")
+def open_log(folder: Path, extra_flags: int = 0) -> Any:
+    """Open the file that a run's process prints to, for appending."""
+    return os.fdopen(open_to_add(folder / LOG, extra_flags), "ab")
 
 
 def worker_command(folder: Path, lock: int, share: bool) -> list[str]:
-    """How a run's process is started, here or on a cluster's machine."""
+    """Return the command that starts the process of a run, here or on a cluster."""
     command = [sys.executable, "-P", "-m", "workbench.runs.worker", str(folder)]
     return [*command, "--lock", str(lock), *(["--share"] if share else [])]
 
 
 def worker_environment(threads: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a run's process finds around it; `threads` replaces how many it may use."""
-    found = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false"}
+    """Return the environment of a run's process; `threads` replaces the thread limits."""
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false"}
     if threads is not None:
         for name in _THREADS:
-            found.pop(name, None)
-        found |= threads
-    return found
+            environment.pop(name, None)
+        environment |= threads
+    return environment
 
 
-def own_threads() -> dict[str, str]:
-    """How many threads this process was told to use."""
+def thread_limits() -> dict[str, str]:
+    """Return the thread limits in the environment of this process."""
     return {name: os.environ[name] for name in _THREADS if name in os.environ}

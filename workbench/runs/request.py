@@ -1,8 +1,8 @@
-"""From what a user names to a question: references and settings are checked before anything runs.
+"""Makes a request from user input: references and settings are checked before anything runs.
 
-Models and corpora come as references, or as objects from `wb.load` and `wb.read`; settings as text,
-as from a command line, or as values. What does not fit is said here, with the reason, not after an
-hour. Costs reading the bytes of models and corpora.
+Models and corpora are references, or objects from `wb.load` and `wb.read`; settings are text, as on
+a command line, or values. Every error in them is reported here, before the run starts. Costs:
+reading the bytes of models and corpora.
 """
 
 import json
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
-PREFIXED = ("elmo", "vectors")  # references that name files behind a colon
+PREFIXED = ("elmo", "vectors")  # references with files after a colon
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 Seen = dict[Any, Any]
 T = TypeVar("T")
@@ -39,17 +39,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, with the corpora open (reading starts when they are iterated)."""
+    """A request with its corpora open (they are read when they are iterated)."""
 
     spec: Spec
     experiment: Experiment[Any]
     settings: Settings
     corpora: tuple["Corpus", ...]
-    models: tuple["Model | None", ...]  # those that were handed over
+    models: tuple["Model | None", ...]  # those that were passed as objects
     facts: tuple[Mapping[str, Any], ...]
 
     def misfits(self) -> list[WorkbenchError]:
-        """Why this cannot be computed; empty where it can."""
+        """Return why this cannot be computed; empty if it can."""
         return misfits(self.experiment, self.settings, self.facts, self.corpora)
 
 
@@ -67,44 +67,46 @@ def ask(
     reading: Mapping[str, Any] | None = None,
     seen: Seen | None = None,
 ) -> Question:
-    """Make a question of it; every mistake in it is an error here. `reading` is for `read`.
+    """Make and check a request. `reading` has the options of `read`.
 
-    Who asks many passes one `seen` to all, so that each model and corpus is read once.
+    Pass the same `seen` to several calls, so that each model and corpus is read once.
     """
     kind = EXPERIMENTS[experiment]
-    chosen = checked_settings(kind, settings or {})
+    checked = checked_settings(kind, settings or {})
     require_number(kind, len(models), len(corpora))
     seed = _seed(seed)
     seen = {} if seen is None else seen
-    opened = [_corpus(one, reading or {}, seen) for one in corpora]
+    opened = [_corpus(corpus, reading or {}, seen) for corpus in corpora]
     if opened:
         split = kind.split_of(opened[0][0], split)
     elif split is not None:
         raise WorkbenchError(
-            f"a split {split!r} of no corpus is asked for.", remedy="Name a corpus, or no split."
+            f"the split {split!r} needs a corpus, and no corpus is named.",
+            code="corpus-count",
+            remedy="Name a corpus with --corpus, or remove --split.",
         )
-    device = _device(device or _card_of(models), bool(models) or kind.trains)
-    told = [_model(one, kind, seed, device, precision, pickled, seen) for one in models]
+    device = _device(device or _gpu_of(models), bool(models) or kind.trains)
+    described = [_model(model, kind, seed, device, precision, pickled, seen) for model in models]
     spec = Spec(
         experiment=kind.name,
         version=kind.version,
-        models=tuple(model for model, _ in told),
+        models=tuple(model for model, _ in described),
         corpora=tuple(corpus for _, corpus in opened),
         split=split,
-        settings=dict(plain(chosen)),
+        settings=dict(plain(checked)),
         former_names=kind.settings.renamed(),
         seed=seed,
         device=device,
     )
-    handed = tuple(None if isinstance(one, str | Path) else one for one in models)
-    facts = tuple(facts for _, facts in told)
-    return Question(spec, kind, chosen, tuple(corpus for corpus, _ in opened), handed, facts)
+    objects = tuple(None if isinstance(model, str | Path) else model for model in models)
+    facts = tuple(facts for _, facts in described)
+    return Question(spec, kind, checked, tuple(corpus for corpus, _ in opened), objects, facts)
 
 
 def fits(
     experiment: Experiment[Any], settings: Settings, models: Sequence[str], corpora: Sequence[str]
 ) -> list[WorkbenchError]:
-    """Why these models and corpora cannot be looked at; empty where they can."""
+    """Return why these models and corpora cannot be used; empty if they can."""
     from workbench.corpora import read
 
     facts = [{**known(_absolute(ref)).facts, "name": ref} for ref in models]
@@ -114,31 +116,32 @@ def fits(
 # --- settings -------------------------------------------------------------------------------------
 
 
-def checked_settings(experiment: Experiment[Any], given: Mapping[str, Any]) -> Settings:
-    """Settings from values or from text; what is wrong is said in the words of the settings."""
+def checked_settings(experiment: Experiment[Any], values: Mapping[str, Any]) -> Settings:
+    """Return checked settings from values or from text; errors quote the help of the setting."""
     known_names = list(experiment.settings.model_fields)
-    given = experiment.settings.with_current_names(given)
-    for name in given:
+    values = experiment.settings.with_current_names(values)
+    for name in values:
         if name not in known_names:
             raise WorkbenchError(
                 f"{experiment.name} has no setting {name!r}.",
+                code="setting-unknown",
                 remedy=did_you_mean(name, known_names),
             )
     values = {
         name: from_text(experiment, name, value) if isinstance(value, str) else value
-        for name, value in given.items()
+        for name, value in values.items()
     }
     try:
-        found: Settings = experiment.settings.model_validate(values)
+        settings: Settings = experiment.settings.model_validate(values)
     except WorkbenchError as error:
         raise WorkbenchError(
             error.what, code=error.code, where=experiment.name, remedy=error.remedy
         ) from None
-    return found
+    return settings
 
 
 def from_text(experiment: Experiment[Any], name: str, text: str) -> Any:
-    """A setting as a user types it: a word, a number, true or false, several by commas, or JSON."""
+    """Parse a setting as typed: a word, number, true or false, comma-separated list, or JSON."""
     kinds = _kinds(experiment.settings.model_fields[name].annotation)
     if text.lower() in ("none", "null", "") and type(None) in kinds:
         return None
@@ -153,7 +156,7 @@ def from_text(experiment: Experiment[Any], name: str, text: str) -> Any:
 
 
 def _kinds(annotation: Any) -> set[Any]:
-    """The types that an annotation allows: `tuple[int, ...] | None` is a tuple, or None."""
+    """Return the types that an annotation allows: `tuple[int, ...] | None` is a tuple, or None."""
     origin = get_origin(annotation)
     if origin in (Union, UnionType):
         return {kind for part in get_args(annotation) for kind in _kinds(part)}
@@ -161,33 +164,38 @@ def _kinds(annotation: Any) -> set[Any]:
 
 
 def named(pairs: Iterable[str], what: str) -> dict[str, str]:
-    """`key=value` pairs as from the command line."""
-    found = {}
+    """Return the `key=value` pairs of a command line as a dictionary."""
+    values = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise WorkbenchError(
-                f"{pair!r:.60} is no {what}.",
+                f"{pair!r:.60} is not a {what}.",
+                code="setting-invalid",
                 remedy=f"Write it as key=value, as in {what} max_sentences=100.",
             )
-        found[key.strip().replace("-", "_")] = value
-    return found
+        values[key.strip().replace("-", "_")] = value
+    return values
 
 
-def _seed(given: Any) -> int:
+def _seed(value: Any) -> int:
     try:
-        if not isinstance(given, bool) and 0 <= index(given) < 2**32:
-            return index(given)
+        if not isinstance(value, bool) and 0 <= index(value) < 2**32:
+            return index(value)
     except TypeError:
         pass
-    raise WorkbenchError(f"the seed is {given!r:.40}.", remedy="Use a whole number from 0.")
+    raise WorkbenchError(
+        f"the seed is {value!r:.40}.",
+        code="seed-invalid",
+        remedy="Use a whole number from 0 to 4294967295.",
+    )
 
 
 # --- corpora and models ---------------------------------------------------------------------------
 
 
 def corpus_spec(corpus: "Corpus") -> CorpusSpec:
-    """How to read this corpus again, and what it is."""
+    """Return the reference, name, hash and options of a corpus."""
     from workbench.corpora.content_hash import content_hash
 
     origin = corpus.origin
@@ -200,34 +208,34 @@ def corpus_spec(corpus: "Corpus") -> CorpusSpec:
 
 
 def _corpus(
-    given: "str | Path | Corpus", reading: Mapping[str, Any], seen: Seen
+    source: "str | Path | Corpus", reading: Mapping[str, Any], seen: Seen
 ) -> "tuple[Corpus, CorpusSpec]":
     from workbench.corpora import Corpus, read
 
-    def found() -> "tuple[Corpus, CorpusSpec]":
-        corpus = given if isinstance(given, Corpus) else read(given, **reading)
+    def opened() -> "tuple[Corpus, CorpusSpec]":
+        corpus = source if isinstance(source, Corpus) else read(source, **reading)
         return corpus, corpus_spec(corpus)
 
-    return _once(seen, str(given) if isinstance(given, str | Path) else id(given), found)
+    return _once(seen, str(source) if isinstance(source, str | Path) else id(source), opened)
 
 
-def _device(asked: str | None, is_needed: bool) -> str:
-    """The device by name; torch is asked only where there is a model, or will be."""
+def _device(name: str | None, is_needed: bool) -> str:
+    """Return the name of the device; torch is imported only if a model is used or trained."""
     if not is_needed:
         return "cpu"
     from workbench.models.loading import chosen_device
 
-    return str(chosen_device(asked))
+    return str(chosen_device(name))
 
 
-def _card_of(models: "Sequence[str | Path | Model]") -> str | None:
-    """The GPU that a model which was handed over is on; None where none is on one."""
-    places = [one.device for one in models if not isinstance(one, str | Path)]
-    return next((str(place) for place in places if place.type == "cuda"), None)
+def _gpu_of(models: "Sequence[str | Path | Model]") -> str | None:
+    """Return the GPU of a model that was passed as an object; None if none is on a GPU."""
+    devices = [model.device for model in models if not isinstance(model, str | Path)]
+    return next((str(device) for device in devices if device.type == "cuda"), None)
 
 
 def _model(
-    given: "str | Path | Model",
+    source: "str | Path | Model",
     experiment: Experiment[Any],
     seed: int,
     device: str,
@@ -235,41 +243,43 @@ def _model(
     pickled: bool,
     seen: Seen,
 ) -> tuple[ModelSpec, Mapping[str, Any]]:
-    if isinstance(given, str | Path):
-        ref = _absolute(_text(str(given)))
-        own_seed = seed if ref.endswith(RANDOM) else 0
-        found = _once(seen, (ref, own_seed), lambda: known(ref, own_seed, pickled))
-        chosen = _precision(precision, experiment, device, found.facts)
-        source = ref.removesuffix(RANDOM)
-        name = _folder_name(Path(source)) + ref[len(source) :] if is_folder(source) else str(given)
-        spec = ModelSpec(ref=ref, name=name, hash=found.hash, precision=chosen, pickled=pickled)
-        return spec, {**found.facts, "name": name}
-    from workbench.models.references import facts
+    if isinstance(source, str | Path):
+        ref = _absolute(_text(str(source)))
+        weights_seed = seed if ref.endswith(RANDOM) else 0
+        model = _once(seen, (ref, weights_seed), lambda: known(ref, weights_seed, pickled))
+        precision = _precision(precision, experiment, device, model.facts)
+        path = ref.removesuffix(RANDOM)
+        name = _folder_name(Path(path)) + ref[len(path) :] if is_folder(path) else str(source)
+        spec = ModelSpec(ref=ref, name=name, hash=model.hash, precision=precision, pickled=pickled)
+        return spec, {**model.facts, "name": name}
+    from workbench.models.references import facts as facts_of
 
-    told = _once(seen, id(given), lambda: facts(given))
-    hashed, name = told["content_hash"], _text(given.name)
-    return ModelSpec(ref=None, name=name, hash=hashed, precision=given.precision), told
+    facts = _once(seen, id(source), lambda: facts_of(source))
+    content_hash, name = facts["content_hash"], _text(source.name)
+    return ModelSpec(ref=None, name=name, hash=content_hash, precision=source.precision), facts
 
 
-def _once(seen: Seen, key: object, found: Callable[[], T]) -> T:
+def _once(seen: Seen, key: object, compute: Callable[[], T]) -> T:
     if key not in seen:
-        seen[key] = found()
+        seen[key] = compute()
     value: T = seen[key]
     return value
 
 
 def _precision(
-    asked: str, experiment: Experiment[Any], device: str, facts: Mapping[str, Any]
+    precision: str, experiment: Experiment[Any], device: str, facts: Mapping[str, Any]
 ) -> str:
-    """The precision asked for; `auto` is bf16 on a GPU, where experiment and model allow it."""
-    if asked not in PRECISIONS:
+    """Return the precision to use; `auto` is bf16 on a GPU if the experiment and model allow it."""
+    if precision not in PRECISIONS:
         raise WorkbenchError(
-            f"there is no precision {asked!r}.", remedy=did_you_mean(asked, PRECISIONS)
+            f"there is no precision {precision!r}.",
+            code="precision-unknown",
+            remedy=did_you_mean(precision, PRECISIONS),
         )
     if only_fp32(facts):
         return "fp32"
-    if asked != "auto":
-        return asked
+    if precision != "auto":
+        return precision
     if not device.startswith("cuda") or facts["parameters"] <= experiment.exact_up_to:
         return "fp32"
     import torch
@@ -278,10 +288,10 @@ def _precision(
 
 
 def _absolute(ref: str) -> str:
-    """A reference that means the same from another folder."""
-    prefix, _, named = ref.partition(":")
-    if prefix in PREFIXED and named:
-        return f"{prefix}:" + ",".join(_absolute_path(part) for part in named.split(","))
+    """Return a reference with absolute paths, valid from any folder."""
+    prefix, _, paths = ref.partition(":")
+    if prefix in PREFIXED and paths:
+        return f"{prefix}:" + ",".join(_absolute_path(path) for path in paths.split(","))
     source = ref.removesuffix(RANDOM)
     if not source.startswith("mini:"):
         ref = located(ref)
@@ -298,20 +308,23 @@ def _absolute_path(path: str) -> str:
 
 
 def _text(name: str) -> str:
-    """A name that can be written down."""
+    """Return a name, or raise an error if it cannot be written as UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
         raise WorkbenchError(
-            "this name is not UTF-8.", where=ascii(name), remedy="Rename the file or folder."
+            "this name is not UTF-8.",
+            code="path-invalid",
+            where=ascii(name),
+            remedy="Rename the file or folder.",
         ) from None
     return name
 
 
-def refs(given: Any) -> tuple[Any, ...]:
-    """One or several as several: `model=` takes either."""
-    if given is None:
+def refs(value: Any) -> tuple[Any, ...]:
+    """Return one or several values as a tuple; `model=` takes either."""
+    if value is None:
         return ()
-    if isinstance(given, list | tuple):
-        return tuple(given)
-    return (given,)
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return (value,)

@@ -1,6 +1,6 @@
-"""A run as one reads it: its question, how it stands, and what it left; all from its folder.
+"""A run, read from its folder: its request, status and results.
 
-Reading costs one small file; tables, arrays and figures are read when they are asked for.
+Costs: one small file; tables, arrays and figures are read when they are used.
 """
 
 import hashlib
@@ -32,24 +32,25 @@ if TYPE_CHECKING:
 
 # --- results --------------------------------------------------------------------------------------
 #
-# What a run leaves, on disk: tables as Parquet, arrays as safetensors, figures as JSON.
+# The results of a run on disk: tables as Parquet, arrays as safetensors, figures as JSON.
 #
-# Each file is written whole, and all of them before the run says that it is done, so what can be
-# read is complete. Equal tables are equal bytes. A table carries what it is about and its keys,
-# so that it can be read without the experiment that made it.
+# Each file is written atomically, and all of them before the status becomes "done", so results are
+# always complete. Equal tables have equal bytes. A table stores its description and its keys, so it
+# can be read without the experiment that made it.
 
-PARQUET = b"PAR1"  # how such a file begins and ends
+PARQUET = b"PAR1"  # the first and last bytes of such a file
 TABLES, ARRAYS, FIGURES = "tables", "arrays", "figures"
 
 
 def write(folder: Path, result: Result, about: Mapping[str, Table]) -> dict[str, int]:
-    """Write tables and arrays in the place of those of an earlier attempt; rows by table."""
+    """Replace the tables and arrays of an earlier attempt; return the number of rows by table."""
     clear(folder)
     rows = {}
     for name, table in result.tables.items():
         if name not in about:
             raise WorkbenchError(
                 f"the experiment made a table {name!r} that it does not declare.",
+                code="table-undeclared",
                 remedy="Name it in the experiment's `tables`.",
             )
         write_table(folder, name, table, about[name])
@@ -60,24 +61,26 @@ def write(folder: Path, result: Result, about: Mapping[str, Table]) -> dict[str,
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier attempt left; its checkpoints stay."""
+    """Remove the results of an earlier attempt; its checkpoints stay."""
     for part in (TABLES, ARRAYS, FIGURES):
         shutil.rmtree(folder / part, ignore_errors=True)
 
 
 def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> None:
-    """One table, with what it is about and its keys."""
+    """Write one table, with its description and its keys."""
     keys = list(about.keys)
     if missing := [key for key in keys if key not in table.columns]:
         raise WorkbenchError(
             f"the table {name!r} has no column {missing[0]!r}, which is one of its keys.",
+            code="table-keys",
             remedy=did_you_mean(missing[0], map(str, table.columns)),
         )
     if keys and table.duplicated(keys).any():
         twice = table.loc[table.duplicated(keys), keys].iloc[0].to_dict()
         raise WorkbenchError(
             f"the table {name!r} has two rows for {twice}.",
-            remedy="Its keys must tell its rows apart.",
+            code="table-keys",
+            remedy="Its keys must identify each row.",
         )
     whole = table.reset_index(drop=True)
     whole.attrs = {"about": about.about, "keys": keys}
@@ -89,7 +92,7 @@ def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> N
 
 
 def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
-    """One array."""
+    """Write one array."""
     from safetensors.numpy import save
 
     with written_whole(inside(folder / ARRAYS, name, ".safetensors", "array")) as draft:
@@ -97,7 +100,7 @@ def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
 
 
 def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress) -> list[str]:
-    """Draw every figure that the tables on disk allow; one that fails is a warning. Their names."""
+    """Draw the figures of the tables on disk; return their names. A failure is a warning."""
     written: list[str] = []
     tables = Tables(folder)
     try:
@@ -108,12 +111,12 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
     for name, draw in drawings.items():
         try:
             figure = draw(tables)
-            figure.layout.template = None  # the process' own: who shows the figure has one
+            figure.layout.template = None  # the viewer sets its own template
             drawn = figure.to_json()
         except KeyError as error:
             if str(error.args[0]) in tables:
                 progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
-            continue  # of a table that this run does not have
+            continue  # the figure of a table that this run does not have
         except Exception as error:
             progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
             continue
@@ -124,20 +127,20 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
 
 
 def is_table(folder: Path, name: str) -> bool:
-    """Whether a table's file is there and ends as Parquet does."""
+    """Return whether the file of a table exists and ends as a Parquet file does."""
     with open_regular(inside(folder / TABLES, name, ".parquet", "table")) as file:
         file.seek(-len(PARQUET), 2)
         return file.read() == PARQUET
 
 
 class _Files(Mapping[str, Any]):
-    """Files of one kind in a run's folder, read when asked for; `order` names some first."""
+    """The files of one kind in the folder of a run, read when used; `order` names the first."""
 
     part, ending, what = "", "", ""
 
     def __init__(self, folder: Path, order: Iterable[str] = ()) -> None:
         self.folder = folder / self.part
-        self.order = {name: place for place, name in enumerate(order)}
+        self.order = {name: index for index, name in enumerate(order)}
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -145,7 +148,7 @@ class _Files(Mapping[str, Any]):
             path = inside(self.folder, name, self.ending, self.what)
             if not path.is_file():
                 raise (
-                    self._lost(path, name)
+                    self._missing(path, name)
                     if name in self.order
                     else UnknownNameError(name, self.what, self)
                 )
@@ -153,10 +156,10 @@ class _Files(Mapping[str, Any]):
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
-        found = self.folder.glob(f"*{self.ending}") if self.folder.is_dir() else ()
-        regular = (path for path in found if path.is_file() and not path.is_symlink())
+        paths = self.folder.glob(f"*{self.ending}") if self.folder.is_dir() else ()
+        regular = (path for path in paths if path.is_file() and not path.is_symlink())
         names = (path.name.removesuffix(self.ending) for path in regular)
-        return iter(sorted((n for n in names if is_name(n)), key=self._place))
+        return iter(sorted((n for n in names if is_name(n)), key=self._index))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -164,14 +167,15 @@ class _Files(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in list(self)
 
-    def _place(self, name: str) -> tuple[int, str]:
+    def _index(self, name: str) -> tuple[int, str]:
         return self.order.get(name, len(self.order)), name
 
-    def _lost(self, path: Path, name: str) -> WorkbenchError:
+    def _missing(self, path: Path, name: str) -> WorkbenchError:
         return WorkbenchError(
             f"the {self.what} {name!r} of this run is missing.",
+            code="result-missing",
             where=str(path),
-            remedy=computed_again(self.folder.parent.name),
+            remedy=recompute_remedy(self.folder.parent.name),
         )
 
     def _open(self, path: Path, name: str) -> Any:
@@ -182,20 +186,22 @@ class _Files(Mapping[str, Any]):
 
 
 class UnknownNameError(WorkbenchError, KeyError):
-    """There is no table, array or figure of that name."""
+    """The run has no table, array or figure of that name."""
 
     def __init__(self, name: str, what: str, known: Mapping[str, Any]) -> None:
         super().__init__(
-            f"there is no {what} {checked(name, what)!r}.", remedy=did_you_mean(name, known)
+            f"there is no {what} {checked(name, what)!r}.",
+            code=f"{what}-not-found",
+            remedy=did_you_mean(name, known),
         )
         self.args = (name,)
 
     def __str__(self) -> str:
-        return f"{self.what}\n  {self.remedy}"
+        return f"{self.what} [{self.code}]\n  {self.remedy}"
 
 
 class Tables(_Files):
-    """A run's tables, as data frames."""
+    """The tables of a run, as data frames."""
 
     part, ending, what = TABLES, ".parquet", "table"
 
@@ -203,12 +209,12 @@ class Tables(_Files):
         try:
             with open_regular(path) as file:
                 return pd.read_parquet(file)
-        except Exception as error:  # what pyarrow and pandas make of bytes that are not theirs
+        except Exception as error:  # pyarrow and pandas raise many kinds for a damaged file
             raise damaged(path, error) from None
 
 
 class Arrays(_Files):
-    """A run's arrays."""
+    """The arrays of a run."""
 
     part, ending, what = ARRAYS, ".safetensors", "array"
 
@@ -224,7 +230,7 @@ class Arrays(_Files):
 
 
 class Figures(_Files):
-    """A run's figures, as they were drawn of its tables when it ended."""
+    """The figures of a run, as they were drawn when it ended."""
 
     part, ending, what = FIGURES, ".json", "figure"
 
@@ -233,39 +239,39 @@ class Figures(_Files):
 
         try:
             content = read_regular(path).decode()
-            parsed_json(content)  # raises where it is too deep to be written again
+            parsed_json(content)  # raises if it is nested too deeply to be written again
             return plotly.io.from_json(content, skip_invalid=True)
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise damaged(path, error) from None
 
 
-def computed_again(run: str) -> str:
-    """The remedy where something of a run is missing."""
+def recompute_remedy(run: str) -> str:
+    """Return the remedy for a missing file of a run."""
     return f"To compute it again: workbench runs resume {run}"
 
 
 def damaged(path: Path, error: Exception) -> WorkbenchError:
-    """What is on disk is not what was written."""
+    """Return the error for a file of a run that cannot be read."""
     within = path.parent.name in (TABLES, ARRAYS, FIGURES)
     run = path.parent.parent if within else path.parent
     return WorkbenchError(
         f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}.",
+        code="run-damaged",
         where=str(path),
-        remedy=f"Run: workbench runs rm {run.name} --yes, then ask again.",
+        remedy=f"Remove the run with workbench runs rm {run.name} --yes, and start it again.",
     )
 
 
-# --- integrity: sizes and hashes of what a run left -----------------------------------------------
+# --- integrity: sizes and hashes of result files --------------------------------------------------
 #
-# Whether a run still has what it left: the size and SHA-256 of every file, kept in its
-# provenance.
+# The provenance stores the size and SHA-256 of every file, to check that a run is complete.
 #
-# `missing` looks at names and sizes only, so it costs a stat a file; `damage` reads every byte,
-# about a second a gigabyte. Runs made before hashes were kept are judged by the names of their
+# `missing` checks names and sizes only, one system call per file; `damage` reads every byte, about
+# one second per gigabyte. Runs that are older than the hashes are checked by the names of their
 # tables and figures and by the sizes of their model's files.
 
 PROVENANCE = "provenance.json"
-LEFT = (TABLES, ARRAYS, FIGURES, TRAINED)  # folders, in a run's own
+LEFT = (TABLES, ARRAYS, FIGURES, TRAINED)  # result folders in the folder of a run
 
 
 class _Part(BaseModel):
@@ -279,38 +285,38 @@ class _File(_Part):
 
 class _Caveat(_Part):
     text: str
-    beside: list[str]
+    beside: list[str]  # the tables and figures that the caveat applies to
 
 
 class _Form(_Part):
-    """What a provenance must look like for those who read it; it says more than this."""
+    """The fields of a provenance that are read; it has more."""
 
     tables: dict[str, int]
     figures: list[str] = []
     caveats: list[_Caveat] = []
     models: list[dict[str, Any]] = []
     corpora: list[dict[str, Any]] = []
-    files: dict[str, _File] = {}  # of runs made before hashes were kept: none
-    trained: dict[str, int] | None = None  # of those: sizes of the model's files
+    files: dict[str, _File] = {}  # empty in runs older than the hashes
+    trained: dict[str, int] | None = None  # in those runs: sizes of the model's files
 
 
 def provenance(folder: Path) -> Mapping[str, Any]:
-    """What a run wrote down when it ended; the one place where that is read and checked."""
+    """Read and check the provenance that a run wrote when it ended."""
     path = unlinked(folder / PROVENANCE)
     try:
-        found: dict[str, Any] = parsed_json(read_regular(path))
-        _Form.model_validate(found)
+        data: dict[str, Any] = parsed_json(read_regular(path))
+        _Form.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "all of it"
-        raise damaged(path, ValueError(f"{place}: {first['msg']}")) from None
+        field = ".".join(map(str, first["loc"])) or "the whole file"
+        raise damaged(path, ValueError(f"{field}: {first['msg']}")) from None
     except (OSError, ValueError) as error:
         raise damaged(path, error) from None
-    return found
+    return data
 
 
 def recorded(folder: Path) -> dict[str, dict[str, Any]]:
-    """What is to be kept in the provenance: `bytes` and `sha256` of each file by its path."""
+    """Return `bytes` and `sha256` of each result file by its path, for the provenance."""
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _hash(path)}
         for part in LEFT
@@ -320,22 +326,22 @@ def recorded(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def missing(folder: Path, provenance: Mapping[str, Any]) -> list[str]:
-    """Files that the run left and that are gone, or of another size."""
-    lost = []
+    """Return the result files that are missing, or have another size."""
+    names = []
     for name, size in _sizes(provenance).items():
         try:
             facts = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - for thousands of runs
             if not stat.S_ISREG(facts.st_mode) or size not in (None, facts.st_size):
-                lost.append(name)
+                names.append(name)
         except OSError:
-            lost.append(name)
-    return lost
+            names.append(name)
+    return names
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a run that says it is done has its question, its provenance and all it left.
+    """Return whether a run with status "done" has its spec, its provenance and all results.
 
-    What a later version made is not judged, but an error: it must not be made anew over it.
+    A run of a later version is an error: this version must not overwrite it.
     """
     try:
         spec.read(folder)
@@ -350,31 +356,31 @@ def is_whole(folder: Path) -> bool:
 
 
 def damage(folder: Path) -> list[str]:
-    """What is wrong with a run that says it is done, a line each; none where all is as it was."""
+    """Return what is wrong with a run that is done, one line each; empty if it is complete."""
     try:
         spec.read(folder)
         facts = provenance(folder)
-        lost = missing(folder, facts)
-        hashes = {name: kept["sha256"] for name, kept in facts.get("files", {}).items()}
-        wrong = [
+        absent = missing(folder, facts)
+        hashes = {name: file["sha256"] for name, file in facts.get("files", {}).items()}
+        changed = [
             name
-            for name, kept in hashes.items()
-            if name not in lost and _hash(folder / name) != kept
+            for name, sha256 in hashes.items()
+            if name not in absent and _hash(folder / name) != sha256
         ]
         tables = Tables(folder)
         for name in facts["tables"] if not hashes else ():
-            if f"{TABLES}/{name}.parquet" not in lost:
-                tables[name]
+            if f"{TABLES}/{name}.parquet" not in absent:
+                tables[name]  # raises if it cannot be read
     except WorkbenchError as error:
         return [str(error).splitlines()[0]]
     except OSError as error:
         return [f"{error.filename} cannot be read: {error.strerror}"]
-    return [f"{name} is missing" for name in lost] + [f"{name} has changed" for name in wrong]
+    return [f"{name} is missing" for name in absent] + [f"{name} has changed" for name in changed]
 
 
 def _sizes(provenance: Mapping[str, Any]) -> dict[str, int | None]:
     if "files" in provenance:
-        return {name: kept["bytes"] for name, kept in provenance["files"].items()}
+        return {name: file["bytes"] for name, file in provenance["files"].items()}
     tables = {f"{TABLES}/{name}.parquet": None for name in provenance.get("tables", ())}
     figures = {f"{FIGURES}/{name}.json": None for name in provenance.get("figures", ())}
     trained = provenance.get("trained") or {}
@@ -391,14 +397,14 @@ def _hash(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One run's folder: what was asked, how it stands, and what it left.
+    """A run: its request, status and results, read from its folder.
 
     Args:
         path: The folder; `wb.open_run` finds it by name.
 
     Raises:
-        WorkbenchError: On reading tables, arrays or figures of a run that is not done, or that is
-            damaged.
+        WorkbenchError: On reading tables, arrays or figures of a run that is not done, or whose
+            files are damaged.
 
     Example:
         >>> run = wb.run("describe", corpus="primer:size=40")
@@ -423,18 +429,23 @@ class Run:
 
     @property
     def status(self) -> status.Status:
-        """How it stands now."""
+        """Return the current status."""
         return status.settled(self.path)
 
     @cached_property
     def spec(self) -> spec.Spec:
-        """What was asked."""
+        """The request, as stored."""
         return spec.read(self.path)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The settings under their current names, whichever version wrote the run."""
         return spec.current_settings(self.spec)
+
+    @cached_property
+    def sweep(self) -> dict[str, list[Any]]:
+        """The swept values under the current names of settings, whichever version wrote the run."""
+        return spec.current_sweep(self.spec)
 
     @cached_property
     def tables(self) -> Tables:
@@ -451,35 +462,35 @@ class Run:
 
     @cached_property
     def provenance(self) -> Mapping[str, Any]:
-        """With what it was answered, when, and how long it took."""
+        """When the run was computed, how long it took, and with which versions and device."""
         self._require_done()
         return provenance(self.path)
 
     @property
     def model(self) -> Path | None:
-        """The folder of the model that it trained."""
-        found = self.path / TRAINED
-        return found if found.is_dir() and not found.is_symlink() else None
+        """The folder of the model that it trained; None if it trained none."""
+        folder = self.path / TRAINED
+        return folder if folder.is_dir() and not folder.is_symlink() else None
 
     @cached_property
     def missing(self) -> list[str]:
-        """Files that it left and that are gone since, or of another size."""
+        """The result files that are missing, or have another size."""
         return missing(self.path, self.provenance)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What to know when reading its tables and figures."""
-        found = self.provenance.get("caveats", ())
-        own = tuple(Caveat(c["text"], tuple(c["beside"])) for c in found)
-        return (Caveat(self._loss()), *own) if self.missing else own
+        """The caveats of its tables and figures."""
+        stored = self.provenance.get("caveats", ())
+        caveats = tuple(Caveat(c["text"], tuple(c["beside"])) for c in stored)
+        return (Caveat(self._missing_files()), *caveats) if self.missing else caveats
 
     @property
     def warnings(self) -> list[str]:
-        """What it warned of."""
+        """The warnings of the run."""
         return [str(e["text"]) for e in status.read_events(self.path)[0] if e["kind"] == "warning"]
 
     def as_data(self) -> dict[str, Any]:
-        """What `--json` prints of it."""
+        """Return what `--json` prints."""
         now = self.status
         tables = dict(self.provenance.get("tables", {})) if now.state == "done" else {}
         data = {
@@ -498,12 +509,12 @@ class Run:
             data["error"] = str(now.failure.error())
         return data
 
-    def _loss(self) -> str:
-        """What is missing, and what restores it."""
+    def _missing_files(self) -> str:
+        """Return which files are missing, and the command that restores them."""
         several = f"{len(self.missing)} files are" if len(self.missing) > 1 else "A file is"
         return (
             f"{several} missing from this run: {', '.join(self.missing)}. "
-            f"{computed_again(self.name)}"
+            f"{recompute_remedy(self.name)}"
         )
 
     def _require_done(self) -> None:
@@ -513,22 +524,24 @@ class Run:
         why = f": {now.failure.what}" if now.failure else "."
         raise WorkbenchError(
             f"the run is {now.state} and has no results{why}",
+            code="run-not-finished",
             where=self.name,
-            remedy="Wait for it, see workbench runs show, or go on with workbench runs resume."
+            remedy=f"Wait for it. To see its progress: workbench runs show {self.name}"
             if now.under_way
             else f"Run: workbench runs resume {self.name}",
         )
 
     def __repr__(self) -> str:
-        """Its name, how it stands, what was asked and what it left."""
+        """Return its name, status, inputs and number of results."""
         state = self.status.state
         try:
             inputs = [model.name for model in self.spec.models]
             inputs += [corpus.name for corpus in self.spec.corpora]
-            left = [f"{len(self.tables)} tables, {len(self.figures)} figures"] * (state == "done")
+            results = [f"{len(self.tables)} tables, {len(self.figures)} figures"]
+            results = results if state == "done" else []
         except WorkbenchError as error:
-            inputs, left = [], [error.what]
-        return f"<Run {self.name}: {'; '.join([state, *inputs, *left])}>"
+            inputs, results = [], [error.what]
+        return f"<Run {self.name}: {'; '.join([state, *inputs, *results])}>"
 
 
 @public
@@ -536,13 +549,13 @@ def open_run(name: str) -> Run:
     """Open a run on disk.
 
     Args:
-        name: The run's name, or the beginning of it that no other run shares.
+        name: The name of the run, or its beginning if no other run has the same beginning.
 
     Returns:
-        The `Run`, whatever its state.
+        The `Run`, in any state.
 
     Raises:
-        WorkbenchError: No run, or several, begin with that name.
+        WorkbenchError: No run, or more than one, begins with that name.
 
     Example:
         >>> name = wb.run("describe", corpus="primer:size=40").name
@@ -557,16 +570,17 @@ def open_run(name: str) -> Run:
             if is_name(link.name):
                 no_link(link)
         names = run_names()
-        begun = [known for known in names if known.startswith(name)]
-        if len(begun) != 1:
+        matches = [other for other in names if other.startswith(name)]
+        if len(matches) != 1:
             raise WorkbenchError(
-                f"{len(begun)} runs start with {name!r}."
-                if begun
+                f"{len(matches)} runs begin with {name!r}."
+                if matches
                 else f"there is no run {name!r}.",
+                code="run-ambiguous" if matches else "run-not-found",
                 where=str(folder),
-                remedy=did_you_mean(name, begun or names),
+                remedy=did_you_mean(name, matches or names),
             )
-        path = folder / begun[0]
+        path = folder / matches[0]
     return Run(no_link(path))
 
 
@@ -585,7 +599,7 @@ def opened_run(run: Run | str, where: str) -> Run:
 
 
 def run_names() -> list[str]:
-    """The names of all runs there are."""
+    """Return the names of all runs."""
     try:
         with os.scandir(machine.runs()) as entries:
             return sorted(
@@ -598,8 +612,8 @@ def run_names() -> list[str]:
 
 
 def all_runs() -> Sequence[tuple[Run, status.Status]]:
-    """All runs and how they stand, the newest first; costs a small file a run."""
+    """Return all runs with their status, the newest first; reads a small file per run."""
     folder = machine.runs()
-    found = [Run(folder / name) for name in run_names()]
-    standing = [(run, run.status) for run in found]
-    return sorted(standing, key=lambda pair: (pair[1].created, pair[0].name), reverse=True)
+    runs = [Run(folder / name) for name in run_names()]
+    statuses = [(run, run.status) for run in runs]
+    return sorted(statuses, key=lambda pair: (pair[1].created, pair[0].name), reverse=True)

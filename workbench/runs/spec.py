@@ -1,8 +1,8 @@
-"""What is asked: `spec.json`, complete, so that nothing is implied.
+"""The request of a run as a file: `spec.json`, complete, with every setting.
 
 The fingerprint is a hash of content: of weights, tokenizers, corpora, settings, seed, precision,
-split and the experiment's version. The same question has the same name under any path, and another
-checkpoint under the old path is another question. Costs nothing but the hashes in it.
+split and the experiment's version. The same request has the same name under any path, and a changed
+checkpoint under the old path is a different request. Costs: nothing except its hashes.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,6 +21,7 @@ from workbench.core.files import parsed_json, read_regular, reason_of, written_w
 FILE = "spec.json"
 FORMAT = 2  # 2: specs have former_names
 DIGITS = 16  # of the fingerprint, in a run's name
+T = TypeVar("T")
 
 
 class _Part(BaseModel):
@@ -28,7 +29,7 @@ class _Part(BaseModel):
 
 
 class ModelSpec(_Part):
-    """A model: how to open it again (None: it was handed over as an object), and what it was."""
+    """A model: its reference (None: it was passed as an object), name, hash and precision."""
 
     ref: str | None
     name: str
@@ -38,7 +39,7 @@ class ModelSpec(_Part):
 
 
 class CorpusSpec(_Part):
-    """A corpus: how to read it again (None: it was handed over as an object), and what it was."""
+    """A corpus: its reference (None: it was passed as an object), name, hash and options."""
 
     ref: str | None
     name: str
@@ -47,7 +48,7 @@ class CorpusSpec(_Part):
 
 
 class Spec(_Part):
-    """One question. Of a sweep, `sweep` says what varies and `parts` are its questions."""
+    """One request. In a sweep, `sweep` has the swept values and `parts` a request for each run."""
 
     format: int = FORMAT
     experiment: str
@@ -56,7 +57,7 @@ class Spec(_Part):
     corpora: tuple[CorpusSpec, ...] = ()
     split: str | None = None
     settings: dict[str, Any] = {}
-    former_names: dict[str, str] = {}  # of settings: the name now, and the first name
+    former_names: dict[str, str] = {}  # of settings: the current name, and the first name
     seed: int = 0
     device: str = "cpu"
     sweep: dict[str, list[Any]] = {}
@@ -64,8 +65,8 @@ class Spec(_Part):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that the result depends on; of settings under their first names."""
-        question: dict[str, Any] = {
+        """Return a hash of all the result depends on, with settings under their first names."""
+        content: dict[str, Any] = {
             "experiment": [self.experiment, self.version],
             "models": [[model.hash, model.precision] for model in self.models],
             "corpora": [corpus.hash for corpus in self.corpora],
@@ -75,8 +76,8 @@ class Spec(_Part):
         }
         if self.sweep:
             sweep = self._with_first_names(self.sweep)
-            question = {"sweep": sweep, "parts": [part.fingerprint for part in self.parts]}
-        text = json.dumps(question, sort_keys=True, ensure_ascii=True)
+            content = {"sweep": sweep, "parts": [part.fingerprint for part in self.parts]}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _with_first_names(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,124 +85,137 @@ class Spec(_Part):
 
     @property
     def name(self) -> str:
-        """The run's name."""
+        """Return the name of the run."""
         kind = f"{self.experiment}-sweep" if self.sweep else self.experiment
         return f"{kind}-{self.fingerprint[:DIGITS]}"
 
     @property
     def answerable(self) -> bool:
-        """Whether another process can open what it looks at."""
+        """Return whether another process can open the models and corpora."""
         refs = [*(model.ref for model in self.models), *(corpus.ref for corpus in self.corpora)]
         return None not in refs and all(part.answerable for part in self.parts)
 
 
 def current_settings(spec: Spec) -> dict[str, Any]:
-    """The settings under their current names, whichever version wrote the spec."""
-    if spec.experiment not in EXPERIMENTS:
-        return spec.settings
+    """Return the settings under their current names, whichever version wrote the spec."""
+    return _with_current_names(spec.experiment, spec.settings)
+
+
+def current_sweep(spec: Spec) -> dict[str, list[Any]]:
+    """Return the swept values under current names, whichever version wrote the spec."""
+    return _with_current_names(spec.experiment, spec.sweep)
+
+
+def _with_current_names(experiment: str, values: dict[str, T]) -> dict[str, T]:
+    if experiment not in EXPERIMENTS:
+        return values
     try:
-        kind: type[Settings] = EXPERIMENTS[spec.experiment].settings
-        return kind.with_current_names(spec.settings)
+        kind: type[Settings] = EXPERIMENTS[experiment].settings
+        return kind.with_current_names(values)
     except WorkbenchError:  # a package whose experiment cannot be imported
-        return spec.settings
+        return values
 
 
 def write(folder: Path, spec: Spec) -> None:
-    """Put a spec into its run's folder."""
+    """Write a spec into the folder of its run."""
     with written_whole(unlinked(folder / FILE)) as draft:
         draft.write_text(json.dumps(spec.model_dump(), indent=1))
 
 
 def read(folder: Path) -> Spec:
-    """The spec of a run."""
+    """Read the spec of a run."""
     path = unlinked(folder / FILE)
     try:
         content = read_regular(path)
-        found = parsed_json(content)  # raises where it is too deep to be shown
-        written = found.get("format") if isinstance(found, dict) else None
-        if isinstance(written, int) and written > FORMAT:
-            raise LaterVersionError(path, written)
+        data = parsed_json(content)  # raises if it is nested too deeply to be shown
+        written_format = data.get("format") if isinstance(data, dict) else None
+        if isinstance(written_format, int) and written_format > FORMAT:
+            raise LaterVersionError(path, written_format)
         return Spec.model_validate_json(content)
     except (OSError, ValueError) as error:
         raise WorkbenchError(
-            f"the run's spec cannot be read: {reason_of(error)}.",
+            f"the spec of the run cannot be read: {reason_of(error)}.",
+            code="run-damaged",
             where=str(path),
-            remedy="Ask the same question again, or remove the run.",
+            remedy="Start the same run again, or remove it with workbench runs rm.",
         ) from None
 
 
 class LaterVersionError(WorkbenchError):
-    """A later version of Workbench wrote this run, whose question this one may misread."""
+    """A later version of Workbench wrote this run, and this version could misread it."""
 
-    def __init__(self, path: Path, written: int) -> None:
+    def __init__(self, path: Path, written_format: int) -> None:
         super().__init__(
-            f"a later version of Workbench made this run (its spec has format {written}, this "
-            f"version reads {FORMAT}).",
+            "a later version of Workbench made this run (its spec has format "
+            f"{written_format}, this version reads {FORMAT}).",
+            code="run-format-newer",
             where=str(path),
             remedy="Upgrade Workbench here, or name another folder in WORKBENCH_RUNS.",
         )
-        self.path, self.written = path, written
+        self.path, self.written_format = path, written_format
 
     def __reduce__(self) -> tuple[object, ...]:
-        return LaterVersionError, (self.path, self.written)
+        return LaterVersionError, (self.path, self.written_format)
 
 
 def plain(settings: BaseModel) -> Mapping[str, Any]:
-    """Settings as JSON has them, every one, so that equal ones are written equally."""
-    found = settings.model_dump(mode="json")
+    """Return all settings as JSON values; equal settings give equal JSON."""
+    values = settings.model_dump(mode="json")
     for name, value in settings:
         if isinstance(value, set | frozenset):
-            found[name] = sorted(found[name], key=str)
-    return found
+            values[name] = sorted(values[name], key=str)
+    return values
 
 
 # --- names that are safe as paths -----------------------------------------------------------------
 #
-# Names of runs, tables, figures and arrays, and the paths they stand for: never out of the
-# folder.
+# Names of runs, tables, figures and arrays become paths that never leave the folder of runs.
 #
-# A name is short and plain, so that it can be no path; what it stands for must be no link. Costs
-# one look at the disk.
+# A name is short and has no separators, so it cannot be a path; the file must not be a link. Costs:
+# one system call.
 
 LONGEST = 120
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def checked(name: str, what: str) -> str:
-    """The name, if it can be one."""
+    """Return the name, or raise an error if it is not a valid name."""
     if not is_name(name):
-        said = f"{name!r:.60}"
+        shown = f"{name!r:.60}"
         raise WorkbenchError(
-            f"{said}{'…' if len(repr(name)) > len(said) else ''} can be no name of a {what}.",
-            remedy=f"A name is letters, digits, '-', '_' and '.', at most {LONGEST} of them.",
+            f"{shown}{'…' if len(repr(name)) > len(shown) else ''} cannot be the name of a {what}.",
+            code="name-invalid",
+            remedy="A name has letters, digits, '-', '_' and '.', and a maximum of "
+            f"{LONGEST} characters.",
         )
     return name
 
 
 def is_name(name: object) -> bool:
-    """Whether this can be a name."""
+    """Return whether this is a valid name."""
     if not isinstance(name, str) or len(name) > LONGEST:
         return False
     return bool(_NAME.fullmatch(name)) and ".." not in name
 
 
 def inside(folder: Path, name: str, ending: str, what: str) -> Path:
-    """The path of a file in a run's folder."""
+    """Return the path of a file in the folder of a run."""
     return unlinked(folder / f"{checked(name, what)}{ending}")
 
 
 def unlinked(path: Path) -> Path:
-    """A path in a run's folder; a link there would lead out of it, and is refused."""
+    """Return a path in the folder of a run; an error for a link, which could lead out of it."""
     no_link(path.parent)
     return no_link(path)
 
 
 def no_link(path: Path) -> Path:
-    """A path, if it is no link itself."""
+    """Return a path, or raise an error if it is a link."""
     if path.is_symlink():
         raise WorkbenchError(
-            "this is a link, and links are not followed in runs.",
+            "this is a link, and links are not followed in the folder of runs.",
+            code="unsafe-path",
             where=str(path),
-            remedy="Put what it leads to in its place.",
+            remedy="Replace the link by the file or folder it points to.",
         )
     return path

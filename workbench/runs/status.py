@@ -1,8 +1,8 @@
-"""How a run stands: `status.json`, always whole, for it is moved into place.
+"""The status of a run: `status.json`, always complete, because it is written atomically.
 
-A run that says it is under way while nobody holds its lock has died; `settled` finds that out and
-writes it down, with the last lines of its log. Costs one small file, and for a run under way a look
-at its lock.
+A run that is under way by its status while no process holds its lock has died; `settled` detects
+this and stores it, with the last lines of the log. Costs: one small file, and for a run under way
+a check of its lock.
 """
 
 import errno
@@ -34,30 +34,36 @@ from workbench.runs.spec import unlinked
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 UNDER_WAY = ("queued", "running")
 FILE, LOCK, LOG = "status.json", "lock", "log.txt"
-SCRATCH = "checkpoint"  # the folder of what a run goes on from
-CANCEL = "cancel"  # a file of this name asks the run to end
-LINES = 20  # of the log, with a failure
-CODES = {"done": 0, "failed": 1, "cancelled": 130}  # exit codes, where bad input is not the reason
+SCRATCH = "checkpoint"  # the folder of the checkpoints of a run
+CANCEL = "cancel"  # a file of this name tells the run to end
+LINES = 20  # lines of the log that are stored with a failure
+CODES = {"done": 0, "failed": 1, "cancelled": 130}  # exit codes, except for bad input
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run failed; `kind` is input where the user can mend it, else bug, or died."""
+    """Why a run failed; `kind` is "input" for a user error, else "bug" or "died"."""
 
     what: str
     where: str = ""
-    remedy: str = "Run it again; its log has the details."
+    remedy: str = "Run it again; the log has the details."
     kind: Literal["input", "bug", "died"] = "bug"
     lines: tuple[str, ...] = ()
+    code: str = "run-failed"
+
+    @classmethod
+    def of(cls, error: WorkbenchError, lines: tuple[str, ...] = ()) -> "Failure":
+        """Return the failure of a run with a user error."""
+        return cls(error.what, error.where, error.remedy, "input", lines, error.code)
 
     def error(self) -> WorkbenchError:
-        """The same to be raised."""
-        return WorkbenchError(self.what, where=self.where, remedy=self.remedy)
+        """Return the failure as an error that can be raised."""
+        return WorkbenchError(self.what, code=self.code, where=self.where, remedy=self.remedy)
 
 
 @dataclass(frozen=True)
 class Status:
-    """Where a run stands, and what a list of runs shows of it."""
+    """The state of a run, and what a list of runs shows."""
 
     state: State
     experiment: str = ""
@@ -66,15 +72,15 @@ class Status:
     created: str = ""
     started: str = ""
     ended: str = ""
-    seconds: float = 0.0  # of the last attempt, by a clock that never jumps
+    seconds: float = 0.0  # of the last attempt, by a monotonic clock
     attempt: int = 0
     pid: int = 0
     host: str = ""
     device: str = ""
-    scheduler: str = ""  # of the cluster it was given to
-    parts_on: str = ""  # of the cluster that a sweep's parts are given to
+    scheduler: str = ""  # address of the cluster that computes it
+    parts_on: str = ""  # address of the cluster that computes the parts of a sweep
     part_of: str = ""  # the sweep that started it
-    guest: bool = False  # runs inside a process that is not its own, such as a notebook
+    guest: bool = False  # runs inside another process, such as a notebook
     failure: Failure | None = None
 
     @property
@@ -83,12 +89,12 @@ class Status:
 
     @property
     def here(self) -> bool:
-        """Whether its process is on this machine."""
+        """Return whether its process is on this machine."""
         return self.host == socket.gethostname()
 
 
 def read(folder: Path) -> Status | None:
-    """The status as written; None where there is none, or none that can be understood."""
+    """Read the status as written; None if it is missing or cannot be read."""
     try:
         return _status(parsed_json(read_regular(unlinked(folder / FILE))))
     except (WorkbenchError, OSError, ValueError, TypeError, LookupError, ArithmeticError):
@@ -96,84 +102,87 @@ def read(folder: Path) -> Status | None:
 
 
 def write(folder: Path, status: Status) -> None:
-    """Put a status in the place of the old one."""
+    """Replace the status."""
     with written_whole(unlinked(folder / FILE)) as draft:
         draft.write_text(json.dumps(asdict(status), indent=1))
 
 
 def settled(folder: Path) -> Status:
-    """How a run stands in truth: one whose process has died is failed, and is written down so.
+    """Return the current status; a run whose process has died becomes "failed" on disk too.
 
-    Of a run on a cluster nobody here can tell: where one machine dies, another goes on.
+    The process of a run on a cluster cannot be checked here: another machine may continue it.
     """
-    found = read(folder)
-    if found is not None and (found.scheduler or not found.under_way):
-        return found
+    stored = read(folder)
+    if stored is not None and (stored.scheduler or not stored.under_way):
+        return stored
     return ended(folder)
 
 
 def ended(folder: Path, why: Failure | None = None) -> Status:
-    """How a run stands; if it says it is under way and nobody does it, it is ended here."""
-    with locks.unheld(folder / LOCK) as nobody:
-        found = read(folder)
-        if not nobody:
-            return found or Status("running")
-        if found is not None and not found.under_way:
-            return found
-        now = replace(found or Status("failed"), ended=utc_now())
+    """Return the current status; a run under way without a process is ended first."""
+    with locks.unheld(folder / LOCK) as is_free:
+        stored = read(folder)
+        if not is_free:
+            return stored or Status("running")
+        if stored is not None and not stored.under_way:
+            return stored
+        now = replace(stored or Status("failed"), ended=utc_now())
         if (folder / CANCEL).exists():
             now = replace(now, state="cancelled")
         else:
-            now = replace(now, state="failed", failure=why or _death(folder, found))
+            now = replace(now, state="failed", failure=why or _death(folder, stored))
         if os.path.lexists(folder / FILE):
-            with suppress(OSError, WorkbenchError):  # where one may only read, it is told each time
+            with suppress(
+                OSError, WorkbenchError
+            ):  # in a read-only folder this is repeated each time
                 write(folder, now)
                 text = now.failure.what if now.failure else ""
                 add_event(folder, "state", state=now.state, text=text)
         return now
 
 
-def _death(folder: Path, found: Status | None) -> Failure:
-    where = ""
-    if found is not None:
-        what = f"its process ended without a word while the run was {found.state}"
+def _death(folder: Path, stored: Status | None) -> Failure:
+    where, code = "", "process-died"
+    if stored is not None:
+        what = f"the process of the run ended without an error message while it was {stored.state}"
     elif os.path.lexists(folder / FILE):
-        what, where = f"its status cannot be read: {_unread(folder)}", str(folder / FILE)
+        what, where = f"the status cannot be read: {_unread(folder)}", str(folder / FILE)
+        code = "run-damaged"
     else:
-        what = "it was never started"
-    remedy = "Run it again: what it had saved is used."
+        what, code = "the run was never started", "run-not-started"
+    remedy = "Run it again: it continues from its last checkpoint."
     with suppress(OSError):
         disk = os.statvfs(folder)
-        if disk.f_blocks and not disk.f_bavail:  # then it could say nothing, nor save
+        if disk.f_blocks and not disk.f_bavail:  # then the run could not write its status
             full = unwritable(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), remedy)
-            return Failure(full.what, full.where, full.remedy, "died", log_lines(folder))
-    return Failure(f"{what}.", where, remedy=remedy, kind="died", lines=log_lines(folder))
+            return replace(Failure.of(full, log_lines(folder)), kind="died")
+    return Failure(f"{what}.", where, remedy, "died", log_lines(folder), code)
 
 
 def _unread(folder: Path) -> str:
-    """Why a status cannot be read."""
+    """Return why a status cannot be read."""
     try:
         _status(parsed_json(read_regular(unlinked(folder / FILE))))
     except WorkbenchError as error:
         return error.what.rstrip(".")
     except (LookupError, TypeError):
-        return "it is none that Workbench wrote"
+        return "Workbench did not write it"
     except (OSError, ValueError, ArithmeticError) as error:
         return reason_of(error)
     return "it was being written"
 
 
-def log_lines(folder: Path, most: int = LINES) -> tuple[str, ...]:
-    """The last lines a run has said, in its log or on its own output."""
-    said = [str(e["text"]) for e in last(folder) if e["kind"] in ("log", "warning")]
+def log_lines(folder: Path, maximum: int = LINES) -> tuple[str, ...]:
+    """Return the last lines of a run, of its log and of its standard output."""
+    logged = [str(e["text"]) for e in last(folder) if e["kind"] in ("log", "warning")]
     try:
         with open_regular(folder / LOG) as file:
             file.seek(max(0, (folder / LOG).stat().st_size - TAIL))
             printed = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         printed = []
-    lines = [line for line in [*said[-most:], *printed[-most:]] if line.strip()]
-    return tuple(line[:LONGEST] for line in lines[-most:])
+    lines = [line for line in [*logged[-maximum:], *printed[-maximum:]] if line.strip()]
+    return tuple(line[:LONGEST] for line in lines[-maximum:])
 
 
 def _status(data: Any) -> Status:
@@ -186,7 +195,7 @@ def _status(data: Any) -> Status:
 
 
 def _facts(data: Any, kind: type) -> dict[str, Any]:
-    """What is known of it, each of its own type."""
+    """Return the known fields of the data, each converted to its type."""
     return {name: read(data[name]) for name, read in _readers(kind) if name in data}
 
 
@@ -205,16 +214,16 @@ def _reader(item: Field[Any]) -> Callable[[Any], Any]:
 
 # --- events ---------------------------------------------------------------------------------------
 #
-# What a run tells while it goes on: `events.jsonl`, to which lines are only ever added.
+# The events of a run under way: `events.jsonl`, a file to which lines are only appended.
 #
-# A line is one write to a file opened for appending, so lines of several processes never mix, and
-# a line cut short by a crash is passed over. Telling is not doing: a line that cannot be written
-# is let go. Readers go on where they stopped. Costs a system call an event; progress is written
-# twice a second at most.
+# Each line is one write to a file opened for appending, so lines of several processes never mix. A
+# line that a crash has truncated is skipped. A line that cannot be written is dropped: events must
+# not stop a run. Readers continue where they stopped. Costs: a system call per event; progress is
+# written at most twice a second.
 
 EVENTS = "events.jsonl"
-LONGEST = 4_000  # characters of a log line that are kept
-TAIL = 64 * 1024  # bytes from the end in which the last lines are looked for
+LONGEST = 4_000  # maximum number of characters of a log line
+TAIL = 64 * 1024  # bytes at the end of a file in which the last lines are searched
 _FACTS = {
     "progress": {"done", "total", "doing", "left"},
     "log": {"text"},
@@ -224,12 +233,12 @@ _FACTS = {
 
 
 def utc_now() -> str:
-    """The time of day, in UTC; for people to read, never to reckon with."""
+    """Return the time in UTC; for reading only, durations use a monotonic clock."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def add_event(folder: Path, kind: str, **facts: Any) -> None:
-    """Add one event."""
+    """Append one event."""
     if "text" in facts:
         facts["text"] = str(facts["text"])[:LONGEST]
     line = json.dumps({"time": utc_now(), "kind": kind, **facts}, ensure_ascii=True) + "\n"
@@ -242,7 +251,7 @@ def add_event(folder: Path, kind: str, **facts: Any) -> None:
 
 
 def read_events(folder: Path, start: int = 0) -> tuple[list[Mapping[str, Any]], int]:
-    """The events from a place on, and the place to go on from."""
+    """Return the events from a byte offset on, and the offset to continue from."""
     try:
         with open_regular(folder / EVENTS) as file:
             file.seek(start)
@@ -254,7 +263,7 @@ def read_events(folder: Path, start: int = 0) -> tuple[list[Mapping[str, Any]], 
 
 
 def last(folder: Path) -> list[Mapping[str, Any]]:
-    """The events near the end, the last one last."""
+    """Return the last events, in order."""
     try:
         size = (folder / EVENTS).stat().st_size
     except OSError:
@@ -263,13 +272,13 @@ def last(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def last_start(folder: Path) -> int:
-    """Where the present attempt begins."""
-    start = place = 0
+    """Return the byte offset at which the current attempt begins."""
+    start = offset = 0
     with suppress(OSError), open_regular(folder / EVENTS) as file:
         for line in file:
-            if b'"state": "queued"' in line:  # text has its quotes escaped
-                start = place
-            place += len(line)
+            if b'"state": "queued"' in line:  # quotes in texts are escaped
+                start = offset
+            offset += len(line)
     return start
 
 
@@ -278,39 +287,38 @@ def _parsed(content: bytes) -> Iterator[Mapping[str, Any]]:
         try:
             event = parsed_json(line)
         except ValueError:
-            continue  # cut short
+            continue  # truncated
         if isinstance(event, dict) and _FACTS.get(str(event.get("kind")), {""}) <= event.keys():
             yield event
 
 
 # --- the journal ----------------------------------------------------------------------------------
 #
-# How a run tells what it does: its state, progress with the time left, log lines; it hears
-# cancel.
+# How a run reports its state, its progress with the time left, and log lines, and is cancelled.
 #
-# An experiment may report as often as it likes; two lines a second at most are written. The time
-# left is reckoned by a clock that never jumps. A file `cancel` in the run's folder, or the
-# terminating signal, ends the run at its next step.
+# An experiment may report as often as it likes; at most two lines a second are written. The time
+# left is computed with a monotonic clock. A file `cancel` in the folder of the run, or SIGTERM,
+# ends the run at its next step.
 
-EVERY = 0.5  # seconds between two lines of progress
+EVERY = 0.5  # minimum number of seconds between two lines of progress
 
 
 class Cancelled(BaseException):
-    """The run was asked to end; not an error, and not to be caught by an experiment."""
+    """The run was cancelled; not an error, and not to be caught by an experiment."""
 
 
 class Journal:
-    """The `Progress` of a run with a folder; only the holder of its lock has one."""
+    """The `Progress` of a run with a folder; only the process that holds its lock has one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        found = read(folder) or Status("queued")
-        self.status = replace(found, pid=os.getpid(), host=socket.gethostname())
+        stored = read(folder) or Status("queued")
+        self.status = replace(stored, pid=os.getpid(), host=socket.gethostname())
         write(folder, self.status)
-        self._doing, self._since, self._told, self._base = "", time.monotonic(), 0.0, 0
+        self._doing, self._since, self._reported, self._base = "", time.monotonic(), 0.0, 0
 
     def becomes(self, state: State, **facts: Any) -> None:
-        """Write down a new state of the run."""
+        """Set and write a new state of the run."""
         now = replace(self.status, state=state, **facts)
         write(self.folder, now)
         self.status = now
@@ -321,11 +329,11 @@ class Journal:
         now = time.monotonic()
         doing = doing or self._doing
         if doing != self._doing or done < self._base:
-            self._doing, self._since, self._base, self._told = doing, now, done, 0.0
-        if now - self._told < EVERY and done != total:
+            self._doing, self._since, self._base, self._reported = doing, now, done, 0.0
+        if now - self._reported < EVERY and done != total:
             return
         self.check()
-        self._told = now
+        self._reported = now
         left = None
         if total and done > self._base:
             left = round(float((now - self._since) * (total - done) / (done - self._base)), 1)
@@ -340,6 +348,6 @@ class Journal:
         add_event(self.folder, "warning", text=text)
 
     def check(self) -> None:
-        """End here if the run was asked to."""
+        """Raise `Cancelled` if the run was cancelled."""
         if (self.folder / CANCEL).exists():
             raise Cancelled

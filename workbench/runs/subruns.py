@@ -1,8 +1,8 @@
-"""Questions that a run asks on its way: each a run of its own, answered from disk where it can be.
+"""Subruns: other runs that a run needs, each with its own folder, read from disk if they are done.
 
-One alone is computed in the process of the run that asks, with what is open there already; several
-on a CPU each in a process of its own, as many at a time as there are cores. All of them end with
-the run that asked. Costs a folder a question.
+A single subrun is computed in the process of the parent run, with the models that are open there;
+several on a CPU each in their own process, as many in parallel as there are cores. All of them end
+with the parent run. Costs: a folder per subrun.
 """
 
 import os
@@ -19,9 +19,10 @@ import pandas as pd
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.experiment import EXPERIMENTS, Ask, Asked, Caveat, Experiment, Result, Table
 from workbench.runs import device_queue, spec
-from workbench.runs.execute import Open, SubRuns, execute, handed_over
+from workbench.runs.compare import swept_columns
+from workbench.runs.execute import Open, SubRuns, execute, open_objects
 from workbench.runs.launch import end, follow, looked, start
-from workbench.runs.process import own_threads
+from workbench.runs.process import thread_limits
 from workbench.runs.request import Question, Seen, ask
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
@@ -31,193 +32,201 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
-Told = Callable[[int], object]
+OnProgress = Callable[[int], object]
 
 
-def asker(
-    told: Journal, asked: Spec, models: "Sequence[Model]", corpora: "Sequence[Corpus]"
+def subrun_runner(
+    journal: Journal, run_spec: Spec, models: "Sequence[Model]", corpora: "Sequence[Corpus]"
 ) -> Ask:
-    """How the run of this question has others answered."""
+    """Return the function that computes subruns of this run."""
     named: dict[int, Any] = {
-        **{id(one): told for one, told in zip(models, asked.models, strict=True)},
-        **{id(one): told for one, told in zip(corpora, asked.corpora, strict=True)},
+        **{id(model): spec for model, spec in zip(models, run_spec.models, strict=True)},
+        **{id(corpus): spec for corpus, spec in zip(corpora, run_spec.corpora, strict=True)},
     }
     seen: Seen = {}
 
-    def answered(questions: Sequence[Asked], done: Told) -> Sequence[Run]:
-        told.check()
-        made = [_question(each, asked.device, named, seen) for each in questions]
-        apart = asked.device == "cpu" and all(each.spec.answerable for each in made)
-        if apart and len(made) > 1 and (os.cpu_count() or 1) > 1:
-            return _side_by_side([each.spec for each in made], told, done)
+    def run_subruns(subruns: Sequence[Asked], on_progress: OnProgress) -> Sequence[Run]:
+        journal.check()
+        requests = [_request(subrun, run_spec.device, named, seen) for subrun in subruns]
+        separate = run_spec.device == "cpu" and all(each.spec.answerable for each in requests)
+        if separate and len(requests) > 1 and (os.cpu_count() or 1) > 1:
+            return _in_parallel([each.spec for each in requests], journal, on_progress)
         runs = []
-        for each in made:
-            runs.append(_here(each, told))
-            done(len(runs))
+        for request in requests:
+            runs.append(_here(request, journal))
+            on_progress(len(runs))
         return runs
 
-    return answered
+    return run_subruns
 
 
 def in_process(opened: Open) -> Callable[[Journal], int]:
-    """What computes a run in this process, with models and corpora that are open already."""
+    """Return the function that computes a run in this process, with open models and corpora."""
     return partial(execute, subruns=SUBRUNS, opened=opened)
 
 
-def computed_here(question: Question) -> Callable[[Journal], int]:
-    """What computes a run in this process, with the open models and corpora of its request."""
-    return in_process(handed_over(question.models, question.corpora))
+def compute_here(request: Question) -> Callable[[Journal], int]:
+    """Return the function that computes a run here, with the open objects of its request."""
+    return in_process(open_objects(request.models, request.corpora))
 
 
-def _question(asked: Asked, device: str, named: Mapping[int, Any], seen: Seen) -> Question:
-    """Checked; open things by the reference they were opened by, so that it can be asked again."""
-    question = ask(
-        asked.experiment,
-        asked.models,
-        asked.corpora,
-        asked.settings,
-        split=asked.split,
-        seed=asked.seed,
+def _request(subrun: Asked, device: str, named: Mapping[int, Any], seen: Seen) -> Question:
+    """Check a request; open models get their reference, so that the run can be resumed."""
+    request = ask(
+        subrun.experiment,
+        subrun.models,
+        subrun.corpora,
+        subrun.settings,
+        split=subrun.split,
+        seed=subrun.seed,
         device=device,
         seen=seen,
     )
-    spec = question.spec.model_copy(
+    spec = request.spec.model_copy(
         update={
-            "models": _as_named(asked.models, question.spec.models, named),
-            "corpora": _as_named(asked.corpora, question.spec.corpora, named),
+            "models": _with_reference(subrun.models, request.spec.models, named),
+            "corpora": _with_reference(subrun.corpora, request.spec.corpora, named),
         }
     )
-    for reason in question.misfits():
-        raise reason
-    return replace(question, spec=spec)
+    for error in request.misfits():
+        raise error
+    return replace(request, spec=spec)
 
 
-def _as_named(
-    given: Sequence[Any], told: Sequence[Any], named: Mapping[int, Any]
+def _with_reference(
+    sources: Sequence[Any], specs: Sequence[Any], named: Mapping[int, Any]
 ) -> tuple[Any, ...]:
-    return tuple(named.get(id(one), spec) for one, spec in zip(given, told, strict=True))
+    return tuple(named.get(id(source), spec) for source, spec in zip(sources, specs, strict=True))
 
 
-def _here(question: Question, told: Journal) -> Run:
-    """The run that answers, when it is done, in this process."""
-    compute = computed_here(question)
-    whole = told.folder.name
+def _here(request: Question, journal: Journal) -> Run:
+    """Compute a subrun in this process, and return it when it is done."""
+    compute = compute_here(request)
+    whole = journal.folder.name
     while True:
-        run = start(question.spec, compute=compute, part_of=whole)
-        for _ in follow(run):  # another process may be at it
-            told.check()
+        run = start(request.spec, compute=compute, part_of=whole)
+        for _ in follow(run):  # another process may compute it
+            journal.check()
         now = run.status
-        if not ended_with_others(now, whole):
-            _require_done(run, now, told)
+        if not cancelled_elsewhere(now, whole):
+            _require_done(run, now, journal)
             return run
-        told.check()
+        journal.check()
 
 
-def _side_by_side(specs: Sequence[Spec], told: Journal, done: Told) -> Sequence[Run]:
-    """The runs that answer, each in a process of its own, as many at a time as there are cores."""
-    most = min(len(specs), os.cpu_count() or 1)
-    threads = own_threads() or {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // most))}
-    return all_ended(
+def _in_parallel(specs: Sequence[Spec], journal: Journal, on_progress: OnProgress) -> Sequence[Run]:
+    """Compute subruns, each in its own process, as many in parallel as there are cores."""
+    n_parallel = min(len(specs), os.cpu_count() or 1)
+    cores = max(1, (os.cpu_count() or 1) // n_parallel)
+    threads = thread_limits() or {"OMP_NUM_THREADS": str(cores)}
+    return run_parts(
         specs,
-        told,
-        most,
-        begin=lambda spec: start(spec, share=True, part_of=told.folder.name, threads=threads),
-        ended=lambda run, now: _require_done(run, now, told),
-        done=done,
+        journal,
+        n_parallel,
+        begin=lambda spec: start(spec, share=True, part_of=journal.folder.name, threads=threads),
+        ended=lambda run, now: _require_done(run, now, journal),
+        on_progress=on_progress,
     )
 
 
-def _require_done(run: Run, now: Status, told: Journal) -> None:
-    """Where a part is not done, neither is the run that needs it."""
+def _require_done(run: Run, now: Status, journal: Journal) -> None:
+    """Raise an error if a subrun is not done: the run that needs it cannot continue."""
     if now.state == "done":
         return
-    told.check()
+    journal.check()
     if now.state == "cancelled" and not (run.path / CANCEL).exists():
         raise Cancelled
     if now.failure is not None:
         raise WorkbenchError(
             now.failure.what,
+            code=now.failure.code,
             where=": ".join(part for part in (run.name, now.failure.where) if part),
             remedy=now.failure.remedy,
         )
     raise WorkbenchError(
-        "a run that this one needs was cancelled.",
+        "a run that this run needs was cancelled.",
+        code="run-cancelled",
         where=run.name,
-        remedy="Go on with workbench runs resume: what is done is kept.",
+        remedy="Continue with workbench runs resume: finished runs are used again.",
     )
 
 
-# --- the runs that a run is made of: begun as there is room, waited for, and ended with it --------
+# --- the parts of a run: started as there is room, waited for, and ended with it -----------------
 #
-# A sweep's combinations and the questions a run asks on its way. Costs a look at each run under
-# way every fifth of a second.
+# The parts of a sweep, and the subruns of a run. Costs: a check of each run under way five times a
+# second.
 
-EVERY = 0.2  # seconds between looks at the runs under way
+EVERY = 0.2  # seconds between checks of the runs under way
 
 
-def ended_with_others(now: Status, whole: str) -> bool:
-    """Whether a part was cancelled with somebody else who had begun it, not with its whole."""
+def cancelled_elsewhere(now: Status, whole: str) -> bool:
+    """Return whether a part was cancelled with another run that had started it."""
     return now.state == "cancelled" and now.part_of != whole
 
 
-def all_ended(
+def run_parts(
     parts: Sequence[Spec],
-    told: Journal,
-    most: int,
+    journal: Journal,
+    n_parallel: int,
     begin: Callable[[Spec], Run],
     ended: Callable[[Run, Status], object],
-    done: Callable[[int], object],
+    on_progress: OnProgress,
 ) -> list[Run]:
-    """Every part's run, when all have ended; `most` are under way at a time.
+    """Run all parts, at most `n_parallel` at a time; return their runs when all have ended.
 
-    `ended` hears of each, and may raise; `done` how many have. Those begun here end with an error.
+    `ended` gets each ended run, and may raise; `on_progress` gets the number of ended runs. An
+    error cancels the parts that were started here.
     """
-    whole = told.folder.name
+    whole = journal.folder.name
     waiting, runs = list(enumerate(parts)), dict[int, Run]()
     active: dict[int, Run] = {}
     try:
         while waiting or active:
-            while waiting and len(active) < most:
-                place, part = waiting.pop(0)
-                active[place] = runs[place] = begin(part)
-            for place, run in list(active.items()):
+            while waiting and len(active) < n_parallel:
+                index, part = waiting.pop(0)
+                active[index] = runs[index] = begin(part)
+            for index, run in list(active.items()):
                 now = looked(run)
                 if now.under_way:
                     continue
-                del active[place]
-                if ended_with_others(now, whole):
-                    waiting.append((place, parts[place]))
+                del active[index]
+                if cancelled_elsewhere(now, whole):
+                    waiting.append((index, parts[index]))
                 else:
                     ended(run, now)
-            done(len(parts) - len(active) - len(waiting))
-            told.check()
+            on_progress(len(parts) - len(active) - len(waiting))
+            journal.check()
             if active:
                 time.sleep(EVERY)
     except BaseException:
         end([run for run in active.values() if run.status.part_of == whole])
         raise
-    return [runs[place] for place in sorted(runs)]
+    return [runs[index] for index in sorted(runs)]
 
 
-# --- a sweep: one question for every combination of some values, gathered into one table each -----
+# --- a sweep: one run for every combination of some values, with their tables concatenated --------
 #
 #     --sweep layer=0,4,8 model=a,b seed=0..4
 #
-# Each combination is a run of its own, answered from disk where it was asked before; the sweep is
-# a run that starts them (one more at a time than there are devices, or all of them on a cluster),
-# waits, and lays their tables under one another with the values in front. Costs its parts.
+# Each combination is a run of its own, read from disk if it is done. The sweep is a run that starts
+# them (one more in parallel than there are devices, or all of them on a cluster), waits, and
+# concatenates their tables with the swept values in front. Costs: its parts.
 
-MOST = 10_000  # runs of one sweep
+MOST = 10_000  # maximum number of runs of a sweep
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
-INPUTS = ("model", "corpus", "seed", "split", "precision")  # swept beside settings
+INPUTS = ("model", "corpus", "seed", "split", "precision")  # can be swept in addition to settings
 
 
 def values(text: str) -> list[str]:
-    """`a,b` as two, `0..4` as five; a comma inside elmo:A,B does not part."""
-    if found := _RANGE.fullmatch(text):
-        first, last = int(found[1]), int(found[2])
+    """Parse `a,b` as two values and `0..4` as five; a comma inside elmo:A,B does not separate."""
+    if match := _RANGE.fullmatch(text):
+        first, last = int(match[1]), int(match[2])
         if abs(last - first) >= MOST:
-            raise WorkbenchError(f"{text} is more than {MOST:,} values.", remedy="Sweep fewer.")
+            raise WorkbenchError(
+                f"{text} is more than {MOST:,} values.",
+                code="sweep-too-large",
+                remedy="Sweep fewer values.",
+            )
         step = 1 if last >= first else -1
         return [str(number) for number in range(first, last + step, step)]
     parts: list[str] = []
@@ -229,90 +238,104 @@ def values(text: str) -> list[str]:
     return parts
 
 
-def ask_all(
+def make_sweep(
     experiment: str,
     models: Sequence[Any],
     corpora: Sequence[Any],
     settings: Mapping[str, Any],
     swept: Mapping[str, Sequence[Any]],
-    **rest: Any,
+    **options: Any,
 ) -> tuple[spec.Spec, list[Question]]:
-    """The sweep's own question, and those it is made of."""
+    """Return the spec of a sweep, and the requests of its parts."""
     kind = EXPERIMENTS[experiment]
     swept = kind.settings.with_current_names(swept)
     settings = kind.settings.with_current_names(settings)
     _require_sensible(kind, swept)
-    questions, seen = [], dict[Any, Any]()
+    requests, seen = [], dict[Any, Any]()
     shown: dict[str, dict[str, Any]] = {name: {} for name in swept}
-    for chosen in product(*swept.values()):
-        varied = dict(zip(swept, chosen, strict=True))
+    for combination in product(*swept.values()):
+        varied = dict(zip(swept, combination, strict=True))
         inputs = {name: varied.pop(name) for name in INPUTS if name in varied}
         if "seed" in inputs:
             inputs["seed"] = _number(inputs["seed"])
-        question = ask(
+        request = ask(
             experiment,
             [inputs.pop("model")] if "model" in inputs else models,
             [inputs.pop("corpus")] if "corpus" in inputs else corpora,
             {**settings, **varied},
-            **{**rest, **inputs, "seen": seen},
+            **{**options, **inputs, "seen": seen},
         )
-        questions.append(question)
-        for name, value in zip(swept, chosen, strict=True):
-            shown[name].setdefault(str(value), _shown(question, name, value))
-    sweep = {name: _alike(list(found.values())) for name, found in shown.items()}
+        requests.append(request)
+        for name, value in zip(swept, combination, strict=True):
+            shown[name].setdefault(str(value), _shown(request, name, value))
+    sweep = {name: _of_one_type(list(column.values())) for name, column in shown.items()}
     for name, column in sweep.items():
         if len(set(column)) < len(column):
-            raise WorkbenchError(f"a value of {name} comes twice.", remedy="Say each once.")
-    parts = tuple(question.spec for question in questions)
-    return questions[0].spec.model_copy(update={"sweep": sweep, "parts": parts}), questions
+            raise _repeated(name)
+    parts = tuple(request.spec for request in requests)
+    return requests[0].spec.model_copy(update={"sweep": sweep, "parts": parts}), requests
 
 
 def _require_sensible(kind: Experiment[Any], swept: Mapping[str, Sequence[Any]]) -> None:
-    number, known = 1, [*INPUTS, *kind.settings.model_fields]
+    n_runs, known = 1, [*INPUTS, *kind.settings.model_fields]
     for name, options in swept.items():
-        number *= len(options)
+        n_runs *= len(options)
         if name not in known:
             raise WorkbenchError(
                 f"{name!r} cannot be swept: {kind.name} has no such setting.",
+                code="setting-unknown",
                 remedy=did_you_mean(name, known),
             )
         if not options:
             raise WorkbenchError(
-                f"no value is given for {name}.", remedy=f"Say {name}=a,b or 0..4."
+                f"no value is given for {name}.",
+                code="setting-invalid",
+                remedy=f"Write {name}=a,b or {name}=0..4.",
             )
         if len(set(map(str, options))) < len(options):
-            raise WorkbenchError(f"a value of {name} comes twice.", remedy="Say each once.")
-    if number > MOST:
-        raise WorkbenchError(f"{number:,} runs are too many.", remedy=f"At most {MOST:,}.")
+            raise _repeated(name)
+    if n_runs > MOST:
+        raise WorkbenchError(
+            f"{n_runs:,} runs are too many for a sweep.",
+            code="sweep-too-large",
+            remedy=f"The maximum is {MOST:,}: sweep fewer values.",
+        )
 
 
-def gather(asked: spec.Spec, told: Journal, share: bool) -> tuple[Result, dict[str, Any]]:
-    """Have every part answered, and lay their tables together."""
-    runs = _answered(asked, told, share)
+def _repeated(name: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"a value of {name} is repeated.", code="value-repeated", remedy="Write each value once."
+    )
+
+
+def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, dict[str, Any]]:
+    """Run all parts of a sweep, and concatenate their tables."""
+    runs = _part_runs(run_spec, journal, share)
     if failed := [run for run in runs if run.status.state != "done"]:
         first = failed[0].status
         why = first.failure.what if first.failure else f"{first.state}."
         raise WorkbenchError(
             f"{len(failed)} of {len(runs)} runs did not finish: {why}",
+            code="sweep-incomplete",
             where=listed(run.name for run in failed),
-            remedy="The others are kept. See workbench runs show RUN, mend it, and ask again.",
+            remedy="See workbench runs show RUN, fix the cause, and start the sweep again: it uses "
+            "finished runs.",
         )
-    experiment = EXPERIMENTS[asked.experiment]
+    experiment, sweep = EXPERIMENTS[run_spec.experiment], spec.current_sweep(run_spec)
     tables, about = {}, {}
     for name in dict.fromkeys(name for run in runs for name in run.tables):
         parts = {
-            chosen: run.tables[name]
-            for run, chosen in zip(runs, product(*asked.sweep.values()), strict=True)
+            combination: run.tables[name]
+            for run, combination in zip(runs, product(*sweep.values()), strict=True)
             if name in run.tables
         }
-        taken = {column for part in parts.values() for column in part.columns}
-        keys = [f"swept_{key}" if key in taken else key for key in asked.sweep]
-        tables[name] = _stacked(keys, parts)
-        own = experiment.tables[name]
-        about[name] = Table(own.about, (*keys, *own.keys))
+        keys = swept_columns(sweep, {column for part in parts.values() for column in part.columns})
+        tables[name] = _concatenated(keys, parts)
+        declared = experiment.tables[name]
+        about[name] = Table(declared.about, (*keys, *declared.keys))
     caveats = dict.fromkeys(Caveat(c.text, c.beside) for run in runs for c in run.caveats)
-    models = {m["content_hash"]: m for run in runs for m in _own(run, "models")}
-    corpora = {c["hash"]: c for run in runs for c in _own(run, "corpora")}
+    models = {m["content_hash"]: m for run in runs for m in _facts(run, "models")}
+    corpora = {c["hash"]: c for run in runs for c in _facts(run, "corpora")}
     facts = {
         "about": about,
         "runs": [run.name for run in runs],
@@ -322,38 +345,40 @@ def gather(asked: spec.Spec, told: Journal, share: bool) -> tuple[Result, dict[s
     return Result(tables, caveats=tuple(caveats)), facts
 
 
-def _stacked(keys: Sequence[str], parts: Mapping[tuple[Any, ...], pd.DataFrame]) -> pd.DataFrame:
-    """The parts of one table under one another, the swept values in front."""
-    rows = []
-    for chosen, part in parts.items():
+def _concatenated(
+    keys: Sequence[str], parts: Mapping[tuple[Any, ...], pd.DataFrame]
+) -> pd.DataFrame:
+    """Concatenate the parts of one table, with the swept values in the first columns."""
+    keyed_parts = []
+    for combination, part in parts.items():
         keyed = part.copy()
-        for place, (key, value) in enumerate(zip(keys, chosen, strict=True)):
-            keyed.insert(place, key, value)
-        rows.append(keyed)
-    return pd.concat(rows, ignore_index=True)
+        for index, (key, value) in enumerate(zip(keys, combination, strict=True)):
+            keyed.insert(index, key, value)
+        keyed_parts.append(keyed)
+    return pd.concat(keyed_parts, ignore_index=True)
 
 
-def _answered(asked: spec.Spec, told: Journal, share: bool) -> list[Run]:
-    """Every part's run, when all have ended."""
-    sweep, scheduler = told.folder.name, told.status.parts_on
-    number = len(asked.parts)
-    return all_ended(
-        asked.parts,
-        told,
-        number if scheduler else (os.cpu_count() or 1) if share else _slots(asked) + 1,
+def _part_runs(run_spec: spec.Spec, journal: Journal, share: bool) -> list[Run]:
+    """Run all parts, and return their runs when all have ended."""
+    sweep, scheduler = journal.folder.name, journal.status.parts_on
+    n_parts = len(run_spec.parts)
+    return run_parts(
+        run_spec.parts,
+        journal,
+        n_parts if scheduler else (os.cpu_count() or 1) if share else _slots(run_spec) + 1,
         begin=lambda part: start(part, share=share, scheduler=scheduler, part_of=sweep),
-        ended=lambda run, now: told.log(f"{run.name}: {now.state}"),
-        done=lambda ended: told(ended, number, "runs"),
+        ended=lambda run, now: journal.log(f"{run.name}: {now.state}"),
+        on_progress=lambda n_ended: journal(n_ended, n_parts, "runs"),
     )
 
 
-def _slots(asked: spec.Spec) -> int:
-    return max(len(device_queue.slots(part.device)) for part in asked.parts)
+def _slots(run_spec: spec.Spec) -> int:
+    return max(len(device_queue.slots(part.device)) for part in run_spec.parts)
 
 
-def _own(run: Run, what: str) -> list[dict[str, Any]]:
-    found = run.provenance.get(what, [])
-    return found if isinstance(found, list) else []
+def _facts(run: Run, what: str) -> list[dict[str, Any]]:
+    facts = run.provenance.get(what, [])
+    return facts if isinstance(facts, list) else []
 
 
 def _number(text: Any) -> Any:
@@ -361,24 +386,26 @@ def _number(text: Any) -> Any:
         return int(text) if isinstance(text, str) else text
     except ValueError:
         raise WorkbenchError(
-            f"a seed is {text!r:.40}.", remedy="Say seed=0..4, or 0,1,2."
+            f"a seed is {text!r:.40}.",
+            code="seed-invalid",
+            remedy="Write seed=0..4, or seed=0,1,2.",
         ) from None
 
 
-def _shown(question: Question, name: str, given: Any) -> Any:
-    """A swept value as tables have it: settings as they were understood, the rest as named."""
+def _shown(request: Question, name: str, text: Any) -> Any:
+    """Return a swept value for the tables: numbers as parsed, other values as typed."""
     if name == "seed":
-        return question.spec.seed
-    found = question.spec.settings[name] if name not in INPUTS else given
-    return found if isinstance(found, int | float) else str(given)
+        return request.spec.seed
+    value = request.spec.settings[name] if name not in INPUTS else text
+    return value if isinstance(value, int | float) else str(text)
 
 
-def _alike(column: list[Any]) -> list[Any]:
-    """Values of one kind; where they are not, as text."""
-    one_kind = len({isinstance(value, bool) for value in column}) == 1
-    if one_kind and all(isinstance(value, int | float) for value in column):
+def _of_one_type(column: list[Any]) -> list[Any]:
+    """Return numbers as they are if all values are of one type, else all values as text."""
+    one_type = len({isinstance(value, bool) for value in column}) == 1
+    if one_type and all(isinstance(value, int | float) for value in column):
         return column
     return [str(value) for value in column]
 
 
-SUBRUNS = SubRuns(asker, gather)
+SUBRUNS = SubRuns(subrun_runner, gather)

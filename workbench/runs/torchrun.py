@@ -1,8 +1,8 @@
-"""A training on several GPUs: `torchrun --nproc-per-node 8 -m workbench train …`.
+"""Training on several GPUs: `torchrun --nproc-per-node 8 -m workbench train …`.
 
-Each process that `torchrun` starts is told the same command. The first starts the run, as ever, and
-its worker is the first of those that train; the others wait for it to begin and train beside it,
-writing nothing. Costs a look at the run's status five times a second until it begins.
+`torchrun` starts several processes with the same command. The first starts the run as usual, and
+its worker is the first training process; the others wait until the run begins, then train with it
+and write nothing. Costs: a check of the run's status five times a second until it begins.
 """
 
 import os
@@ -16,40 +16,42 @@ from workbench.runs import status
 from workbench.runs.request import Question
 from workbench.runs.run import Run, is_whole
 
-EVERY = 0.2  # seconds between looks
+EVERY = 0.2  # seconds between checks
 
 
 def is_one_of_several() -> bool:
-    """Whether `torchrun` started more processes than this one."""
+    """Return whether `torchrun` started several processes."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def is_another() -> bool:
-    """Whether this process is not the first of several."""
+def is_not_first() -> bool:
+    """Return whether this process is one of several, and not the first."""
     return is_one_of_several() and os.environ.get("RANK", "0") != "0"
 
 
-def end_with_the_others() -> None:
-    """Where one of several fails, `torchrun` ends the rest: the first then ends its run."""
+def end_on_sigterm() -> None:
+    """Handle SIGTERM, so that the first process ends its run if another process fails."""
     if is_one_of_several():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def join(question: Question) -> None:
-    """Train beside the first process; return at once where the answer is there already."""
-    from workbench.runs.execute import inputs_of, open_again
+def join(request: Question) -> None:
+    """Train with the first process; return at once if the run is done already."""
+    from workbench.runs.execute import inputs_of, open_inputs
     from workbench.training.task import Quiet
 
-    asked = question.spec
-    if not EXPERIMENTS[asked.experiment].trains:
+    run_spec = request.spec
+    if not EXPERIMENTS[run_spec.experiment].trains:
         raise WorkbenchError(
-            f"{asked.experiment} is computed by one process.", remedy="Leave torchrun out."
+            f"{run_spec.experiment} is computed by one process.",
+            code="not-distributed",
+            remedy="Run it without torchrun.",
         )
-    run = Run(machine.runs() / asked.name)
-    while (found := status.read(run.path)) is None or found.state != "running":
-        if found is not None and found.state == "done" and is_whole(run.path):
+    run = Run(machine.runs() / run_spec.name)
+    while (now := status.read(run.path)) is None or now.state != "running":
+        if now is not None and now.state == "done" and is_whole(run.path):
             return
         time.sleep(EVERY)
-    models, corpora = open_again(asked, Quiet())
-    inputs = inputs_of(run.path, asked, models, corpora)
-    question.experiment.run(inputs, question.settings, Quiet())
+    models, corpora = open_inputs(run_spec, Quiet())
+    inputs = inputs_of(run.path, run_spec, models, corpora)
+    request.experiment.run(inputs, request.settings, Quiet())
