@@ -40,14 +40,10 @@ def draw_controls(splits: list[str]) -> tuple[str, int, str]:
     if st.session_state.get("split", splits[0]) not in splits:
         del st.session_state["split"]
     if in_address and in_address not in splits:
-        st.warning(
-            f"This corpus has no split {plain(in_address, 60)}. Showing {plain(splits[0])}."
-        )
+        st.warning(f"This corpus has no split {plain(in_address, 60)}. Showing {plain(splits[0])}.")
     sentence = st.query_params.get("sentence", "0")
     if not (sentence.isascii() and sentence.isdecimal() and len(sentence) < 10):
-        st.warning(
-            f"{plain(sentence, 60)} is not a sentence number. Sentences are counted from 0."
-        )
+        st.warning(f"{plain(sentence, 60)} is not a sentence number. Sentences are counted from 0.")
     columns = st.columns([1, 1, 2])
     split = columns[0].selectbox(
         "Split",

@@ -62,9 +62,7 @@ def draw_facts(facts: Mapping[str, Any]) -> None:
     """Draw the facts of a model."""
     longest = facts["longest_input"]
     first = st.columns(4)
-    first[0].metric(
-        "Family", facts["family"], help="Model type, as in the model's configuration."
-    )
+    first[0].metric("Family", facts["family"], help="Model type, as in the model's configuration.")
     first[1].metric(
         "Parameters",
         amount(facts["parameters"]),

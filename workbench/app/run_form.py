@@ -217,9 +217,7 @@ def _request(arguments: RequestArguments) -> "Question":
 RUN = "Run"
 
 
-def offer(
-    buttons: Mapping[str, RequestArguments], helps: Mapping[str, str] | None = None
-) -> None:
+def offer(buttons: Mapping[str, RequestArguments], helps: Mapping[str, str] | None = None) -> None:
     """Draw problems of the requests, a button for each, and the command of the first."""
     previews = {label: preview(arguments) for label, arguments in buttons.items()}
     first = previews[RUN]

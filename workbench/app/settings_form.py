@@ -22,7 +22,9 @@ UNSET = "not set"
 DEFAULT = "default"  # label of a choice that is an empty string
 
 
-def settings(experiment: Experiment[Any], initial: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def settings(
+    experiment: Experiment[Any], initial: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Draw the form; return the settings that differ from their defaults, ready for a request.
 
     `initial` are the settings to start with, such as those of an opened run.

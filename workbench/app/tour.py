@@ -49,7 +49,9 @@ def offer() -> None:
     if done:
         _report(report)
     elif log := _last_lines():
-        st.text("The last tour was not finished. If you run it again, it continues where it stopped.")
+        st.text(
+            "The last tour was not finished. If you run it again, it continues where it stopped."
+        )
         if errors := [line for line in log if line.startswith("error")]:
             st.code(errors[-1], language=None, wrap_lines=True)
 

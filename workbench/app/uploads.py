@@ -314,9 +314,7 @@ def draw_openable() -> None:
         border="horizontal",
         hide_index=True,
     )
-    st.markdown(
-        "Supported families. Add `@random` to a name to get the model with random weights."
-    )
+    st.markdown("Supported families. Add `@random` to a name to get the model with random weights.")
     st.table(
         [
             {
