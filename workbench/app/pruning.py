@@ -271,7 +271,7 @@ def roles(run: "Run") -> None:
     tables_and_figures.draw_view(run, "roles", figure, drawn.by_role)
 
 
-EXPERIMENTS = {
+ANALYSES = {
     "Importance": "head-importance",
     "Ablation": "head-ablation",
     "Curves": "head-pruning",
@@ -296,6 +296,6 @@ VIEWS = {
 PRUNING = Analysis(
     "Pruning",
     "Which heads matter, and how many can you remove?",
-    EXPERIMENTS,
+    ANALYSES,
     VIEWS,
 )

@@ -1,4 +1,4 @@
-"""The tour (`workbench demo`) as a process of its own, so that it outlives the page that started it.
+"""The tour (`workbench demo`) as a process of its own, so that it outlives the page that began it.
 
 While it runs it holds the lock of a folder among the runs, and writes its log there; so every page
 shows the same tour. Costs: a process.
