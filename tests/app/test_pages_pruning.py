@@ -27,13 +27,13 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 SEEN = {
     "Importance": "mean absolute gradient of the loss",
-    "Side by side": "Rank correlation of the two over 16 heads",
+    "Importance and ablation": "Rank correlation over 16 heads",
     "Pairs": "pairs of heads that do most together",
     "Curves": "of random orders the mean and span",
-    "Live": "Heads gone",
-    "The model kept": "1 stayed, 0 went",
+    "Live": "Removed heads",
+    "Pruned model": "1 stayed, 0 went",
     "Gates": "How likely each head's gate is open",
-    "Roles": "No run of heads tells",
+    "Roles": "There is no run of heads",
 }
 
 
@@ -92,7 +92,7 @@ def shown(app: AppTest) -> list[str]:
 @pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
 def test_every_question_can_be_asked(question: str, name: str) -> None:
     app = opened(question=question)
-    assert experiments()[name].about in said(app) and "It fits" in said(app)
+    assert experiments()[name].about in said(app) and "Ready to run" in said(app)
     assert f"workbench run {name}" in said(app)
 
 
@@ -123,7 +123,7 @@ def test_every_view_of_a_run_is_shown(
 def test_the_slider_takes_heads_out(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "head-pruning")
     app = opened(run=run.name, view="Live", gone="16")
-    assert "written, without them" in said(app)
+    assert "Generated, pruned" in said(app)
     parameters = next(m for m in app.metric if m.label == "Parameters")
     assert parameters.delta.startswith("-")
     app.slider(key="gone").set_value(0).run()
@@ -135,7 +135,7 @@ def test_the_model_that_was_kept_is_packed_and_opens(
     tmp_path: Path, results: dict[str, Any]
 ) -> None:
     run = run_of(tmp_path, results, "head-pruning")
-    app = opened(run=run.name, view="The model kept")
+    app = opened(run=run.name, view="Pruned model")
     app.button(key=f"pack {run.name}").click().run()
     assert not app.exception
     content = app.session_state[PACKED][1]

@@ -31,16 +31,16 @@ QUICK = {
 }
 METHODS = ("frozen", "fine-tuned")
 SEEN = {
-    ("frozen-vs-finetuned", "Table"): "What fine-tuning wins over the frozen model",
+    ("frozen-vs-finetuned", "Gain"): "What fine-tuning wins over the frozen model",
     ("frozen-vs-finetuned", "Scores"): "every way of adapting",
     ("frozen-vs-finetuned", "Cost"): "peak memory, MiB",
     ("frozen-vs-finetuned", "Learning"): "The loss of each step",
-    ("finetune", "Scores"): "What was thought of each text",
+    ("finetune", "Scores"): "Predictions",
     ("finetune", "Try a text"): "probability",
-    ("finetune", "Two side by side"): "after: finetune-",
+    ("finetune", "Compare models"): "after: finetune-",
     ("drift", "By layer"): "What each layer has come to",
-    ("drift", "Probing"): "Probes were not asked for",
-    ("drift", "In the browser"): "after: mini:gpt",
+    ("drift", "Probing"): "Probing was not compared",
+    ("drift", "Attention"): "after: mini:gpt",
     ("similarity", "CKA"): "a matrix for every two models",
 }
 
@@ -171,7 +171,7 @@ def test_another_question_is_chosen_and_the_run_before_forgotten(
 def test_a_run_says_what_it_was_asked_with(tmp_path: Path, results: dict[str, Any]) -> None:
     app = opened(run=run_of(tmp_path, results, "finetune").name)
     facts = " ".join(str(each.value) for each in app.get("html"))
-    assert "<dt>with</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts
+    assert "<dt>settings</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts
 
 
 def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ def test_a_text_is_tried_on_both_at_once(tmp_path: Path, results: dict[str, Any]
     well(app.text_area(key="text").set_value("The hat is charming and lovely.").run())
     assert app.dataframe[0].value["probability"].tolist() != before
     well(app.text_area(key="text").set_value("  ").run())
-    assert "there is no text" in said(app)
+    assert "text-empty" in said(app)
 
 
 def test_two_texts_are_tried_where_the_task_has_pairs(
@@ -223,7 +223,7 @@ def test_two_texts_are_tried_where_the_task_has_pairs(
     assert [area.label for area in app.text_area] == ["First text", "Second text"]
     assert len(app.dataframe) == 2
     well(app.text_area(key="text2").set_value("").run())
-    assert "there is no text" in said(app)
+    assert "text-empty" in said(app)
 
 
 def test_only_what_is_wrong_is_shown(tmp_path: Path, results: dict[str, Any]) -> None:
@@ -249,7 +249,7 @@ def test_cells_that_kept_no_model_are_told(tmp_path: Path, results: dict[str, An
     alone = adapted(tmp_path, results, "entailment", "frozen")
     shutil.rmtree(alone.path / TRAINED)
     assert "no model to try" in said(opened(run=alone.name, view="Try a text"))
-    assert "The run kept no model" in said(opened(run=alone.name, view="Two side by side"))
+    assert "The run saved no model" in said(opened(run=alone.name, view="Compare models"))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_cells_that_kept_no_model_are_told(tmp_path: Path, results: dict[str, An
     ],
 )
 def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:
-    assert "Who gains from fine-tuning" in said(opened(**query))
+    assert "What fine-tuning gains" in said(opened(**query))
 
 
 @pytest.mark.parametrize(

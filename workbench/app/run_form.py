@@ -225,7 +225,8 @@ def offer(buttons: Mapping[str, RequestArguments], helps: Mapping[str, str] | No
     for problem in problems:
         show_error(problem)
     if first.name and not problems:
-        st.badge("Ready to run", icon=":material/check:", color="green")
+        text = "Result is stored" if first.is_done else "Ready to run"
+        st.badge(text, icon=":material/check:", color="green")
     with st.container(horizontal=True):
         for label, arguments in buttons.items():
             result = "result" if label == RUN else label.lower()

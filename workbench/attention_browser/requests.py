@@ -1,6 +1,6 @@
 """Responses to the browser's requests: a map, exact values, query and key, or a file.
 
-    respond(scene, request)             # an invalid request gives an error message, not an exception
+    respond(scene, request)             # an invalid request gives an error message, no exception
 
 `MESSAGES.md` in this folder describes the messages. Nothing here runs a model. Costs: a pass over
 one map for a response, and over all maps in a file.
@@ -71,9 +71,9 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
     if isinstance(over, list):
         state["over"] = [each.name for each in first.overlays if each.name in over]
     cell, pin = sent.get("cell"), sent.get("pin")
-    if cell is not None and _are_numbers(cell, (scene.rows, scene.columns)):
+    if cell is not None and _are_indices(cell, (scene.rows, scene.columns)):
         state["cell"] = list(cell)
-        if isinstance(pin, Mapping) and _are_numbers([pin.get("i"), pin.get("j")], _size(scene)):
+        if isinstance(pin, Mapping) and _are_indices([pin.get("i"), pin.get("j")], _size(scene)):
             axis = "column" if pin.get("axis") == "column" else "row"
             state["pin"] = {"i": pin["i"], "j": pin["j"], "axis": axis}
     return state

@@ -109,7 +109,7 @@ class _BatchSums:
         )  # fmt: skip
 
     def _one_hot(self, text: Pieces, mask: Tensor) -> Tensor:
-        """The tag of each word, one-hot; zero for words outside the mask.  # [batch, words, tags]"""
+        """The tag of each word, one-hot; zero outside the mask.  # [batch, words, tags]"""
         order = text.order.to(self.tags.device, non_blocking=True)
         tags = self.tags[order][:, : mask.shape[1]].long()
         one_hot = torch.nn.functional.one_hot(tags.clamp(min=0), len(TAGS)).double()

@@ -193,7 +193,7 @@ def _doc_of(text: "str | Doc") -> "Doc":
 
 
 def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
-    """A hash of the content, so that two models of one name are told apart."""
+    """A hash of the content, which distinguishes two models of one name."""
     digest = hashlib.blake2b(digest_size=12)
     for part in (model.content_hash, model.precision, str(model.device), model.name):
         digest.update(part.encode() + b"\0")

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import torch
 
-from workbench.attention_maps.capture import Floats, AttentionMaps, Text
+from workbench.attention_maps.capture import AttentionMaps, Floats, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.taps import Kind, Site, StackName
 from workbench.engine.words import Owned, merged
