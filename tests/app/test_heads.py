@@ -41,9 +41,7 @@ def keep(page: Page, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_question_is_asked_and_a_head_is_followed_to_its_attention(
-    page: Page, app_url: str
-) -> None:
+def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/heads")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     typed(page, "limit", "30")

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.app.pages import home, opened, said  # noqa: F401
-from workbench.attention_maps.capture import KEPT, passes
+from workbench.attention_maps.capture import CACHE, passes
 from workbench.attention_maps.grids import TOGETHER
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_choices_change_the_view_and_never_run_the_model_again() -> None:
-    KEPT.clear()
+    CACHE.clear()
     before = passes()
     app = opened("attention", split="test", sentence="3")
     for together in TOGETHER:

@@ -1,4 +1,4 @@
-"""The page Heads without a browser: its question, every view of a run, and bad addresses."""
+"""The page Heads without a browser: its form, every view of a run, and bad addresses."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.figures.test_heads import ALL, EVIL, SELF, told
 from tests.report.making import corpus, made, model
 from workbench import Caveat, Run, experiments
 from workbench.app.heads import VIEWS
-from workbench.app.heads_views import Looked
+from workbench.app.heads_views import OpenHead
 from workbench.app.one_head import address
 from workbench.core.machine import app_file
 
@@ -66,7 +66,7 @@ def run_of(
     )
 
 
-def test_settings_reach_the_question() -> None:
+def test_settings_reach_the_request() -> None:
     app = opened()
     assert "Ready to run" in said(app)
     app.number_input(key="set heads limit").set_value(30)
@@ -150,7 +150,7 @@ def test_the_way_to_the_page_attention_names_the_cell(tmp_path: Path) -> None:
     tables = told(ALL)
     tables["heads"]["layer"] += 2  # rows of the grid are counted from 0
     run = run_of(tmp_path, tables)
-    query = address(Looked(run, 6))
+    query = address(OpenHead(run, 6))
     assert query["cell"] == "1.0" and query["attention"] == "decoder causal attention"
     assert query["badges"] == f"{run.name}: heads" and query["model"] == model("mini:bert").ref
 

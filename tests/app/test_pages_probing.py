@@ -1,4 +1,4 @@
-"""The page Probing without a browser: its question, every view of a run, and bad addresses."""
+"""The page Probing without a browser: its form, every view of a run, and bad addresses."""
 
 import re
 from functools import cache
@@ -67,7 +67,7 @@ def run_of(
     return run
 
 
-def test_the_tasks_of_the_corpus_are_offered_and_reach_the_question() -> None:
+def test_the_tasks_of_the_corpus_are_offered_and_reach_the_request() -> None:
     app = opened()
     assert "Ready to run" in said(app)
     tasks = app.multiselect(key="tasks of primer")

@@ -1,4 +1,4 @@
-"""The page Pruning without a browser: its four questions, every view of a run, bad addresses."""
+"""The page Pruning without a browser: its four analyses, every view of a run, bad addresses."""
 
 import io
 import re
@@ -14,7 +14,7 @@ from tests.app.pages import home  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.app.pruning import PACKED, QUESTIONS, VIEWS
+from workbench.app.pruning import ANALYSES, PACKED, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 
@@ -39,7 +39,7 @@ SEEN = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Each question, answered once for all tests."""
+    """The result of each experiment, computed once for all tests."""
     found = {}
     for name, settings in QUICK.items():
         kind = experiments()[name]
@@ -89,20 +89,18 @@ def shown(app: AppTest) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
 
 
-@pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
-def test_every_question_can_be_asked(question: str, name: str) -> None:
-    app = opened(question=question)
+@pytest.mark.parametrize(("analysis", "name"), ANALYSES.items())
+def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
+    app = opened(analysis=analysis)
     assert experiments()[name].about in said(app) and "Ready to run" in said(app)
     assert f"workbench run {name}" in said(app)
 
 
-def test_another_question_is_chosen_and_the_run_before_forgotten(
-    tmp_path: Path, results: dict[str, Any]
-) -> None:
+def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "head-gates")
     app = opened(run=run.name)
     assert shown(app) == ["head-gates"]
-    app.button_group(key="question of pruning Gates").set_value("Curves").run()
+    app.button_group(key="analysis of pruning Gates").set_value("Curves").run()
     assert not app.exception
     assert not shown(app) and experiments()["head-pruning"].about in said(app)
 
@@ -148,10 +146,10 @@ def test_the_model_that_was_kept_is_packed_and_opens(
 @pytest.mark.parametrize(
     "query",
     [
-        {"question": "Nought"},
+        {"analysis": "Zero"},
         {"run": "nonsense"},
         {"run": "../../etc/passwd"},
-        {"question": "<script>alert(1)</script>"},
+        {"analysis": "<script>alert(1)</script>"},
     ],
 )
 def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:

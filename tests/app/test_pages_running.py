@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_said_before_it_is_run() -> None:
     assert next(button for button in app.button if button.label == "Run").disabled
 
 
-def test_every_kind_of_setting_reaches_the_question() -> None:
+def test_every_kind_of_setting_reaches_the_request() -> None:
     app = opened("experiments", experiment="steps")
     app.number_input(key="set steps steps").set_value(7)
     app.number_input(key="set steps pause").set_value(0.25)

@@ -1,4 +1,4 @@
-"""The page Transfer without a browser: its questions, every view of a run, bad addresses."""
+"""The page Transfer without a browser: its analyses, every view of a run, bad addresses."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ from tests.figures.test_transfer import told
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.app.transfer import QUESTIONS, VIEWS
+from workbench.app.transfer import ANALYSES, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 
@@ -47,7 +47,7 @@ SEEN = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Each question, answered once for all tests; that who gains by hand."""
+    """The result of each experiment, computed once; that of frozen-vs-finetuned by hand."""
     found: dict[str, Any] = {}
     kind = experiments()["finetune"]
     for method in METHODS:
@@ -144,9 +144,9 @@ def shown(app: AppTest) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
 
 
-@pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
-def test_every_question_can_be_asked(question: str, name: str) -> None:
-    app = opened(question=question)
+@pytest.mark.parametrize(("analysis", "name"), ANALYSES.items())
+def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
+    app = opened(analysis=analysis)
     assert experiments()[name].about in said(app)
     if name == "drift":  # of two models
         assert f"{name} looks at" in said(app)
@@ -158,13 +158,11 @@ def test_every_question_can_be_asked(question: str, name: str) -> None:
     assert f"workbench run {name}" in said(app)
 
 
-def test_another_question_is_chosen_and_the_run_before_forgotten(
-    tmp_path: Path, results: dict[str, Any]
-) -> None:
+def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "similarity")
     app = opened(run=run.name)
     assert shown(app) == ["similarity"]
-    well(app.button_group(key="question of transfer How alike").set_value("One method").run())
+    well(app.button_group(key="analysis of transfer Similarity").set_value("Fine-tuning").run())
     assert not shown(app) and experiments()["finetune"].about in said(app)
 
 
@@ -255,10 +253,10 @@ def test_cells_that_kept_no_model_are_told(tmp_path: Path, results: dict[str, An
 @pytest.mark.parametrize(
     "query",
     [
-        {"question": "Nought"},
+        {"analysis": "Zero"},
         {"run": "nonsense"},
         {"run": "../../etc/passwd"},
-        {"question": "<script>alert(1)</script>"},
+        {"analysis": "<script>alert(1)</script>"},
     ],
 )
 def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:

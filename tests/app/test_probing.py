@@ -50,9 +50,7 @@ def keep(page: Page, name: str) -> None:
 
 
 @pytest.mark.slow  # each view without a browser is in test_pages_probing, the page in test_pages
-def test_a_question_is_asked_and_its_answer_looked_at_from_every_side(
-    page: Page, app_url: str
-) -> None:
+def test_a_run_is_started_and_every_view_of_it_opened(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/probing?corpus=primer:size%3D200")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     choose_task(page, "pos")

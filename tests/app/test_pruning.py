@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.slow
 def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/pruning?question=Curves")
+    page.goto(f"{app_url}/pruning?analysis=Curves")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     typed(page, "limit", "20")
     page.get_by_text(re.compile("[0-9]+ more settings")).click()

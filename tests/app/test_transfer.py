@@ -35,7 +35,7 @@ def frozen(runs: Callable[..., Run]) -> Run:
 def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page: Page, app_url: str, frozen: Run
 ) -> None:
-    page.goto(f"{app_url}/transfer?question=One+method&corpus=primer/sentiment")
+    page.goto(f"{app_url}/transfer?analysis=Fine-tuning&corpus=primer/sentiment")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
     for label in ("max_train", "max_dev", "max_test", "seeds", "rates", "epochs"):

@@ -35,8 +35,9 @@ def as_html(text: object, max_length: int | None = None) -> str:
 def shortened(text: object, max_length: int | None = None) -> str:
     """One line of visible characters, cut to `max_length`."""
     shown = visible(" ".join(str(text).split(" ")))
-    is_short = max_length is None or len(shown) <= max_length
-    return shown if is_short else f"{shown[: max_length - 1]}…"
+    if max_length is None or len(shown) <= max_length:
+        return shown
+    return f"{shown[: max_length - 1]}…"
 
 
 def amount(count: float) -> str:
