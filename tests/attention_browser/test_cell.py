@@ -81,7 +81,7 @@ def test_hover_is_within_a_255th_and_a_click_is_exact(show: Show) -> None:
     values = shown.page.locator(".bars .number").all_inner_texts()
     assert [float(v) for v in values] == pytest.approx(sorted(one[3], reverse=True), rel=1e-5)
     shown.click(3, 5)  # again: the column
-    expect(shown.page.locator("aside h4")).to_contain_text("is looked at by")
+    expect(shown.page.locator("aside h4")).to_contain_text("is attended by")
     values = shown.page.locator(".bars .number").all_inner_texts()
     assert [float(v) for v in values] == pytest.approx(sorted(one[:, 5], reverse=True), rel=1e-5)
 
@@ -158,7 +158,7 @@ def test_many_lines_are_cut_and_it_says_so(show: Show) -> None:
     page.get_by_role("button", name="Lines").click()
     page.get_by_label("Lines", exact=True).select_option("least")
     page.get_by_label("Threshold").fill("0.0001")
-    expect(page.locator(".share")).to_contain_text("1,500 of ")
+    expect(page.locator(".share")).to_contain_text("1,500 strongest of ")
     assert page.locator(".lineview line").count() == 1500
     one = np.sort(shown.world.sides[0].maps[0, 0].ravel())
     said = float(page.locator(".share").inner_text().split()[3])

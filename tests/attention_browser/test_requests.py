@@ -39,7 +39,7 @@ def test_requests_are_as_agreed(show: Show) -> None:
     shown.open(1, 2)
     shown.click(3, 4)
     expect(shown.page.locator(".exact")).not_to_contain_text("±")
-    cell, exact = shown.requests_for("cell")[0], shown.requests("exact")[0]
+    cell, exact = shown.requests_for("cell")[0], shown.requests_for("exact")[0]
     assert cell == {
         "id": cell["id"], "view": "v1", "what": "cell", "row": 1, "column": 2,
         "state": {"cell": [1, 2], "pin": None, **BEGAN},
@@ -107,7 +107,7 @@ def test_a_state_from_the_address_is_where_it_begins(show: Show) -> None:
     shown.cell(2, 1)
     value = shown.world.sides[0].maps[2, 1, 1, 2]
     expect(shown.page.locator(".exact")).to_contain_text(f"{value:#.6g}")
-    expect(shown.page.locator("aside h4")).to_contain_text("is looked at by")
+    expect(shown.page.locator("aside h4")).to_contain_text("is attended by")
 
 
 def test_a_pin_goes_with_its_tokens_when_special_ones_are_hidden(show: Show) -> None:

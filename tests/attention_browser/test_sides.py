@@ -93,7 +93,7 @@ def test_only_heads_that_both_sides_have_are_opened(show: Show) -> None:
     page.locator("canvas.heads").first.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
-    expect(page.locator(".problem")).to_have_text("Only one of the two sides has this head.")
+    expect(page.locator(".problem")).to_have_text("Only one side has this head.")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     shown.cell(1, 0)

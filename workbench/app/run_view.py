@@ -150,9 +150,7 @@ def run_title(run: "Run") -> str:
 
 def _note(text: str) -> None:
     """Draw a caveat or a warning, as text."""
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(":material/info:", width="content")
-        st.text(text)
+    st.info(plain(text), icon=":material/info:")
 
 
 def _title(name: str) -> str:
