@@ -1,7 +1,7 @@
-"""The app: its pages, along the top. A page reads a choice, calls one function, shows the answer.
+"""The app and its pages. A page reads the user's choices, calls one function and shows the result.
 
-Run it with `workbench app`, or with `streamlit run streamlit_app.py`. The model and the corpus are
-chosen here, beside every page, and so kept from page to page and in the address.
+Start it with `workbench app` or `streamlit run streamlit_app.py`. The model and the corpus are
+chosen in the sidebar, so they stay the same on every page; both are part of the address.
 """
 
 import os
@@ -28,7 +28,7 @@ PAGES = (
 )
 
 if st.get_option("server.address") not in LOCAL and machine.ALLOWED not in os.environ:
-    limit_paths()  # started by `streamlit run`, for others to reach
+    limit_paths()  # started with `streamlit run` on an address that others can reach
 st.set_page_config(page_title="Workbench", layout="wide")
 pages = [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in PAGES]
 page = st.navigation(pages, position="top")

@@ -1,16 +1,17 @@
-"""Attention: what every head of a model looks at in one text. One forward pass; then only looking.
+"""Attention of every head of a model on one text.
 
-Costs the opening of a model, which is kept, a forward pass a text, and a pass over the maps for
-each way of showing them.
+Costs: loading a model (cached), one forward pass per text, and one pass over the attention maps
+for each change of the display options.
 """
 
 import streamlit as st
 
 from workbench.app import attention, cache, sidebar
-from workbench.app.text import told
+from workbench.app.text import errors_shown
 
 st.title("Attention")
-with told(stop=True):
+st.markdown("Attention of every head on one sentence. Click a head to enlarge it.")
+with errors_shown(stop=True):
     ref = sidebar.model()
     model = cache.model(ref)
     if not model.sites:
@@ -22,12 +23,13 @@ with told(stop=True):
     from workbench.attention_maps.capture import attention as capture_attention
 
     with attention.row():
-        doc, other = attention.text(), attention.beside()
-    written = attention.target(doc) if len(model.stacks) > 1 else None
-    with st.spinner("Looking …"):
-        seen = capture_attention(model, doc, written)
-    kind, options, tables = attention.shown(seen)
-    first = side_of(seen, kind, options, doc if kind[0] == "encoder" else written or doc, tables)
-    second = attention.second(other, ref, doc, written, kind, options, tables)
+        doc, comparison = attention.text(), attention.comparison()
+    target = attention.target(doc) if len(model.stacks) > 1 else None
+    with st.spinner("Computing attention …"):
+        maps = capture_attention(model, doc, target)
+    group, options, tables = attention.display_options(maps)
+    queries = doc if group[0] == "encoder" else target or doc
+    first = side_of(maps, group, options, queries, tables)
+    second = attention.second(comparison, ref, doc, target, group, options, tables)
     attention_browser(scene_of([first, *second]))
-    attention.onwards()
+    attention.link_to_averages()

@@ -1,4 +1,7 @@
-"""Corpora: what the chosen one holds, its sentences one by one, and how to bring another."""
+"""The chosen corpus: its splits, layers and sentences; and ways to add another corpus.
+
+Costs: counting and reading a bounded part of the corpus.
+"""
 
 import streamlit as st
 
@@ -6,28 +9,30 @@ from workbench.app import cache, corpus_browser, sidebar, text, uploads
 from workbench.app.text import plain
 
 st.title("Corpora")
+st.markdown("Splits, annotation layers and sentences of the corpus chosen in the sidebar.")
 uploads.draw_news("corpus-news")
 st.subheader(plain(sidebar.named(sidebar.corpus(), "corpora"), 120))
 with st.spinner("Starting spaCy …"):
     cache.ready()
-top = st.container()  # filled last, for it may take seconds
+top = st.container()  # filled last: it may take seconds
 
-st.header("Bring another")
+st.header("Add a corpus")
 by_name, by_upload = st.columns(2, gap="large")
 with by_name:
     st.text_input(
-        "A file or a folder",
+        "File or folder",
         key="typed-corpus",
         placeholder="/data/en_ewt-ud-dev.conllu, or primer:size=500",
-        help="Read where it lies. A folder holds the files of the splits: train, dev, test.",
+        help="Read in place, not copied. A folder contains one file for each split: train, dev, "
+        "test.",
     )
     st.button("Use this corpus", on_click=uploads.use_typed_corpus)
 with by_upload:
     uploads.draw_corpus_upload()
-st.subheader("Uploaded")
+st.subheader("Uploaded corpora")
 uploads.draw_list("corpora")
 
-with top, text.told():
+with top, text.errors_shown():
     ref = sidebar.corpus()
     if cache.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
         corpus_browser.draw_fetch(ref)

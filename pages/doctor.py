@@ -1,6 +1,6 @@
-"""What this machine offers, what is missing with its cure, where things lie, and how to share.
+"""This machine: missing packages, hardware, folders, and how to share the app.
 
-The same as `workbench doctor`. Costs a second for torch, and a walk through the caches when asked.
+The same as `workbench doctor`. Costs: a second to import torch, and a walk through the caches.
 """
 
 import streamlit as st
@@ -8,39 +8,39 @@ import streamlit as st
 from workbench.app import cache, text, uploads
 
 MOVING = """
-| What | Moved by | By itself |
+| Folder | Environment variable | Default |
 |---|---|---|
-| runs | `WORKBENCH_RUNS` | the folder `runs` where the app was started |
-| Workbench's cache: what was fetched | `WORKBENCH_HOME` | `~/.cache/workbench` |
-| models of the Hugging Face hub | `HF_HOME` | `~/.cache/huggingface` |
+| Runs | `WORKBENCH_RUNS` | the folder `runs` where the app was started |
+| Workbench's cache of downloads | `WORKBENCH_HOME` | `~/.cache/workbench` |
+| Models from the Hugging Face hub | `HF_HOME` | `~/.cache/huggingface` |
 
-Set a variable before you start the app, and move the folder's contents yourself:
+Set a variable before you start the app. Move the folder's contents yourself:
 """
 SHARING = """
-The app answers on **localhost** only: nobody on the network can reach it, and there is no password.
-Whoever can open it can start jobs on this machine, read every file that you can read, by typing its
-path as a model or a corpus, and remove runs. So share it only with people you would let sit at
-your desk.
+The app is served on **localhost** only: nobody on the network can reach it. It has no password.
+Anyone who can open the app can start jobs on this machine and remove runs. They can also read
+every file that you can read, by typing its path as a model or a corpus. Share the app only with
+people you trust with your account.
 
-**For one other person, the safest way** is a tunnel; nothing in the app changes:
+**For one other person**, an SSH tunnel is safest; the app needs no change:
 """
 LOGIN = """
-**For a group**, let Streamlit ask for a login at your organisation (OIDC), and serve the app behind
-a proxy that speaks HTTPS; without HTTPS the login can be read on the way.
+**For a group**, use Streamlit's login with your organisation's account (OIDC). Serve the app behind
+a proxy with HTTPS; without HTTPS, others on the network can read the login.
 
-1. Register the app with your identity provider; it gives you a client id and a secret.
-2. Install what the login needs: `pip install "streamlit[auth]"`.
-3. Write `.streamlit/secrets.toml` in the folder where you start the app, readable by you alone:
+1. Register the app with your identity provider. You receive a client id and a secret.
+2. Install the packages for the login: `pip install "streamlit[auth]"`.
+3. Write `.streamlit/secrets.toml` in the folder where you start the app, readable only by you:
 """
 SECRETS = """[auth]
 redirect_uri = "https://workbench.example.org/oauth2callback"
-cookie_secret = "a long random text, known to nobody"
+cookie_secret = "a long random string"
 client_id = "from your provider"
 client_secret = "from your provider"
 server_metadata_url = "https://accounts.example.org/.well-known/openid-configuration"
 """
 GATE = """
-4. Ask for the login before any page is drawn: put these lines into `streamlit_app.py`, after
+4. Ask for the login before any page is drawn. Add these lines to `streamlit_app.py`, after
    `st.set_page_config`:
 """
 CODE = """if not st.user.is_logged_in:
@@ -48,18 +48,20 @@ CODE = """if not st.user.is_logged_in:
     st.stop()
 """
 SERVE = """
-5. Start it so that your proxy reaches it, with the name it is reached by. An address other than
-   localhost opens the door to everyone who can reach the machine; the login is then the only lock.
-   Models and corpora are then read from the folders of `--allow`, uploads and runs only.
+5. Start the app with an address that your proxy can reach, and with its public host name. With an
+   address other than localhost, everyone who can reach the machine can open the app: the login is
+   then the only protection. Models and corpora are then read only from uploads, runs and the
+   folders of `--allow`.
 """
 
 
-st.title("Settings and doctor", anchor=False)
-if st.button("Look again", icon=":material/refresh:", help="After you have installed something."):
+st.title("Doctor", anchor=False)
+st.markdown("Missing packages, hardware and folders of this machine, and how to share the app.")
+if st.button("Check again", icon=":material/refresh:", help="After you install a package."):
     cache.machine.clear()
 here = cache.machine()
 
-st.header("What is missing", anchor=False)
+st.header("Missing packages and tools", anchor=False)
 if not here.missing:
     st.success("Nothing is missing.", icon=":material/check_circle:")
 for missing in here.missing:
@@ -70,36 +72,36 @@ st.header("This machine", anchor=False)
 device = here.device
 text.facts(
     [
-        ("models run on", "; ".join(device.names) or f"{device.kind.upper()}, the processor"),
+        ("device for models", "; ".join(device.names) or f"{device.kind.upper()} (processor)"),
         ("processor", f"{device.cores} cores, {device.threads} used by torch"),
         ("Workbench", here.workbench),
         ("Python", here.python),
         ("platform", here.platform),
         ("spaCy pipelines", ", ".join(here.pipelines) or "none"),
-        ("browser for images", here.browser or "none"),
+        ("browser for image export", here.browser or "none"),
     ]
 )
-with st.expander("Packages"):
+with st.expander("Package versions"):
     text.facts(
-        (p.name, f"{p.installed or 'none'} (wanted: {p.wanted or 'any'})") for p in here.packages
+        (p.name, f"{p.installed or 'none'} (required: {p.wanted or 'any'})") for p in here.packages
     )
 
-st.header("Where things lie", anchor=False)
+st.header("Folders", anchor=False)
 uploads.folders(here.folders, here.free_bytes)
-with st.expander("How to move them"):
+with st.expander("Move a folder"):
     st.markdown(MOVING)
     st.code("WORKBENCH_RUNS=/data/runs WORKBENCH_HOME=/data/cache workbench app", language="bash")
 
-st.header("Looks", anchor=False)
+st.header("Light and dark theme", anchor=False)
 st.markdown(
-    "The app is light or dark as your browser is, and most browsers follow the system. Figures "
-    "follow the app; in reports they follow whoever reads them."
+    "The app uses the light or dark theme of your browser. Figures use the theme of the app; "
+    "figures in a report use the theme of the reader's browser."
 )
 
 st.header("Sharing", anchor=False)
 st.markdown(SHARING)
 st.code("ssh -L 8501:localhost:8501 you@this-machine", language="bash")
-with st.expander("With a login, for a group"):
+with st.expander("Sharing with a group: login"):
     st.markdown(LOGIN)
     st.code(SECRETS, language="toml")
     st.markdown(GATE)

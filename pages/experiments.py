@@ -1,34 +1,34 @@
-"""Run an experiment: choose it, set it, see whether it fits, start it, watch it, read its answer.
+"""Run an experiment: choose it, set it, check it, start it, watch it and read its result.
 
-The run is a process of its own and its name is in the address, so a reload or another browser finds
-it again. Costs what asking costs: the bytes of the model and the corpus are read.
+A run is a process of its own and its name is in the address, so a reload or another browser shows
+it again. Costs: reading the bytes of the model and the corpus, to check the request.
 """
 
 import streamlit as st
 
 from workbench.app import cache, run_form, run_list, run_view, text
-from workbench.app.text import told
+from workbench.app.text import errors_shown
 
 st.title("Run an experiment", anchor=False)
-with told(stop=True):
-    with st.spinner("Getting ready …"):
+with errors_shown(stop=True):
+    with st.spinner("Loading …"):
         cache.ready()
-    kind = run_form.experiment()
-st.text(kind.about)
-run_form.needs(kind)
+    experiment = run_form.experiment()
+st.text(experiment.about)
+run_form.needs(experiment)
 
-run = run_form.opened(kind)
-run_form.question(kind, run)
+run = run_form.opened(experiment)
+run_form.form(experiment, run)
 
 if run is not None:
     st.divider()
-    with told():
-        st.header("The answer" if run.status.state == "done" else "The run", anchor=False)
+    with errors_shown():
+        st.header("Result" if run.status.state == "done" else "Run", anchor=False)
         if run_view.watched(run):
-            run_form.answered(run)
+            run_form.note_if_cached(run)
             st.page_link(
                 "pages/runs.py",
-                label="Everything about this run; save a report or a table",
+                label="Open this run: settings, log, report and table export",
                 icon=":material/open_in_new:",
                 query_params={run_list.OPENED: run.name},
             )

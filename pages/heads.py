@@ -1,7 +1,7 @@
-"""Heads: what every attention head does; asked, watched, and looked at head by head.
+"""Heads: the role of every attention head, from a run of `heads`.
 
-What is looked at is in the address: the run, the head, the colours, the relation. Costs what asking
-costs; looking reads a run's tables.
+The address holds the run, the head, the colouring and the relation. Costs: checking the request;
+a view reads the tables of a run.
 """
 
 from workbench.app.heads import HEADS

@@ -1,7 +1,7 @@
-"""Probing: what each layer knows of each task; asked, watched, and looked at from every side.
+"""Probing: what each layer encodes about each task, from a run of `edge-probing`.
 
-What is looked at is in the address: the run, the one beside it, the view and its choices. Costs
-what asking costs; looking reads a run's tables.
+The address holds the run, the run it is compared with, the view and its choices. Costs: checking
+the request; a view reads the tables of a run.
 """
 
 from workbench.app.probing import PROBING

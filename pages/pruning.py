@@ -1,7 +1,7 @@
-"""Pruning: which heads matter, which can go, and what is left; asked, watched, and looked at.
+"""Pruning: which heads matter, and how many can be removed.
 
-What is looked at is in the address: the question, the run, the view. Costs what asking costs;
-looking reads a run's tables, and the slider opens the model.
+The address holds the analysis, the run and the view. Costs: checking the request; a view reads the
+tables of a run, and the slider loads the model.
 """
 
 from workbench.app.pruning import PRUNING

@@ -1,6 +1,6 @@
-"""All runs: find them, open one, lay several side by side, save reports, remove and bring back.
+"""All runs: find, open, compare, export, remove and restore them.
 
-What is opened is in the address. Reads the runs' folders; costs a look at each.
+The address holds the opened runs. Costs: one look at the status file of each run.
 """
 
 import streamlit as st
@@ -8,11 +8,12 @@ import streamlit as st
 from workbench.app import run_list, run_view
 
 st.title("Runs", anchor=False)
+st.markdown("Every experiment you started. Open a run to read its result or export a report.")
 run_view.undo()
-runs = run_list.standing()
+runs = run_list.all_statuses()
 if runs:
     run_list.draw(runs)
 else:
-    run_list.nothing()
+    run_list.draw_empty()
 run_view.show_opened_runs(run_list.opened())
 run_view.removed()

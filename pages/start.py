@@ -1,56 +1,57 @@
-"""The first page: what Workbench is, four ways on, a tour with one click, the newest runs.
+"""The first page: what Workbench is, links to four pages, a tour, and the latest runs.
 
-The greeting stands before anything heavy is imported, so that it is there at once.
+The introduction is drawn before anything heavy is imported, so that it appears at once.
+Costs: one look at the status file of each run.
 """
 
 import streamlit as st
 
-NEWEST = 5
-WAYS = (
-    ("attention", "Look at attention", "visibility", "What each head of a model attends to."),
-    ("experiments", "Run an experiment", "science", "Ask one question of a model and a corpus."),
-    ("corpora", "Browse a corpus", "menu_book", "Sentences with their words, trees and entities."),
-    ("models", "Open a model", "deployed_code", "Its stacks, heads and parameters."),
+N_LATEST = 5
+LINKS = (
+    ("attention", "Look at attention", "visibility", "See what each head of a model attends to."),
+    ("experiments", "Run an experiment", "science", "Analyse a model on a corpus."),
+    ("corpora", "Browse a corpus", "menu_book", "Sentences with words, trees and entities."),
+    ("models", "Open a model", "deployed_code", "Architecture, heads and parameters."),
 )
 
 
 st.title("Workbench", anchor=False)
 st.markdown(
-    "Workbench trains or loads language models and shows what is inside them: what each layer "
-    "knows, what each attention head does, what can be removed, and what fine-tuning changes. "
-    "Everything runs on this machine, and every result becomes a report that opens anywhere."
+    "Workbench trains or loads language models and analyses them: what each layer encodes, what "
+    "each attention head does, which heads can be removed, and what fine-tuning changes. "
+    "Everything runs on this machine. Every result can be saved as a report for any browser."
 )
 columns = [*st.columns(2), *st.columns(2)]
-for place, (name, label, icon, about) in zip(columns, WAYS, strict=True):
-    with place.container(border=True, height="stretch"):
+for column, (name, label, icon, about) in zip(columns, LINKS, strict=True):
+    with column.container(border=True, height="stretch"):
         st.page_link(f"pages/{name}.py", label=f"**{label}**", icon=f":material/{icon}:")
         st.caption(about)
 
-from workbench.app import cache, run_list, tour  # noqa: E402  the greeting comes first
+from workbench.app import cache, run_list, tour  # noqa: E402  the introduction comes first
 
-st.header("A tour", anchor=False)
+st.header("Tour", anchor=False)
 st.markdown(
-    "Every experiment there is, on a corpus and models that are built in. No network is needed; "
-    "it takes a minute or two."
+    "Runs every experiment on a built-in corpus and built-in models. It needs no network and takes "
+    "one or two minutes."
 )
 
 tour.offer()
 
-st.header("The newest runs", anchor=False)
-run_list.newest(NEWEST, busy=tour.is_under_way())
+st.header("Latest runs", anchor=False)
+run_list.draw_latest(N_LATEST, busy=tour.is_under_way())
 
 st.header("This machine", anchor=False)
 here = cache.machine()
-runs_on = " + ".join(here.device.names) or {"mps": "Apple GPU"}.get(here.device.kind, "processor")
+device = " + ".join(here.device.names) or {"mps": "Apple GPU"}.get(here.device.kind, "processor")
 st.markdown(
-    f"Workbench {here.workbench} on Python {here.python}; models run on the {runs_on}, with "
+    f"Workbench {here.workbench}, Python {here.python}. Models run on the {device}; "
     f"{here.device.cores} processor cores."
 )
 if here.missing:
     st.page_link(
         "pages/doctor.py",
-        label=f"{len(here.missing)} things are missing that you may want"
+        label=f"{len(here.missing)} optional packages or tools are missing"
         if len(here.missing) > 1
-        else f"One thing is missing that you may want: {here.missing[0].what}",
+        else f"One optional package or tool is missing: {here.missing[0].what}",
         icon=":material/build:",
     )

@@ -1,7 +1,7 @@
-"""Transfer: what fine-tuning wins over a frozen model, and what it changes; asked, and looked at.
+"""Transfer: what fine-tuning gains over a frozen model, and what it changes.
 
-What is looked at is in the address: the question, the run, the view. Costs what asking costs;
-looking reads a run's tables, and trying a sentence opens two models.
+The address holds the analysis, the run and the view. Costs: checking the request; a view reads the
+tables of a run, and trying a text loads two models.
 """
 
 from workbench.app.transfer import TRANSFER

@@ -85,14 +85,14 @@ def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> 
 
 def test_what_one_types_is_looked_at(page: Page, app_url: str) -> None:
     browser = opened(page, app_url, "from=Your+own+text")
-    box = page.get_by_role("textbox", name="What to read")
+    box = page.get_by_role("textbox", name="Input text")
     box.fill("Mary saw <img src=x onerror=alert(1)> the dog.")
     box.press("Control+Enter")
     expect(browser.get_by_text("onerror=alert(1)").first).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
     box.fill("   ")
     box.press("Control+Enter")
-    expect(page.get_by_text("there is no text")).to_be_visible()
+    expect(page.get_by_text("text-empty")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -111,13 +111,13 @@ def test_elmo_has_no_attention_and_the_page_leads_on(page: Page, app_url: str) -
     page.goto(f"{app_url}/attention?model=mini:elmo")
     expect(page.get_by_text("This model has no attention")).to_be_visible()
     expect(page.get_by_text("bi-LSTM")).to_be_visible()
-    page.get_by_role("button", name="Look at mini:bert").click()
+    page.get_by_role("button", name="Use mini:bert").click()
     expect(page.locator("[data-painted]")).to_be_visible()
 
 
 @pytest.mark.slow
 def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> None:
-    query = "beside=another+model&model2=mini:gpt&unit=words&special=hidden&split=test&cell=1.1"
+    query = "compare=another+model&model2=mini:gpt&unit=words&special=hidden&split=test&cell=1.1"
     browser = opened(page, app_url, query)
     expect(browser.get_by_text("Difference: mini:bert minus mini:gpt").first).to_be_visible()
     assert browser.locator("svg image").count() == 3
@@ -171,11 +171,11 @@ def test_heads_are_sorted_by_the_table_of_a_run(
 
 @pytest.mark.slow
 def test_nonsense_in_the_address_leaves_a_page_that_works(page: Page, app_url: str) -> None:
-    query = "cell=99.99&pin=a.b.c&unit=zzz&together=nothing&sentence=-4&look=x&layers=77&beside=9"
+    query = "cell=99.99&pin=a.b.c&unit=zzz&together=nothing&sentence=-4&look=x&layers=77&compare=9"
     browser = opened(page, app_url, query)
     expect(overview(browser)).to_be_visible()
     page.goto(f"{app_url}/attention?sentence=99999999")
-    expect(page.get_by_text("there is no sentence 99999999")).to_be_visible()
+    expect(page.get_by_text("sentence-not-found")).to_be_visible()
     page.goto(f"{app_url}/attention?model=../../etc")
     expect(page.get_by_text("This did not work")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)

@@ -14,7 +14,7 @@ EVIL = "<img/src=x/onerror=window.evil=1>"
 def _upload(page: Page, name: str, content: str) -> None:
     file = {"name": name, "mimeType": "text/plain", "buffer": content.encode()}
     page.locator("input[type=file]").set_input_files([file])  # type: ignore[list-item]
-    page.get_by_role("button", name="Read and keep them").click()
+    page.get_by_role("button", name="Check and store").click()
 
 
 def _arcs(page: Page) -> int:
@@ -39,7 +39,7 @@ def test_a_sentence_in_the_address_opens_with_its_arcs(page: Page, app_url: str)
     expect(page).to_have_url(re.compile("split=dev"))
     page.get_by_role("textbox", name="Find a word").fill("the")
     page.get_by_role("textbox", name="Find a word").press("Enter")
-    expect(page.get_by_text("found in all 20 sentences")).to_be_visible()
+    expect(page.get_by_text("in all 20 sentences")).to_be_visible()
     if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "corpora.png", full_page=True)
 
@@ -47,7 +47,7 @@ def test_a_sentence_in_the_address_opens_with_its_arcs(page: Page, app_url: str)
 @pytest.mark.slow
 def test_a_sentence_leads_to_its_attention(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/corpora?corpus=primer:size%3D200&split=dev&sentence=3")
-    page.get_by_role("link", name="See its attention").click()
+    page.get_by_role("link", name="Show attention on this sentence").click()
     expect(page).to_have_url(re.compile("/attention"))
     expect(page.get_by_role("combobox", name="Split")).to_have_value("dev")
     expect(page.get_by_role("spinbutton", name="Sentence")).to_have_value("3")
@@ -68,13 +68,13 @@ def test_faults_are_listed_and_what_is_sound_is_used(page: Page, app_url: str) -
     page.reload()
     hostile = good.replace("cats", EVIL).replace("NOUN\t_", f"NOUN\t{EVIL}")
     _upload(page, "hostile.conllu", hostile.replace("nsubj", EVIL) + good)
-    expect(page.get_by_text("was kept as a corpus")).to_be_visible()
+    expect(page.get_by_text("Stored the corpus")).to_be_visible()
     assert _arcs(page) > 100
     expect(page.get_by_text(f"{EVIL} sleep").first).to_be_visible()
     assert page.evaluate("window.evil") is None
     assert page.locator("img[src=x]").count() == 0
     page.get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("Nothing has been uploaded yet.")).to_be_visible()
+    expect(page.get_by_text("No uploads yet.")).to_be_visible()
 
 
 @pytest.mark.slow

@@ -20,10 +20,10 @@ def test_the_doctor_tells_the_machine_the_folders_and_how_to_share(
     page: Page, app_url: str, app_folder: Path
 ) -> None:
     page.goto(f"{app_url}/doctor")
-    expect(page.get_by_role("heading", name="Settings and doctor")).to_be_visible()
-    expect(page.get_by_role("heading", name="What is missing")).to_be_visible()
+    expect(page.get_by_role("heading", name="Doctor")).to_be_visible()
+    expect(page.get_by_role("heading", name="Missing packages and tools")).to_be_visible()
     expect(page.get_by_text(str(app_folder / "home"))).to_be_visible()
-    page.get_by_text("With a login, for a group").click()
+    page.get_by_text("Sharing with a group: login").click()
     expect(page.get_by_text("server_metadata_url")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
     if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):

@@ -35,7 +35,7 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
     typed(page, "steps", "12")
     typed(page, "pause", "0.1")
     typed(page, "halt", "8")  # however slow the machine, it is under way until it is cancelled
-    page.get_by_text("The same from the command line").click()
+    page.get_by_text("Command line").click()
     expect(page.get_by_text("--set=pause=0.1")).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text(re.compile("steps: [0-9]+ of 12"))).to_be_visible()
@@ -52,20 +52,20 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     expect(other.get_by_role("button", name="Resume")).to_be_visible()
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("heading", name="The answer")).to_be_visible()
+    expect(page.get_by_role("heading", name="Result")).to_be_visible()
     expect(page.get_by_role("heading", name="Table: sums")).to_be_visible()
     expect(page.get_by_text("Numbers are drawn.").first).to_be_visible()
     other.close()
 
-    page.get_by_role("button", name="Show the answer").click()
-    expect(page.get_by_text("the answer comes from disk")).to_be_visible()
+    page.get_by_role("button", name="Show result").click()
+    expect(page.get_by_text("its stored result is shown")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
 @pytest.mark.slow
 def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/experiments?experiment=attention-averages")
-    expect(page.get_by_text("It fits")).to_be_visible()
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     page.goto(f"{app_url}/experiments?experiment=attention-averages&model=mini:elmo")
     expect(page.get_by_text("attention-averages needs attention heads")).to_be_visible()
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
     [
         ("experiment=steps&run=../../etc", "cannot be the name of a run"),
         ("experiment=profile&model=**x**:red[y]", "**x**:red[y]"),
-        ("experiment=zzz", "There is no experiment of the name in the address"),
+        ("experiment=zzz", "an experiment that does not exist"),
         ("experiment=steps&run=steps-zzz", "there is no run"),
         ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
         ("experiment=describe&corpus=../../etc/zzz", "zzz"),

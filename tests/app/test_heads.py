@@ -41,14 +41,12 @@ def keep(page: Page, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_question_is_asked_and_a_head_is_followed_to_its_attention(
-    page: Page, app_url: str
-) -> None:
+def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/heads")
-    expect(page.get_by_text("It fits")).to_be_visible()
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     typed(page, "limit", "30")
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text("A click shows what it does")).to_be_visible()
+    expect(page.get_by_text("Colour: the main role of each head")).to_be_visible()
     expect(page).to_have_url(re.compile("run=heads-"))
     still(page)
 
@@ -61,17 +59,21 @@ def test_a_question_is_asked_and_a_head_is_followed_to_its_attention(
     expect(page).to_have_url(re.compile("head=1-2"))
     still(page)
     chosen(page, "Relation", "nsubj")
-    expect(page.get_by_text(re.compile("words with nsubj in the 30 sentences"))).to_be_visible()
+    expect(
+        page.get_by_text(re.compile("30 stored sentences have [0-9]+ words with nsubj"))
+    ).to_be_visible()
     keep(page, "evidence")
 
     asked = page.url
     page.goto("about:blank")
     page.goto(f"{asked}&colour=confidence")
     expect(page.get_by_role("heading", name="Head 1-2")).to_be_visible()
-    expect(page.get_by_text(re.compile("words with nsubj in the 30 sentences"))).to_be_visible()
+    expect(
+        page.get_by_text(re.compile("30 stored sentences have [0-9]+ words with nsubj"))
+    ).to_be_visible()
     expect(page.get_by_text("Confidence: the mean largest weight")).to_be_visible()
     still(page)
-    page.get_by_role("link", name="Look at it in Attention").click()
+    page.get_by_role("link", name="Show in Attention").click()
     expect(page.get_by_role("heading", name="Layer 1, head 2")).to_be_visible()
     page.get_by_role("button", name="← All heads").click()
     scores = page.locator("[data-painted] option", has_text=re.compile(r"^entropy \(heads-"))
@@ -82,7 +84,7 @@ def test_a_question_is_asked_and_a_head_is_followed_to_its_attention(
 @pytest.mark.slow  # as on the page Experiments, which is tested each time
 def test_a_run_is_cancelled(page: Page, app_url: str, ended: None) -> None:
     page.goto(f"{app_url}/heads")
-    expect(page.get_by_text("It fits")).to_be_visible()
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
     typed(page, "shuffles", "5000")  # it cannot end before it is cancelled
     typed(page, "draws", "5000")

@@ -23,7 +23,7 @@ def test_the_facts_of_a_model_and_where_its_parameters_are(page: Page, app_url: 
     page.goto(f"{app_url}/models?model=mini:gpt")
     expect(page.get_by_test_id("stMetricValue").first).to_have_text("gpt2")
     expect(page.locator(".js-plotly-plot .ytick").first).to_be_visible()
-    expect(page.get_by_text("the next piece, from those before it (causal)")).to_be_visible()
+    expect(page.get_by_text("the next piece, from the pieces before it (causal)")).to_be_visible()
     _settled(page)
     if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "models.png", full_page=True)
@@ -38,8 +38,8 @@ def test_a_zip_becomes_a_model_that_other_pages_know(page: Page, app_url: str) -
     page.goto(f"{app_url}/models")
     zipped = {"name": "my bert.zip", "mimeType": "application/zip", "buffer": made.getvalue()}
     page.locator("input[type=file]").set_input_files([zipped])  # type: ignore[list-item]
-    page.get_by_role("button", name="Unpack and open it").click()
-    expect(page.get_by_text("was kept as a model")).to_be_visible()
+    page.get_by_role("button", name="Check and store").click()
+    expect(page.get_by_text("Stored the model")).to_be_visible()
     expect(page.get_by_role("button", name="In use")).to_be_disabled()
     assert "model=my-bert" in page.url
     page.get_by_role("link", name="Corpora").click()
@@ -47,5 +47,5 @@ def test_a_zip_becomes_a_model_that_other_pages_know(page: Page, app_url: str) -
     expect(page).to_have_url(re.compile("corpora[?].*model=my-bert"))
     page.get_by_role("link", name="Models").click()
     page.get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("Nothing has been uploaded yet.")).to_be_visible()
+    expect(page.get_by_text("No uploads yet.")).to_be_visible()
     _settled(page)

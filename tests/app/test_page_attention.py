@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 
 from tests.app.pages import home, opened, said  # noqa: F401
-from workbench.attention_maps.capture import KEPT, passes
+from workbench.attention_maps.capture import CACHE, passes
 from workbench.attention_maps.grids import TOGETHER
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_choices_change_the_view_and_never_run_the_model_again() -> None:
-    KEPT.clear()
+    CACHE.clear()
     before = passes()
     app = opened("attention", split="test", sentence="3")
     for together in TOGETHER:
         app.selectbox(key="together").set_value(together).run()
         assert not app.exception and not app.error
     app.selectbox(key="special").set_value("renormalised").run()
-    app.selectbox(key="beside").set_value("value norms").run()
+    app.selectbox(key="compare").set_value("value norms").run()
     assert not app.exception and not app.error
     assert passes() == before + 1
     app.number_input(key="sentence").set_value(4).run()
@@ -30,7 +30,7 @@ def test_choices_change_the_view_and_never_run_the_model_again() -> None:
 def test_cross_attention_has_no_rollout_and_says_so() -> None:
     app = opened("attention", model="mini:t5", split="test", attention="decoder cross-attention")
     app.selectbox(key="together").set_value("rollout").run()
-    assert "cross-attention joins two" in said(app)
+    assert "between two texts" in said(app)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_cross_attention_has_no_rollout_and_says_so() -> None:
         ({"model": "mini:elmo"}, "bi-LSTM"),
         ({"model": "nobody/nothing"}, "has not been fetched"),
         ({"model": "mini:nonsense"}, "no built-in model"),
-        ({"corpus": "nowhere.conllu"}, "This did not work"),
+        ({"corpus": "nowhere.conllu"}, "nowhere.conllu"),
         ({"sentence": "123456789"}, "no sentence 123456789"),
-        ({"from": "Your own text", "text": "  "}, "there is no text"),
+        ({"from": "Your own text", "text": "  "}, "text-empty"),
     ],
 )
 def test_what_cannot_be_shown_is_said(query: dict[str, str], words: str) -> None:

@@ -16,16 +16,16 @@ pytestmark = pytest.mark.browser
 
 PAGES = {  # by address: what is there when it is drawn
     "": "This machine",
-    "models": "Where the parameters are",
+    "models": "Parameters by part",
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
     "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "looks at",
-    "heads": "It fits",
-    "pruning": "It fits",
-    "probing": "It fits",
-    "transfer": "It fits",
-    "experiments": "It fits",
-    "runs": "There are no runs yet|Tick one to open it",
-    "doctor": "How to move them",
+    "heads": "Ready to run",
+    "pruning": "Ready to run",
+    "probing": "Ready to run",
+    "transfer": "Ready to run",
+    "experiments": "Ready to run",
+    "runs": "There are no runs yet|Tick one run to open it",
+    "doctor": "Move a folder",
 }
 VIEWS = ((1280, "light"), (390, "dark"))
 LOADED = ("", "corpora", "attention")  # by their addresses; to the others one goes by the links

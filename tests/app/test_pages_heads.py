@@ -1,4 +1,4 @@
-"""The page Heads without a browser: its question, every view of a run, and bad addresses."""
+"""The page Heads without a browser: its form, every view of a run, and bad addresses."""
 
 import re
 from pathlib import Path
@@ -13,16 +13,16 @@ from tests.figures.test_heads import ALL, EVIL, SELF, told
 from tests.report.making import corpus, made, model
 from workbench import Caveat, Run, experiments
 from workbench.app.heads import VIEWS
-from workbench.app.heads_views import Looked
+from workbench.app.heads_views import OpenHead
 from workbench.app.one_head import address
 from workbench.core.machine import app_file
 
 pytestmark = pytest.mark.usefixtures("home")
 
 SEEN = {  # words that only this view has
-    "Heads": "A click shows what it does",
-    "Relations": "counted as Clark et al. (2019) do",
-    "Kin": "Heads that look alike lie near each other",
+    "Heads": "Colour: the main role of each head",
+    "Relations": "Accuracy as in Clark et al. (2019) do",
+    "Similar heads": "Heads that look alike lie near each other",
     "Offsets": "A head is a row.",
     "Cross-attention": "go along the text that the encoder read",
     "Tables": "Every head. role: what it does best",
@@ -66,13 +66,13 @@ def run_of(
     )
 
 
-def test_settings_reach_the_question() -> None:
+def test_settings_reach_the_request() -> None:
     app = opened()
-    assert "It fits" in said(app)
+    assert "Ready to run" in said(app)
     app.number_input(key="set heads limit").set_value(30)
     app.run()
     assert not app.exception
-    assert "--set=limit=30" in said(app)
+    assert "--set=max_sentences=30" in said(app)
     assert [button.label for button in app.button] == ["Run"]
 
 
@@ -103,13 +103,13 @@ def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path
     app = opened(run=run.name, head="decoder cross 1-0")
     assert "Head decoder cross 1-0" in said(app)
     words = said(app).replace("*", "")
-    assert "nsubj: 90.0 % of 50 dependents (80.0 to 95.0), reliable maxima alone" in words
-    assert "; at the offset +2 40.0 %" in words
+    assert "nsubj: accuracy 90.0 % over 50 dependents (95 % interval 80.0 to 95.0)" in words
+    assert "Baselines: offset +2 40.0 %" in words
     scores = app.dataframe[0].value.set_index("score")
     assert scores.loc["offset -1", "value"] == "10.0 %"
     row = scores.loc["nsubj, dependent to head"]
     assert (row["value"], row["95 %"], row["baseline"]) == ("90.0 %", "20.0–30.0", "40.0 %")
-    assert scores.loc["own sentence", "value"] == "not asked"
+    assert scores.loc["own sentence", "value"] == "not computed"
 
 
 def test_the_box_chooses_a_head_and_the_address_keeps_it(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_the_box_chooses_a_head_and_the_address_keeps_it(tmp_path: Path) -> None
 def test_sentences_of_a_relation_are_right_or_wrong(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     app = opened(run=run.name, head="1-0", relation="nsubj")
-    assert "Of 2 words with nsubj in the 2 sentences that were kept, 1 are right" in said(app)
-    assert "<b>Dogs</b> looks at <b>see</b>, weight 0.50" in html(app)
+    assert "The 2 stored sentences have 2 words with nsubj; 1 are right" in said(app)
+    assert "<b>Dogs</b> attends to <b>see</b>, weight 0.50" in html(app)
     app = opened(run=run.name, head="1-0", relation="obj", direction="a dependent", arcs="true")
-    assert "Of 2 words with obj" in said(app) and "data:image/svg" in html(app)
+    assert "have 2 words with obj" in said(app) and "data:image/svg" in html(app)
     box = next(box for box in app.selectbox if box.label == "Relation")
     box.set_value("nsubj").run()
     assert app.query_params["relation"] == "nsubj" and "with nsubj" in said(app)
@@ -137,9 +137,9 @@ def test_filters_leave_heads_out_and_say_where_none_is_left(tmp_path: Path) -> N
     run = run_of(tmp_path, told(ALL))
     app = opened(run=run.name)
     app.multiselect(key="roles").set_value(["rare"]).run()
-    assert not app.exception and "No head is so" not in said(app)
+    assert not app.exception and "No head matches" not in said(app)
     app.selectbox(key="part").set_value("decoder cross").run()
-    assert not app.exception and "No head is so" not in said(app)
+    assert not app.exception and "No head matches" not in said(app)
     tables = told()
     tables["heads"].loc[:, ["role", "roles"]] = ""
     app = opened(run=run_of(tmp_path, tables, "mini:gpt").name)
@@ -150,7 +150,7 @@ def test_the_way_to_the_page_attention_names_the_cell(tmp_path: Path) -> None:
     tables = told(ALL)
     tables["heads"]["layer"] += 2  # rows of the grid are counted from 0
     run = run_of(tmp_path, tables)
-    query = address(Looked(run, 6))
+    query = address(OpenHead(run, 6))
     assert query["cell"] == "1.0" and query["attention"] == "decoder causal attention"
     assert query["badges"] == f"{run.name}: heads" and query["model"] == model("mini:bert").ref
 
@@ -166,7 +166,7 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     (run.path / "tables" / "best.parquet").unlink()
     assert "the table 'best' of this run is missing" in said(opened(run=run.name, view="Relations"))
-    assert not opened(run=run.name, view="Kin").error
+    assert not opened(run=run.name, view="Similar heads").error
 
 
 def test_a_run_without_trees_or_sentences_says_so(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_run_without_trees_or_sentences_says_so(tmp_path: Path) -> None:
     run = run_of(tmp_path, tables)
     assert "no dependencies" in said(opened(run=run.name))
     assert "too few of each relation" in said(opened(run=run.name, view="Relations"))
-    assert "ask with examples" in said(opened(run=run.name, view="Kin"))
+    assert "max examples" in said(opened(run=run.name, view="Similar heads"))
 
 
 def test_kin_in_another_model_are_told(tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ def test_kin_in_another_model_are_told(tmp_path: Path) -> None:
     own = tables["heads"][["stack", "kind", "layer", "head"]]
     kin = own.assign(model=EVIL, **{f"kin_{name}": own[name] for name in own}, distance=0.25)
     run = run_of(tmp_path, {**tables, "kin": kin})
-    assert f"In {EVIL}: encoder self 0-1, 0.25 apart." in said(opened(run=run.name))
-    app = opened(run=run.name, view="Kin")
-    assert not app.error and "Nearest in the other model" in said(app)
+    assert f"In {EVIL}: encoder self 0-1 (distance 0.25)." in said(opened(run=run.name))
+    app = opened(run=run.name, view="Similar heads")
+    assert not app.error and "Most similar heads of the other model" in said(app)
 
 
 def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def test_a_model_that_is_none_is_an_error_with_a_remedy(ref: str) -> None:
 
 def test_the_network_is_asked_on_a_click_only() -> None:
     app = opened("models", model="nobody/has-this-model")
-    assert "can be fetched" in said(app) and "This did not work" not in said(app)
-    app = _press(app, "Fetch it from the hub")
+    assert "can download it" in said(app) and "This did not work" not in said(app)
+    app = _press(app, "Download from the hub")
     assert "cannot be loaded" in said(app)
 
 
@@ -71,10 +71,10 @@ def test_what_is_typed_becomes_the_choice_of_all_pages() -> None:
 def test_a_zip_of_a_model_is_kept_used_and_removed() -> None:
     app = opened("models")
     app.file_uploader[0].upload("my <b>bert.zip", _zip(_bert()), "application/zip").run()
-    app = _press(app, "Unpack and open it")
+    app = _press(app, "Check and store")
     (kept,) = uploads("models")
     assert _chosen(app, "Model") == str(kept.path)
-    assert app.metric[0].value == "bert" and "was kept" in said(app)
+    assert app.metric[0].value == "bert" and "Stored the model" in said(app)
     assert app.query_params["model"] == f"{kept.name} ({kept.hash[:8]})"
     app = _press(app, "Remove")
     assert uploads("models") == [] and _chosen(app, "Model") == "mini:bert"
@@ -95,7 +95,7 @@ def test_a_zip_of_a_model_is_kept_used_and_removed() -> None:
 def test_what_is_no_model_is_refused_and_leaves_nothing(content: bytes, word: str) -> None:
     app = opened("models")
     app.file_uploader[0].upload("bad.zip", content, "application/zip").run()
-    app = _press(app, "Unpack and open it")
+    app = _press(app, "Check and store")
     assert word in said(app) and ".draft" not in said(app)
     assert list((machine.home() / "uploads" / "models").iterdir()) == []
     assert _chosen(app, "Model") == "mini:bert"
@@ -113,9 +113,9 @@ def test_sentences_are_browsed_found_and_opened() -> None:
     app = well(app.button(key="open-4").click().run())
     assert app.number_input(key="sentence").value == 4
     app.text_input(key="find").input("zzzz").run()
-    assert "None found in all 20 sentences" in said(app)
+    assert "None in all 20 sentences" in said(app)
     app.text_input(key="find").input("the").run()
-    assert "found in all 20 sentences" in said(well(app))
+    assert "in all 20 sentences" in said(well(app))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_bad_values_in_the_address_are_said(query: dict[str, str], word: str) ->
 
 def test_a_hub_corpus_waits_for_a_click() -> None:
     app = opened("corpora", corpus="hub:nobody/nothing")
-    assert any(button.label == "Fetch it from the hub" for button in app.button)
+    assert any(button.label == "Download from the hub" for button in app.button)
 
 
 def _uploaded(name: str, content: str) -> AppTest:
@@ -151,9 +151,7 @@ def _uploaded(name: str, content: str) -> AppTest:
 def test_conllu_with_three_faults_lists_their_lines() -> None:
     good = "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
     bad = good.replace("NOUN", "NOON")
-    app = _press(
-        _uploaded("bad.conllu", good + bad + good + bad + "1\ta\n\n"), "Read and keep them"
-    )
+    app = _press(_uploaded("bad.conllu", good + bad + good + bad + "1\ta\n\n"), "Check and store")
     told = [element.value for element in app.text]
     assert [fault.split(":")[0] for fault in told[:3]] == ["Line 3", "Line 7", "Line 9"]
     tag, columns = told[3:]  # what to do, once for all that are alike
@@ -174,7 +172,7 @@ def test_conllu_with_three_faults_lists_their_lines() -> None:
     ],
 )
 def test_every_format_is_kept_and_in_use(name: str, content: str, sentences: str) -> None:
-    app = _press(_uploaded(name, content), "Read and keep them")
+    app = _press(_uploaded(name, content), "Check and store")
     (kept,) = uploads("corpora")
     assert _chosen(app, "Corpus") == str(kept.path) and kept.name == name
     assert list(app.table[0].value["sentences"]) == [sentences]
@@ -184,11 +182,11 @@ def test_every_format_is_kept_and_in_use(name: str, content: str, sentences: str
 
 def test_columns_that_are_not_known_are_asked_for() -> None:
     app = _uploaded("odd.csv", "words,mark\nfine words,good\nbad ones,bad\n")
-    button = next(button for button in app.button if button.label == "Read and keep them")
+    button = next(button for button in app.button if button.label == "Check and store")
     assert button.disabled and "Which column is the text?" in said(app)
     app.multiselect[0].select("words").run()
     app.multiselect[1].select("mark").run()
-    app = _press(app, "Read and keep them")
+    app = _press(app, "Check and store")
     (kept,) = uploads("corpora")
     assert [path.name for path in kept.path.iterdir()] == ["odd.spacy"]
     assert "mark: **good**" in said(app)
@@ -196,7 +194,7 @@ def test_columns_that_are_not_known_are_asked_for() -> None:
 
 def test_hostile_words_are_words() -> None:
     evil = "<img/src=x/onerror=alert(1)> ![a](http://evil/x.png) :red[b] $x$ `code`"
-    app = _press(_uploaded("a.txt", f"{evil}\n{evil} again\n"), "Read and keep them")
+    app = _press(_uploaded("a.txt", f"{evil}\n{evil} again\n"), "Check and store")
     labels = [button.label for button in app.button if str(button.key).startswith("open-")]
     assert labels and not any(re.search(r"(?<!\\)[!<\[$`]", label) for label in labels)
     assert r"\<img\/src\=x\/onerror\=alert\(1\)\>" in "".join([said(app), *labels])

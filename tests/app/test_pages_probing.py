@@ -1,4 +1,4 @@
-"""The page Probing without a browser: its question, every view of a run, and bad addresses."""
+"""The page Probing without a browser: its form, every view of a run, and bad addresses."""
 
 import re
 from functools import cache
@@ -22,7 +22,7 @@ SEEN = {  # words that only this view has
     "Layers": "with 95 % intervals of sentences and seeds drawn again",
     "Pipeline": "in the order of the published pipeline",
     "Mix": "in the learned mix of all layers",
-    "Confusion": "Which label is taken for which",
+    "Confusion": "Confusion matrix",
     "Examples": "right at layer 3 and wrong at layer 2",
     "Controls": "Selectivity by layer",
     "Tables": "Score of each probe and seed",
@@ -67,16 +67,16 @@ def run_of(
     return run
 
 
-def test_the_tasks_of_the_corpus_are_offered_and_reach_the_question() -> None:
+def test_the_tasks_of_the_corpus_are_offered_and_reach_the_request() -> None:
     app = opened()
-    assert "It fits" in said(app)
+    assert "Ready to run" in said(app)
     tasks = app.multiselect(key="tasks of primer")
     assert tasks.options[:3] == ["pos", "constituents", "dependencies"]
     tasks.set_value(["pos", "roles"])
     app.number_input(key="set edge-probing limit").set_value(30)
     app.run()
     assert not app.exception
-    assert "--set=tasks=pos,roles" in said(app) and "--set=limit=30" in said(app)
+    assert "--set=tasks=pos,roles" in said(app) and "--set=max_sentences=30" in said(app)
     assert [button.label for button in app.button][:2] == ["Run", "Preview"]
 
 
@@ -110,7 +110,7 @@ def test_every_view_of_a_run(tmp_path: Path, view: str, stacks: tuple[str, ...])
     assert not app.error, app.error
     shown = said(app)
     assert [other for other, words in SEEN.items() if words in shown] == [view]
-    assert "A preview" not in shown
+    assert "Preview: closed" not in shown
     assert EVIL not in "".join(str(element.proto.body) for element in app.get("html"))
 
 
@@ -123,9 +123,9 @@ def test_a_preview_is_marked_as_one_and_lacks_what_it_did_not_train(
     assert not app.error, app.error
     assert "preview" in said(app)
     if view in ("Layers", "Confusion", "Examples", "Controls"):
-        assert "A preview: closed-form ridge probes" in said(app)
+        assert "Preview: closed-form ridge probes" in said(app)
     if view in ("Pipeline", "Mix"):
-        assert "There is no mix of layers here: a preview reads each layer alone." in said(app)
+        assert "This run has no mix of layers" in said(app)
 
 
 def test_choices_change_what_is_said(tmp_path: Path) -> None:
@@ -137,17 +137,17 @@ def test_choices_change_what_is_said(tmp_path: Path) -> None:
     assert not app.exception and not app.error
     assert "F1 by layer (mix up to each layer)" in said(app)
     assert "BERT-base in Tenney, Das and Pavlick 2019" in said(app)
-    assert "so the axis is depth" in said(app)
+    assert "relative depth" in said(app)
     app = opened(run=run.name, view="Examples", task="dependencies", layer="2")
-    assert "dependencies: 1 targets of the first seed, each right at layer 2" in said(app)
+    assert "dependencies: 1 targets (first seed) that are right at layer 2" in said(app)
 
 
 def test_two_runs_are_laid_together_and_their_difference_is_tested(tmp_path: Path) -> None:
     first = run_of(tmp_path)
     second = run_of(tmp_path, "mini:gpt", layers=2)
-    app = opened(run=first.name, beside=second.name)
+    app = opened(run=first.name, compare=second.name)
     assert not app.error
-    assert "The best layers, side by side" in said(app) and "the axis is depth" in said(app)
+    assert "Comparison of best layers" in said(app) and "relative depth" in said(app)
     table = app.dataframe[-1].value
     assert list(table["task"]) == ["pos", "dependencies"] and {"B − A", "p"} <= set(table.columns)
     assert table["B − A"].iloc[1] == pytest.approx(0)
@@ -156,7 +156,7 @@ def test_two_runs_are_laid_together_and_their_difference_is_tested(tmp_path: Pat
 def test_why_two_runs_cannot_be_compared_is_said(tmp_path: Path) -> None:
     first = run_of(tmp_path)
     other = run_of(tmp_path, "mini:gpt", shift=1000)
-    app = opened(run=first.name, beside=other.name)
+    app = opened(run=first.name, compare=other.name)
     assert "did not score the same sentences" in said(app) and "0 are in both" in said(app)
 
 
@@ -175,7 +175,7 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
     assert "the table 'gains' of this run is missing" in said(opened(run=run.name, view="Examples"))
     assert not opened(run=run.name, view="Confusion").error
     other = run_of(tmp_path, "mini:gpt")
-    assert "no array 'counts'" in said(opened(run=run.name, beside=other.name))
+    assert "no array 'counts'" in said(opened(run=run.name, compare=other.name))
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
     [
         ({"run": "../../etc"}, "cannot be the name of a run"),
         ({"run": "edge-probing-zzz"}, "there is no run"),
-        ({"run": "RUN", "beside": "../../etc"}, "cannot be the name of a run"),
-        ({"run": "RUN", "beside": "edge-probing-zzz"}, "there is no run"),
+        ({"run": "RUN", "compare": "../../etc"}, "cannot be the name of a run"),
+        ({"run": "RUN", "compare": "edge-probing-zzz"}, "there is no run"),
         ({"run": "RUN", "view": "Confusion", "task": EVIL, "layer": "99"}, "pos, layer 3"),
         ({"run": "RUN", "view": "zzz", "mode": "zzz", "shown": "zzz"}, "F1 by layer (each layer)"),
         ({"run": "RUN", "published": "zzz", "baselines": "zzz"}, "F1 by layer"),

@@ -1,4 +1,4 @@
-"""The page Pruning without a browser: its four questions, every view of a run, bad addresses."""
+"""The page Pruning without a browser: its four analyses, every view of a run, bad addresses."""
 
 import io
 import re
@@ -14,7 +14,7 @@ from tests.app.pages import home  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.app.pruning import PACKED, QUESTIONS, VIEWS
+from workbench.app.pruning import ANALYSES, PACKED, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 
@@ -27,19 +27,19 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 SEEN = {
     "Importance": "mean absolute gradient of the loss",
-    "Side by side": "Rank correlation of the two over 16 heads",
+    "Importance and ablation": "Rank correlation over 16 heads",
     "Pairs": "pairs of heads that do most together",
     "Curves": "of random orders the mean and span",
-    "Live": "Heads gone",
-    "The model kept": "1 stayed, 0 went",
+    "Live": "Removed heads",
+    "Pruned model": "1 stayed, 0 went",
     "Gates": "How likely each head's gate is open",
-    "Roles": "No run of heads tells",
+    "Roles": "There is no run of heads",
 }
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Each question, answered once for all tests."""
+    """The result of each experiment, computed once for all tests."""
     found = {}
     for name, settings in QUICK.items():
         kind = experiments()[name]
@@ -89,20 +89,18 @@ def shown(app: AppTest) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
 
 
-@pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
-def test_every_question_can_be_asked(question: str, name: str) -> None:
-    app = opened(question=question)
-    assert experiments()[name].about in said(app) and "It fits" in said(app)
+@pytest.mark.parametrize(("analysis", "name"), ANALYSES.items())
+def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
+    app = opened(analysis=analysis)
+    assert experiments()[name].about in said(app) and "Ready to run" in said(app)
     assert f"workbench run {name}" in said(app)
 
 
-def test_another_question_is_chosen_and_the_run_before_forgotten(
-    tmp_path: Path, results: dict[str, Any]
-) -> None:
+def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "head-gates")
     app = opened(run=run.name)
     assert shown(app) == ["head-gates"]
-    app.button_group(key="question of pruning Gates").set_value("Curves").run()
+    app.button_group(key="analysis of pruning Gates").set_value("Curves").run()
     assert not app.exception
     assert not shown(app) and experiments()["head-pruning"].about in said(app)
 
@@ -123,7 +121,7 @@ def test_every_view_of_a_run_is_shown(
 def test_the_slider_takes_heads_out(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "head-pruning")
     app = opened(run=run.name, view="Live", gone="16")
-    assert "written, without them" in said(app)
+    assert "Generated, pruned" in said(app)
     parameters = next(m for m in app.metric if m.label == "Parameters")
     assert parameters.delta.startswith("-")
     app.slider(key="gone").set_value(0).run()
@@ -135,7 +133,7 @@ def test_the_model_that_was_kept_is_packed_and_opens(
     tmp_path: Path, results: dict[str, Any]
 ) -> None:
     run = run_of(tmp_path, results, "head-pruning")
-    app = opened(run=run.name, view="The model kept")
+    app = opened(run=run.name, view="Pruned model")
     app.button(key=f"pack {run.name}").click().run()
     assert not app.exception
     content = app.session_state[PACKED][1]
@@ -148,10 +146,10 @@ def test_the_model_that_was_kept_is_packed_and_opens(
 @pytest.mark.parametrize(
     "query",
     [
-        {"question": "Nought"},
+        {"analysis": "Zero"},
         {"run": "nonsense"},
         {"run": "../../etc/passwd"},
-        {"question": "<script>alert(1)</script>"},
+        {"analysis": "<script>alert(1)</script>"},
     ],
 )
 def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:

@@ -82,14 +82,14 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     program.write_text("#!/bin/sh\necho '1 of 9: What there is'\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    button(opened("start"), "Take the tour").click().run()
+    button(opened("start"), "Run the tour").click().run()
     wait_until(lambda: "1 of 9: What there is" in texts(opened("start")))
     app = opened("start")  # another visit sees the same tour
     button(app, "Cancel").click().run()
     assert not app.exception and not tour.is_under_way()
     app = opened("start")
-    assert button(app, "Take the tour")
-    assert "The last tour did not come to its end" in texts(app)
+    assert button(app, "Run the tour")
+    assert "The last tour was not finished" in texts(app)
     assert not (place / "demo.html").exists()
 
 
@@ -101,7 +101,7 @@ def test_doctor() -> None:
     app = opened("doctor")
     said = texts(app)
     assert "localhost" in said and "WORKBENCH_RUNS" in said and "[auth]" in said
-    assert "What is missing" in said and "server_metadata_url" in said
+    assert "Missing packages and tools" in said and "server_metadata_url" in said
     assert "Workbench cache" in "".join(str(each.proto.body) for each in app.get("html"))
 
 
@@ -117,13 +117,13 @@ def test_the_form_of_every_experiment(name: str) -> None:
 @pytest.mark.usefixtures("home")
 def test_what_does_not_fit_is_said_before_it_is_run() -> None:
     app = pages.opened("experiments", experiment="attention-averages")
-    assert "It fits" in texts(app)
+    assert "Ready to run" in texts(app)
     app = pages.opened("experiments", experiment="attention-averages", model="mini:elmo")
     assert "attention-averages needs attention heads" in texts(app)
     assert next(button for button in app.button if button.label == "Run").disabled
 
 
-def test_every_kind_of_setting_reaches_the_question() -> None:
+def test_every_kind_of_setting_reaches_the_request() -> None:
     app = opened("experiments", experiment="steps")
     app.number_input(key="set steps steps").set_value(7)
     app.number_input(key="set steps pause").set_value(0.25)
@@ -164,7 +164,7 @@ def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
     [
         ({"experiment": "steps", "run": "../../etc"}, "cannot be the name of a run"),
         ({"experiment": "profile", "model": "**x**:red[y]"}, "**x**:red[y]"),
-        ({"experiment": "zzz"}, "There is no experiment of the name in the address"),
+        ({"experiment": "zzz"}, "an experiment that does not exist"),
         ({"experiment": "steps", "run": "steps-zzz"}, "there is no run"),
         ({"experiment": "profile", "model": "nonsense/x/y"}, "neither a folder nor a hub id"),
         ({"experiment": "describe", "corpus": "../../etc/zzz"}, "zzz"),
@@ -182,7 +182,7 @@ def test_a_bad_address_of_an_experiment_is_told(address: dict[str, str], said: s
 def test_a_bad_address_of_a_run_is_told(bad: str) -> None:
     made(5), made(6)
     said = texts(opened("runs", run=bad))
-    assert "This did not work." in said and "Tick one to open it" in said
+    assert "[run-not-found]" in said and "Tick one run to open it" in said
 
 
 def test_a_list_is_filtered(place: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_list_is_filtered(place: Path) -> None:
 def test_of_several_runs_differences_have_signs() -> None:
     names = [made(seed, rows=2).name for seed in (0, 1)]
     app = opened("runs", run=names)
-    assert "2 runs side by side" in texts(app)
+    assert "Comparison of 2 runs" in texts(app)
     columns = [list(frame.value.columns) for frame in app.dataframe]
     assert any("B − A value" in found for found in columns)
 

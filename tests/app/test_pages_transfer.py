@@ -1,4 +1,4 @@
-"""The page Transfer without a browser: its questions, every view of a run, bad addresses."""
+"""The page Transfer without a browser: its analyses, every view of a run, bad addresses."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ from tests.figures.test_transfer import told
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.app.transfer import QUESTIONS, VIEWS
+from workbench.app.transfer import ANALYSES, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 
@@ -31,23 +31,23 @@ QUICK = {
 }
 METHODS = ("frozen", "fine-tuned")
 SEEN = {
-    ("frozen-vs-finetuned", "Table"): "What fine-tuning wins over the frozen model",
+    ("frozen-vs-finetuned", "Gain"): "What fine-tuning wins over the frozen model",
     ("frozen-vs-finetuned", "Scores"): "every way of adapting",
     ("frozen-vs-finetuned", "Cost"): "peak memory, MiB",
     ("frozen-vs-finetuned", "Learning"): "The loss of each step",
-    ("finetune", "Scores"): "What was thought of each text",
+    ("finetune", "Scores"): "Predictions",
     ("finetune", "Try a text"): "probability",
-    ("finetune", "Two side by side"): "after: finetune-",
+    ("finetune", "Compare models"): "after: finetune-",
     ("drift", "By layer"): "What each layer has come to",
-    ("drift", "Probing"): "Probes were not asked for",
-    ("drift", "In the browser"): "after: mini:gpt",
+    ("drift", "Probing"): "Probing was not compared",
+    ("drift", "Attention"): "after: mini:gpt",
     ("similarity", "CKA"): "a matrix for every two models",
 }
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Each question, answered once for all tests; that who gains by hand."""
+    """The result of each experiment, computed once; that of frozen-vs-finetuned by hand."""
     found: dict[str, Any] = {}
     kind = experiments()["finetune"]
     for method in METHODS:
@@ -144,9 +144,9 @@ def shown(app: AppTest) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
 
 
-@pytest.mark.parametrize(("question", "name"), QUESTIONS.items())
-def test_every_question_can_be_asked(question: str, name: str) -> None:
-    app = opened(question=question)
+@pytest.mark.parametrize(("analysis", "name"), ANALYSES.items())
+def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
+    app = opened(analysis=analysis)
     assert experiments()[name].about in said(app)
     if name == "drift":  # of two models
         assert f"{name} looks at" in said(app)
@@ -158,20 +158,18 @@ def test_every_question_can_be_asked(question: str, name: str) -> None:
     assert f"workbench run {name}" in said(app)
 
 
-def test_another_question_is_chosen_and_the_run_before_forgotten(
-    tmp_path: Path, results: dict[str, Any]
-) -> None:
+def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "similarity")
     app = opened(run=run.name)
     assert shown(app) == ["similarity"]
-    well(app.button_group(key="question of transfer How alike").set_value("One method").run())
+    well(app.button_group(key="analysis of transfer Similarity").set_value("Fine-tuning").run())
     assert not shown(app) and experiments()["finetune"].about in said(app)
 
 
 def test_a_run_says_what_it_was_asked_with(tmp_path: Path, results: dict[str, Any]) -> None:
     app = opened(run=run_of(tmp_path, results, "finetune").name)
     facts = " ".join(str(each.value) for each in app.get("html"))
-    assert "<dt>with</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts
+    assert "<dt>settings</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts
 
 
 def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[str, Any]) -> None:
@@ -210,7 +208,7 @@ def test_a_text_is_tried_on_both_at_once(tmp_path: Path, results: dict[str, Any]
     well(app.text_area(key="text").set_value("The hat is charming and lovely.").run())
     assert app.dataframe[0].value["probability"].tolist() != before
     well(app.text_area(key="text").set_value("  ").run())
-    assert "there is no text" in said(app)
+    assert "text-empty" in said(app)
 
 
 def test_two_texts_are_tried_where_the_task_has_pairs(
@@ -223,7 +221,7 @@ def test_two_texts_are_tried_where_the_task_has_pairs(
     assert [area.label for area in app.text_area] == ["First text", "Second text"]
     assert len(app.dataframe) == 2
     well(app.text_area(key="text2").set_value("").run())
-    assert "there is no text" in said(app)
+    assert "text-empty" in said(app)
 
 
 def test_only_what_is_wrong_is_shown(tmp_path: Path, results: dict[str, Any]) -> None:
@@ -249,20 +247,20 @@ def test_cells_that_kept_no_model_are_told(tmp_path: Path, results: dict[str, An
     alone = adapted(tmp_path, results, "entailment", "frozen")
     shutil.rmtree(alone.path / TRAINED)
     assert "no model to try" in said(opened(run=alone.name, view="Try a text"))
-    assert "The run kept no model" in said(opened(run=alone.name, view="Two side by side"))
+    assert "The run saved no model" in said(opened(run=alone.name, view="Compare models"))
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        {"question": "Nought"},
+        {"analysis": "Zero"},
         {"run": "nonsense"},
         {"run": "../../etc/passwd"},
-        {"question": "<script>alert(1)</script>"},
+        {"analysis": "<script>alert(1)</script>"},
     ],
 )
 def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:
-    assert "Who gains from fine-tuning" in said(opened(**query))
+    assert "What fine-tuning gains" in said(opened(**query))
 
 
 @pytest.mark.parametrize(

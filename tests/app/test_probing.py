@@ -18,7 +18,7 @@ EVIL = "<img/src=x/onerror=window.evil=1>"
 VIEWS = {
     "Pipeline": "in the order of the published pipeline|There is no mix",
     "Mix": "in the learned mix of all layers",
-    "Confusion": "Which label is taken for which",
+    "Confusion": "Confusion matrix",
     "Examples": "each right at layer|nothing right that the layer below|No layer gets right",
     "Controls": "Selectivity by layer",
     "Tables": "Layers that encode each task",
@@ -50,11 +50,9 @@ def keep(page: Page, name: str) -> None:
 
 
 @pytest.mark.slow  # each view without a browser is in test_pages_probing, the page in test_pages
-def test_a_question_is_asked_and_its_answer_looked_at_from_every_side(
-    page: Page, app_url: str
-) -> None:
+def test_a_run_is_started_and_every_view_of_it_opened(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/probing?corpus=primer:size%3D200")
-    expect(page.get_by_text("It fits")).to_be_visible()
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     choose_task(page, "pos")
     typed(page, "limit", "30")
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
@@ -79,7 +77,7 @@ def test_a_question_is_asked_and_its_answer_looked_at_from_every_side(
     asked = page.url
     page.goto("about:blank")
     page.goto(asked)
-    expect(page.get_by_text("Which label is taken for which: pos")).to_be_visible()
+    expect(page.get_by_text("Confusion matrix: pos")).to_be_visible()
     expect(page.get_by_role("tab", name="Confusion")).to_have_attribute("aria-selected", "true")
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
@@ -87,7 +85,7 @@ def test_a_question_is_asked_and_its_answer_looked_at_from_every_side(
 @pytest.mark.slow  # as on the page Experiments, which is tested each time
 def test_a_long_run_is_cancelled_and_can_be_resumed(page: Page, app_url: str, ended: None) -> None:
     page.goto(f"{app_url}/probing?corpus=primer")
-    expect(page.get_by_text("It fits")).to_be_visible()
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
     typed(page, "epochs", "1000")
     typed(page, "patience", "1000")  # it cannot end before it is cancelled
@@ -102,7 +100,7 @@ def test_a_long_run_is_cancelled_and_can_be_resumed(page: Page, app_url: str, en
 def upload(page: Page, name: str, content: str) -> None:
     file = {"name": name, "mimeType": "text/plain", "buffer": content.encode()}
     page.locator("input[type=file]").set_input_files([file])  # type: ignore[list-item]
-    page.get_by_role("button", name="Read and keep them").click()
+    page.get_by_role("button", name="Check and store").click()
 
 
 def row(noun: str, verb: str, label: str, end: int = 1) -> str:
@@ -124,20 +122,20 @@ def test_ones_own_targets_are_told_by_line_where_they_are_wrong_and_probed_where
         for _ in range(4)
     )
     page.goto(f"{app_url}/probing")
-    expect(page.get_by_text("It fits")).to_be_visible()
-    page.get_by_text("Targets of your own").click()
+    expect(page.get_by_text("Ready to run")).to_be_visible()
+    page.get_by_text("Upload your own targets").click()
     upload(page, "srl-mine.jsonl", row("dog", "sleeps", "ARG1") + row("cat", "eats", "A", 7) + "{")
     expect(page.get_by_text("Line 2: ")).to_be_visible()
     expect(page.get_by_text("Line 3: ")).to_be_visible()
     keep(page, "faults")
     page.reload()
-    page.get_by_text("Targets of your own").click()
+    page.get_by_text("Upload your own targets").click()
     upload(page, "srl-mine.jsonl", good)
-    expect(page.get_by_text("was kept as a corpus")).to_be_visible()
-    expect(page.get_by_text("It fits")).to_be_visible()
+    expect(page.get_by_text("Stored the corpus")).to_be_visible()
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_role("button", name="Preview", exact=True).click()
     expect(page.get_by_text("F1 by layer (each layer)")).to_be_visible()
-    expect(page.get_by_text("A preview").first).to_be_visible()
+    expect(page.get_by_text("Preview: closed").first).to_be_visible()
     expect(page.get_by_role("tab", name="Examples")).to_be_visible()
     page.get_by_role("tab", name="Examples").click()
     expect(page.get_by_text(re.compile(VIEWS["Examples"])).first).to_be_visible()

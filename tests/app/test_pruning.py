@@ -12,8 +12,8 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.slow
 def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/pruning?question=Curves")
-    expect(page.get_by_text("It fits")).to_be_visible()
+    page.goto(f"{app_url}/pruning?analysis=Curves")
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     typed(page, "limit", "20")
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
     for label, value in (("steps", "2"), ("choosing", "10"), ("recover", "2"), ("seeds", "1")):
@@ -31,7 +31,7 @@ def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, ap
         page.keyboard.press("ArrowRight")
     expect(page).to_have_url(re.compile("gone=5"))
     still(page)
-    expect(page.get_by_text(re.compile(r"of \d+ guesses")).first).to_be_visible()
+    expect(page.get_by_text(re.compile(r"of \d+ predictions")).first).to_be_visible()
     parameters = page.get_by_test_id("stMetric").filter(has_text="Parameters")
     expect(parameters).to_contain_text("-82,400")  # five heads of mini:bert
 
@@ -40,8 +40,8 @@ def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, ap
     page.goto(asked)
     expect(page.get_by_test_id("stMetric").filter(has_text="Parameters")).to_contain_text("-82,400")
 
-    page.get_by_role("tab", name="The model kept").click()
-    page.get_by_role("button", name="Pack it").click()
+    page.get_by_role("tab", name="Pruned model").click()
+    page.get_by_role("button", name="Create zip").click()
     with page.expect_download() as saved:
         page.get_by_role("button", name=re.compile("Save head-pruning-")).click()
     assert saved.value.suggested_filename.endswith(".zip")

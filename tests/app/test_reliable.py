@@ -59,6 +59,6 @@ def test_a_folder_that_becomes_read_only_is_shown_and_said(
             for other in ("", "models", "corpora", "heads", "doctor"):
                 page.goto(f"{url}/{other}")
                 still(page)
-                expect(page.get_by_text("something went wrong")).to_have_count(0)
+                expect(page.get_by_text("Internal error")).to_have_count(0)
         assert files(tmp_path / part) == before
     assert "Traceback" not in (tmp_path / "log").read_text()

@@ -33,9 +33,9 @@ def choose(page: Page, label: str, option: str) -> None:
 
 def save(page: Page, what: str, how: str) -> Path:
     """The path of the file that was saved."""
-    choose(page, "What to save", what)
+    choose(page, "Content", what)
     choose(page, "As", how)
-    page.get_by_role("button", name="Make the file").click()
+    page.get_by_role("button", name="Create file").click()
     ending = how.split(",")[0].lower()
     with page.expect_download() as download:
         page.get_by_role("button", name=re.compile(f"Save steps-.*[.]{ending}")).click()
@@ -54,9 +54,9 @@ def test_a_run_is_opened_from_the_first_page_and_saved(
     assert run.name in page.url
     if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "runs.png", full_page=True)
-    page.get_by_role("tab", name="Question").click()
+    page.get_by_role("tab", name="Settings").click()
     expect(page.get_by_text("workbench run steps")).to_be_visible()
-    page.get_by_text("Save a report, a table or a figure").click()
+    page.get_by_text("Save a report, table or figure").click()
     page.wait_for_timeout(800)  # until it is unfolded: a list that moves closes
     assert save(page, "Table sums", "CSV").read_text().startswith("step,value,kind\n0,")
     assert run.name in save(page, "Report", "HTML, one page that opens anywhere").read_text()
@@ -74,7 +74,7 @@ def test_a_removed_run_is_brought_back_by_one_click(page: Page, app_url: str, ru
     expect(page.get_by_text("there is no run").first).to_be_visible()
     page.get_by_text("Removed runs").click()
     page.wait_for_timeout(800)
-    page.get_by_role("button", name="Bring back").click()
+    page.get_by_role("button", name="Restore").click()
     expect(page.get_by_role("heading", name="Table: sums")).to_be_visible()
     assert run.status.state == "done" and run.name in page.url
 
@@ -83,19 +83,19 @@ def test_a_removed_run_is_brought_back_by_one_click(page: Page, app_url: str, ru
 def test_two_that_are_ticked_are_laid_side_by_side(page: Page, app_url: str, runs: Making) -> None:
     first, second = runs(seed=3, rows=2), runs(seed=4, rows=2)
     page.goto(f"{app_url}/runs")
-    page.get_by_label("Find").fill("steps")
-    page.get_by_label("Find").press("Enter")
-    expect(page.get_by_text("Tick one to open it")).to_be_visible()
+    page.get_by_label("Search").fill("steps")
+    page.get_by_label("Search").press("Enter")
+    expect(page.get_by_text("Tick one run to open it")).to_be_visible()
     for row in (0, 1):  # the newest
         canvas = page.get_by_test_id("stDataFrame").first
         canvas.get_by_test_id("data-grid-canvas").wait_for()
         page.wait_for_timeout(500)  # it is painted
         canvas.click(position={"x": 17, "y": 52 + 35 * row})
         expect(
-            page.get_by_role("tab", name="Log").or_(page.get_by_text("2 runs side by side"))
+            page.get_by_role("tab", name="Log").or_(page.get_by_text("Comparison of 2 runs"))
         ).to_be_visible()
-    expect(page.get_by_role("heading", name="2 runs side by side")).to_be_visible()
-    expect(page.get_by_text("What was asked differently")).to_be_visible()
+    expect(page.get_by_role("heading", name="Comparison of 2 runs")).to_be_visible()
+    expect(page.get_by_text("Settings that differ")).to_be_visible()
     assert first.name in page.url and second.name in page.url
     expect(page.get_by_text("Table: sums")).to_be_visible()
 
@@ -105,6 +105,6 @@ def test_two_that_are_ticked_are_laid_side_by_side(page: Page, app_url: str, run
 def test_a_bad_address_is_told_in_words(page: Page, app_url: str, bad: str, runs: Making) -> None:
     runs(seed=5), runs(seed=6)
     page.goto(f"{app_url}/runs?run={bad}")
-    expect(page.get_by_text("This did not work.")).to_be_visible()
+    expect(page.get_by_text("[run-not-found]")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
-    expect(page.get_by_text("Tick one to open it")).to_be_visible()
+    expect(page.get_by_text("Tick one run to open it")).to_be_visible()

@@ -33,12 +33,12 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     page: Page, app_url: str, runs: Callable[..., Run], app_folder: Path
 ) -> None:
     page.goto(app_url)
-    page.get_by_role("button", name="Take the tour").click()
+    page.get_by_role("button", name="Run the tour").click()
     expect(page.get_by_text(re.compile("1 of [0-9]+: "))).to_be_visible()
     page.reload()
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("button", name="Take the tour")).to_be_visible()
-    expect(page.get_by_text("The last tour did not come to its end")).to_be_visible()
+    expect(page.get_by_role("button", name="Run the tour")).to_be_visible()
+    expect(page.get_by_text("The last tour was not finished")).to_be_visible()
     assert not (app_folder / "runs" / "demo.html").exists()
 
 

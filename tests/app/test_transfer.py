@@ -35,8 +35,8 @@ def frozen(runs: Callable[..., Run]) -> Run:
 def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page: Page, app_url: str, frozen: Run
 ) -> None:
-    page.goto(f"{app_url}/transfer?question=One+method&corpus=primer/sentiment")
-    expect(page.get_by_text("It fits")).to_be_visible()
+    page.goto(f"{app_url}/transfer?analysis=Fine-tuning&corpus=primer/sentiment")
+    expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
     for label in ("max_train", "max_dev", "max_test", "seeds", "rates", "epochs"):
         value = SMALL[label]
@@ -49,7 +49,7 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page.get_by_role("tab", name="Learning").click()
     expect(page.get_by_text("The loss of each step")).to_be_visible()
     page.get_by_role("tab", name="Try a text").click()
-    expect(page.get_by_text(re.compile("Both think the same|They differ"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Same prediction|Different predictions"))).to_be_visible()
     for method in ("fine-tuned", "frozen"):
         expect(page.get_by_text(re.compile(rf"mini:bert, {method} \(")).first).to_be_visible()
     still(page)
@@ -64,9 +64,9 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     expect(page.get_by_label("Text", exact=True)).to_have_value("The hat was lovely.")
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
 
-    page.get_by_role("tab", name="Two side by side").click()
-    page.get_by_role("link", name="Look at the attention of both").click()
-    expect(page).to_have_url(re.compile("attention.*beside=another(%20|[+])model"))
+    page.get_by_role("tab", name="Compare models").click()
+    page.get_by_role("link", name="Compare the attention of both").click()
+    expect(page).to_have_url(re.compile("attention.*compare=another(%20|[+])model"))
     expect(page).to_have_url(re.compile("model2=finetune-"))
     expect(page.get_by_text("looks at").or_(page.get_by_text("difference")).first).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
@@ -77,11 +77,11 @@ def test_what_has_changed_is_asked_from_beside_the_model(
     page: Page, app_url: str, frozen: Run
 ) -> None:
     page.goto(f"{app_url}/transfer?run={frozen.name}&view=Two+side+by+side")
-    page.get_by_role("button", name="Ask what has changed").click()
+    page.get_by_role("button", name="Run drift").click()
     expect(page.get_by_text("What each layer has come to")).to_be_visible()
     expect(page).to_have_url(re.compile("run=drift-"))
     still(page)
-    page.get_by_role("tab", name="In the browser").click()
+    page.get_by_role("tab", name="Attention").click()
     expect(page.get_by_text(f"after: {frozen.name}")).to_be_visible()
     page.get_by_role("tab", name="CKA").click()
     expect(page.get_by_text("a matrix for every two models")).to_be_visible()
@@ -101,7 +101,7 @@ def test_every_view_stays_within_the_screen(
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    for view in ("Table", "Scores", "Cost", "Learning", "Try a text"):
+    for view in ("Gain", "Scores", "Cost", "Learning", "Try a text"):
         page.goto(f"{app_url}/transfer?run={gains.name}&view={view.replace(' ', '+')}")
         seen = page.get_by_test_id("stDataFrame") if view == "Try a text" else page.locator(DRAWN)
         expect(seen.first).to_be_visible()

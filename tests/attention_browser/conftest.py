@@ -51,8 +51,8 @@ class Shown:
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
-    def asked(self, what: str) -> list[dict[str, Any]]:
-        return [request for request in self.world.asked if request["what"] == what]
+    def requests_for(self, what: str) -> list[dict[str, Any]]:
+        return [request for request in self.world.requests if request["what"] == what]
 
     def give(self, frame: bytes) -> None:
         self.page.evaluate("text => window.give(text)", base64.b64encode(frame).decode())

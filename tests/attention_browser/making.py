@@ -88,7 +88,7 @@ class Side:
     overlays: list[dict[str, Any]] = field(default_factory=list)
     shift: int = 0  # of the positions, where special tokens are hidden
 
-    def told(self) -> dict[str, Any]:
+    def message(self) -> dict[str, Any]:
         layers, heads = self.maps.shape[:2]
         columns = self.rows if self.columns is None else self.columns
         scores = self.scores
@@ -136,7 +136,7 @@ class Side:
 
 @dataclass
 class World:
-    """What Python would answer, and what it was asked."""
+    """What Python would answer, and the requests it received."""
 
     sides: list[Side]
     view: str = "v1"
@@ -149,7 +149,7 @@ class World:
     title: str = "mini:bert: encoder self-attention, by pieces"
     drawn: dict[str, Any] = field(default_factory=dict)
     width: int = 32  # of a head, in neurons
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     deaf: int = 0  # how many requests yet to lose
     problems: dict[str, str] = field(default_factory=dict)  # what to text
 
@@ -157,16 +157,16 @@ class World:
         head = {
             "kind": "overview", "view": self.view, "title": self.title, "note": self.note,
             "value": "attention", "passes": 1, "palette": PALETTE,
-            "sides": [side.told() for side in self.sides],
+            "sides": [side.message() for side in self.sides],
             "difference": self.difference, "state": self.state,
             "neurons": self.neurons, "offline": False,
         }  # fmt: skip
         return framed(head, {f"thumbs{s}": pooled(side.maps) for s, side in enumerate(self.sides)})
 
-    def answer(self, asked: str) -> bytes | None:
-        """The frame that answers a request told as JSON, or None where it is lost."""
-        request = json.loads(asked)
-        self.asked.append(request)
+    def answer(self, sent: str) -> bytes | None:
+        """The frame that answers a request message as JSON, or None where it is lost."""
+        request = json.loads(sent)
+        self.requests.append(request)
         if self.deaf > 0:
             self.deaf -= 1
             return None
@@ -180,7 +180,7 @@ class World:
             return framed({**head, "kind": "ok"})
         head |= {"row": request["row"], "column": request["column"], "kind": what}
         made = {
-            "cell": self.cell, "exact": self.exact, "neurons": self.told_neurons,
+            "cell": self.cell, "exact": self.exact, "neurons": self.neurons_frame,
             "export": self.export,
         }[what]  # fmt: skip
         return made(head, request)
@@ -208,7 +208,7 @@ class World:
         query, key = rng.normal(size=(2, self.width)).astype(np.float32)
         return query, key
 
-    def told_neurons(self, head: dict[str, Any], request: dict[str, Any]) -> bytes:
+    def neurons_frame(self, head: dict[str, Any], request: dict[str, Any]) -> bytes:
         sides, arrays = [], {}
         for s, side in enumerate(self.sides):
             query, key = self.vectors(s)
@@ -223,5 +223,5 @@ class World:
     def export(self, head: dict[str, Any], request: dict[str, Any]) -> bytes:
         form = request["form"]
         file = np.frombuffer(f"a {form}".encode(), dtype=np.uint8)
-        told = {"kind": "file", "name": f"attention.{form}", "type": f"text/{form}"}
-        return framed({**head, **told}, {"file": file})
+        message = {"kind": "file", "name": f"attention.{form}", "type": f"text/{form}"}
+        return framed({**head, **message}, {"file": file})

@@ -63,7 +63,7 @@ def test_masked_cells_are_not_there_which_is_not_zero(show: Show) -> None:
     assert shown.hover(5, 2).endswith("0.000")
     expect(shown.page.locator(".legend")).to_contain_text("masked")
     shown.click(2, 6)
-    assert shown.asked("exact") == []
+    assert shown.requests_for("exact") == []
 
 
 def test_hover_is_within_a_255th_and_a_click_is_exact(show: Show) -> None:
@@ -77,11 +77,11 @@ def test_hover_is_within_a_255th_and_a_click_is_exact(show: Show) -> None:
     shown.click(3, 5)
     exact = shown.page.locator(".exact")
     expect(exact).to_contain_text(f"{one[3, 5]:#.6g}".rstrip("."))
-    assert [(r["i"], r["j"]) for r in shown.asked("exact")] == [(3, 5)]
+    assert [(r["i"], r["j"]) for r in shown.requests_for("exact")] == [(3, 5)]
     values = shown.page.locator(".bars .number").all_inner_texts()
     assert [float(v) for v in values] == pytest.approx(sorted(one[3], reverse=True), rel=1e-5)
     shown.click(3, 5)  # again: the column
-    expect(shown.page.locator("aside h4")).to_contain_text("is looked at by")
+    expect(shown.page.locator("aside h4")).to_contain_text("is attended by")
     values = shown.page.locator(".bars .number").all_inner_texts()
     assert [float(v) for v in values] == pytest.approx(sorted(one[:, 5], reverse=True), rel=1e-5)
 
@@ -107,7 +107,7 @@ def test_a_pin_stays_through_layers_heads_and_looks(show: Show) -> None:
     page.keyboard.press("Escape")
     expect(page.locator("canvas.heads")).to_be_visible()
     page.wait_for_timeout(450)
-    assert shown.world.asked[-1]["state"] == {
+    assert shown.world.requests[-1]["state"] == {
         "cell": None,
         "pin": None,
         "look": "lines",
@@ -123,7 +123,7 @@ def test_the_lines_say_how_much_they_carry(show: Show, count: int) -> None:
     shown.open(1, 1)
     page = shown.page
     page.get_by_role("button", name="Lines").click()
-    page.get_by_label("How many").select_option(str(count))
+    page.get_by_label("Lines per token").select_option(str(count))
     one = shown.world.sides[0].maps[1, 1]
     share = np.sort(one, axis=1)[:, -count:].sum() / one.sum()
     words_ = page.locator(".share").inner_text()
@@ -138,7 +138,7 @@ def test_a_threshold_and_a_hovered_token(show: Show) -> None:
     page = shown.page
     page.get_by_role("button", name="Lines").click()
     page.get_by_label("Lines", exact=True).select_option("least")
-    page.get_by_label("threshold").fill("0.2")
+    page.get_by_label("Threshold").fill("0.2")
     one = shown.world.sides[0].maps[2, 0]
     expect(page.locator(".lineview line")).to_have_count(int((one >= 0.2).sum()))
     picture = page.locator(".lineview .pane svg")
@@ -157,8 +157,8 @@ def test_many_lines_are_cut_and_it_says_so(show: Show) -> None:
     page = shown.page
     page.get_by_role("button", name="Lines").click()
     page.get_by_label("Lines", exact=True).select_option("least")
-    page.get_by_label("threshold").fill("0.0001")
-    expect(page.locator(".share")).to_contain_text("1,500 of ")
+    page.get_by_label("Threshold").fill("0.0001")
+    expect(page.locator(".share")).to_contain_text("1,500 strongest of ")
     assert page.locator(".lineview line").count() == 1500
     one = np.sort(shown.world.sides[0].maps[0, 0].ravel())
     said = float(page.locator(".share").inner_text().split()[3])
@@ -177,7 +177,7 @@ def test_the_page_stays_light_at_1024_tokens(show: Show) -> None:
     page.get_by_label("Size").select_option("1")
     pane = page.locator(".map .pane")
     pane.evaluate("p => { p.scrollTop = 9000; p.scrollLeft = 7000; }")
-    expect(page.locator("svg.beside")).to_contain_text("w650")
+    expect(page.locator("svg.left-axis")).to_contain_text("w650")
     expect(page.locator("svg.above")).to_contain_text("w510")
     page.get_by_role("button", name="Lines").click()
     counts["lines", "1"] = shown.nodes()
@@ -237,10 +237,10 @@ def test_query_and_key_come_to_the_weight(show: Show) -> None:
     box = page.locator(".neurons svg").bounding_box()
     assert box
     page.mouse.move(box["x"] + 62 + (box["width"] - 62) * 10.5 / 32, box["y"] + 10)
-    told = page.locator(".neurons .quiet").inner_text().replace("−", "-")
-    values = [float(v) for v in re.findall(r"-?\d+\.\d+(?:e-\d+)?", told)]
+    message = page.locator(".neurons .quiet").inner_text().replace("−", "-")
+    values = [float(v) for v in re.findall(r"-?\d+\.\d+(?:e-\d+)?", message)]
     expected = [query[10], key[10], query[10] * key[10]]
-    assert told.startswith("dimension 10:") and values == pytest.approx(expected, rel=1e-3)
+    assert message.startswith("dimension 10:") and values == pytest.approx(expected, rel=1e-3)
     page.keyboard.press("ArrowRight")
     shown.cell(1, 2)
     expect(page.locator(".sum")).to_contain_text(

@@ -105,19 +105,19 @@ def test_hovering_tells_a_head_and_its_scores(show: Show) -> None:
     assert box
     shown.page.mouse.move(box["x"] + box["width"] - 30, box["y"] + box["height"] - 30)
     tip = shown.page.locator(".tip").inner_text().split("\n")
-    told = shown.world.sides[0].told()
+    message = shown.world.sides[0].message()
     assert tip[0] == "layer 2, head 3"
-    assert float(tip[1].split(": ")[1]) == pytest.approx(told["tops"][2][3], abs=1e-3)
+    assert float(tip[1].split(": ")[1]) == pytest.approx(message["tops"][2][3], abs=1e-3)
     assert float(tip[2].split(": ")[1]) == pytest.approx(
-        told["scores"][0]["values"][2][3], abs=1e-3
+        message["scores"][0]["values"][2][3], abs=1e-3
     )
-    assert tip[3] == f"kind: {told['scores'][1]['values'][2][3]}"
+    assert tip[3] == f"kind: {message['scores'][1]['values'][2][3]}"
 
 
 def test_sorting_goes_by_the_score_and_the_keyboard_follows(show: Show) -> None:
     shown = show(small())
     page = shown.page
-    values = np.array(shown.world.sides[0].told()["scores"][0]["values"])
+    values = np.array(shown.world.sides[0].message()["scores"][0]["values"])
     order = [tuple(divmod(int(k), 4)) for k in np.argsort(-values, axis=None, kind="stable")]
     page.get_by_label("Order").first.select_option("down")
     page.locator("canvas.heads").focus()
@@ -134,19 +134,19 @@ def test_sorting_goes_by_the_score_and_the_keyboard_follows(show: Show) -> None:
 def test_a_filter_leaves_out_and_says_how_many(show: Show) -> None:
     shown = show(small())
     page = shown.page
-    told = shown.world.sides[0].told()
-    values = np.array(told["scores"][0]["values"])
+    message = shown.world.sides[0].message()
+    values = np.array(message["scores"][0]["values"])
     least = float(np.sort(values.ravel())[8]) - 1e-9
-    page.get_by_label("at least").fill(f"{least:.9f}")
+    page.get_by_label("Minimum").fill(f"{least:.9f}")
     count = page.locator(".count")
     expect(count).to_have_text("4 of 12 heads shown")
-    page.get_by_label("at most").fill("0")
+    page.get_by_label("Maximum").fill("0")
     expect(count).to_have_text("0 of 12 heads shown")
     page.get_by_label("Score").select_option("kind")
     expect(count).to_have_text("12 of 12 heads shown")
     page.locator("summary").click()
     page.get_by_label("broad").uncheck()
-    kinds = [kind for row in told["scores"][1]["values"] for kind in row]
+    kinds = [kind for row in message["scores"][1]["values"] for kind in row]
     expect(count).to_have_text(f"{kinds.count('positional')} of 12 heads shown")
     page.get_by_label("Order").nth(1).select_option("up")
     shown.shot("overview-filtered")
@@ -163,5 +163,5 @@ def test_heads_without_a_score_come_last_and_pass_no_filter(show: Show) -> None:
         page.keyboard.press(key)
         walked.append(focus(shown))
     assert walked[2:] == ["0,2", "0,1", "0,0"]
-    page.get_by_label("at least").fill("-5")
+    page.get_by_label("Minimum").fill("-5")
     expect(page.locator(".count")).to_have_text("2 of 3 heads shown")

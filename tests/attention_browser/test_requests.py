@@ -1,4 +1,4 @@
-"""What is asked of Python: the latest wish counts, nothing is asked twice, what is lost comes."""
+"""Requests to Python: the latest wish counts, nothing is requested twice, what is lost comes."""
 
 import csv
 import io
@@ -17,9 +17,9 @@ from tests.attention_browser.conftest import Show
 from tests.attention_browser.making import Side, World, softmaxed, words
 from workbench import WorkbenchError, attention
 from workbench.attention_browser.frames import framed, overview_of, unframed
-from workbench.attention_browser.requests import answered, state_in
+from workbench.attention_browser.requests import respond, state_in
 from workbench.attention_browser.scene import Scene, scene_of, scores_of, side_of
-from workbench.attention_maps.capture import KEPT, Look, passes
+from workbench.attention_maps.capture import CACHE, AttentionMaps, passes
 from workbench.attention_maps.grids import Options
 
 pytestmark = pytest.mark.browser
@@ -39,7 +39,7 @@ def test_requests_are_as_agreed(show: Show) -> None:
     shown.open(1, 2)
     shown.click(3, 4)
     expect(shown.page.locator(".exact")).not_to_contain_text("±")
-    cell, exact = shown.asked("cell")[0], shown.asked("exact")[0]
+    cell, exact = shown.requests_for("cell")[0], shown.requests_for("exact")[0]
     assert cell == {
         "id": cell["id"], "view": "v1", "what": "cell", "row": 1, "column": 2,
         "state": {"cell": [1, 2], "pin": None, **BEGAN},
@@ -56,7 +56,7 @@ def test_going_back_asks_for_nothing(show: Show) -> None:
     for key, at in [("ArrowRight", (0, 1)), ("ArrowLeft", (0, 0)), ("ArrowRight", (0, 1))]:
         shown.page.keyboard.press(key)
         shown.cell(*at)
-    assert [(r["row"], r["column"]) for r in shown.asked("cell")] == [(0, 0), (0, 1)]
+    assert [(r["row"], r["column"]) for r in shown.requests_for("cell")] == [(0, 0), (0, 1)]
 
 
 def test_under_a_slow_host_the_last_wish_is_what_is_seen(show: Show) -> None:
@@ -68,7 +68,7 @@ def test_under_a_slow_host_the_last_wish_is_what_is_seen(show: Show) -> None:
         page.keyboard.press(key)
     shown.cell(2, 3)
     expect(page.locator(".facts")).to_have_text("layer 2, head 3: entropy 0.32")
-    assert len(shown.asked("cell")) <= 4  # those in between were never asked for
+    assert len(shown.requests_for("cell")) <= 4  # those in between were never requested
     page.wait_for_timeout(600)
     shown.cell(2, 3)
 
@@ -76,8 +76,8 @@ def test_under_a_slow_host_the_last_wish_is_what_is_seen(show: Show) -> None:
 def test_a_lost_answer_is_asked_for_again(show: Show) -> None:
     shown = show(small(deaf=2), patience=200)
     shown.open(1, 1)
-    asked = shown.asked("cell")
-    assert len(asked) == 3 and len({request["id"] for request in asked}) == 1
+    sent = shown.requests_for("cell")
+    assert len(sent) == 3 and len({request["id"] for request in sent}) == 1
 
 
 def test_at_last_it_says_so_and_enter_tries_anew(show: Show) -> None:
@@ -85,7 +85,7 @@ def test_at_last_it_says_so_and_enter_tries_anew(show: Show) -> None:
     page = shown.page
     page.locator("canvas.heads").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".problem")).to_have_text("no answer; press Enter to try again")
+    expect(page.locator(".problem")).to_have_text("No response. Press Enter to try again.")
     page.keyboard.press("Enter")
     shown.cell(0, 0)
     expect(page.locator(".problem")).to_be_hidden()
@@ -107,7 +107,7 @@ def test_a_state_from_the_address_is_where_it_begins(show: Show) -> None:
     shown.cell(2, 1)
     value = shown.world.sides[0].maps[2, 1, 1, 2]
     expect(shown.page.locator(".exact")).to_contain_text(f"{value:#.6g}")
-    expect(shown.page.locator("aside h4")).to_contain_text("is looked at by")
+    expect(shown.page.locator("aside h4")).to_contain_text("is attended by")
 
 
 def test_a_pin_goes_with_its_tokens_when_special_ones_are_hidden(show: Show) -> None:
@@ -122,7 +122,7 @@ def test_a_pin_goes_with_its_tokens_when_special_ones_are_hidden(show: Show) -> 
     expect(shown.page.locator("rect.pin")).to_have_count(1)
     shown.cell(1, 1)
     expect(shown.page.locator(".exact")).not_to_contain_text("±")
-    exact = shown.asked("exact")[-1]
+    exact = shown.requests_for("exact")[-1]
     assert (exact["i"], exact["j"]) == (1, 2)
 
 
@@ -134,7 +134,7 @@ def test_a_new_view_keeps_the_cell_and_a_smaller_grid_lets_it_go(show: Show) -> 
     shown.give(shown.world.overview())
     shown.page.wait_for_selector(".attention[data-view=v2]")
     shown.cell(3, 3)
-    assert shown.asked("cell")[-1]["view"] == "v2"
+    assert shown.requests_for("cell")[-1]["view"] == "v2"
     expect(shown.page.locator("rect.pin")).to_have_count(1)
     shown.world.sides = [Side(softmaxed((2, 2), 6, 6), TOKENS)]
     shown.world.view = "v3"
@@ -149,7 +149,7 @@ def test_mounted_anew_with_a_stray_answer_it_asks_for_the_overview(show: Show) -
     stray = world.cell({"id": 5, "view": "v1", "kind": "cell"}, {"row": 0, "column": 0})
     shown = show(world, first=stray)
     shown.painted()
-    assert [request["what"] for request in world.asked] == ["overview"]
+    assert [request["what"] for request in world.requests] == ["overview"]
 
 
 def test_cleared_away_it_ends_unless_it_comes_back(show: Show) -> None:
@@ -170,31 +170,33 @@ def test_the_state_is_told_after_a_moment_and_once(show: Show) -> None:
     for name in ("Lines", "Map", "Lines"):
         page.get_by_role("button", name=name).click()
     page.wait_for_timeout(500)
-    assert [request["state"]["look"] for request in shown.asked("state")] == ["lines"]
+    assert [request["state"]["look"] for request in shown.requests_for("state")] == ["lines"]
     page.get_by_role("button", name="All heads").click()
     page.wait_for_timeout(500)
-    assert shown.asked("state")[-1]["state"]["cell"] is None
+    assert shown.requests_for("state")[-1]["state"]["cell"] is None
 
 
 # --- test answers ---------------------------------------------------------------------------------
 #
-# What the attention browser is told: bytes within their bound, exact values, arithmetic, files.
+# What the attention browser receives: bytes within their bound, exact values, arithmetic, files.
 
 DOC = next(iter(wb.read("primer").docs("test")))
 
 
 @pytest.fixture(scope="module")
-def looks() -> Iterator[dict[str, Look]]:
+def looks() -> Iterator[dict[str, AttentionMaps]]:
     yield {ref: attention(wb.load(ref), DOC) for ref in ("mini:bert", "mini:gpt", "mini:t5")}
-    KEPT.clear()
+    CACHE.clear()
 
 
-def scene(found: Look, group: tuple[str, str] = ("encoder", "self"), **options: Any) -> Scene:
+def scene(
+    found: AttentionMaps, group: tuple[str, str] = ("encoder", "self"), **options: Any
+) -> Scene:
     return scene_of([side_of(found, group, Options(**options), DOC)])
 
 
-def asked(shown: Scene, what: str, **rest: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    return unframed(answered(shown, {"id": 7, "view": shown.id, "what": what, **rest}))
+def response(shown: Scene, what: str, **rest: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    return unframed(respond(shown, {"id": 7, "view": shown.id, "what": what, **rest}))
 
 
 def test_frames_come_back_as_they_went() -> None:
@@ -206,18 +208,18 @@ def test_frames_come_back_as_they_went() -> None:
     assert len(message) < 1_000  # zeros are packed
 
 
-def test_a_map_in_bytes_is_within_a_255th_of_its_top(looks: dict[str, Look]) -> None:
+def test_a_map_in_bytes_is_within_a_255th_of_its_top(looks: dict[str, AttentionMaps]) -> None:
     shown = scene(looks["mini:bert"])
-    head, arrays = asked(shown, "cell", row=1, column=2)
+    head, arrays = response(shown, "cell", row=1, column=2)
     assert (head["kind"], head["id"], head["row"], head["column"]) == ("cell", 7, 1, 2)
     exact = shown.sides[0].grid.map(1, 2)
     values = arrays["map0"].astype(np.float64) * head["sides"][0]["top"] / 255
     assert np.abs(values - exact).max() <= exact.max() / 255 / 2 + 1e-7
 
 
-def test_exact_values_are_exact(looks: dict[str, Look]) -> None:
+def test_exact_values_are_exact(looks: dict[str, AttentionMaps]) -> None:
     shown = scene(looks["mini:bert"], unit="words", special="renormalised")
-    _, arrays = asked(shown, "exact", row=0, column=1, i=2, j=3)
+    _, arrays = response(shown, "exact", row=0, column=1, i=2, j=3)
     exact = shown.sides[0].grid.map(0, 1)
     np.testing.assert_array_equal(arrays["row0"], exact[2])
     np.testing.assert_array_equal(arrays["column0"], exact[:, 3])
@@ -233,7 +235,7 @@ def test_exact_values_are_exact(looks: dict[str, Look]) -> None:
     ],
 )
 def test_query_and_key_make_the_weight(
-    looks: dict[str, Look], ref: str, group: tuple[str, str]
+    looks: dict[str, AttentionMaps], ref: str, group: tuple[str, str]
 ) -> None:
     """The softmax of the scores of one row, asked one by one, is the row."""
     shown = scene(looks[ref], group)
@@ -241,25 +243,27 @@ def test_query_and_key_make_the_weight(
     i = len(grid.sides.rows) - 1
     scores, weights = [], []
     for j in range(len(grid.sides.columns)):
-        head, arrays = asked(shown, "neurons", row=1, column=0, i=i, j=j)
-        told = head["sides"][0]
+        head, arrays = response(shown, "neurons", row=1, column=0, i=i, j=j)
+        message = head["sides"][0]
         product = float(arrays["query0"].astype(np.float64) @ arrays["key0"])
-        assert told["score"] == pytest.approx(told["scale"] * product + told["rest"], abs=1e-5)
-        scores.append(told["score"])
-        weights.append(told["weight"])
+        assert message["score"] == pytest.approx(
+            message["scale"] * product + message["rest"], abs=1e-5
+        )
+        scores.append(message["score"])
+        weights.append(message["weight"])
     made = np.exp(np.array(scores) - max(scores))
     np.testing.assert_allclose(made / made.sum(), weights, atol=1e-4)
     np.testing.assert_allclose(weights, grid.map(1, 0)[i], atol=1e-6)
 
 
-def test_query_and_key_are_of_pieces_and_of_one_head(looks: dict[str, Look]) -> None:
+def test_query_and_key_are_of_pieces_and_of_one_head(looks: dict[str, AttentionMaps]) -> None:
     words, _ = unframed(overview_of(scene(looks["mini:bert"], unit="words")))
     assert "belong to pieces" in words["neurons"]
     mean, _ = unframed(overview_of(scene(looks["mini:bert"], together="mean over heads")))
     assert "belong to one head" in mean["neurons"]
 
 
-def test_the_overview_tells_all_there_is_to_draw(looks: dict[str, Look]) -> None:
+def test_the_overview_tells_all_there_is_to_draw(looks: dict[str, AttentionMaps]) -> None:
     shown = scene(looks["mini:t5"], ("decoder", "cross"))
     head, arrays = unframed(overview_of(shown))
     side = head["sides"][0]
@@ -271,18 +275,20 @@ def test_the_overview_tells_all_there_is_to_draw(looks: dict[str, Look]) -> None
     assert "Special tokens are shown" in causal["note"]
 
 
-def test_asking_never_runs_the_model(looks: dict[str, Look]) -> None:
+def test_asking_never_runs_the_model(looks: dict[str, AttentionMaps]) -> None:
     before = passes()
     shown = scene(looks["mini:bert"])
     for row in range(shown.rows):
         for column in range(shown.columns):
-            asked(shown, "cell", row=row, column=column)
-            asked(shown, "exact", row=row, column=column, i=0, j=1)
-    asked(shown, "export", form="npz", row=None, column=None)
+            response(shown, "cell", row=row, column=column)
+            response(shown, "exact", row=row, column=column, i=0, j=1)
+    response(shown, "export", form="npz", row=None, column=None)
     assert passes() == before
 
 
-def test_two_sides_align_by_words_and_say_why_not_by_pieces(looks: dict[str, Look]) -> None:
+def test_two_sides_align_by_words_and_say_why_not_by_pieces(
+    looks: dict[str, AttentionMaps],
+) -> None:
     def both(**options: Any) -> dict[str, Any]:
         sides = [
             side_of(looks["mini:bert"], ("encoder", "self"), Options(**options), DOC),
@@ -295,7 +301,7 @@ def test_two_sides_align_by_words_and_say_why_not_by_pieces(looks: dict[str, Loo
     assert not apart["possible"] and "do not align" in apart["why"]
 
 
-def test_tables_of_runs_become_scores(looks: dict[str, Look]) -> None:
+def test_tables_of_runs_become_scores(looks: dict[str, AttentionMaps]) -> None:
     rows = [
         ("encoder", "self", layer, head, layer + head / 10, f"role {head}")
         for layer in range(4)
@@ -329,8 +335,10 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("request_", BAD)
-def test_nonsense_is_told_not_raised(looks: dict[str, Look], request_: dict[str, Any]) -> None:
-    head, _ = unframed(answered(scene(looks["mini:bert"]), request_))
+def test_nonsense_is_told_not_raised(
+    looks: dict[str, AttentionMaps], request_: dict[str, Any]
+) -> None:
+    head, _ = unframed(respond(scene(looks["mini:bert"]), request_))
     assert head["kind"] == "problem" and head["text"]
 
 
@@ -345,15 +353,17 @@ def test_nonsense_is_told_not_raised(looks: dict[str, Look], request_: dict[str,
         {"cell": ["0", "0"]},
     ],
 )
-def test_a_state_from_anywhere_is_one_that_exists(looks: dict[str, Look], state: Any) -> None:
+def test_a_state_from_anywhere_is_one_that_exists(
+    looks: dict[str, AttentionMaps], state: Any
+) -> None:
     found = state_in(scene(looks["mini:bert"]), {"state": state})
     assert found["look"] == "map" and found["pin"] is None
     assert found["cell"] in (None, [0, 0])
 
 
-def test_csv_has_every_pair_with_its_value(looks: dict[str, Look]) -> None:
+def test_csv_has_every_pair_with_its_value(looks: dict[str, AttentionMaps]) -> None:
     shown = scene(looks["mini:bert"])
-    head, arrays = asked(shown, "export", form="csv", row=2, column=1)
+    head, arrays = response(shown, "export", form="csv", row=2, column=1)
     assert head["name"] == "attention-mini-bert-encoder-self-layer-2-head-1.csv"
     rows = list(csv.DictReader(io.StringIO(arrays["file"].tobytes().decode())))
     exact = shown.sides[0].grid.map(2, 1)
@@ -364,30 +374,32 @@ def test_csv_has_every_pair_with_its_value(looks: dict[str, Look]) -> None:
     assert rows[0]["row_token"] == "[CLS]"
 
 
-def test_csv_of_the_overview_has_the_scores(looks: dict[str, Look]) -> None:
-    _, arrays = asked(scene(looks["mini:bert"]), "export", form="csv", row=None, column=None)
+def test_csv_of_the_overview_has_the_scores(looks: dict[str, AttentionMaps]) -> None:
+    _, arrays = response(scene(looks["mini:bert"]), "export", form="csv", row=None, column=None)
     table = pd.read_csv(io.BytesIO(arrays["file"].tobytes()))
     assert len(table) == 16
     assert {"layer", "head", "confidence", "draws dependencies"} <= set(table.columns)
 
 
-def test_npz_has_the_maps(looks: dict[str, Look]) -> None:
+def test_npz_has_the_maps(looks: dict[str, AttentionMaps]) -> None:
     shown = scene(looks["mini:gpt"], ("decoder", "causal"))
-    _, arrays = asked(shown, "export", form="npz", row=None, column=None)
+    _, arrays = response(shown, "export", form="npz", row=None, column=None)
     found = np.load(io.BytesIO(arrays["file"].tobytes()), allow_pickle=False)
     np.testing.assert_array_equal(found["maps"][3, 1], shown.sides[0].grid.map(3, 1))
     assert found["rows"].tolist() == list(shown.sides[0].grid.sides.rows.names)
 
 
-def test_the_page_is_one_file_with_the_maps(looks: dict[str, Look], tmp_path: Path) -> None:
-    head, arrays = asked(scene(looks["mini:bert"]), "export", form="html", row=0, column=0)
+def test_the_page_is_one_file_with_the_maps(
+    looks: dict[str, AttentionMaps], tmp_path: Path
+) -> None:
+    head, arrays = response(scene(looks["mini:bert"]), "export", form="html", row=0, column=0)
     page = arrays["file"].tobytes().decode()
     assert head["type"] == "text/html"
     assert "default-src 'none'" in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
 
 
-def test_a_head_at_512_pieces_is_small_enough(looks: dict[str, Look]) -> None:
+def test_a_head_at_512_pieces_is_small_enough(looks: dict[str, AttentionMaps]) -> None:
     """<= 300 kB a head and <= 1 MB an overview of 12 x 12, of maps that do not pack at all."""
     from tests.attention_maps.test_grids import made
 
@@ -397,19 +409,19 @@ def test_a_head_at_512_pieces_is_small_enough(looks: dict[str, Look]) -> None:
     maps = np.broadcast_to(rows / rows.sum(-1, keepdims=True), (12, 12, n, n))
     found = made(maps, list(range(n)), [False] * n, [f"w{i}" for i in range(n)])
     shown = scene_of([side_of(found, ("encoder", "self"), Options(), DOC)])
-    assert len(answered(shown, {"id": 1, "what": "cell", "row": 3, "column": 4})) <= 300_000
+    assert len(respond(shown, {"id": 1, "what": "cell", "row": 3, "column": 4})) <= 300_000
     assert len(overview_of(shown)) <= 1_000_000
 
 
 def test_what_is_too_much_for_one_file_is_said(
-    looks: dict[str, Look], monkeypatch: pytest.MonkeyPatch
+    looks: dict[str, AttentionMaps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.attention_browser.requests.MOST", 10)
-    head, _ = asked(scene(looks["mini:bert"]), "export", form="npz", row=None, column=None)
+    monkeypatch.setattr("workbench.attention_browser.requests.MAX_FILE", 10)
+    head, _ = response(scene(looks["mini:bert"]), "export", form="npz", row=None, column=None)
     assert head["kind"] == "problem" and "Open a head" in head["text"]
 
 
-def test_the_overview_is_plain_json(looks: dict[str, Look]) -> None:
+def test_the_overview_is_plain_json(looks: dict[str, AttentionMaps]) -> None:
     """No NaN reaches the browser, whatever a table says."""
     table = pd.DataFrame(
         [("encoder", "self", 0, 0, float("nan"), None), ("encoder", "self", 0, 1, 1.0, "x")],
@@ -421,6 +433,6 @@ def test_the_overview_is_plain_json(looks: dict[str, Look]) -> None:
     json.loads(message[4 : 4 + length], parse_constant=lambda name: pytest.fail(name))
 
 
-def test_a_group_that_is_not_there_is_said(looks: dict[str, Look]) -> None:
-    with pytest.raises(WorkbenchError, match="no decoder cross"):
+def test_a_group_that_is_not_there_is_said(looks: dict[str, AttentionMaps]) -> None:
+    with pytest.raises(WorkbenchError, match="no-attention"):
         scene(looks["mini:bert"], ("decoder", "cross"))

@@ -1,4 +1,4 @@
-"""Saving: pictures are whole and made here, tables and pages are asked for."""
+"""Saving: pictures are whole and made here, tables and pages are requested."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -81,5 +81,5 @@ def test_files_of_the_app_are_asked_for(show: Show, saved: Saved, form: str) -> 
     assert saved(shown, form.upper()) == (f"attention.{form}", f"a {form}".encode())
     shown.open(0, 1)
     saved(shown, form.upper())
-    asked = shown.asked("export")
-    assert [(r["form"], r["row"], r["column"]) for r in asked] == [(form, None, None), (form, 0, 1)]
+    sent = shown.requests_for("export")
+    assert [(r["form"], r["row"], r["column"]) for r in sent] == [(form, None, None), (form, 0, 1)]

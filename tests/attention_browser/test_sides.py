@@ -31,8 +31,8 @@ def test_the_difference_is_one_minus_the_other(show: Show) -> None:
     one, other = (side.maps[1, 2] for side in shown.world.sides)
     step = float(one.max() + other.max()) / 255
     for i, j in [(0, 0), (3, 5), (6, 1)]:
-        told = shown.hover(i, j, panel=2).split("\n")[1:]
-        values = [float(line.split(": ")[-1].replace("−", "-")) for line in told]
+        message = shown.hover(i, j, panel=2).split("\n")[1:]
+        values = [float(line.split(": ")[-1].replace("−", "-")) for line in message]
         expected = [one[i, j], other[i, j], one[i, j] - other[i, j]]
         assert values == pytest.approx(expected, abs=step + 1e-3)
     # Hovered in one panel, marked in all three.
@@ -93,7 +93,7 @@ def test_only_heads_that_both_sides_have_are_opened(show: Show) -> None:
     page.locator("canvas.heads").first.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
-    expect(page.locator(".problem")).to_have_text("Only one of the two sides has this head.")
+    expect(page.locator(".problem")).to_have_text("Only one side has this head.")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     shown.cell(1, 0)
@@ -105,12 +105,12 @@ def test_only_heads_that_both_sides_have_are_opened(show: Show) -> None:
 
 def test_grids_of_means_have_names_without_numbers(show: Show) -> None:
     world = World([Side(softmaxed((1, 1), 8, 8), TOKENS)])
-    told = Side.told
+    message = Side.message
 
     class Mean(Side):
-        def told(self) -> dict[str, object]:
+        def message(self) -> dict[str, object]:
             grid = {"rows": ["all"], "columns": ["mean"], "row_word": "layers", "column_word": ""}
-            return {**told(self), "grid": grid}
+            return {**message(self), "grid": grid}
 
     world.sides = [Mean(world.sides[0].maps, TOKENS)]
     shown = show(world)

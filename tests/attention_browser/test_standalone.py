@@ -62,7 +62,7 @@ def test_it_works_from_disk_alone(browser: Browser, file: Path, width: int, sche
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(".attention[data-cell='0,1']")
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".problem")).to_contain_text("This head is not in the file")
+    expect(page.locator(".problem")).to_contain_text("This head is not stored in the file")
     page.keyboard.press("ArrowLeft")
     page.wait_for_selector(".attention[data-cell='1,0']")
     expect(page.locator(".problem")).to_be_hidden()

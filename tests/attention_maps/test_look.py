@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from tests.models import zoo
 from workbench import Capture, Model, WorkbenchError, encode, load
 from workbench.attention_maps import capture as looking
-from workbench.attention_maps.capture import KEPT, Look, attention, passes
+from workbench.attention_maps.capture import CACHE, AttentionMaps, attention, passes
 from workbench.corpora.layers import vocabulary
 
 Models = Callable[[str], Model]
@@ -22,9 +22,9 @@ INTERFACE = [name for name in zoo.NAMES if name not in OWN_WAY]
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    KEPT.clear()
+    CACHE.clear()
     yield
-    KEPT.clear()
+    CACHE.clear()
 
 
 def captured(model: Model, doc: Doc) -> list[np.ndarray]:
@@ -126,40 +126,40 @@ def test_what_the_decoder_writes_is_another_text(model: Models, doc: Doc) -> Non
 def test_a_hundred_texts_leave_no_more_than_the_bound(
     model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KEPT, "most", 200_000)
+    monkeypatch.setattr(CACHE, "max_bytes", 200_000)
     words = [[f"w{i}", "sees", "the", "dog", "."] * 4 for i in range(100)]
     sizes = []
     for each in words:
         attention(model("bert"), Doc(vocabulary("en"), words=each))
-        sizes.append(KEPT.size)
+        sizes.append(CACHE.size)
     assert max(sizes) <= 200_000
-    assert len(KEPT) > 1
+    assert len(CACHE) > 1
 
 
 def test_models_without_attention_say_so(doc: Doc) -> None:
-    with pytest.raises(WorkbenchError, match="has no attention"):
+    with pytest.raises(WorkbenchError, match="no-attention"):
         attention(load("mini:elmo"), doc)
 
 
 def test_what_would_not_fit_is_refused_before_it_runs(
     model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "LARGEST", 10_000)
+    monkeypatch.setattr(looking, "MAX_BYTES", 10_000)
     before = passes()
-    with pytest.raises(WorkbenchError, match=r"Look at \d+ pieces at most"):
+    with pytest.raises(WorkbenchError, match="text-too-long"):
         attention(model("bert"), Doc(vocabulary("en"), words=["dog"] * 60))
     assert passes() == before
 
 
 def test_an_empty_text_is_refused(model: Models) -> None:
-    with pytest.raises(WorkbenchError, match="no text"):
+    with pytest.raises(WorkbenchError, match="text-empty"):
         attention(model("gpt2"), Doc(vocabulary("en"), words=[]))
 
 
 def test_pieces_are_written_as_people_read_them(model: Models) -> None:
     text = Doc(vocabulary("en"), words=["naïve", "dogs"])
     for name in ("bert", "gpt2", "t5", "roberta"):
-        found: Look = attention(model(name), text)
+        found: AttentionMaps = attention(model(name), text)
         stack = next(iter(found.texts))
         shown = "".join(
             piece
@@ -178,8 +178,8 @@ def test_a_hundred_texts_leave_the_process_as_large_as_thirty(
     from workbench.attention_browser import scene
     from workbench.attention_maps.grids import Options
 
-    monkeypatch.setattr(KEPT, "most", 4 << 20)
-    monkeypatch.setattr(scene.KEPT, "most", 1 << 20)
+    monkeypatch.setattr(CACHE, "max_bytes", 4 << 20)
+    monkeypatch.setattr(scene.CACHE, "max_bytes", 1 << 20)
 
     def held() -> int:  # bytes
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
@@ -190,7 +190,7 @@ def test_a_hundred_texts_leave_the_process_as_large_as_thirty(
         seen = attention(model("bert"), text)
         scene.side_of(seen, ("encoder", "self"), Options(), text)
         sizes.append(held())
-    assert KEPT.size <= 4 << 20
+    assert CACHE.size <= 4 << 20
     assert max(sizes[30:]) - sizes[30] < 16 << 20
 
 

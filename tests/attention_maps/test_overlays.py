@@ -10,7 +10,7 @@ from tests.attention_maps.test_grids import made
 from workbench import Mention
 from workbench.attention_maps.grids import Options, apart, grid_of
 from workbench.attention_maps.overlays import Overlay, drawn, overlays, placed
-from workbench.attention_maps.thumbnails import MOST, overview, pooled
+from workbench.attention_maps.thumbnails import MAX_BYTES, overview, pooled
 from workbench.corpora.layers import set_spans
 
 GROUP = ("encoder", "self")
@@ -107,7 +107,7 @@ def test_pictures_keep_what_is_bright_and_stay_within_the_bound() -> None:
     maps = rng.dirichlet(np.ones(128), size=(24, 16, 128)).astype(np.float32)
     found = made(maps, list(range(128)), [False] * 128, ["w"] * 128)
     seen = overview(grid_of(found, GROUP, Options()))
-    assert seen.pictures.nbytes <= MOST
+    assert seen.pictures.nbytes <= MAX_BYTES
     assert seen.pictures.shape[:2] == (24, 16)
 
 
@@ -121,11 +121,11 @@ def test_two_grids_align_or_say_why() -> None:
 
     assert apart(grid(["a", "b", "c"]), grid(["a", "b", "c"])) == ""
     why = apart(grid(["a", "b", "c"]), grid(["a", "x", "c"]))
-    assert "row 1 is 'b' here and 'x' there" in why
+    assert "row 1 is 'b' in the first and 'x' in the second" in why
     why = apart(grid(["a", "b", "c"]), grid(["a", "b"], 2))
-    assert "3 rows here and 2 there" in why and "'c' is in the first alone" in why
+    assert "has 3 rows" in why and "'c' is only in the first" in why
     why = apart(grid(["a", "b", "c"]), grid(["a", "b", "c"], layers=2))
-    assert "1 x 1 maps here" in why
+    assert "1 × 1 maps" in why
 
 
 def test_attention_and_attention_by_norms_have_no_difference() -> None:
@@ -134,4 +134,4 @@ def test_attention_and_attention_by_norms_have_no_difference() -> None:
     site = next(iter(found.maps))
     normed = replace(found, norms={site: np.ones((1, 2), dtype=np.float32)})
     plain, weighted = (grid_of(normed, GROUP, Options(weigh=w)) for w in ("attention", "norms"))
-    assert "not in one unit" in apart(plain, weighted)
+    assert "units differ" in apart(plain, weighted)

@@ -327,6 +327,6 @@ def test_sentences_are_put_together_as_they_stood_and_shown_as_text() -> None:
     for arcs in (False, True):
         shown = listed([Case(0, 2, (1,), 0, 0.5), Case(1, 0, (1,), 1, 0.9)], texts, "dark", 0, arcs)
         assert EVIL not in shown and "&lt;img" in shown
-        assert "looks at <b>Dogs</b>, weight 0.50; gold: <b>see</b>" in shown
+        assert "attends to <b>Dogs</b>, weight 0.50; gold: <b>see</b>" in shown
         assert shown.count(">gold</span>") == 2
         assert ("data:image/svg" in shown) == arcs

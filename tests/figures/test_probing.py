@@ -233,4 +233,4 @@ def test_a_long_text_is_shown_around_its_spans() -> None:
 
 def test_labels_are_text() -> None:
     shown = listed(probed()[0]["gains"], 2, "light")
-    assert EVIL not in shown and "layer 1 said <b>A</b>" in shown
+    assert EVIL not in shown and "layer 1: <b>A</b>" in shown

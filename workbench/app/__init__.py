@@ -1,8 +1,9 @@
-"""What the app's pages are put together from: choices, forms, jobs, errors. Uses Streamlit.
+"""The parts of the app's pages: inputs, forms, runs and errors. Uses Streamlit.
 
-A Streamlit that has just been started, and is asked for a page by its address, runs the page's file
-alone, without the app around it: it takes `pages/` for a menu until `st.navigation` is first
-called. Every page imports a part; where that happens, Streamlit is told better, and begins again.
+Until `st.navigation` is first called, Streamlit treats `pages/` as its own menu. If the first
+address opened is that of a page, Streamlit runs that file alone, without the app around it. Every
+page imports this package, so the menu is switched off here and the app starts again.
+Costs: nothing.
 """
 
 import streamlit as st

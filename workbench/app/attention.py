@@ -1,8 +1,7 @@
-"""The choices of the attention page: which text, which kind of attention, how it is shown.
+"""The choices of the page Attention: text, kind of attention, and how it is displayed.
 
-Every choice is in the address. Boxes are drawn here; what they mean is worked out by
-`workbench.attention_maps`. Costs nothing but the look into the folder of runs that lists tables for
-badges.
+Every choice is in the address. `workbench.attention_maps` computes what the choices mean. Costs:
+listing the tables of the latest runs, for badges.
 """
 
 from dataclasses import replace
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from workbench.attention_browser.scene import Side
-    from workbench.attention_maps.capture import Look
+    from workbench.attention_maps.capture import AttentionMaps
     from workbench.attention_maps.grids import Group, Options
     from workbench.engine.model import Model
 
-    Tables = list[tuple[str, pd.DataFrame]]  # each with what it is called
+    Tables = list[tuple[str, pd.DataFrame]]  # each with its label
 
-OWN, CORPUS = "Your own text", "A sentence of the corpus"
+OWN, CORPUS = "Your own text", "Corpus sentence"
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
 NAMES = {"self": "self-attention", "causal": "causal attention", "cross": "cross-attention"}
 SPECIAL = {
@@ -37,75 +36,76 @@ SPECIAL = {
     "renormalised": "hidden, rows renormalised",
 }
 WEIGH = {"attention": "attention", "norms": "attention × value norm"}
-RUNS = 100  # of the newest, whose tables are offered
-Beside = Literal["nothing", "value norms", "another model", "another text"]
+MAX_RUNS = 100  # of the latest runs, whose tables are offered
+Comparison = Literal["nothing", "value norms", "another model", "another text"]
 
 
 def row() -> "DeltaGenerator":
-    """Boxes side by side, as many as fit."""
+    """A container for boxes next to each other, as many as fit."""
     return st.container(horizontal=True, vertical_alignment="bottom")
 
 
-def text(which: str = "") -> "Doc":
-    """The text that is looked at; `which` tells a second one's boxes apart."""
+def text(suffix: str = "") -> "Doc":
+    """Draw the boxes for a text and return it; `suffix` separates the keys of a second text."""
     corpus = sidebar.corpus()
-    source = segment(f"Text {which}".strip(), [CORPUS, OWN], f"from{which}")
+    source = segment(f"Text {suffix}".strip(), [CORPUS, OWN], f"from{suffix}")
     if source == OWN:
-        said = st.text_area(
-            "What to read",
+        typed = st.text_area(
+            "Input text",
             value=EXAMPLE,
-            key=f"text{which}",
+            key=f"text{suffix}",
             bind="query-params",
             height=80,
             max_chars=cache.LONGEST,
-            help="Read by an installed spaCy pipeline; where there is none, words come from rules "
-            "and there are no trees to lay over the maps.",
+            help="Parsed by an installed spaCy pipeline. Without one, words are split by rules "
+            "and there is no dependency tree.",
         )
-        return cache.typed(said or "")
+        return cache.typed(typed or "")
     splits = list(cache.corpus(corpus).splits)
-    split = st.selectbox("Split", splits, key=f"split{which}", bind="query-params", width=120)
-    number = st.number_input(
+    split = st.selectbox("Split", splits, key=f"split{suffix}", bind="query-params", width=120)
+    index = st.number_input(
         "Sentence",
         min_value=0,
         max_value=999_999_999,
         step=1,
-        key=f"sentence{which}",
+        key=f"sentence{suffix}",
         bind="query-params",
         width=130,
-        help="Counted from 0. The page Corpora finds sentences by their words.",
+        help="Number of the sentence, counted from 0. Search for a sentence on the page Corpora.",
     )
-    return cache.sentence(corpus, split, int(number or 0))
+    return cache.sentence(corpus, split, int(index or 0))
 
 
 def target(doc: "Doc") -> "Doc":
-    """What the decoder beside an encoder writes; the text itself, unless something is typed."""
-    said = st.text_input(
-        "What the decoder writes",
+    """Draw a box for the decoder's text; the default is the input text."""
+    typed = st.text_input(
+        "Decoder text",
         key="target",
         bind="query-params",
-        placeholder="the same text",
+        placeholder="same as the input",
         max_chars=cache.LONGEST,
-        help="The decoder reads this one piece late, and looks at the text above: for a "
-        "translation or a summary, give the output here.",
+        help="The text that the decoder writes while it attends to the input: for example a "
+        "translation or a summary (default: the input text). It is read shifted by one piece.",
     )
-    return cache.typed(said) if said and said.strip() else doc
+    return cache.typed(typed) if typed and typed.strip() else doc
 
 
-def shown(look: "Look") -> "tuple[Group, Options, Tables]":
-    """Which attention, how it is shown, and tables of runs to sort the heads by."""
+def display_options(maps: "AttentionMaps") -> "tuple[Group, Options, Tables]":
+    """Draw the display options; return the attention group, the options and tables for badges."""
     from workbench.attention_maps.grids import TOGETHER, Options, Special, Unit, Weigh, numbers
 
     with row():
-        kind = _group(look)
+        group = _group(maps)
         unit: Unit = st.segmented_control(
-            "By",
+            "Unit",
             get_args(Unit),
             default="pieces",
             required=True,
             key="unit",
             bind="query-params",
-            help="Pieces are what the model reads. By words, attention is summed over the pieces "
-            "of the word looked at and averaged over those that look.",
+            help="Pieces are the subword tokens that the model reads. For words, attention is "
+            "summed over the pieces of the attended word and averaged over the pieces of the "
+            "attending word.",
         )
         special: Special = st.selectbox(
             "Special tokens",
@@ -114,8 +114,8 @@ def shown(look: "Look") -> "tuple[Group, Options, Tables]":
             key="special",
             bind="query-params",
             width=265,
-            help="[CLS], [SEP], </s> and the like. Renormalised, what is left of each row sums "
-            "to 1 again.",
+            help="Tokens such as [CLS], [SEP] and </s>. Renormalised: the remaining weights of "
+            "each row sum to 1.",
         )
         together = st.selectbox(
             "Heads",
@@ -123,8 +123,8 @@ def shown(look: "Look") -> "tuple[Group, Options, Tables]":
             key="together",
             bind="query-params",
             width=190,
-            help="Each head by itself, or what several come to. Rollout multiplies layers from "
-            "the lowest up, half of each passed straight on (Abnar and Zuidema 2020).",
+            help="Show each head, or combine several. Rollout multiplies the layers from the "
+            "lowest up, each mixed half and half with the identity (Abnar and Zuidema 2020).",
         )
         more = st.popover("More", icon=":material/tune:")
     with more:
@@ -134,117 +134,120 @@ def shown(look: "Look") -> "tuple[Group, Options, Tables]":
             format_func=lambda name: WEIGH[name],
             key="weigh",
             bind="query-params",
-            help="A head may look hard at a token and take nothing from it. The norm of what it "
-            "would write tells how much the look counts.",
+            help="A head can attend strongly to a token and take little from it. The norm of the "
+            "weighted value vector shows how much the attention contributes.",
         )
-        layers, heads = numbers(look, kind)
-        chosen_layers = _some("Layers", layers, "layers")
-        chosen_heads = _some("Heads", heads, "heads")
+        layers, heads = numbers(maps, group)
+        chosen_layers = _subset("Layers", layers, "layers")
+        chosen_heads = _subset("Heads", heads, "heads")
         tables = _badges()
-    return kind, Options(unit, special, weigh, together, chosen_layers, chosen_heads), tables
+    return group, Options(unit, special, weigh, together, chosen_layers, chosen_heads), tables
 
 
-def _group(look: "Look") -> "Group":
-    """Which stack's attention, of which kind; a box where there are several."""
+def _group(maps: "AttentionMaps") -> "Group":
+    """The stack and kind of attention to show; a box is drawn if there are several."""
     from workbench.attention_maps.grids import groups
 
-    there = {f"{stack} {NAMES[kind]}": (stack, kind) for stack, kind in groups(look)}
-    if len(there) == 1:
-        return next(iter(there.values()))
+    options = {f"{stack} {NAMES[kind]}": (stack, kind) for stack, kind in groups(maps)}
+    if len(options) == 1:
+        return next(iter(options.values()))
     about = (
-        "Within the encoder; within the decoder, which cannot look ahead; from the decoder to the "
-        "encoder."
+        "Self-attention: within the encoder. Causal attention: within the decoder, to earlier "
+        "pieces only. Cross-attention: from the decoder to the encoder."
     )
-    return there[segment("Attention", list(there), "attention", help=about)]
+    return options[segment("Attention", list(options), "attention", help=about)]
 
 
-def _some(label: str, there: list[int], key: str) -> tuple[int, ...]:
-    found = st.pills(
+def _subset(label: str, options: list[int], key: str) -> tuple[int, ...]:
+    picked = st.pills(
         label,
-        [str(number) for number in there],
+        [str(number) for number in options],
         selection_mode="multi",
         key=key,
         bind="query-params",
-        help="All, where none is chosen. They keep their numbers.",
+        help=f"{label} to show (default: all).",
     )
-    return tuple(int(number) for number in found if int(number) in there)
+    return tuple(int(number) for number in picked if int(number) in options)
 
 
-def beside() -> Beside:
-    """What stands beside it."""
-    found: Beside = st.selectbox(
-        "Beside it",
-        get_args(Beside),
-        key="beside",
+def comparison() -> Comparison:
+    """Draw a box for what the attention is compared with."""
+    chosen: Comparison = st.selectbox(
+        "Compare with",
+        get_args(Comparison),
+        key="compare",
         bind="query-params",
         width=165,
-        help="The same heads weighted by the norm of what they would write; a second model or "
-        "checkpoint on the same text; or the same model on another text. In step, with the "
-        "difference where the words align.",
+        help="Value norms: the same heads, weighted by the norm of the value vectors. Another "
+        "model: a second model or checkpoint on the same text. Another text: the same model. "
+        "If the words align, the difference is shown too.",
     )
-    return found
+    return chosen
 
 
 def _badges() -> "Tables":
-    """Tables of runs that say something of each head, to sort and filter the heads by."""
+    """Tables of runs with one row for each head, to sort and filter the heads by."""
     from workbench.attention_browser.scene import HEAD_COLUMNS
 
-    there = _tables_of_heads(frozenset(HEAD_COLUMNS))
-    if not there:
+    options = _tables_of_heads(frozenset(HEAD_COLUMNS))
+    if not options:
         return []
     picked = st.multiselect(
         "Scores from runs",
-        list(there),
+        list(options),
         key="badges",
         bind="query-params",
-        help="Heads can be sorted and filtered by any table of a run that has a row for each.",
+        help="Tables of runs with one row for each head. Heads can be sorted and filtered by "
+        "these scores.",
     )
     from workbench.runs.run import open_run
 
-    return [(name, open_run(run).tables[table]) for name in picked for run, table in [there[name]]]
+    return [
+        (label, open_run(run).tables[table]) for label in picked for run, table in [options[label]]
+    ]
 
 
-def _tables_of_heads(wanted: frozenset[str]) -> dict[str, tuple[str, str]]:
-    """Tables of the newest runs with a row a head: what each is called, its run and its name."""
+def _tables_of_heads(required: frozenset[str]) -> dict[str, tuple[str, str]]:
+    """Tables of the latest runs with one row for each head: label -> run and table."""
     import pyarrow.parquet as pq
 
     from workbench.runs.run import all_runs
 
-    found = {}
-    done = [run for run, now in all_runs() if now.state == "done"][:RUNS]
+    tables = {}
+    done = [run for run, now in all_runs() if now.state == "done"][:MAX_RUNS]
     for run in done:
         for path in sorted((run.path / "tables").glob("*.parquet")):
             try:
                 with open_regular(path) as file:
                     schema = pq.read_schema(file)
             except (OSError, ValueError):
-                continue  # the page Runs tells what is damaged
+                continue  # the page Runs shows what is damaged
             keys = _keys(schema.metadata or {})
-            if set(schema.names) >= wanted and (not keys or keys == wanted):
-                found[f"{run.name}: {path.stem}"] = (run.name, path.stem)
-    return found
+            if set(schema.names) >= required and (not keys or keys == required):
+                tables[f"{run.name}: {path.stem}"] = (run.name, path.stem)
+    return tables
 
 
-def _keys(told: "Mapping[bytes, bytes]") -> set[str]:
-    """Of what a row of a table speaks, where it says so: a row a relation is no row a head."""
+def _keys(metadata: "Mapping[bytes, bytes]") -> set[str]:
+    """The key columns that a table declares: a table by relation has more than one row per head."""
     try:
-        said = parsed_json(told.get(b"PANDAS_ATTRS", b"{}"))
+        attributes = parsed_json(metadata.get(b"PANDAS_ATTRS", b"{}"))
     except ValueError:
         return set()
-    keys = said.get("keys") if isinstance(said, dict) else None
+    keys = attributes.get("keys") if isinstance(attributes, dict) else None
     return {str(key) for key in keys} if isinstance(keys, list) else set()
 
 
 def second(
-    what: Beside,
+    what: Comparison,
     ref: str,
     doc: "Doc",
-    written: "Doc | None",
-    kind: "Group",
+    target: "Doc | None",
+    group: "Group",
     options: "Options",
     tables: "Tables",
 ) -> "list[Side]":
-    """The side beside it: another model on the same text, or the same on another; or none."""
+    """The second side of the comparison: another model, another text or value norms; or none."""
     from workbench.attention_browser.scene import side_of
     from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import Weigh, groups
@@ -252,68 +255,67 @@ def second(
     if what == "nothing":
         return []
     if what == "value norms":
-        seen = attention(cache.model(ref), doc, written)
+        maps = attention(cache.model(ref), doc, target)
         other: Weigh = "attention" if options.weigh == "norms" else "norms"
-        read = doc if kind[0] == "encoder" or written is None else written
-        return [side_of(seen, kind, replace(options, weigh=other), read, tables)]
+        queries = doc if group[0] == "encoder" or target is None else target
+        return [side_of(maps, group, replace(options, weigh=other), queries, tables)]
     if what == "another model":
-        model = cache.model(_other())
+        model = cache.model(_second_model())
         if not model.sites:
             without_heads(model)
             return []
-        written = doc if written is None and len(model.stacks) > 1 else written
+        target = doc if target is None and len(model.stacks) > 1 else target
     else:
         model = cache.model(ref)
         with row():
             doc = text("2")
-        written = doc if written is not None else None
-    with st.spinner("Looking …"):
-        seen = attention(model, doc, written if len(model.stacks) > 1 else None)
-    own = kind if kind in groups(seen) else groups(seen)[0]
-    read = doc if own[0] == "encoder" or written is None else written
-    which = ", other text" if what == "another text" else ""
-    return [side_of(seen, own, options, read, tables, which)]
+        target = doc if target is not None else None
+    with st.spinner("Computing attention …"):
+        maps = attention(model, doc, target if len(model.stacks) > 1 else None)
+    second_group = group if group in groups(maps) else groups(maps)[0]
+    queries = doc if second_group[0] == "encoder" or target is None else target
+    suffix = ", text 2" if what == "another text" else ""
+    return [side_of(maps, second_group, options, queries, tables, suffix)]
 
 
-def _other() -> str:
-    """The reference of the second model."""
-    now = st.session_state.get("model2")
+def _second_model() -> str:
+    """Draw a box for the second model; return its reference."""
+    current = st.session_state.get("model2")
     return str(
         st.selectbox(
-            "The other model",
-            list(dict.fromkeys([*sidebar.models(), *([str(now)] if now else [])])),
+            "Second model",
+            list(dict.fromkeys([*sidebar.models(), *([str(current)] if current else [])])),
             index=1,
             key="model2",
             bind="query-params",
             accept_new_options=True,
             width=420,
-            help="As in the sidebar: a built-in model, a run, a folder, a hub id.",
+            help="A built-in model, a run that trained a model, a folder, or a hub id.",
         )
     )
 
 
-def onwards() -> None:
-    """From one text to a whole corpus."""
+def link_to_averages() -> None:
+    """Draw a link to the experiment that averages attention over a corpus."""
     st.page_link(
         "pages/experiments.py",
         label="Average every head over the whole corpus",
         icon=":material/functions:",
         query_params={**sidebar.in_url(), "experiment": "attention-averages"},
-        help="A run: attention by relative offset and by pairs of tags. Its table of heads can "
-        "then be chosen under More, as badges.",
+        help="Runs attention-averages: attention by relative offset and by pairs of tags. You can "
+        "then choose its table of heads under More, as badges.",
     )
 
 
 def without_heads(model: "Model") -> None:
-    """What a model without attention has instead, and where to look at it."""
+    """Draw what a model without attention has instead, with links to other pages."""
     layers = model.stacks[0].layers
-    there = f"{layers} layers above its word layer" if layers else "one layer"
-    why = f"{model.without_heads}, and there is nothing to draw here. It has {there}"
+    has = f"{layers} layers above its word layer" if layers else "one layer"
     st.info("This model has no attention.", icon=":material/visibility_off:")
-    st.text(f"{why}, which experiments look into.")
+    st.text(f"{model.without_heads}. It has {has}, which experiments can analyse.")
     with st.container(horizontal=True):
         st.page_link("pages/experiments.py", label="Run an experiment on its layers")
-        st.page_link("pages/models.py", label="What the model is")
+        st.page_link("pages/models.py", label="About this model")
         st.button(
-            "Look at mini:bert", on_click=sidebar.choose_model, args=("mini:bert",), type="tertiary"
+            "Use mini:bert", on_click=sidebar.choose_model, args=("mini:bert",), type="tertiary"
         )

@@ -1,9 +1,9 @@
-"""Models, corpora and sentences that pages look into, remembered while their files stay the same.
+"""Models, corpora and sentences of the pages, cached while their files stay the same.
 
-Facts of a model are asked of a process of its own; only a page that looks inside opens one in the
-app, after it was opened there. What is remembered is bounded, and kept by content or by the files'
-sizes and times of change, never by a name alone. Nothing is fetched from the network unless asked
-for. Costs a look at the files each time, and seconds where a model is opened.
+A process of its own reads the facts of a model. A page that needs the model itself opens it in the
+app, after that process could open it. Caches are bounded, and keyed by content or by the sizes and
+change times of files, never by a name alone. Nothing is downloaded without the user's consent.
+Costs: a look at the files each time, and seconds to open a model.
 """
 
 from collections.abc import Sequence
@@ -28,72 +28,72 @@ if TYPE_CHECKING:
     from workbench.runs.isolated import Question
 
 MODELS = 2  # open at a time
-LONGEST = 20_000  # characters of a text that is typed
-MINUTES = 10  # an error is not believed for longer
+LONGEST = 20_000  # characters of a typed text
+MINUTES = 10  # that an error is cached
 _IMPORTING = Lock()
 
 
 def ready() -> None:
-    """Import spaCy, one visitor at a time: two at once would each find the other's half of it."""
+    """Import spaCy for one visitor at a time: concurrent imports would see half of it."""
     with _IMPORTING:
         import workbench.corpora  # noqa: F401
 
 
-@st.cache_resource(show_spinner="Looking around …")
+@st.cache_resource(show_spinner="Checking this machine …")
 def machine() -> "Facts":
-    """What this machine offers; it does not change while the app runs."""
+    """Facts of this machine; they do not change while the app runs."""
     from workbench.doctor import facts
 
     return facts()
 
 
 def facts(ref: str, fetch: bool = False) -> dict[str, Any]:
-    """A model's facts; opening one that is new takes seconds."""
-    found: dict[str, Any] = _asked(ref, "facts", fetch)["facts"]
-    return found
+    """The facts of a model; opening a new model takes seconds."""
+    facts: dict[str, Any] = _looked_up(ref, "facts", fetch)["facts"]
+    return facts
 
 
 def parts(ref: str) -> dict[str, int]:
-    """A model's parameters by part."""
-    found: dict[str, int] = _asked(ref, "parts", False)["parts"]
-    return found
+    """The number of parameters of each part of a model."""
+    parts: dict[str, int] = _looked_up(ref, "parts", False)["parts"]
+    return parts
 
 
-def _asked(ref: str, question: "Question", fetch: bool) -> dict[str, Any]:
-    answer = _answer(ref, question, fetch, model_stamp(ref))
-    if isinstance(answer, WorkbenchError):
-        raise answer
-    return answer
+def _looked_up(ref: str, what: "Question", fetch: bool) -> dict[str, Any]:
+    result = _cached_look(ref, what, fetch, model_stamp(ref))
+    if isinstance(result, WorkbenchError):
+        raise result
+    return result
 
 
 @st.cache_data(max_entries=128, ttl=60 * MINUTES, show_spinner=False)
-def _answer(
-    ref: str, question: "Question", fetch: bool, stamp: str
+def _cached_look(
+    ref: str, what: "Question", fetch: bool, stamp: str
 ) -> dict[str, Any] | WorkbenchError:
     from workbench.runs.isolated import look
 
     try:
-        return look(ref, question, fetch)
+        return look(ref, what, fetch)
     except WorkbenchError as error:
         return error
 
 
 def model_stamp(ref: str) -> str:
-    """What changes when a model's files do."""
+    """Names, sizes and change times of a model's files, as a cache key."""
     files: list[Path] = []
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
-        prefix, _, named = ref.removesuffix(RANDOM).partition(":")
-        if prefix in ("elmo", "vectors") and named:
-            files = [Path(part).expanduser() for part in named.split(",")]
+        prefix, _, paths = ref.removesuffix(RANDOM).partition(":")
+        if prefix in ("elmo", "vectors") and paths:
+            files = [Path(part).expanduser() for part in paths.split(",")]
         elif folder := folder_of(ref.removesuffix(RANDOM)):
             files = sorted(folder.iterdir())
-        known = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        return repr(known)
+        stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        return repr(stats)
     return ""
 
 
 def is_remote_model(ref: str) -> bool:
-    """Whether opening it would mean asking the network."""
+    """Whether opening the model needs the network."""
     source = ref.removesuffix(RANDOM)
     if source in MINI or not HUB_ID.fullmatch(source):
         return False
@@ -103,23 +103,24 @@ def is_remote_model(ref: str) -> bool:
 
 
 def is_remote_corpus(ref: str) -> bool:
-    """Whether reading it would mean asking the network."""
+    """Whether reading the corpus needs the network."""
     return ref.startswith("hub:")
 
 
 def model(ref: str) -> "Model":
-    """The model of a reference, open here; files that are new are opened apart first."""
+    """The model of a reference, loaded in this process; new files are first opened in another."""
     from workbench.runs.model_facts import is_known, known
 
     if is_remote_model(ref):
         raise WorkbenchError(
-            f"{ref} is no folder here, and has not been fetched.",
-            remedy="Choose another model beside the page, or fetch it on the page Models.",
+            f"{ref} is not a folder on this machine and has not been downloaded.",
+            code="model-not-found",
+            remedy="Choose another model in the sidebar, or download it on the page Models.",
         )
     ready()
-    with st.spinner(f"Opening {ref} …"):
+    with st.spinner(f"Loading {ref} …"):
         if ref.removesuffix(RANDOM) not in MINI and not is_known(ref):
-            facts(ref)  # in a process with limits of memory and time: strangers may have made them
+            facts(ref)  # in a process with limits of memory and time: files may be hostile
         return _model(ref, known(ref).hash)
 
 
@@ -134,46 +135,46 @@ def _model(ref: str, content: str) -> "Model":
 
 
 def corpus(ref: str) -> "Corpus":
-    """A corpus, ready to be read."""
+    """The corpus of a reference."""
     from workbench.corpora.browse import stamp
 
     return _corpus(ref, stamp(ref))
 
 
 def sizes(ref: str, whole: bool) -> "Sequence[Size]":
-    """How much there is of each split: all of it, or a bounded part that is counted unasked."""
+    """The size of each split: complete if `whole` is set, else a count up to a bound."""
     from workbench.corpora.browse import stamp
 
     return _sizes(ref, whole, stamp(ref))
 
 
 def layers(ref: str) -> list[str]:
-    """The layers of the first Docs of every split."""
+    """The annotation layers of the first Docs of every split."""
     from workbench.corpora.browse import stamp
 
     return _layers(ref, stamp(ref))
 
 
-def sentences(ref: str, split: str, start: int, number: int) -> "list[Doc]":
-    """Sentences from one on; fewer at the end of the split."""
+def sentences(ref: str, split: str, start: int, count: int) -> "list[Doc]":
+    """`count` sentences from index `start`; fewer at the end of the split."""
     from workbench.corpora.browse import PASSAGE, stamp
 
-    found: list[Doc] = []
-    now = stamp(ref)
-    for place in range(start // PASSAGE, (start + number - 1) // PASSAGE + 1):
-        docs = _passage(ref, split, place, now)
-        first = place * PASSAGE
-        found += docs[max(0, start - first) : max(0, start + number - first)]
+    sentences: list[Doc] = []
+    key = stamp(ref)
+    for passage in range(start // PASSAGE, (start + count - 1) // PASSAGE + 1):
+        docs = _passage(ref, split, passage, key)
+        first = passage * PASSAGE
+        sentences += docs[max(0, start - first) : max(0, start + count - first)]
         if len(docs) < PASSAGE:
             break
-    return found
+    return sentences
 
 
-def found(ref: str, split: str, wanted: str, reach: int) -> "Found":
-    """Sentences with a word among the first so many."""
+def search(ref: str, split: str, query: str, n_sentences: int) -> "Found":
+    """Sentences that contain a word, among the first `n_sentences`."""
     from workbench.corpora.browse import stamp
 
-    return _found(ref, split, wanted, reach, stamp(ref))
+    return _search(ref, split, query, n_sentences, stamp(ref))
 
 
 @st.cache_resource(max_entries=16, show_spinner="Opening the corpus …")
@@ -190,48 +191,51 @@ def _sizes(ref: str, whole: bool, stamp: str) -> "Sequence[Size]":
     return sizes(_corpus(ref, stamp), None if whole else COUNTED)
 
 
-@st.cache_data(max_entries=64, show_spinner="Looking at the layers …")
+@st.cache_data(max_entries=64, show_spinner="Reading annotation layers …")
 def _layers(ref: str, stamp: str) -> list[str]:
     return sorted(_corpus(ref, stamp).layers())
 
 
-@st.cache_resource(max_entries=24, show_spinner="Reading on …")
-def _passage(ref: str, split: str, place: int, stamp: str) -> "list[Doc]":
+@st.cache_resource(max_entries=24, show_spinner="Reading sentences …")
+def _passage(ref: str, split: str, index: int, stamp: str) -> "list[Doc]":
     from workbench.corpora.browse import passage
 
-    return passage(_corpus(ref, stamp), split, place)
+    return passage(_corpus(ref, stamp), split, index)
 
 
-@st.cache_data(max_entries=64, show_spinner="Looking for it …")
-def _found(ref: str, split: str, wanted: str, reach: int, stamp: str) -> "Found":
+@st.cache_data(max_entries=64, show_spinner="Searching …")
+def _search(ref: str, split: str, query: str, n_sentences: int, stamp: str) -> "Found":
     from workbench.corpora.browse import find
 
-    return find(_corpus(ref, stamp), split, wanted, reach)
+    return find(_corpus(ref, stamp), split, query, n_sentences)
 
 
 # --- one text -------------------------------------------------------------------------------------
 
 
-def sentence(ref: str, split: str, number: int) -> "Doc":
+def sentence(ref: str, split: str, index: int) -> "Doc":
     """One sentence of a split, counted from 0."""
-    found = sentences(ref, split, number, 1)
-    if not found:
+    docs = sentences(ref, split, index, 1)
+    if not docs:
         raise WorkbenchError(
-            f"there is no sentence {number}.",
+            f"There is no sentence {index}.",
+            code="sentence-not-found",
             where=f"{ref}, {split}",
-            remedy="Choose a smaller number; they are counted from 0.",
+            remedy="Choose a smaller number. Sentences are counted from 0.",
         )
-    return found[0]
+    return docs[0]
 
 
 def typed(text: str) -> "Doc":
-    """What somebody typed, through a spaCy pipeline where one is installed, else by rules."""
+    """A typed text as a Doc, from an installed spaCy pipeline, or from rules if there is none."""
     text = " ".join(text.split())
     if not text:
-        raise WorkbenchError("there is no text.", remedy="Type a sentence.")
+        raise WorkbenchError("The text is empty.", code="text-empty", remedy="Type a sentence.")
     if len(text) > LONGEST:
         raise WorkbenchError(
-            f"the text has {len(text):,} characters.", remedy=f"Type {LONGEST:,} at most."
+            f"The text has {len(text):,} characters; the maximum is {LONGEST:,}.",
+            code="text-too-long",
+            remedy="Type a shorter text.",
         )
     return _typed(text)
 

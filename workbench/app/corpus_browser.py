@@ -1,6 +1,6 @@
-"""Sentences of a split, ten at a time, one of them open with all that is known of it.
+"""Sentences of a split, ten at a time, one of them open with all its annotation.
 
-Costs the reading of the sentences before those that are shown, a passage at a time, which is kept.
+Costs: reading the sentences before those shown, a passage at a time, which is cached.
 """
 
 from collections.abc import Sequence
@@ -20,81 +20,81 @@ SHOWN = 110  # characters of a sentence in the list
 
 
 def draw(ref: str, sizes: "Sequence[Size]") -> None:
-    """Which split and sentence, or which word to find; and the sentences."""
+    """Draw the controls (split, sentence, search) and the sentences."""
     st.html(TO_THE_LEFT)
-    split, number, wanted = draw_controls([size.split for size in sizes])
-    if wanted:
-        draw_found(ref, split, wanted, number)
+    split, index, query = draw_controls([size.split for size in sizes])
+    if query:
+        draw_matches(ref, split, query, index)
     else:
-        draw_sentences(ref, split, next(size for size in sizes if size.split == split), number)
+        draw_sentences(ref, split, next(size for size in sizes if size.split == split), index)
 
 
-def go(number: int) -> None:
-    """Open the sentence with this number."""
-    st.session_state["sentence"] = max(0, number)
+def go(index: int) -> None:
+    """Open the sentence with this index."""
+    st.session_state["sentence"] = max(0, index)
 
 
 def draw_controls(splits: list[str]) -> tuple[str, int, str]:
-    """Which split, which sentence, and what to find."""
-    asked = st.query_params.get("split")
+    """Draw the controls; return the split, the index of the sentence and the search query."""
+    in_address = st.query_params.get("split")
     if st.session_state.get("split", splits[0]) not in splits:
         del st.session_state["split"]
-    if asked and asked not in splits:
-        st.warning(f"There is no split {plain(asked, 60)} here; this is {plain(splits[0])}.")
-    place = st.query_params.get("sentence", "0")
-    if not (place.isascii() and place.isdecimal() and len(place) < 10):
-        st.warning(f"{plain(place, 60)} is no number of a sentence; they count from 0.")
+    if in_address and in_address not in splits:
+        st.warning(f"This corpus has no split {plain(in_address, 60)}. Showing {plain(splits[0])}.")
+    sentence = st.query_params.get("sentence", "0")
+    if not (sentence.isascii() and sentence.isdecimal() and len(sentence) < 10):
+        st.warning(f"{plain(sentence, 60)} is not a sentence number. Sentences are counted from 0.")
     columns = st.columns([1, 1, 2])
     split = columns[0].selectbox(
         "Split",
         splits,
         key="split",
         bind="query-params",
-        help="A corpus has parts: train to learn from, dev and test to measure on.",
+        help="Part of the corpus: train for training, dev and test for evaluation.",
     )
-    number = columns[1].number_input(
+    index = columns[1].number_input(
         "Sentence",
         min_value=0,
         step=1,
         key="sentence",
         bind="query-params",
-        help="Its number within the split, counted from 0. The address of this page has it too.",
+        help="Number of the sentence within the split, counted from 0.",
     )
-    wanted = columns[2].text_input(
+    query = columns[2].text_input(
         "Find a word",
         key="find",
-        placeholder="a word, or several that stand together",
-        help="Upper and lower case are the same.",
+        placeholder="a word or consecutive words",
+        help="Upper and lower case are treated as equal.",
         max_chars=200,
     )
-    return str(split), int(number or 0), str(wanted or "").strip()
+    return str(split), int(index or 0), str(query or "").strip()
 
 
-def draw_sentences(ref: str, split: str, size: "Size", number: int) -> None:
-    """Ten sentences, one of them open."""
+def draw_sentences(ref: str, split: str, size: "Size", index: int) -> None:
+    """Draw ten sentences, one of them open."""
     if not size.docs:
-        st.info("There are no sentences in this split.")
+        st.info("This split has no sentences.")
         return
-    if size.whole and number >= size.docs:
+    if size.whole and index >= size.docs:
         last = size.docs - 1
-        st.warning(f"There is no sentence {number:,} in {plain(split)}; the last is {last:,}.")
+        st.warning(f"There is no sentence {index:,} in {plain(split)}. The last is {last:,}.")
         st.button(f"Go to sentence {last:,}", on_click=go, args=(last,))
         return
-    first = number // PAGE * PAGE
+    first = index // PAGE * PAGE
     docs = cache.sentences(ref, split, first, PAGE)
-    if number - first >= len(docs):
-        st.warning(f"There is no sentence {number:,} in {plain(split)}.")
-        st.button("Go to the first", on_click=go, args=(0,))
+    if index - first >= len(docs):
+        st.warning(f"There is no sentence {index:,} in {plain(split)}.")
+        st.button("Go to the first sentence", on_click=go, args=(0,))
         return
     at_end = size.whole and first + PAGE >= size.docs
     draw_pager(first, first + len(docs) - 1, size, at_end)
     with st.container(gap="xsmall", key="sentences"):
-        for place, doc in enumerate(docs, start=first):
-            draw_row(ref, split, place, doc.text, place == number)
+        for number, doc in enumerate(docs, start=first):
+            draw_row(ref, split, number, doc.text, number == index)
 
 
 def draw_pager(first: int, last: int, size: "Size", at_end: bool) -> None:
-    """Where in the split one is, and on to the next."""
+    """Draw the buttons for the previous and next page, and which sentences are shown."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Previous",
@@ -115,84 +115,83 @@ def draw_pager(first: int, last: int, size: "Size", at_end: bool) -> None:
         st.caption(f"Sentences {first:,} to {last:,} of {whole}", width="content")
 
 
-def draw_row(ref: str, split: str, number: int, text: str, opened: bool) -> None:
-    """A sentence in the list; the open one with all that is known of it."""
+def draw_row(ref: str, split: str, index: int, text: str, opened: bool) -> None:
+    """Draw a sentence of the list; the open one with all its annotation."""
     shown = plain(text.strip() or "(no text)", SHOWN)
     if not opened:
         st.button(
-            f"{number:,}\u2002{shown}",
-            key=f"open-{number}",
+            f"{index:,}\u2002{shown}",
+            key=f"open-{index}",
             type="tertiary",
             on_click=go,
-            args=(number,),
+            args=(index,),
         )
         return
     with st.container(border=True):
-        st.markdown(f"{number:,}\u2002**{plain(text.strip() or '(no text)', 4000)}**")
+        st.markdown(f"{index:,}\u2002**{plain(text.strip() or '(no text)', 4000)}**")
         from workbench.app.dependency_tree import draw
 
-        doc = cache.sentences(ref, split, number, 1)[0]
+        doc = cache.sentences(ref, split, index, 1)[0]
         if doc._.document:
             name = doc._.sent_ids[0] if len(doc._.sent_ids) == 1 else ""
-            told = f"From {plain(doc._.document, 80)}"
-            st.caption(f"{told}, sentence {plain(name, 80)}" if name else told)
+            source = f"From {plain(doc._.document, 80)}"
+            st.caption(f"{source}, sentence {plain(name, 80)}" if name else source)
         draw(doc)
         st.page_link(
             "pages/attention.py",
-            label="See its attention",
+            label="Show attention on this sentence",
             icon=":material/visibility:",
-            query_params=sidebar.showing(split, number),
+            query_params=sidebar.showing(split, index),
         )
 
 
-def draw_found(ref: str, split: str, wanted: str, number: int) -> None:
-    """Sentences with a word in them, ten at a time, the open one as in the list."""
+def draw_matches(ref: str, split: str, query: str, index: int) -> None:
+    """Draw the sentences that contain the query, ten at a time, one of them open."""
     from workbench.corpora.browse import REACH
 
     reach = int(st.session_state.get("reach", REACH))
-    found = cache.found(ref, split, wanted, reach)
-    if found.whole:
-        where = f"all {found.looked:,} sentences"
-    else:
-        where = f"the first {found.looked:,} sentences"
-    many = f"{len(found.numbers):,}" if found.numbers else "None"
-    st.markdown(f"{many} found in {where}.")
-    if not found.whole:
+    matches = cache.search(ref, split, query, reach)
+    count = f"{len(matches.numbers):,}" if matches.numbers else "No"
+    noun = "match" if len(matches.numbers) == 1 else "matches"
+    searched = "all" if matches.whole else "the first"
+    st.markdown(f"{count} {noun} in {searched} {matches.looked:,} sentences.")
+    if not matches.whole:
         st.button(
-            "Look further",
+            "Search further",
             on_click=lambda: st.session_state.update(reach=reach * 2),
-            help=f"Reads on to sentence {reach * 2:,}.",
+            help=f"Searches up to sentence {reach * 2:,}.",
         )
-    at = sum(hit < number for hit in found.numbers) // PAGE * PAGE
-    if found.numbers and at >= len(found.numbers):
-        at = (len(found.numbers) - 1) // PAGE * PAGE
-    hits = list(zip(found.numbers, found.texts, strict=True))
+    start = sum(hit < index for hit in matches.numbers) // PAGE * PAGE
+    if matches.numbers and start >= len(matches.numbers):
+        start = (len(matches.numbers) - 1) // PAGE * PAGE
+    hits = list(zip(matches.numbers, matches.texts, strict=True))
     if len(hits) > PAGE:
         with st.container(horizontal=True, vertical_alignment="center"):
-            before, after = hits[max(0, at - PAGE)][0], hits[min(len(hits) - 1, at + PAGE)][0]
-            st.button("Previous", disabled=at == 0, on_click=go, args=(before,))
-            st.button("Next", disabled=at + PAGE >= len(hits), on_click=go, args=(after,))
-            last = min(at + PAGE, len(hits))
-            st.caption(f"{at + 1:,} to {last:,} of {len(hits):,} found", width="content")
+            before = hits[max(0, start - PAGE)][0]
+            after = hits[min(len(hits) - 1, start + PAGE)][0]
+            st.button("Previous", disabled=start == 0, on_click=go, args=(before,))
+            st.button("Next", disabled=start + PAGE >= len(hits), on_click=go, args=(after,))
+            last = min(start + PAGE, len(hits))
+            st.caption(f"Matches {start + 1:,} to {last:,} of {len(hits):,}", width="content")
     with st.container(gap="xsmall", key="sentences"):
-        for place, text in hits[at : at + PAGE]:
-            draw_row(ref, split, place, text, place == number)
+        for number, text in hits[start : start + PAGE]:
+            draw_row(ref, split, number, text, number == index)
 
 
-# --- what the chosen corpus is: its splits, their sizes, what is known of its sentences -----------
+# --- the chosen corpus: its splits, their sizes, its annotation layers ----------------------------
 #
-# Costs the counting of a bounded part of it, once; all of it where that is asked for.
+# Costs: counting a bounded part of the corpus once; all of it if the user asks for it.
 
 LAYERS = {
     "words": "words",
     "sentences": "sentence boundaries",
     "pos": "parts of speech",
-    "tags": "the treebank's own tags",
+    "tags": "treebank-specific tags",
     "lemmas": "lemmas (dictionary forms)",
-    "morphs": "grammatical features",
+    "morphs": "morphological features",
     "dependencies": "dependency trees",
-    "entities": "names (entities)",
-    "constituents": "phrases (constituents)",
+    "entities": "named entities",
+    "constituents": "constituents (phrases)",
     "coreference": "coreference chains",
     "segments": "the two texts of a pair",
     "answers": "answers to questions",
@@ -200,11 +199,11 @@ LAYERS = {
 
 
 def draw_chosen(ref: str) -> "Sequence[Size]":
-    """What the chosen corpus is; a corpus that cannot be read ends here."""
+    """Draw the splits and layers of the chosen corpus; return the sizes of its splits."""
     with st.spinner("Opening the corpus …"):
         corpus = cache.corpus(ref)
-        found = cache.sizes(ref, bool(st.session_state.get(f"count {ref}")))
-        known = cache.layers(ref)
+        sizes = cache.sizes(ref, bool(st.session_state.get(f"count {ref}")))
+        layers = cache.layers(ref)
     st.table(
         [
             {
@@ -212,39 +211,39 @@ def draw_chosen(ref: str) -> "Sequence[Size]":
                 "sentences": _at_least(size.docs, size.whole),
                 "words": _at_least(size.words, size.whole),
             }
-            for size in found
+            for size in sizes
         ],
         border="horizontal",
         hide_index=True,
     )
-    if not all(size.whole for size in found):
+    if not all(size.whole for size in sizes):
         st.button(
-            "Count all of it",
-            help="Reads the corpus to its end: about 10 seconds for 100,000 sentences.",
+            "Count all sentences",
+            help="Reads the whole corpus: about 10 seconds for 100,000 sentences.",
             on_click=lambda: st.session_state.update({f"count {ref}": True}),
         )
-    said = [LAYERS.get(layer, layer.replace("label:", "the label ")) for layer in known]
+    names = [LAYERS.get(layer, layer.replace("label:", "the label ")) for layer in layers]
     st.markdown(
-        f"**What is known of it:** {plain(', '.join(said))}.",
-        help="The layers found in the first sentences of every split. An analysis that needs "
-        "another says so.",
+        f"**Annotation layers:** {plain(', '.join(names))}.",
+        help="Layers found in the first sentences of every split. An experiment that needs another "
+        "layer shows an error.",
     )
     for note in corpus.notes:
         st.caption(plain(note))
-    return found
+    return sizes
 
 
-def _at_least(number: int, whole: bool) -> str:
-    return f"{number:,}" if whole else f"more than {number:,}"
+def _at_least(count: int, whole: bool) -> str:
+    return f"{count:,}" if whole else f"more than {count:,}"
 
 
 def draw_fetch(ref: str) -> None:
-    """Ask before the network is used."""
-    st.warning("This corpus is on the hub, and not on this machine.")
+    """Draw the question whether the network may be used."""
+    st.warning("This corpus is on the Hugging Face hub and not on this machine.")
     st.button(
-        "Fetch it from the hub",
+        "Download from the hub",
         icon=":material/download:",
-        help="Asks huggingface.co for the rows that are shown: the only thing here that uses the "
-        "network.",
+        help="Downloads the rows that are shown from huggingface.co. Nothing else on this page "
+        "uses the network.",
         on_click=lambda: st.session_state.setdefault("hub-corpora", set()).add(ref),
     )

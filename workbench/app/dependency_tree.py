@@ -1,7 +1,7 @@
-"""A sentence with all that is known of it: arcs, words, marks, chains, brackets, edges.
+"""A sentence with all its annotation: arcs, words, spans, coreference chains, constituents, edges.
 
-Arcs are drawn by displaCy as a picture in the page's own ink: inside a picture no script runs and
-nothing is loaded. Every word and label is shown as text. Costs a pass over the Doc.
+displaCy draws the arcs as an image in the colours of the page: inside an image no script runs and
+nothing is loaded. Every word and label is shown as text. Costs: a pass over the Doc.
 """
 
 import html
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
 LONGEST = 200  # words of a sentence whose arcs are drawn
-LAYERS = ("entities", "answers", "segments")  # layers shown as marks in the text
+LAYERS = ("entities", "answers", "segments")  # shown as marked spans in the text
 _BOX = (
     "overflow-x:auto;overflow-y:hidden;max-width:100%;padding:0.25rem 0;"
     "border:1px solid rgba(128,128,128,.3);border-radius:.5rem"
@@ -30,9 +30,9 @@ _BOX = (
 
 
 def draw(doc: "Doc") -> None:
-    """Everything a Doc carries, one layer under another."""
+    """Draw every layer of a Doc, one below the other."""
     if not len(doc):
-        st.caption("A text without words.")
+        st.caption("This text has no words.")
         return
     _draw_arcs(doc)
     _draw_marks(doc)
@@ -45,7 +45,7 @@ def draw(doc: "Doc") -> None:
 
 
 def words(doc: "Doc") -> pd.DataFrame:
-    """A row for each word, with those columns that hold anything."""
+    """A table with a row for each word; empty columns are left out."""
     columns: dict[str, list[object]] = {
         "word": [shortened(token.text) for token in doc],
         "part of speech": [token.pos_ for token in doc],
@@ -69,18 +69,20 @@ def _draw_arcs(doc: "Doc") -> None:
         return
     st.markdown(
         "**Dependencies**",
-        help="Who depends on whom: an arrow leads from a head to its dependent, and names the "
-        "relation. Below each word stands its part of speech.",
+        help="An arrow leads from a head to its dependent and is labelled with the relation. The "
+        "part of speech is below each word.",
     )
     for sentence in doc.sents:
         if len(sentence) > LONGEST:
-            st.caption(f"{len(sentence):,} words are too many to draw; the table below has them.")
+            st.caption(
+                f"The sentence has {len(sentence):,} words, too many to draw. See the table below."
+            )
         else:
             st.html(arcs(sentence, kind()))
 
 
 def arcs(sentence: "Span", kind: Kind = "light") -> str:
-    """A sentence's tree as a picture in a box that scrolls, and in words for who cannot see it."""
+    """HTML of a sentence's tree as an image in a scrolling box, with a text for screen readers."""
     start = sentence.start
     tokens = [word(token.text, token.pos_ or token.tag_) for token in sentence]
     drawn: list[dict[str, Any]] = []
@@ -88,21 +90,21 @@ def arcs(sentence: "Span", kind: Kind = "light") -> str:
         if token.head.i != token.i and sentence.start <= token.head.i < sentence.end:
             drawn.append(arc(token.head.i - start, token.i - start, token.dep_))
     direction = str(sentence.vocab.writing_system.get("direction", "ltr"))
-    told = "; ".join(
+    alt = "; ".join(
         f"{token.text}: {token.dep_}"
         + ("" if token.head.i == token.i else f" of {token.head.text}")
         for token in sentence
     )
-    return picture(tokens, drawn, kind, "Dependency arcs", told, direction)
+    return picture(tokens, drawn, kind, "Dependency arcs", alt, direction)
 
 
 def word(text: str, below: str = "") -> dict[str, str]:
-    """A word of a picture, and what stands below it."""
+    """A word of an image, in displaCy's form, with the label below it."""
     return {"text": shortened(text, 40), "tag": html.escape(shortened(below, 24))}
 
 
 def arc(first: int, second: int, label: str) -> dict[str, Any]:
-    """An arrow of a picture, from a word to another."""
+    """An arrow of an image, in displaCy's form, from one word to another."""
     return {
         "start": min(first, second),
         "end": max(first, second),
@@ -116,15 +118,15 @@ def picture(
     drawn: list[dict[str, Any]],
     kind: Kind,
     label: str,
-    told: str,
+    alt: str,
     direction: str = "ltr",
 ) -> str:
-    """Words with arcs over them, in displaCy's terms, in a box that scrolls; and the same told."""
+    """HTML of words with arcs above them, as an image in a scrolling box with an alt text."""
     svg = _svg(tokens, drawn, direction, kind)
     encoded = b64encode(svg.encode("utf-8", "replace")).decode()
     return (
         f'<div style="{_BOX}" tabindex="0" role="group" aria-label="{label}">'
-        f'<img src="data:image/svg+xml;base64,{encoded}" alt="{html.escape(shortened(told))}"'
+        f'<img src="data:image/svg+xml;base64,{encoded}" alt="{html.escape(shortened(alt))}"'
         ' style="max-width:none;display:block"></div>'
     )
 
@@ -132,7 +134,7 @@ def picture(
 def _svg(
     tokens: list[dict[str, str]], drawn: list[dict[str, Any]], direction: str, kind: Kind
 ) -> str:
-    """displaCy's drawing, without the room that its square arcs leave above themselves."""
+    """displaCy's SVG, without the empty space that its square arcs leave at the top."""
     from spacy.displacy.render import DependencyRenderer
 
     widest = max(len(token["text"]) for token in tokens)
@@ -168,49 +170,49 @@ def _draw_marks(doc: "Doc") -> None:
     known = {"coreference", "constituents"}
     layers = [*LAYERS, *sorted({str(name) for name in doc.spans} - known - set(LAYERS))]
     helps = {
-        "entities": "Names of people, places and the like, each with its kind.",
+        "entities": "Named entities with their types.",
         "segments": "The two texts of a pair.",
         "answers": "The words that answer the question.",
     }
     for layer in layers:
-        if found := mentions(doc, layer):
+        if spans := mentions(doc, layer):
             st.markdown(f"**{plain(layer.capitalize())}**", help=helps.get(layer))
-            _marked(doc, found, [mention.label for mention in found])
+            _marked(doc, spans, [mention.label for mention in spans])
 
 
 def _draw_chains(doc: "Doc") -> None:
-    found = chains(doc)
-    if not found:
+    by_name = chains(doc)
+    if not by_name:
         return
     st.markdown(
         "**Coreference**",
-        help="Mentions with the same number speak of the same thing. A number that stands once "
-        "only is taken up again in another sentence, or never.",
+        help="Mentions with the same number refer to the same entity. A number that occurs only "
+        "once may occur again in another sentence.",
     )
     numbered = [
         (mention, str(number))
-        for number, chain in enumerate(found.values(), start=1)
+        for number, chain in enumerate(by_name.values(), start=1)
         for mention in chain
     ]
     _marked(doc, [mention for mention, _ in numbered], [number for _, number in numbered])
 
 
-def _marked(doc: "Doc", found: Sequence[Mention], names: Sequence[str]) -> None:
-    spans = [(part.start_char, part.end_char) for m in found for part in [doc[m.start : m.end]]]
+def _marked(doc: "Doc", parts: Sequence[Mention], names: Sequence[str]) -> None:
+    spans = [(span.start_char, span.end_char) for m in parts for span in [doc[m.start : m.end]]]
     shown = marked(doc.text, spans, kind(), names, len(doc.text))
     st.html(f'<div style="line-height:2.4;overflow-wrap:anywhere">{shown}</div>')
 
 
-# --- the rest, as text ----------------------------------------------------------------------------
+# --- layers shown as text -------------------------------------------------------------------------
 
 
 def _draw_constituents(doc: "Doc") -> None:
-    found = mentions(doc, "constituents")
-    if not found:
+    phrases = mentions(doc, "constituents")
+    if not phrases:
         return
-    st.markdown("**Constituents**", help="The phrases a sentence is made of, each in brackets.")
-    text = bracketed(doc, found) or "; ".join(
-        f"[{doc[m.start : m.end].text}] {m.label}" for m in found
+    st.markdown("**Constituents**", help="The phrases of the sentence, each in brackets.")
+    text = bracketed(doc, phrases) or "; ".join(
+        f"[{doc[m.start : m.end].text}] {m.label}" for m in phrases
     )
     st.code(shortened(text), language=None, wrap_lines=True)
 
@@ -229,17 +231,17 @@ def _draw_edges(doc: "Doc") -> None:
     if rows:
         st.markdown(
             "**Labelled edges**",
-            help="A label of some words, or of the tie between two groups of them: roles, "
-            "relations, properties.",
+            help="Labels of a span, or of the relation between two spans: roles, relations, "
+            "properties.",
         )
-        table = pd.DataFrame(rows, columns=["layer", "words", "and words", "label"])
+        table = pd.DataFrame(rows, columns=["layer", "span 1", "span 2", "label"])
         st.dataframe(table, hide_index=True, width="stretch")
 
 
 def _draw_labels(doc: "Doc") -> None:
     if doc._.labels:
-        said = [
+        labels = [
             f"{plain(name)}: **{plain('unknown' if value is None else value, 200)}**"
             for name, value in doc._.labels.items()
         ]
-        st.markdown("Of the whole text: " + ", ".join(said))
+        st.markdown("Labels of the whole text: " + ", ".join(labels))

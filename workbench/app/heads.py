@@ -1,51 +1,54 @@
-"""The page Heads: what a run of `heads` found, its head in view, and views of all of them.
+"""The page Heads: the result of a run of `heads`, with the open head and views of all heads.
 
-Which head is in view is in the address. Costs milliseconds a view.
+The open head is in the address. Costs: milliseconds for a view.
 """
 
 from typing import TYPE_CHECKING
 
 from workbench.app import heads_views as views
-from workbench.app.analysis import TABLES, Analysis, View, heading
-from workbench.app.heads_views import HEAD, NAME, Looked, grid, looked
+from workbench.app.analysis import TABLES, Analysis, View, header
+from workbench.app.heads_views import HEAD, NAME, OpenHead, draw_grid, open_head
 from workbench.app.one_head import evidence
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 
-def _heads(seen: Looked) -> None:
-    """All heads, and what one of them does."""
-    grid(seen)
-    evidence(seen)
+def _heads(selection: OpenHead) -> None:
+    """Draw the grid of all heads, and the evidence for the open one."""
+    draw_grid(selection)
+    evidence(selection)
 
 
-def _look(run: "Run") -> Looked:
-    return looked(heading(run))
+def _header(run: "Run") -> OpenHead:
+    return open_head(header(run))
 
 
 VIEWS = {
     "Heads": View(_heads),
     "Relations": View(views.relations),
-    "Kin": View(
-        views.kin,
+    "Similar heads": View(
+        views.similar_heads,
         ("clusters",),
-        "No sentences were kept, so heads were not compared: ask with examples.",
+        "Heads were not compared, because the run stored no sentences. Run it again with max "
+        "examples above 0.",
     ),
     "Offsets": View(
-        views.offsets, ("offsets",), "No word has a word near it, so there are no offsets."
+        views.offsets,
+        ("offsets",),
+        "There are no offsets: no word has another word within the range of offsets.",
     ),
     "Cross-attention": View(
-        views.cross, is_there=lambda seen: (seen.heads["kind"] == "cross").any()
+        views.cross, is_available=lambda selection: (selection.heads["kind"] == "cross").any()
     ),
     "Tables": TABLES,
 }
 HEADS = Analysis(
     "Heads",
-    "What each attention head does: which offset, relation or kind of word it looks at, beside "
-    "what fixed offsets and shuffled trees come to. Asked of a whole corpus in about one pass.",
+    "What each attention head attends to: an offset, a syntactic relation or a kind of word, "
+    "compared with fixed offsets and shuffled trees.",
     {"Heads": NAME},
     {NAME: VIEWS},
-    _look,
-    forgotten=(HEAD,),
+    _header,
+    query_keys=(HEAD,),
 )

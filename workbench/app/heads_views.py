@@ -1,6 +1,6 @@
-"""A run of `heads` that is looked at, and the head of it that is: both in the address.
+"""The opened run of `heads` and its open head, both in the address; and views of all heads.
 
-Costs reading the tables that are asked for, which are kept.
+Costs: reading the tables that a view needs, which are cached.
 """
 
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 NAME = "heads"
 HEAD, DIRECTION, RELATION = "head", "direction", "relation"  # in the address
-_WANTED = (*COLUMNS, "role", "roles", *(score.column for score in names.SCORES.values()))
+_REQUIRED = (*COLUMNS, "role", "roles", *(score.column for score in names.SCORES.values()))
 
 
 @dataclass(frozen=True)
-class Looked:
+class OpenHead:
     """A run, and one of its heads."""
 
     run: "Run"
-    row: int  # of the table of heads
+    row: int  # in the table of heads
 
     @cached_property
     def heads(self) -> "pd.DataFrame":
@@ -49,8 +49,8 @@ class Looked:
         return len(names.groups(self.heads)) > 1
 
     @property
-    def here(self) -> "pd.Series":
-        """The head's own row."""
+    def scores(self) -> "pd.Series":
+        """The row of the head in the table of heads."""
         return self.heads.iloc[self.row]
 
     @property
@@ -60,70 +60,70 @@ class Looked:
     def table(self, name: str) -> "pd.DataFrame":
         return tables_and_figures.table_of(self.run, name)
 
-    def own(self, name: str) -> "pd.DataFrame":
-        """The rows of a table that speak of this head."""
+    def rows_of(self, name: str) -> "pd.DataFrame":
+        """The rows of a table that belong to this head."""
         table = self.table(name)
-        there = table["head"] == self.here["head"]
+        mask = table["head"] == self.scores["head"]
         for column in COLUMNS[:3]:
-            if column in table:  # of cross-attention the kind goes without saying
-                there &= table[column] == self.here[column]
-        rows: pd.DataFrame = table[there]
+            if column in table:  # tables of cross-attention have no column for the kind
+                mask &= table[column] == self.scores[column]
+        rows: pd.DataFrame = table[mask]
         return rows
 
 
 def heads_of(run: "Run") -> "pd.DataFrame":
-    """The table of heads; an error where it is not as it is today."""
-    return tables_and_figures.table_with(run, "heads", _WANTED).reset_index(drop=True)
+    """The table of heads; an error if a column is missing."""
+    return tables_and_figures.table_with(run, "heads", _REQUIRED).reset_index(drop=True)
 
 
-def looked(run: "Run") -> Looked:
-    """The head that the address names; else the first that has a role."""
+def open_head(run: "Run") -> OpenHead:
+    """The head in the address; else the first head with a role."""
     heads = heads_of(run)
-    there = names.named(heads)
-    asked = st.query_params.get(HEAD)
-    if asked in there:
-        return Looked(run, there.index(asked))
-    if asked:
-        st.warning(f"This run has no head {shortened(asked)}; another is shown.")
+    all_names = names.named(heads)
+    in_address = st.query_params.get(HEAD)
+    if in_address in all_names:
+        return OpenHead(run, all_names.index(in_address))
+    if in_address:
+        st.warning(f"This run has no head {shortened(in_address)}. Showing another head.")
     with_role = heads.index[heads["role"].astype(bool)]
-    return Looked(run, int(with_role[0]) if len(with_role) else 0)
+    return OpenHead(run, int(with_role[0]) if len(with_role) else 0)
 
 
-def look_at(run: "Run", row: int) -> None:
+def set_head(run: "Run", row: int) -> None:
     """Put the head of a row into the address; for callbacks."""
-    there = names.named(heads_of(run))
-    if 0 <= row < len(there):
-        st.query_params[HEAD] = there[row]
+    all_names = names.named(heads_of(run))
+    if 0 <= row < len(all_names):
+        st.query_params[HEAD] = all_names[row]
 
 
-def following(label: str, there: "Sequence[str]", key: str, usual: str, seen: Looked) -> str:
-    """A choice that follows the head until it is made, and stays in the address from then on."""
-    asked = st.query_params.get(key)
-    if asked and asked not in there:
-        st.caption(f"no {key} {shortened(asked)} here")
-    first = str(next((name for name in (asked, usual) if name in there), there[0]))
-    box = f"{key} {seen.run.name} {seen.row} {first} {len(there)}"
+def select_for_head(
+    label: str, options: "Sequence[str]", key: str, default: str, selection: OpenHead
+) -> str:
+    """Draw a box whose default depends on the head; a choice of the user stays in the address."""
+    in_address = st.query_params.get(key)
+    if in_address and in_address not in options:
+        st.caption(f"This head has no {key} {shortened(in_address)}.")
+    first = str(next((name for name in (in_address, default) if name in options), options[0]))
+    box = f"{key} {selection.run.name} {selection.row} {first} {len(options)}"
     picked = st.selectbox(
         label,
-        there,
-        there.index(first),
+        options,
+        options.index(first),
         key=box,
         width=200,
-        on_change=lambda: run_list.put(key, st.session_state.get(box)),
+        on_change=lambda: run_list.set_query(key, st.session_state.get(box)),
     )
-    return str(picked) if picked in there else first
+    return str(picked) if picked in options else first
 
 
 # --- tabs -----------------------------------------------------------------------------------------
 #
-# Views of all heads of a run: the best of each relation, kin, offsets, cross-attention, tables.
-#
-# Each reads the tables it needs and draws them. Costs milliseconds.
+# Views of all heads of a run: the best of each relation, similar heads, offsets, cross-attention.
 
 FEW = 12  # rows in view
 BEST = {
     "relation": Column("relation"),
-    "direction": Column("looks at"),
+    "direction": Column("direction"),
     "head": Column("head"),
     "accuracy": Column("accuracy", "%.1f", True),
     "interval": Column("95 %"),
@@ -131,100 +131,110 @@ BEST = {
         "gain",
         "%+.1f",
         True,
-        "Above the best simple rule: a fixed offset, the first or the longest word.",
+        "Accuracy minus that of the best baseline, in points. Baselines: a fixed offset, the "
+        "first word, the longest word.",
     ),
-    "baseline_offset": Column("offset", "%+d", help="The fixed offset that hits most often."),
-    "baseline_accuracy": Column("at it", "%.1f", True, "Accuracy of that fixed offset."),
+    "baseline_offset": Column("best offset", "%+d", help="The fixed offset with most hits."),
+    "baseline_accuracy": Column(
+        "offset accuracy", "%.1f", True, "Accuracy of the best fixed offset, in %."
+    ),
     "n": Column("dependents"),
     "syntactic": Column(
-        "role",
-        help="Syntactic: confident accuracy above the baselines, by the margin and significantly.",
+        "syntactic",
+        help="The confident accuracy is above the baselines by the margin, and significantly.",
     ),
     "accuracy_confident": Column(
-        "confident", "%.1f", True, "Accuracy where unreliable maxima are misses."
+        "confident accuracy", "%.1f", True, "Accuracy if unreliable maxima count as misses, in %."
     ),
     "accuracy_any_dependent": Column(
-        "any dependent", "%.1f", True, "Accuracy with each head word once, any dependent a hit."
+        "any-dependent accuracy",
+        "%.1f",
+        True,
+        "Accuracy if each head word counts once and any of its dependents is a hit, in %.",
     ),
-    "reliable": Column("reliable", "%.1f", True, "Maxima that are reliable, in %."),
+    "reliable": Column("reliable", "%.1f", True, "Share of words with a reliable maximum, in %."),
 }
 
 
-def relations(seen: Looked) -> None:
-    """Of each relation the head that follows it best, as a table and as bars."""
-    best = seen.table("best")
+def relations(selection: OpenHead) -> None:
+    """Draw the best head for each relation, as a table and as bars."""
+    best = selection.table("best")
     if best.empty:
         st.text(
-            "By pieces, relations are not asked for: see level."
-            if seen.run.settings.get("level") == "pieces"
+            "Relations are not computed for pieces. Set level to words."
+            if selection.run.settings.get("level") == "pieces"
             else "The corpus has no dependencies, or too few of each relation."
         )
         return
     st.caption(
-        "The best head of each relation and direction, whatever its role, next to the fixed offset "
-        "that hits most often, counted as Clark et al. (2019) do: the argmax over the other words, "
-        "each dependent once. Tick a row to look at its head."
+        "The best head for each relation and direction, whatever its role, next to the fixed "
+        "offset with most hits. Accuracy as in Clark et al. (2019): the argmax over the other "
+        "words, each dependent once. Tick a row to open its head."
     )
-    there = {name: row for row, name in enumerate(names.named(seen.heads))}
-    heads = names.named(best, seen.several)
+    row_of = {name: row for row, name in enumerate(names.named(selection.heads))}
+    heads = names.named(best, selection.several)
     shown = best.assign(
         head=heads,
         relation=best["relation"].map(shortened),
         direction=best["direction"].map({way: name for name, way in names.WAYS.items()}),
         interval=tables_and_figures.intervals(best),
     )
-    key = f"best {seen.run.name} {st.query_params.get(HEAD)}"
+    key = f"best {selection.run.name} {st.query_params.get(HEAD)}"
     tables_and_figures.draw_columns(
         shown,
         BEST,
         key,
         FEW - 1,
-        on_select=lambda: _ticked(seen, key, [there.get(head, -1) for head in heads]),
+        on_select=lambda: _ticked(selection, key, [row_of.get(head, -1) for head in heads]),
         selection_mode="single-row",
     )
-    _here(seen)
-    tables_and_figures.view_of(seen.run, "relations", drawn.relations, {"best": best})
+    _draw_open_head(selection)
+    tables_and_figures.view_of(selection.run, "relations", drawn.relations, {"best": best})
 
 
-def _ticked(seen: Looked, key: str, rows: list[int]) -> None:
+def _ticked(selection: OpenHead, key: str, rows: list[int]) -> None:
     ticked = st.session_state[key]["selection"]["rows"]
     if ticked and ticked[0] < len(rows):
-        look_at(seen.run, rows[ticked[0]])
+        set_head(selection.run, rows[ticked[0]])
 
 
-def _here(seen: Looked) -> None:
-    """Which head is looked at, where its evidence is not in view."""
-    role = names.role_of(seen.here["role"])
-    st.text(f"Head {seen.name} is looked at ({role}): see the view Heads.")
+def _draw_open_head(selection: OpenHead) -> None:
+    """Draw which head is open, in views that do not show its evidence."""
+    role = names.role_of(selection.scores["role"])
+    st.text(f"Open head: {selection.name} ({role}). The tab Heads shows its evidence.")
 
 
-def kin(seen: Looked) -> None:
-    """Which heads look alike: on a map, and in the order in which they join."""
-    found = {"clusters": seen.table("clusters"), "heads": seen.heads}
-    key = f"map {seen.run.name} {seen.row}"
-    own = seen.own("clusters").iloc[0]
+def similar_heads(selection: OpenHead) -> None:
+    """Draw which heads attend alike: a map, and a dendrogram."""
+    tables = {"clusters": selection.table("clusters"), "heads": selection.heads}
+    key = f"map {selection.run.name} {selection.row}"
+    row = selection.rows_of("clusters").iloc[0]
     tables_and_figures.draw_view(
-        seen.run,
+        selection.run,
         "map",
-        _marked(drawn.kin_map(found), own),
+        _marked(drawn.kin_map(tables), row),
         drawn.kin_map,
         key,
-        lambda: _clicked(seen, found["clusters"], tables_and_figures.points(key)),
+        lambda: _clicked(selection, tables["clusters"], tables_and_figures.points(key)),
     )
-    _here(seen)
-    near = found["clusters"].copy()
-    near = near[near["cluster"] == own["cluster"]]
-    others = ", ".join(names.named(near, seen.several))
-    st.text(f"Cluster {own['cluster']}: {others}." if len(near) > 1 else "It clusters with none.")
-    if "kin" in seen.run.tables and len(table := seen.table("kin")):
-        st.subheader("Nearest in the other model", anchor=False)
-        tables_and_figures.draw_table(table, f"kin {seen.run.name}")
-    found["dendrogram"] = seen.table("dendrogram")
-    tables_and_figures.view_of(seen.run, "dendrogram", drawn.dendrogram, found)
+    _draw_open_head(selection)
+    cluster = tables["clusters"].copy()
+    cluster = cluster[cluster["cluster"] == row["cluster"]]
+    members = ", ".join(names.named(cluster, selection.several))
+    st.text(
+        f"Cluster {row['cluster']}: {members}."
+        if len(cluster) > 1
+        else "The open head is in a cluster of its own."
+    )
+    if "kin" in selection.run.tables and len(table := selection.table("kin")):
+        st.subheader("Most similar heads of the other model", anchor=False)
+        tables_and_figures.draw_table(table, f"kin {selection.run.name}")
+    tables["dendrogram"] = selection.table("dendrogram")
+    tables_and_figures.view_of(selection.run, "dendrogram", drawn.dendrogram, tables)
 
 
-def _marked(figure: "go.Figure", own: "pd.Series") -> "go.Figure":
-    """A ring round the head that is looked at."""
+def _marked(figure: "go.Figure", row: "pd.Series") -> "go.Figure":
+    """The figure with a ring around the open head."""
     import plotly.graph_objects as go
 
     ring = {
@@ -233,36 +243,36 @@ def _marked(figure: "go.Figure", own: "pd.Series") -> "go.Figure":
         "color": INK[tables_and_figures.kind()],
         "line": {"width": 2},
     }
-    place = {"x": [own["x"]], "y": [own["y"]], "mode": "markers", "marker": ring}
-    return figure.add_trace(go.Scatter(**place, hoverinfo="skip", showlegend=False))
+    point = {"x": [row["x"]], "y": [row["y"]], "mode": "markers", "marker": ring}
+    return figure.add_trace(go.Scatter(**point, hoverinfo="skip", showlegend=False))
 
 
-def _clicked(seen: Looked, places: "pd.DataFrame", points: list[list[object]]) -> None:
-    """`points` tell the row of `clusters`, which has an order of its own."""
-    at = points[0][0] if points else None
-    if not isinstance(at, int | float) or not 0 <= int(at) < len(places):
+def _clicked(selection: OpenHead, clusters: "pd.DataFrame", points: list[list[object]]) -> None:
+    """Open the clicked head; `points` give its row in `clusters`, which has its own order."""
+    row = points[0][0] if points else None
+    if not isinstance(row, int | float) or not 0 <= int(row) < len(clusters):
         return
-    name = names.named(places, seen.several)[int(at)]
-    there = names.named(seen.heads)
-    if name in there:
-        look_at(seen.run, there.index(name))
+    name = names.named(clusters, selection.several)[int(row)]
+    all_names = names.named(selection.heads)
+    if name in all_names:
+        set_head(selection.run, all_names.index(name))
 
 
-def offsets(seen: Looked) -> None:
-    """How far every head looks."""
+def offsets(selection: OpenHead) -> None:
+    """Draw the attention of every head by relative offset."""
     tables_and_figures.view_of(
-        seen.run, "offsets of all", drawn.offsets, {"offsets": seen.table("offsets")}
+        selection.run, "offsets of all", drawn.offsets, {"offsets": selection.table("offsets")}
     )
 
 
-def cross(seen: Looked) -> None:
-    """How a decoder's heads go along what the encoder read."""
-    tables_and_figures.view_of(seen.run, "cross", drawn.cross, {"cross": seen.table("cross")})
+def cross(selection: OpenHead) -> None:
+    """Draw how far a decoder's heads follow the order of the encoder's input."""
+    tables_and_figures.view_of(
+        selection.run, "cross", drawn.cross, {"cross": selection.table("cross")}
+    )
 
 
-# --- the grid of heads on its page: by role or by a score, some of it, and the head one chooses ---
-#
-# A click on a cell, or the box below, puts the head into the address. Costs milliseconds.
+# --- the grid of heads: coloured by role or score, filtered; a click opens a head -----------------
 
 ROLE = "role"
 ALL = "all"
@@ -273,57 +283,56 @@ _STYLE = (
     " border-radius: 2px}</style>"
 )
 _ABOUT = (
-    "A head has the colour of the role it fills best; pointing at it tells the others. A click "
-    "shows what it does."
+    "Colour: the main role of each head. Hover over a head to see its other roles, or click it to "
+    "see the evidence."
 )
 
 
-def grid(seen: Looked) -> None:
-    """The choices, the grid, and the head that is looked at."""
-    heads = seen.heads
+def draw_grid(selection: OpenHead) -> None:
+    """Draw the filters, the grid of heads, and the box that opens a head."""
+    heads = selection.heads
     with st.container(horizontal=True, vertical_alignment="bottom"):
         colour = _colour(heads)
-        shown = _shown(heads)
-    if not shown.any():
-        st.info("No head is so. Ask for less.")
+        mask = _filtered(heads)
+    if not mask.any():
+        st.info("No head matches. Remove a role or choose another kind of attention.")
     else:
-        _draw_grid(seen, colour, list(shown))
-    _choose(seen)
+        _grid(selection, colour, list(mask))
+    _choose(selection)
 
 
 def _colour(heads: "pd.DataFrame") -> str:
-    there = [ROLE, *(name for name, score in names.SCORES.items() if score.column in heads)]
-    about = "The role of each head, or one of its scores."
-    return tables_and_figures.one("Colour", there, "colour", width=270, help=about)
+    options = [ROLE, *(name for name, score in names.SCORES.items() if score.column in heads)]
+    about = "Colour heads by role or by a score."
+    return tables_and_figures.select("Colour", options, "colour", width=270, help=about)
 
 
-def _shown(heads: "pd.DataFrame") -> "pd.Series":
-    """Which heads are wanted."""
-    kept = heads["layer"] >= 0
-    parts = [" ".join(group) for group in names.groups(heads)]
-    if len(parts) > 1:
-        picked = tables_and_figures.one("Attention", [ALL, *parts], "part", width=190)
+def _filtered(heads: "pd.DataFrame") -> "pd.Series":
+    """A mask of the heads that match the filters."""
+    mask = heads["layer"] >= 0
+    groups = [" ".join(group) for group in names.groups(heads)]
+    if len(groups) > 1:
+        picked = tables_and_figures.select("Attention", [ALL, *groups], "part", width=190)
         if picked != ALL:
-            kept &= heads["stack"] + " " + heads["kind"] == picked
-    known = [*ROLES, names.NONE]
-    there = [role for role in known if _has(heads, role).any()]
-    wanted = [
+            mask &= heads["stack"] + " " + heads["kind"] == picked
+    options = [role for role in [*ROLES, names.NONE] if _has(heads, role).any()]
+    roles = [
         role
         for role in st.multiselect(
             "Roles",
-            there,
+            options,
             key="roles",
             bind="query-params",
             placeholder="all",
             width=300,
-            help="Heads that have one of these among their roles.",
+            help="Show only heads with one of these roles (default: all).",
         )
-        if role in there
+        if role in options
     ]
     return (
-        kept & pd.concat([_has(heads, role) for role in wanted], axis=1).any(axis=1)
-        if wanted
-        else kept
+        mask & pd.concat([_has(heads, role) for role in roles], axis=1).any(axis=1)
+        if roles
+        else mask
     )
 
 
@@ -333,62 +342,63 @@ def _has(heads: "pd.DataFrame", role: str) -> "pd.Series":
     return heads["roles"].map(lambda roles: role in str(roles).split(", "))
 
 
-def _draw_grid(seen: Looked, colour: str, shown: list[bool]) -> None:
-    heads = seen.heads
+def _grid(selection: OpenHead, colour: str, mask: list[bool]) -> None:
+    heads = selection.heads
     if colour == ROLE:
-        figure, about = by_role(heads, shown), _ABOUT
-        figure.update_layout(showlegend=False)  # below it is one that wraps on a narrow page
-        st.html(legend(heads, shown))
+        figure, about = by_role(heads, mask), _ABOUT
+        figure.update_layout(showlegend=False)  # replaced by one that wraps on a narrow page
+        st.html(legend(heads, mask))
     else:
-        figure = by_score(heads, colour, shown)
+        figure = by_score(heads, colour, mask)
         about = f"{colour[:1].upper()}{colour[1:]}: {names.SCORES[colour].about}."
-    outlined(figure, heads, seen.row, INK[tables_and_figures.kind()])
+    outlined(figure, heads, selection.row, INK[tables_and_figures.kind()])
     figure.update_layout(
         height=figure.layout.height - 24, margin={"t": figure.layout.margin.t - 24}
     )
-    key = f"grid {seen.run.name} {seen.row}"  # a new one, so that a click may come back to it
+    # a new key for each head, so that the same cell can be clicked again
+    key = f"grid {selection.run.name} {selection.row}"
     tables_and_figures.draw_view(
-        seen.run,
+        selection.run,
         "heads",
         figure,
         about,
         key,
-        lambda: _clicked_in_grid(seen, tables_and_figures.points(key)),
+        lambda: _clicked_in_grid(selection, tables_and_figures.points(key)),
     )
 
 
-def legend(heads: "pd.DataFrame", shown: list[bool]) -> str:
-    """The roles there are: the colour, the word and the name of each, and how many heads."""
-    there = heads.loc[shown, "role"]
+def legend(heads: "pd.DataFrame", mask: list[bool]) -> str:
+    """HTML of the legend: colour, code and name of each role, and its number of heads."""
+    roles = heads.loc[mask, "role"]
     items = []
-    for role in [*(role for role in ROLES if (there == role).any()), ""]:
-        if count := int((there == role).sum()):
+    for role in [*(role for role in ROLES if (roles == role).any()), ""]:
+        if count := int((roles == role).sum()):
             colour = names.COLOUR.get(role, NOTHING)
             name = f"{names.CODES[role]}: {role}" if role else names.NONE
             items.append(f'<li><i style="background:{colour}"></i>{name} ({count})</li>')
     return f'{_STYLE}<ul class="roles" aria-label="Roles">{"".join(items)}</ul>'
 
 
-def _clicked_in_grid(seen: Looked, points: list[list[object]]) -> None:
+def _clicked_in_grid(selection: OpenHead, points: list[list[object]]) -> None:
     row = points[0][0] if points else None
     if isinstance(row, int | float):
-        look_at(seen.run, int(row))
+        set_head(selection.run, int(row))
 
 
-def _choose(seen: Looked) -> None:
-    """The same by a box: for keys, and for who cannot see the grid."""
-    heads = seen.heads
-    there = names.named(heads)
+def _choose(selection: OpenHead) -> None:
+    """Draw a box that opens a head: for keyboards and screen readers."""
+    heads = selection.heads
+    all_names = names.named(heads)
     roles = [names.role_of(role) for role in heads["role"]]
-    said = {name: f"{name}: {role}" for name, role in zip(there, roles, strict=True)}
-    key = f"head {seen.run.name} {st.query_params.get(HEAD)}"
+    labels = {name: f"{name}: {role}" for name, role in zip(all_names, roles, strict=True)}
+    key = f"head {selection.run.name} {st.query_params.get(HEAD)}"
     st.selectbox(
         "Head",
-        there,
-        seen.row,
-        format_func=lambda name: said.get(name, str(name)),
+        all_names,
+        selection.row,
+        format_func=lambda name: labels.get(name, str(name)),
         key=key,
         width=360,
-        help="3-1 is head 1 of layer 3; both are counted from 0.",
-        on_change=lambda: run_list.put(HEAD, st.session_state.get(key)),
+        help="3-1 is head 1 of layer 3. Layers and heads are counted from 0.",
+        on_change=lambda: run_list.set_query(HEAD, st.session_state.get(key)),
     )

@@ -1,6 +1,6 @@
-"""One head and what speaks for it: its roles and scores, where it looks, relations, sentences.
+"""One head and the evidence for its roles: scores, offsets, relations and sentences.
 
-Costs reading a run's tables, which are kept.
+Costs: reading a run's tables, which are cached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import streamlit as st
 
 from workbench.app import heads_views, sidebar, tables_and_figures, text
 from workbench.app.attention import NAMES
-from workbench.app.heads_views import Looked
+from workbench.app.heads_views import OpenHead
 from workbench.app.text import as_html, marked, plain, shortened
 from workbench.figures import head_grid as names
 from workbench.figures import heads as drawn
@@ -23,157 +23,167 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def evidence(seen: Looked) -> None:
-    """Everything that is known of the head."""
-    here = seen.here
-    st.subheader(f"Head {plain(seen.name)}", anchor=False)
+def evidence(selection: OpenHead) -> None:
+    """Draw the roles, scores, offsets and relations of the open head."""
+    scores = selection.scores
+    st.subheader(f"Head {plain(selection.name)}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
-        found = [role for role in str(here["roles"]).split(", ") if role]
-        for role in found:
-            st.badge(plain(role), color="blue" if role == here["role"] else "gray")
-        if not found:
+        roles = [role for role in str(scores["roles"]).split(", ") if role]
+        for role in roles:
+            st.badge(plain(role), color="blue" if role == scores["role"] else "gray")
+        if not roles:
             st.badge("no role", color="gray")
-        link(seen)
-    if found:
+        link(selection)
+    if roles:
         st.caption(
-            "; ".join(f"{plain(role)}: {ROLES.get(role, 'unknown')}" for role in found) + "."
+            "; ".join(f"{plain(role)}: {ROLES.get(role, 'unknown')}" for role in roles) + "."
         )
     left, right = st.columns([3, 2])
     with left:
-        _scores(here)
+        _scores(scores)
     with right:
-        own = seen.own("offsets")
-        if own.empty:
-            st.text("No word has a word near it, so there are no offsets.")
+        offsets = selection.rows_of("offsets")
+        if offsets.empty:
+            st.text("There are no offsets: no word has another word within the range of offsets.")
         else:
             draw = drawn.offsets_of_head
-            tables_and_figures.draw_view(seen.run, "offsets of a head", draw(own), draw)
-        _kin(seen)
-    _relations(seen)
+            tables_and_figures.draw_view(selection.run, "offsets of a head", draw(offsets), draw)
+        _most_similar(selection)
+    _relations(selection)
 
 
-def _scores(here: "pd.Series") -> None:
-    """All its scores, with intervals and baselines beside."""
+def _scores(scores: "pd.Series") -> None:
+    """Draw all scores of a head, with intervals and baselines."""
     import pandas as pd
 
     rows = []
     for name, score in names.SCORES.items():
         if score.above:
             continue
-        ends = [here[c] for end in ("lower", "upper") if (c := f"{score.column}_{end}") in here]
-        nothing = [here[f"{score.of}_{end}"] for end in ("lower", "upper")] if score.of else ends
-        if nothing == [0, 1]:  # of nothing, as the tables have it
-            rows.append((name, "not asked", "", ""))
+        bounds = [
+            scores[column]
+            for end in ("lower", "upper")
+            if (column := f"{score.column}_{end}") in scores
+        ]
+        base = [scores[f"{score.of}_{end}"] for end in ("lower", "upper")] if score.of else bounds
+        if base == [0, 1]:  # the tables' interval of a score over no words
+            rows.append((name, "not computed", "", ""))
             continue
-        interval = "–".join(f"{100 * end:.1f}" for end in ends)
-        beside = [here[column] for column in score.baselines]
-        baseline = _written(max(beside), score.is_share) if beside else ""
-        value = _written(here[score.column], score.is_share)
+        interval = "–".join(f"{100 * bound:.1f}" for bound in bounds)
+        baselines = [scores[column] for column in score.baselines]
+        baseline = _formatted(max(baselines), score.is_share) if baselines else ""
+        value = _formatted(scores[score.column], score.is_share)
         if name == "one offset":
-            name = f"offset {here['offset']:+d}"
-        if name == "best relation" and here["best_relation"]:
-            name = f"{here['best_relation']}, {here['best_direction'].replace('-', ' ')}"
+            name = f"offset {scores['offset']:+d}"
+        if name == "best relation" and scores["best_relation"]:
+            name = f"{scores['best_relation']}, {scores['best_direction'].replace('-', ' ')}"
         rows.append((shortened(name), value, interval, baseline))
-    columns = ["score", "value", "95 %", "baseline"]
+    columns = ["score", "value", "95 % interval", "baseline"]
     st.dataframe(
         pd.DataFrame(rows, columns=columns),
         hide_index=True,
         height=(len(rows) + 1) * 35 + 3,
         key="scores of a head",
     )
-    with st.expander("What the scores are"):
+    with st.expander("Definitions of the scores"):
         text.facts((name, score.about) for name, score in names.SCORES.items())
         st.text(
             "Baselines: a fixed offset, the first or the longest word; shuffled trees or the "
             "longest word; the nearest mention or the same word; uniform attention. Intervals: "
-            "bootstrap over documents."
+            "95 % bootstrap over documents."
         )
 
 
-def _written(value: float, is_share: bool) -> str:
+def _formatted(value: float, is_share: bool) -> str:
     return f"{100 * value:.1f} %" if is_share else f"{value:.2f}"
 
 
-def _kin(seen: Looked) -> None:
-    """The head that looks most like it."""
-    own = seen.own("clusters") if "clusters" in seen.run.tables else None
-    if own is None or own.empty:
+def _most_similar(selection: OpenHead) -> None:
+    """Draw which head has the most similar attention."""
+    rows = selection.rows_of("clusters") if "clusters" in selection.run.tables else None
+    if rows is None or rows.empty:
         return
-    row = own.iloc[0]
-    near = f"{row['nearest_layer']}-{row['nearest_head']}"
-    if seen.several:
-        near = f"{row['nearest_stack']} {row['nearest_kind']} {near}"
-    said = f"Nearest in what it looks at: head {near}, {row['distance']:.2f} apart (0: the same)."
-    if "kin" in seen.run.tables and len(other := seen.own("kin")):
-        one = other.iloc[0]
-        said += (
-            f" In {one['model']}: {one['kin_stack']} {one['kin_kind']} {one['kin_layer']}-"
-            f"{one['kin_head']}, {one['distance']:.2f} apart."
+    row = rows.iloc[0]
+    nearest = f"{row['nearest_layer']}-{row['nearest_head']}"
+    if selection.several:
+        nearest = f"{row['nearest_stack']} {row['nearest_kind']} {nearest}"
+    message = f"Most similar head: {nearest} (distance {row['distance']:.2f}; 0 is identical)."
+    if "kin" in selection.run.tables and len(others := selection.rows_of("kin")):
+        other = others.iloc[0]
+        message += (
+            f" In {other['model']}: {other['kin_stack']} {other['kin_kind']} {other['kin_layer']}-"
+            f"{other['kin_head']} (distance {other['distance']:.2f})."
         )
-    st.text(said)
+    st.text(message)
 
 
-def _relations(seen: Looked) -> None:
-    """Its relations in one direction, and the sentences behind one of them."""
-    table = seen.own("relations")
+def _relations(selection: OpenHead) -> None:
+    """Draw the head's relations in one direction, and the sentences for one of them."""
+    table = selection.rows_of("relations")
     if table.empty:
         st.text(
-            "By pieces, relations are not asked for: see level."
-            if seen.run.settings.get("level") == "pieces"
+            "Relations are not computed for pieces. Set level to words."
+            if selection.run.settings.get("level") == "pieces"
             else "The corpus has no dependencies that this head could follow."
         )
         return
     st.subheader("Relations", anchor=False)
-    here = seen.here
+    scores = selection.scores
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        usual = next((n for n, way in names.WAYS.items() if way == here["best_direction"]), "")
-        there = [n for n, way in names.WAYS.items() if (table["direction"] == way).any()]
-        way = heads_views.following("A word looks at", there, heads_views.DIRECTION, usual, seen)
+        default = next((n for n, way in names.WAYS.items() if way == scores["best_direction"]), "")
+        options = [n for n, way in names.WAYS.items() if (table["direction"] == way).any()]
+        way = heads_views.select_for_head(
+            "A word attends to", options, heads_views.DIRECTION, default, selection
+        )
         table = table[table["direction"] == names.WAYS[way]]
-        name = heads_views.following(
+        name = heads_views.select_for_head(
             "Relation",
             sorted(map(str, table["relation"])),
             heads_views.RELATION,
-            str(here["best_relation"]),
-            seen,
+            str(scores["best_relation"]),
+            selection,
         )
     draw = drawn.relations_of_head
-    tables_and_figures.draw_view(seen.run, "relations of a head", draw(table), draw)
-    _told(table[table["relation"] == name].iloc[0], name)
-    sentences(seen, name, names.WAYS[way])
+    tables_and_figures.draw_view(selection.run, "relations of a head", draw(table), draw)
+    _summary(table[table["relation"] == name].iloc[0], name)
+    sentences(selection, name, names.WAYS[way])
 
 
-def _told(row: "pd.Series", name: str) -> None:
-    sure = "beats its baselines, significantly" if row["syntactic"] else "not enough for a role"
+def _summary(row: "pd.Series", name: str) -> None:
+    """Draw the accuracy of one relation with its baselines and tests."""
+    verdict = (
+        "The head beats its baselines significantly"
+        if row["syntactic"]
+        else "This is not enough for a syntactic role"
+    )
 
-    def at(column: str) -> str:
+    def percent(column: str) -> str:
         return f"{100 * row[column]:.1f} %"
 
     st.markdown(
-        f"**{plain(name)}**: {at('accuracy')} of {row['n']:,} dependents "
-        f"({100 * row['lower']:.1f} to {100 * row['upper']:.1f}), reliable maxima alone "
-        f"{at('accuracy_confident')}; at the offset {row['baseline_offset']:+d} "
-        f"{at('baseline_accuracy')}, at the first word {at('baseline_first')}, at the longest "
-        f"{at('baseline_longest')}, over shuffled trees {at('null_mean')}. Above the best of these "
-        f"by {100 * row['difference']:.1f} points ({100 * row['difference_lower']:.1f} to "
-        f"{100 * row['difference_upper']:.1f}), p = {row['p_value_baseline']:.3g}; above shuffled "
-        f"trees p = {row['p_value']:.3g}, both corrected. {sure.capitalize()}."
+        f"**{plain(name)}**: accuracy {percent('accuracy')} over {row['n']:,} dependents (95 % "
+        f"interval {100 * row['lower']:.1f} to {100 * row['upper']:.1f}); with reliable maxima "
+        f"only, {percent('accuracy_confident')}. Baselines: offset {row['baseline_offset']:+d} "
+        f"{percent('baseline_accuracy')}, first word {percent('baseline_first')}, longest word "
+        f"{percent('baseline_longest')}, shuffled trees {percent('null_mean')}. Difference to the "
+        f"best baseline: {100 * row['difference']:.1f} points "
+        f"({100 * row['difference_lower']:.1f} to {100 * row['difference_upper']:.1f}), "
+        f"p = {row['p_value_baseline']:.3g}; to shuffled trees p = {row['p_value']:.3g} (both "
+        f"corrected). {verdict}."
     )
 
 
 # --- attention of one head ------------------------------------------------------------------------
 #
-# From a head to the same head on the page Attention: its model, its text, its cell, its scores.
-#
-# Costs nothing.
+# A link from a head to the same head on the page Attention: its model, text, cell and scores.
 
 
-def link(seen: Looked, case: Case | None = None) -> None:
-    """A link, where the model can be opened again; a button, where another one is chosen now."""
-    query = address(seen, case)
+def link(selection: OpenHead, case: Case | None = None) -> None:
+    """Draw a link if the run's model is chosen, or a button that chooses it first."""
+    query = address(selection, case)
     if not query:
         return
-    label = "Look at it in Attention" if case is None else "The first of these in Attention"
+    label = "Show in Attention" if case is None else "Show the first in Attention"
     about = "The same head on a sentence of the corpus, with this run's scores as badges."
     icon = ":material/open_in_new:"
     chosen_here = {key: query[key] for key in sidebar.in_url()}
@@ -182,33 +192,33 @@ def link(seen: Looked, case: Case | None = None) -> None:
     elif st.button(
         label,
         icon=icon,
-        help=f"{about} Chooses {plain(query[sidebar.MODEL])} as the model.",
+        help=f"{about} Chooses the model {plain(query[sidebar.MODEL])}.",
         type="tertiary",
         key=f"attention {case}",
     ):
-        sidebar.choose_model(str(seen.run.spec.models[0].ref))
-        sidebar.choose_corpus(str(seen.run.spec.corpora[0].ref))
-        rest = {key: value for key, value in query.items() if key not in chosen_here}
-        st.switch_page("pages/attention.py", query_params=rest)
+        sidebar.choose_model(str(selection.run.spec.models[0].ref))
+        sidebar.choose_corpus(str(selection.run.spec.corpora[0].ref))
+        others = {key: value for key, value in query.items() if key not in chosen_here}
+        st.switch_page("pages/attention.py", query_params=others)
 
 
-def address(seen: Looked, case: Case | None = None) -> dict[str, str]:
-    """What the page Attention has to be told; nothing where the model cannot be opened."""
-    spec, here = seen.run.spec, seen.here
+def address(selection: OpenHead, case: Case | None = None) -> dict[str, str]:
+    """Query parameters for the page Attention; empty if the model cannot be opened again."""
+    spec, scores = selection.run.spec, selection.scores
     model, corpus = spec.models[0].ref, spec.corpora[0].ref if spec.corpora else None
     if model is None or corpus is None:
         return {}
-    stack, kind = str(here["stack"]), str(here["kind"])
-    own = seen.heads[(seen.heads[GROUP] == [stack, kind]).all(axis=1)]
-    row = sorted(set(own["layer"])).index(here["layer"])
+    stack, kind = str(scores["stack"]), str(scores["kind"])
+    group = selection.heads[(selection.heads[GROUP] == [stack, kind]).all(axis=1)]
+    row = sorted(set(group["layer"])).index(scores["layer"])
     query = {
         sidebar.MODEL: sidebar.named(model, "models"),
         sidebar.CORPUS: sidebar.named(corpus, "corpora"),
         "unit": "words",
-        "cell": f"{row}.{here['head']}",
-        "badges": f"{seen.run.name}: heads",
+        "cell": f"{row}.{scores['head']}",
+        "badges": f"{selection.run.name}: heads",
     }
-    if seen.several:
+    if selection.several:
         query["attention"] = f"{stack} {NAMES.get(kind, kind)}"
     if spec.split:
         query |= sidebar.showing(spec.split, case.sentence if case else 0)
@@ -219,14 +229,13 @@ def address(seen: Looked, case: Case | None = None) -> dict[str, str]:
 
 # --- sentences of one head ------------------------------------------------------------------------
 #
-# Sentences in which a head is right, and in which it is wrong, with what it looked at marked.
-#
-# Words come from anyone's corpus and are shown as text. Costs milliseconds.
+# Sentences where a head is right and where it is wrong, with the attended word marked. Words come
+# from any corpus and are shown as text.
 
-MOST = 6  # sentences at a time
+PAGE = 6  # sentences at a time
 LONGEST = 60  # words of a sentence whose arcs are drawn
-BESIDE = 2  # words beside the arcs
-ASKED, GOLD, SEEN = "asked", "gold", "seen"
+CONTEXT = 2  # words shown on either side of the arcs
+SOURCE, GOLD, ATTENDED = "word", "gold", "attended"
 _STYLE = (
     "<style>ol.looks {margin: 0; padding-left: 1.4rem} ol.looks li {margin-bottom: 1rem;"
     " overflow-wrap: anywhere; line-height: 2} ol.looks p {margin: 0; line-height: 1.5;"
@@ -234,41 +243,42 @@ _STYLE = (
 )
 
 
-def sentences(seen: "Looked", relation: str, direction: str) -> None:
-    """Right and wrong, side by side where there is room."""
-    there = seen.run.tables
-    if not {"looks", "words"} <= set(there) or (words := seen.table("words")).empty:
-        st.caption("No sentences were kept: ask with examples.")
+def sentences(selection: "OpenHead", relation: str, direction: str) -> None:
+    """Draw right and wrong cases, side by side if no arcs are drawn."""
+    tables = selection.run.tables
+    if not {"looks", "words"} <= set(tables) or (words := selection.table("words")).empty:
+        st.caption("The run stored no sentences. Run it again with max examples above 0.")
         return
-    found = cases(seen.own("looks"), words, relation, direction, seen.here["kind"] == "causal")
+    is_causal = selection.scores["kind"] == "causal"
+    all_cases = cases(selection.rows_of("looks"), words, relation, direction, is_causal)
     texts = sentences_of(words)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("Sentences", anchor=False, width="content")
         arcs = st.toggle("Draw arcs", key="arcs", bind="query-params")
-    right = [case for case in found if case.is_right]
-    wrong = [case for case in found if not case.is_right]
+    right = [case for case in all_cases if case.is_right]
+    wrong = [case for case in all_cases if not case.is_right]
     st.caption(
-        f"Of {len(found)} words with {plain(relation)} in the {len(texts)} sentences that were "
-        f"kept, {len(right)} are right. A word without a reliable maximum is wrong."
+        f"The {len(texts)} stored sentences have {len(all_cases)} words with {plain(relation)}; "
+        f"{len(right)} are right. A word without a reliable maximum counts as wrong."
     )
-    places = [st.container(), st.container()] if arcs else st.columns(2)
-    for column, name, some in zip(places, ("right", "wrong"), (right, wrong), strict=True):
+    columns = [st.container(), st.container()] if arcs else st.columns(2)
+    for column, name, group in zip(columns, ("right", "wrong"), (right, wrong), strict=True):
         with column:
-            _listed(seen, name, some, texts, arcs)
+            _listed(selection, name, group, texts, arcs)
 
 
 def _listed(
-    seen: "Looked", name: str, some: list[Case], texts: Mapping[int, Sentence], arcs: bool
+    selection: "OpenHead", name: str, group: list[Case], texts: Mapping[int, Sentence], arcs: bool
 ) -> None:
     icon, colour = ("check", "green") if name == "right" else ("close", "orange")
-    st.badge(f"{name}: {len(some)}", icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
-    first = tables_and_figures.first_of_page(len(some), MOST, f"page of {name}")
-    shown = some[first : first + MOST]
+    st.badge(f"{name}: {len(group)}", icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
+    first = tables_and_figures.first_of_page(len(group), PAGE, f"page of {name}")
+    shown = group[first : first + PAGE]
     if not shown:
         st.text("None.")
         return
     st.html(listed(shown, texts, tables_and_figures.kind(), first, arcs))
-    link(seen, shown[0])
+    link(selection, shown[0])
 
 
 def listed(
@@ -278,57 +288,57 @@ def listed(
     first: int = 0,
     arcs: bool = False,
 ) -> str:
-    """Cases as HTML."""
+    """HTML of a list of cases."""
     items = [f"<li>{_one(case, texts[case.sentence], kind, arcs)}</li>" for case in shown]
     return f'{_STYLE}<ol class="looks" start="{first + 1}">{"".join(items)}</ol>'
 
 
 def _one(case: Case, sentence: Sentence, kind: Kind, arcs: bool) -> str:
-    marks = [(case.word, ASKED), *((gold, GOLD) for gold in case.gold)]
+    marks = [(case.word, SOURCE), *((gold, GOLD) for gold in case.gold)]
     if case.looks_at >= 0:
-        marks.append((case.looks_at, SEEN))
+        marks.append((case.looks_at, ATTENDED))
     spans = [sentence.spans[word] for word, _ in marks]
     shown = marked(sentence.text, spans, kind, [name for _, name in marks])
-    said = [f"<b>{as_html(word, 40)}</b>" for word in sentence.words]
-    looked = (
-        f"looks at {said[case.looks_at]}, weight {case.weight:.2f}"
+    words = [f"<b>{as_html(word, 40)}</b>" for word in sentence.words]
+    attention = (
+        f"attends to {words[case.looks_at]}, weight {case.weight:.2f}"
         if case.looks_at >= 0
         else "has no reliable maximum"
     )
-    gold = " or ".join(said[word] for word in case.gold)
+    gold = " or ".join(words[word] for word in case.gold)
     picture = _arcs(case, sentence, kind) if arcs else ""
-    return f"<div>{shown}</div><p>{said[case.word]} {looked}; gold: {gold}</p>{picture}"
+    return f"<div>{shown}</div><p>{words[case.word]} {attention}; gold: {gold}</p>{picture}"
 
 
 def _arcs(case: Case, sentence: Sentence, kind: Kind) -> str:
-    """The gold arcs and the look, drawn over the words."""
+    """HTML of the gold arcs and the attended word, drawn above the words."""
     from workbench.app import dependency_tree
 
     if len(sentence.words) > LONGEST:
         return ""
-    look = f"{case.weight:.2f}"
+    weight = f"{case.weight:.2f}"
     drawn = [
-        dependency_tree.arc(case.word, gold, f"{GOLD}, {look}" if gold == case.looks_at else GOLD)
+        dependency_tree.arc(case.word, gold, f"{GOLD}, {weight}" if gold == case.looks_at else GOLD)
         for gold in case.gold
     ]
-    told = f"{sentence.words[case.word]}: " + ", ".join(sentence.words[gold] for gold in case.gold)
+    alt = f"{sentence.words[case.word]}: " + ", ".join(sentence.words[gold] for gold in case.gold)
     if case.looks_at not in (-1, case.word, *case.gold):  # across texts it may be the same word
-        drawn.append(dependency_tree.arc(case.word, case.looks_at, f"{SEEN}, {look}"))
-        told += f"; {SEEN}: {sentence.words[case.looks_at]}"
+        drawn.append(dependency_tree.arc(case.word, case.looks_at, f"{ATTENDED}, {weight}"))
+        alt += f"; {ATTENDED}: {sentence.words[case.looks_at]}"
     words = [dependency_tree.word(text) for text in sentence.words]
-    return dependency_tree.picture(*_around(words, drawn), kind, "What it looked at", told)
+    return dependency_tree.picture(*_clipped(words, drawn), kind, "Attended word", alt)
 
 
-def _around(
+def _clipped(
     words: list[dict[str, str]], arcs: list[dict[str, Any]]
 ) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """The words under the arcs and a few beside them, so that no arc is out of view."""
+    """The words under the arcs with a few around them, so that every arc is in view."""
     from workbench.app import dependency_tree
 
-    first = max(0, min(arc["start"] for arc in arcs) - BESIDE)
-    last = min(len(words), max(arc["end"] for arc in arcs) + BESIDE + 1)
+    first = max(0, min(arc["start"] for arc in arcs) - CONTEXT)
+    last = min(len(words), max(arc["end"] for arc in arcs) + CONTEXT + 1)
     before = [dependency_tree.word("…")] if first else []
     after = [dependency_tree.word("…")] if last < len(words) else []
-    moved = len(before) - first
-    shown = [{**arc, "start": arc["start"] + moved, "end": arc["end"] + moved} for arc in arcs]
+    shift = len(before) - first
+    shown = [{**arc, "start": arc["start"] + shift, "end": arc["end"] + shift} for arc in arcs]
     return [*before, *words[first:last], *after], shown

@@ -1,7 +1,7 @@
-"""Asking what each layer knows: tasks of the chosen corpus, how they are probed, preview and run.
+"""The page Probing: its form, the summary of a run of `edge-probing`, and its views.
 
-The question is the one of the page Experiments, with the tasks to choose from and two ways to start
-it. Costs the reading of 200 sentences of each split, and what asking costs.
+The form is that of the page Experiments, with the tasks of the corpus and a button for a preview.
+Costs: reading 200 sentences of each split, and checking the request.
 """
 
 from collections.abc import Mapping
@@ -22,75 +22,84 @@ from workbench.app import (
     uploads,
 )
 from workbench.app.analysis import TABLES, Analysis, View
-from workbench.app.probing_views import BESIDE, NAME, Looked, beside, called, is_preview, laid
+from workbench.app.probing_views import (
+    COMPARE,
+    NAME,
+    OpenRuns,
+    comparison_run,
+    curves_of,
+    is_preview,
+    label_of,
+)
 from workbench.app.tables_and_figures import Column
-from workbench.app.text import plain, tell
+from workbench.app.text import plain, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Experiment, Settings
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
-OWN = ("tasks", "preview")  # settings that are asked for here in another way
+FORM_SETTINGS = ("tasks", "preview")  # drawn by this page, not by the form of settings
 ABOUT = {
-    "Run": "Trains every probe: minutes, or hours for a large model and corpus.",
-    "Preview": "Closed-form ridge probes of each layer: seconds, and rougher.",
+    "Run": "Trains every probe. Takes minutes, or hours for a large model and corpus.",
+    "Preview": "Closed-form ridge probes of each layer: seconds, but less accurate.",
 }
-ALL = "all the corpus has"
+ALL = "all tasks of the corpus"
 
 
-def ask(kind: Experiment[Any], run: "Run | None") -> None:
-    """The question: in view where no run is opened, else behind a fold."""
-    given = run.settings if run else {}
+def draw_form(experiment: Experiment[Any], run: "Run | None") -> None:
+    """Draw the form: in view if no run is opened, else in an expander."""
+    initial = run.settings if run else {}
     if run is None:
-        _question(kind, given)
+        _form(experiment, initial)
     else:
-        with st.expander("Ask a question", icon=":material/science:"):
-            _question(kind, given)
+        with st.expander("New run", icon=":material/science:"):
+            _form(experiment, initial)
     _upload()
 
 
-def _question(kind: Experiment[Any], given: Mapping[str, Any]) -> None:
-    models, corpora = run_form.inputs(kind, sidebar.model(), sidebar.corpus())
-    tasks = _tasks_asked(corpora[0], given)
+def _form(experiment: Experiment[Any], initial: Mapping[str, Any]) -> None:
+    models, corpora = run_form.inputs(experiment, sidebar.model(), sidebar.corpus())
+    tasks = _chosen_tasks(corpora[0], initial)
     if tasks is None:
         return
-    settings = settings_form.settings(_without(kind), given)
+    settings = settings_form.settings(_without(experiment), initial)
     if tasks:
         settings["tasks"] = tasks
-    asked = (kind.name, models, corpora, settings, run_form.run_options(kind))
-    preview = (*asked[:3], {**settings, "preview": True}, asked[4])
-    run_form.offer({run_form.RUN: asked, "Preview": preview}, ABOUT)
+    options = run_form.run_options(experiment)
+    full = (experiment.name, models, corpora, settings, options)
+    preview = (experiment.name, models, corpora, {**settings, "preview": True}, options)
+    run_form.offer({run_form.RUN: full, "Preview": preview}, ABOUT)
 
 
-def _tasks_asked(corpus: str, given: Mapping[str, Any]) -> list[str] | None:
-    """The tasks that are chosen, none where it is all; None where the corpus has none to offer."""
+def _chosen_tasks(corpus: str, initial: Mapping[str, Any]) -> list[str] | None:
+    """The chosen tasks, empty for all; None if the corpus cannot be read."""
     try:
-        there = tasks(corpus)
+        available = tasks(corpus)
     except WorkbenchError as error:
-        tell(error)
+        show_error(error)
         return None
     picked: list[str] = st.multiselect(
         "Tasks",
-        list(there),
-        [task for task in given.get("tasks", ()) if task in there],
+        list(available),
+        [task for task in initial.get("tasks", ()) if task in available],
         key=f"tasks of {corpus}",
         placeholder=ALL,
-        help="What is looked for in each layer. "
-        + " ".join(f"{plain(name)}: {about}." for name, about in there.items() if about),
+        help="Tasks to probe (default: all of the corpus). "
+        + " ".join(f"{plain(name)}: {about}." for name, about in available.items() if about),
         persist_state="session",
     )
-    return [task for task in picked if task in there]
+    return [task for task in picked if task in available]
 
 
 def tasks(corpus: str) -> dict[str, str]:
-    """The tasks of a corpus, each with what it asks."""
+    """The tasks of a corpus, each with its description."""
     from workbench.corpora.browse import stamp
 
     return _tasks(corpus, stamp(corpus))
 
 
-@st.cache_data(max_entries=64, show_spinner="Looking for tasks …")
+@st.cache_data(max_entries=64, show_spinner="Reading the tasks …")
 def _tasks(corpus: str, stamp: str) -> dict[str, str]:
     from probes.probe_inputs import tasks_in
     from workbench.app import cache
@@ -98,24 +107,25 @@ def _tasks(corpus: str, stamp: str) -> dict[str, str]:
     return {task.name: task.about for task in tasks_in(cache.corpus(corpus))}
 
 
-def _without(kind: Experiment[Any]) -> Experiment[Any]:
-    """The same, without the settings that are asked for here."""
+def _without(experiment: Experiment[Any]) -> Experiment[Any]:
+    """The experiment without the settings that this page draws itself."""
     fields: dict[str, Any] = {
         name: (field.annotation, field)
-        for name, field in kind.settings.model_fields.items()
-        if name not in OWN
+        for name, field in experiment.settings.model_fields.items()
+        if name not in FORM_SETTINGS
     }
-    return replace(kind, settings=create_model("Further", __base__=Settings, **fields))
+    settings = create_model("FurtherSettings", __base__=Settings, **fields)
+    return replace(experiment, settings=settings)
 
 
 def _upload() -> None:
-    """One's own targets: a file with spans and labels, told by line where it is wrong."""
+    """Draw the upload of a file with spans and labels; its faults are shown by line."""
     uploads.draw_news("corpus-news")
-    with st.expander("Targets of your own", icon=":material/upload:"):
+    with st.expander("Upload your own targets", icon=":material/upload:"):
         st.markdown(
-            "Edge JSONL: a sentence a line, its words between single spaces, and labelled spans "
-            "that count words from 0. The file's name tells the task: `srl-mine.jsonl` holds "
-            "semantic roles; another name becomes a task of its own."
+            "Edge JSONL: one sentence per line, with single spaces between words. Spans are word "
+            "indices, counted from 0. The file name gives the task: `srl-mine.jsonl` holds "
+            "semantic roles; any other name is a new task."
         )
         st.code(
             '{"text": "Ann sees Bo", "targets": [{"span1": [1, 2], "span2": [0, 1], "label": '
@@ -124,15 +134,14 @@ def _upload() -> None:
             wrap_lines=True,
         )
         uploads.draw_corpus_upload()
-        st.page_link("pages/corpora.py", label="Other ways to bring a corpus")
+        st.page_link("pages/corpora.py", label="Other ways to add a corpus")
 
 
 # --- the page -------------------------------------------------------------------------------------
 #
-# What a run of edge probing found: a summary, and views of it one by one, each in the address.
+# The result of a run of edge probing: a summary, and one view at a time.
 #
-# Only the view that is open is drawn. Costs milliseconds; two runs' tests a second, which is
-# kept.
+# Costs: milliseconds; a second for the test of two runs, which is cached.
 
 COLUMNS = {
     "task": Column("task"),
@@ -140,48 +149,49 @@ COLUMNS = {
     "stack": Column("stack"),
     "best_layer": Column("best layer"),
     "best_score": Column("F1", "%.1f", True),
-    "interval": Column("95 %"),
+    "interval": Column("95 % interval"),
     "baseline_lexical": Column("layer 0", "%.1f", True),
     "baseline_no_positions": Column("no positions", "%.1f", True),
     "baseline_static": Column("static", "%.1f", True),
     "baseline_random": Column("random", "%.1f", True),
     "baseline_majority": Column("majority", "%.1f", True),
     "selectivity": Column("selectivity", "%.1f", True),
-    "data_gain": Column("gain of twice the data", "%.1f", True),
+    "data_gain": Column("gain from 2× data", "%.1f", True),
     "expected_layer": Column("expected layer", "%.2f"),
     "centre_of_gravity": Column("centre of gravity", "%.2f"),
     "n": Column("targets"),
 }  # of the summary
+# words of caveats that stay in view
 ALWAYS = ("preview", "Preset quick", "did not learn", "still improving", "More training targets")
 
 
-def look(run: "Run") -> Looked:
-    """What stands above the views: how it was asked, the summary, and the run beside it."""
-    own = laid(run)
+def draw_header(run: "Run") -> OpenRuns:
+    """Draw the title, the caveats and the summary; return the run and the one to compare with."""
+    curves = curves_of(run)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(run_view.run_title(run)), anchor=False, width="content")
         text.state(run.status.state)
         quick = "preview" if is_preview(run) else str(run.settings.get("preset"))
         if quick in ("preview", "quick"):
             st.badge(quick, icon=":material/bolt:", color="orange")
-    text.facts([("run", run.name), ("asked", text.ago(run.status.created))])
+    text.facts([("run", run.name), ("created", text.ago(run.status.created))])
     run_view.caveats(run, ALWAYS)
     _summary(run)
-    other = beside(run)
+    other = comparison_run(run)
     if other is None:
-        return Looked(run, own)
-    names = called(run), called(other)
-    if names[0] == names[1]:
-        names = f"{names[0]} ({_tail(run)})", f"{names[1]} ({_tail(other)})"
-    return Looked(run, replace(own, name=names[0]), other, laid(other, names[1]))
+        return OpenRuns(run, curves)
+    labels = label_of(run), label_of(other)
+    if labels[0] == labels[1]:
+        labels = f"{labels[0]} ({_short_hash(run)})", f"{labels[1]} ({_short_hash(other)})"
+    return OpenRuns(run, replace(curves, name=labels[0]), other, curves_of(other, labels[1]))
 
 
-def _tail(run: "Run") -> str:
+def _short_hash(run: "Run") -> str:
     return run.name.rpartition("-")[2][:6]
 
 
 def _summary(run: "Run") -> None:
-    """A line a task: its best layer, what stands beside it, and where it is found."""
+    """Draw one row for each task: its best layer, the baselines, and the expected layer."""
     table = tables_and_figures.table_of(run, "summary")
     single = [name for name in ("probe", "stack") if table[name].nunique() < 2]
     shown = table.assign(interval=tables_and_figures.intervals(table)).drop(columns=single)
@@ -189,9 +199,10 @@ def _summary(run: "Run") -> None:
         shown.dropna(axis=1, how="all"), COLUMNS, f"summary {run.name}", 16
     )
     st.caption(
-        "F1 in per cent of the best layer, beside layer 0 and what needs no model or none that has "
-        "learnt. Selectivity: how much more than on labels drawn by word type. Gain of "
-        "twice the data: the most that any layer scores more than with half of its targets."
+        "F1 (%) of the best layer, and of the baselines: layer 0, no positions, static vectors, a "
+        "random-weight model, the majority label. Selectivity: F1 minus F1 on the control task, "
+        "whose labels are random for each word type. Gain from 2× data: the largest gain of a "
+        "layer over half of the targets."
     )
 
 
@@ -201,18 +212,20 @@ VIEWS = {
     "Mix": View(views.mix),
     "Confusion": View(views.confusion),
     "Examples": View(
-        views.examples, ("gains",), "No layer gets right what the layer below it gets wrong."
+        views.examples,
+        ("gains",),
+        "No layer predicts a target correctly that the layer below gets wrong.",
     ),
     "Controls": View(views.controls),
     "Tables": TABLES,
 }
 PROBING = Analysis(
     "Probing",
-    "A probe is a small classifier that reads a frozen layer. What it can tell, the layer knows; "
-    "what it could tell anyway is told by the baselines and control tasks beside it.",
+    "A probe is a small classifier trained on a frozen layer. It shows what the layer encodes, "
+    "compared with baselines and control tasks.",
     {"Probing": NAME},
     {NAME: VIEWS},
-    look,
-    ask,
-    (BESIDE,),
+    draw_header,
+    draw_form,
+    (COMPARE,),
 )

@@ -1,6 +1,6 @@
-"""A run of edge probing that is looked at: which one, which one beside it, and what each told.
+"""The opened run of edge probing, the run it is compared with, and views of both.
 
-Reads the runs' folders. Costs a look at every run's status, and at a run's small tables.
+Costs: one look at the status file of each run, and reading a run's small tables.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from workbench.app import run_form, run_list, tables_and_figures
-from workbench.app.tables_and_figures import Column, caption_of, one, segment
-from workbench.app.text import Span, as_html, marked, plain, tell
+from workbench.app.tables_and_figures import Column, caption_of, segment, select
+from workbench.app.text import Span, as_html, marked, plain, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.figures import probing as drawn
 from workbench.figures.probing import SOURCE, true
@@ -36,241 +36,243 @@ if TYPE_CHECKING:
 # --- views ----------------------------------------------------------------------------------------
 
 NAME = "edge-probing"
-BESIDE = "beside"  # in the address: the second run
-_WANTED = {
+COMPARE = "compare"  # in the address: the second run
+_REQUIRED = {
     "means": ("mean", "lower", "upper", "stack"),
     "summary": ("expected_layer", "best_score"),
 }
 
 
-def beside(run: "Run") -> "Run | None":
-    """The run that is laid beside this one, by the address or the box."""
-    there = {name: title for name, title in run_form.titles(NAME).items() if name != run.name}
-    asked = st.query_params.get(BESIDE)
-    if not there and not asked:
+def comparison_run(run: "Run") -> "Run | None":
+    """The run to compare with, chosen by the address or the box."""
+    titles = {name: title for name, title in run_form.titles(NAME).items() if name != run.name}
+    in_address = st.query_params.get(COMPARE)
+    if not titles and not in_address:
         return None
-    names = list(there)
-    key = f"beside {run.name} {asked}"
+    names = list(titles)
+    key = f"compare {run.name} {in_address}"
     st.selectbox(
-        "Another run beside it",
+        "Compare with",
         names,
-        names.index(asked) if asked in names else None,
-        format_func=there.__getitem__,
+        names.index(in_address) if in_address in names else None,
+        format_func=titles.__getitem__,
         key=key,
-        placeholder="none",
-        help="Its curves are drawn with this one's, and the difference of their best layers is "
-        "tested where both scored the same sentences.",
-        on_change=lambda: run_list.put(BESIDE, st.session_state.get(key)),
+        placeholder="no other run",
+        help="Draws the curves of both runs. The difference of their best layers is tested if both "
+        "were scored on the same sentences.",
+        on_change=lambda: run_list.set_query(COMPARE, st.session_state.get(key)),
     )
-    if not asked or asked == run.name:
+    if not in_address or in_address == run.name:
         return None
-    return _second(asked)
+    return _second(in_address)
 
 
 def _second(name: str) -> "Run | None":
-    """The run that the address names, which anybody may have written."""
+    """The run that the address names; the name is not trusted."""
     try:
         other = run_list.open_named(name)
         if other.spec.experiment != NAME or other.spec.sweep:
             raise WorkbenchError(
-                "this is no run of edge probing.",
+                f"This is not a single run of {NAME}.",
+                code="run-not-comparable",
                 where=other.name,
-                remedy="Choose a run of edge-probing that is no sweep.",
+                remedy=f"Choose a run of {NAME} that is not a sweep.",
             )
-        laid(other)
+        curves_of(other)
     except WorkbenchError as error:
-        tell(error)
+        show_error(error)
         return None
     return other
 
 
 def is_preview(run: "Run") -> bool:
-    """Whether its probes were not trained."""
+    """Whether the run used closed-form probes, not trained ones."""
     return bool(run.settings.get("preview"))
 
 
-def laid(run: "Run", name: str = "") -> Laid:
-    """The curves of a run; an error where its tables are not those of today."""
+def curves_of(run: "Run", name: str = "") -> Laid:
+    """The curves of a run; an error if its tables lack a column."""
     means, summary = (
-        tables_and_figures.table_with(run, table, columns) for table, columns in _WANTED.items()
+        tables_and_figures.table_with(run, table, columns) for table, columns in _REQUIRED.items()
     )
-    return Laid(name or called(run), means, summary)
+    return Laid(name or label_of(run), means, summary)
 
 
-def called(run: "Run") -> str:
-    """A run in a legend: its model, marked where it is a preview."""
+def label_of(run: "Run") -> str:
+    """The label of a run in a legend: its model, and whether it is a preview."""
     name = ", ".join(model.name for model in run.spec.models)
     return f"{name} (preview)" if is_preview(run) else name
 
 
-# --- views of a run of edge probing, one a tab: the order of tasks, mixes, confusions, examples ---
-#
-# Each reads the tables it needs and draws them. Costs milliseconds.
+# --- views: the order of tasks, mixing weights, confusions, examples ------------------------------
 
-PREVIEW = "A preview: closed-form ridge probes, rougher than trained ones."
-NO_MIX = "There is no mix of layers here: "
+PREVIEW = "Preview: closed-form ridge probes, less accurate than trained ones."
+NO_MIX = "This run has no mix of layers: "
 
 
 @dataclass(frozen=True)
-class Looked:
-    """The run that is looked at, and the one beside it."""
+class OpenRuns:
+    """The opened run with its curves, and the run it is compared with."""
 
     run: "Run"
-    own: Laid
+    curves: Laid
     second: "Run | None" = None
-    other: Laid | None = None
+    second_curves: Laid | None = None
 
     @property
     def tasks(self) -> list[str]:
-        return list(dict.fromkeys(self.own.summary["task"]))
+        return list(dict.fromkeys(self.curves.summary["task"]))
 
 
-def draw(looked: Looked, figure: "go.Figure", about: object, name: str) -> None:
-    """A figure with its caption; a preview says that it is one."""
-    previews = [run for run in (looked.run, looked.second) if run is not None and is_preview(run)]
+def draw(runs: OpenRuns, figure: "go.Figure", about: object, name: str) -> None:
+    """Draw a figure with its caption; the caption of a preview says so."""
+    previews = [run for run in (runs.run, runs.second) if run is not None and is_preview(run)]
     caption = f"{PREVIEW} {caption_of(about)}" if previews else about
-    tables_and_figures.draw_view(looked.run, name, figure, caption)
+    tables_and_figures.draw_view(runs.run, name, figure, caption)
 
 
-def tasks_shown(looked: Looked) -> list[str]:
-    """Which tasks are drawn; all where none is chosen."""
+def select_tasks(runs: OpenRuns) -> list[str]:
+    """Draw a box for the tasks to show; return them, all by default."""
     picked = st.multiselect(
         "Tasks shown",
-        looked.tasks,
+        runs.tasks,
         key="shown",
         bind="query-params",
         placeholder="all",
     )
-    return [task for task in picked if task in looked.tasks] or looked.tasks
+    return [task for task in picked if task in runs.tasks] or runs.tasks
 
 
-def published_chosen() -> str:
-    """Which published model is laid beneath, or none."""
-    about = f"{SOURCE}, of BERT-base or BERT-large."
-    return one("Published", PUBLISHED, "published", width=190, help=about)
+def select_published() -> str:
+    """Draw a box for published results to compare with."""
+    about = f"Published results of BERT-base or BERT-large: {SOURCE}."
+    return select("Published results", PUBLISHED, "published", width=190, help=about)
 
 
-def pipeline(looked: Looked) -> None:
-    """In which order tasks are found."""
-    found = {"summary": looked.own.summary, "means": looked.own.means}
+def pipeline(runs: OpenRuns) -> None:
+    """Draw the order of tasks by expected layer, and the baselines."""
+    tables = {"summary": runs.curves.summary, "means": runs.curves.means}
     try:
-        figure = drawn.pipeline(found)
+        figure = drawn.pipeline(tables)
     except KeyError:
-        _no_mix(looked)
+        _no_mix(runs)
         return
     about = caption_of(drawn.pipeline)
-    model = published_chosen()
+    model = select_published()
     if model in NAMES:
-        tasks = order_beneath(figure, looked.own, model, tables_and_figures.kind())
-        about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, worked "
-        about += f"out from {SOURCE}; of {', '.join(tasks) or 'none of these tasks'}."
-    draw(looked, figure, about, "pipeline")
-    undefined = looked.own.summary["expected_layer"].isna()
+        tasks = order_beneath(figure, runs.curves, model, tables_and_figures.kind())
+        about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, computed "
+        about += f"from {SOURCE}, for {', '.join(tasks) or 'none of these tasks'}."
+    draw(runs, figure, about, "pipeline")
+    undefined = runs.curves.summary["expected_layer"].isna()
     if undefined.any():
-        names = ", ".join(dict.fromkeys(looked.own.summary.loc[undefined, "task"]))
+        names = ", ".join(dict.fromkeys(runs.curves.summary.loc[undefined, "task"]))
         st.caption(
-            f"Undefined for {plain(names)}: the curve of the mix up to each layer does not rise, "
-            "so there is no layer at which it would."
+            f"Undefined for {plain(names)}: F1 does not rise when more layers are added to the "
+            "mix, so there is no expected layer."
         )
-    draw(looked, drawn.baselines(found), drawn.baselines, "baselines")
+    draw(runs, drawn.baselines(tables), drawn.baselines, "baselines")
 
 
-def mix(looked: Looked) -> None:
-    """How much each layer counts."""
+def mix(runs: OpenRuns) -> None:
+    """Draw the mixing weight of each layer."""
     try:
-        figure = drawn.mixes({"mix": tables_and_figures.table_of(looked.run, "mix")})
+        figure = drawn.mixes({"mix": tables_and_figures.table_of(runs.run, "mix")})
     except KeyError:
-        _no_mix(looked)
+        _no_mix(runs)
         return
-    draw(looked, figure, drawn.mixes, "mix")
+    draw(runs, figure, drawn.mixes, "mix")
 
 
-def _no_mix(looked: Looked) -> None:
-    why = (
-        "a preview reads each layer alone."
-        if is_preview(looked.run)
-        else "ask for the mode mix, or cumulative."
+def _no_mix(runs: OpenRuns) -> None:
+    reason = (
+        "a preview probes each layer separately."
+        if is_preview(runs.run)
+        else "run it with the mode mix or cumulative."
     )
-    st.text(f"{NO_MIX}{why}")
+    st.text(f"{NO_MIX}{reason}")
 
 
-def confusion(looked: Looked) -> None:
-    """Which label is taken for which."""
-    table = tables_and_figures.table_of(looked.run, "confusion")
+def confusion(runs: OpenRuns) -> None:
+    """Draw the confusion matrix of one task and layer."""
+    table = tables_and_figures.table_of(runs.run, "confusion")
     table = table[table["mode"].isin(drawn.SINGLE)]
     if table.empty:
-        st.text("No task here has one label a target, so none can be taken for another.")
+        st.text("No confusion matrix: no task of this run has exactly one label per target.")
         return
-    own, what, layer = _picked(looked, table)
-    if own.empty:
-        st.text("There is nothing to show of this one.")
+    rows, what, layer = _select_rows(runs, table)
+    if rows.empty:
+        st.text("There are no predictions for this choice.")
         return
-    figure = drawn.confusion_of(own)
-    total = int(own["n"].sum())
-    right = int(own.loc[own["gold"] == own["predicted"], "n"].sum())
+    figure = drawn.confusion_of(rows)
+    total = int(rows["n"].sum())
+    right = int(rows.loc[rows["gold"] == rows["predicted"], "n"].sum())
     about = (
-        f"Which label is taken for which: {what}, layer {layer}. Of {total:,} answers, seeds "
-        f"together, {right:,} are right. A row is a gold label, and its shares sum to 100 %."
+        f"Confusion matrix: {what}, layer {layer}. {right:,} of {total:,} predictions are right "
+        "(all seeds). A row is a gold label; its shares sum to 100 %."
     )
-    draw(looked, figure, about, "confusion")
+    draw(runs, figure, about, "confusion")
 
 
-def examples(looked: Looked) -> None:
-    """What a layer gets right and the one below it wrong."""
-    table = tables_and_figures.table_of(looked.run, "gains")
-    own, what, layer = _picked(looked, table)
-    if own.empty:
-        st.text(f"Of {what}, layer {layer} gets nothing right that the layer below gets wrong.")
+def examples(runs: OpenRuns) -> None:
+    """Draw targets that a layer predicts correctly and the layer below does not."""
+    table = tables_and_figures.table_of(runs.run, "gains")
+    rows, what, layer = _select_rows(runs, table)
+    if rows.empty:
+        st.text(f"{what}: layer {layer} gets no target right that the layer below gets wrong.")
         return
-    if is_preview(looked.run):
+    if is_preview(runs.run):
         st.caption(PREVIEW)
     st.caption(
-        f"{plain(what)}: {len(own)} targets of the first seed, each right at layer {layer} and "
-        f"wrong at layer {layer - 1}. 1 and 2 are the spans the probe is given."
+        f"{plain(what)}: {len(rows)} targets (first seed) that are right at layer {layer} and "
+        f"wrong at layer {layer - 1}. 1 and 2 mark the spans that the probe receives."
     )
-    st.html(listed(own, layer, tables_and_figures.kind()))
+    st.html(listed(rows, layer, tables_and_figures.kind()))
 
 
-def _picked(looked: Looked, table: "pd.DataFrame") -> "tuple[pd.DataFrame, str, int]":
-    """The rows of one task, probe, stack and layer that are chosen, and what they are called."""
-    names = []
+def _select_rows(runs: OpenRuns, table: "pd.DataFrame") -> "tuple[pd.DataFrame, str, int]":
+    """Draw boxes for task, probe, stack and layer; return the rows, their label and the layer."""
+    labels = []
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for column in ("task", "probe", "stack"):
-            there = list(dict.fromkeys(table[column].astype(str)))
-            picked = there[0]
-            if column == "task" or len(there) > 1:
-                picked = one(column.capitalize(), there, column, width=200)
-                names.append(picked)
+            options = list(dict.fromkeys(table[column].astype(str)))
+            picked = options[0]
+            if column == "task" or len(options) > 1:
+                picked = select(column.capitalize(), options, column, width=200)
+                labels.append(picked)
             table = table[table[column] == picked]
         layers = [str(layer) for layer in sorted(set(table["layer"]))]
-        best = looked.own.summary.loc[looked.own.summary["task"] == names[0], "best_layer"]
-        usual = str(best.iloc[0]) if len(best) else layers[0]
-        at = layers.index(usual) if usual in layers else 0
-        layer = one("Layer", layers, "layer", at, width=200)
-    return table[table["layer"] == int(layer)], ", ".join(names), int(layer)
+        summary = runs.curves.summary
+        best = summary.loc[summary["task"] == labels[0], "best_layer"]
+        default = str(best.iloc[0]) if len(best) else layers[0]
+        index = layers.index(default) if default in layers else 0
+        layer = select("Layer", layers, "layer", index, width=200)
+    return table[table["layer"] == int(layer)], ", ".join(labels), int(layer)
 
 
-def controls(looked: Looked) -> None:
-    """How much more each layer tells of the task than of labels drawn by word type."""
-    tasks = tasks_shown(looked)
+def controls(runs: OpenRuns) -> None:
+    """Draw the selectivity of each layer."""
+    tasks = select_tasks(runs)
     try:
-        figure = curve_controls(looked.own, tasks, tables_and_figures.kind())
+        figure = curve_controls(runs.curves, tasks, tables_and_figures.kind())
     except KeyError:
-        st.text("This run has no control tasks: they were switched off, or no layer was asked for.")
+        st.text(
+            "This run has no control tasks: they were switched off, or no single layer was probed."
+        )
         return
     about = (
-        "Selectivity by layer: F1 on the task less F1 on labels drawn by word type, which say "
-        "nothing of language (Hewitt and Liang 2019). Where it is near nought, the probe "
-        "could learn anything."
+        "Selectivity by layer: F1 on the task minus F1 on a control task with random labels for "
+        "each word type (Hewitt and Liang 2019). If it is near zero, the probe could learn any "
+        "labels."
     )
-    draw(looked, figure, about, "controls")
+    draw(runs, figure, about, "controls")
 
 
-# --- curves by layer, with baselines and what was published; and two runs' best layers, tested ----
+# --- curves by layer, with baselines and published results; and a test of two runs ----------------
 #
-# Costs milliseconds; a test of two runs about a second, which is kept.
+# Costs: milliseconds; about a second for a test of two runs, which is cached.
 
-BETWEEN = {
+BEST_LAYERS = {
     "task": Column("task"),
     "probe": Column("probe"),
     "first": Column("A", "%.1f", True),
@@ -284,67 +286,62 @@ BETWEEN = {
 }
 MODES = {"each layer": "layer", "mix up to each layer": "cumulative"}
 NONE = "none"
+DEPTH = " The models have different numbers of layers, so the x-axis is relative depth."
 
 
-def layers(looked: Looked) -> None:
-    """The curves of some tasks, and what is laid beside and beneath them."""
-    there = set(true(looked.own.means)["mode"])
-    modes = [words for words, mode in MODES.items() if mode in there]
+def layers(runs: OpenRuns) -> None:
+    """Draw F1 by layer, with baselines, published results and the second run."""
+    available = set(true(runs.curves.means)["mode"])
+    modes = [label for label, mode in MODES.items() if mode in available]
     if not modes:
-        st.text(
-            "This run has no curve: it was asked neither for each layer nor for mixes up to it."
-        )
+        st.text("This run has no curves. Run it with the mode layer or cumulative.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        tasks = tasks_shown(looked)
+        tasks = select_tasks(runs)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        words = segment("What a probe reads", modes, "mode")
-        lines = one("Baselines of", [NONE, *tasks], "baselines", width=190)
-        beneath = published_chosen()
-    runs = [looked.own, *([looked.other] if looked.other else [])]
+        mode = segment("Probe input", modes, "mode")
+        baselines_of = select("Show baselines of", [NONE, *tasks], "baselines", width=190)
+        published = select_published()
+    curves = [runs.curves, *([runs.second_curves] if runs.second_curves else [])]
     figure = draw_curves(
-        runs,
+        curves,
         tasks,
-        MODES[words],
+        MODES[mode],
         tables_and_figures.kind(),
-        lines if lines in tasks else "",
-        beneath if beneath in NAMES else NONE,
+        baselines_of if baselines_of in tasks else "",
+        published if published in NAMES else NONE,
     )
-    about = f"F1 by layer ({words}), with 95 % intervals of sentences and seeds drawn again."
-    if len({run.deepest for run in runs}) > 1:
-        about += " The models have other numbers of layers, so the axis is depth."
-    draw(looked, figure, about, "layers")
-    _told_beneath(beneath, tasks, runs)
-    if looked.second is not None and looked.other is not None:
-        names = looked.own.name, looked.other.name
-        _compared(looked.run, looked.second, names, tasks, MODES[words])
+    about = f"Probe F1 by layer ({mode}). Bands: 95 % bootstrap intervals over sentences and seeds."
+    if len({each.deepest for each in curves}) > 1:
+        about += DEPTH
+    draw(runs, figure, about, "layers")
+    _note_published(published, tasks, curves)
+    if runs.second is not None and runs.second_curves is not None:
+        labels = runs.curves.name, runs.second_curves.name
+        _compared(runs.run, runs.second, labels, tasks, MODES[mode])
 
 
-def _told_beneath(beneath: str, tasks: list[str], runs: list[Laid]) -> None:
-    """What lies beneath, and how it may be read."""
-    if beneath not in NAMES:
+def _note_published(published: str, tasks: list[str], curves: list[Laid]) -> None:
+    """Draw what the published results are, and how to read them."""
+    if published not in NAMES:
         return
-    found = laid_beneath(beneath, tasks)
-    if not found:
-        st.caption("Nothing was published of these tasks.")
+    included = laid_beneath(published, tasks)
+    if not included:
+        st.caption("There are no published results for these tasks.")
         return
-    axis = (
-        " The models have other numbers of layers, so the axis is depth."
-        if {run.deepest for run in runs} != {12 if beneath == "bert-base" else 24}
-        else ""
-    )
+    n_layers = {12 if published == "bert-base" else 24}
     st.caption(
-        f"Thin broken lines: {NAMES[beneath]} in {SOURCE}; of {plain(', '.join(found))}. "
-        "Its probes were trained and scored on other corpora: compare where a curve rises, not how "
-        "high it lies." + axis
+        f"Thin dashed lines: {NAMES[published]} in {SOURCE}, for {plain(', '.join(included))}. "
+        "Those probes were trained and scored on other corpora: compare where a curve rises, not "
+        "its height." + (DEPTH if {each.deepest for each in curves} != n_layers else "")
     )
 
 
 def _compared(
-    first: "Run", second: "Run", called: tuple[str, str], tasks: list[str], mode: str
+    first: "Run", second: "Run", labels: tuple[str, str], tasks: list[str], mode: str
 ) -> None:
-    """The best layers of two runs in one mode, and whether they differ."""
-    st.subheader("The best layers, side by side", anchor=False)
+    """Draw the best layers of two runs in one mode, and whether they differ."""
+    st.subheader("Comparison of best layers", anchor=False)
     table = _between(str(first.path), first.status.ended, str(second.path), second.status.ended)
     table = table[table["task"].isin(tasks) & (table["mode"] == mode)]
     if table.empty:
@@ -352,21 +349,21 @@ def _compared(
         return
     single = ["probe"] if table["probe"].nunique() < 2 else []
     columns = {
-        **BETWEEN,
-        "first": BETWEEN["first"]._replace(heading=f"A: {called[0]}"),
-        "second": BETWEEN["second"]._replace(heading=f"B: {called[1]}"),
+        **BEST_LAYERS,
+        "first": BEST_LAYERS["first"]._replace(heading=f"A: {labels[0]}"),
+        "second": BEST_LAYERS["second"]._replace(heading=f"B: {labels[1]}"),
     }
     key = f"between {first.name} {second.name}"
     tables_and_figures.draw_columns(table.drop(columns=single), columns, key)
     st.caption(
-        "F1 in per cent, of the seeds that both have. The difference with its 95 % interval, and a "
-        "two-sided p-value from the same sentences drawn again for both, not corrected for the "
-        "number of rows; both are empty where the targets differ. The best layers are chosen on "
-        "these very sentences."
+        "F1 (%) over the seeds that both runs have. Difference with its 95 % interval and a "
+        "two-sided p-value from a paired bootstrap over sentences, not corrected for the number of "
+        "rows. Both are empty if the targets differ. The best layers were chosen on the same "
+        "sentences."
     )
 
 
-@st.cache_data(max_entries=16, show_spinner="Drawing sentences again …")
+@st.cache_data(max_entries=16, show_spinner="Computing bootstrap intervals …")
 def _between(first: str, first_ended: str, second: str, second_ended: str) -> "pd.DataFrame":
     from probes.compare_runs import between
     from workbench.runs.run import Run
@@ -381,9 +378,9 @@ def _between(first: str, first_ended: str, second: str, second_ended: str) -> "p
     )
 
 
-# --- targets that a layer gets right and the one below it wrong, marked in their sentences --------
+# --- examples marked in their sentences -----------------------------------------------------------
 #
-# Sentences and labels come from anyone's corpus and are shown as text. Costs milliseconds.
+# Sentences and labels come from any corpus and are shown as text.
 
 LABEL = 80  # characters of a label
 _STYLE = (
@@ -394,19 +391,19 @@ _STYLE = (
 
 
 def listed(rows: "pd.DataFrame", layer: int, kind: Kind) -> str:
-    """The rows of `gains` as HTML."""
+    """HTML of the rows of the table `gains`."""
     items = [
         f"<li><div>{marked(str(row.text), _spans(row), kind)}</div>"
-        f"<p>layer {layer}: <b>{as_html(row.gold, LABEL)}</b>, as it is; "
-        f"layer {layer - 1} said <b>{as_html(row.below, LABEL)}</b></p></li>"
+        f"<p>layer {layer}: <b>{as_html(row.gold, LABEL)}</b> (correct); "
+        f"layer {layer - 1}: <b>{as_html(row.below, LABEL)}</b></p></li>"
         for row in rows.itertuples()
     ]
     return f'{_STYLE}<ol class="gains">{"".join(items)}</ol>'
 
 
 def _spans(row: object) -> list[Span]:
-    found = [
+    spans = [
         (int(getattr(row, f"span{side}_start")), int(getattr(row, f"span{side}_end")))
         for side in (1, 2)
     ]
-    return [span for span in found if 0 <= span[0] < span[1]]
+    return [span for span in spans if 0 <= span[0] < span[1]]

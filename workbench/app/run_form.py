@@ -1,7 +1,7 @@
-"""The parts of asking a question on a page: which experiment, of what, how; and what it comes to.
+"""The form of a request: experiment, models, corpora, settings; its check, and the start of a run.
 
-What a question comes to is worked out before it is started, by the function that the command line
-uses. Costs reading the bytes of models and corpora, once a minute for the same question.
+A request is checked before it is started, by the function that the command line uses. Costs:
+reading the bytes of models and corpora, once a minute for the same request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.app import run_list, settings_form, sidebar
-from workbench.app.text import plain, shortened, tell, told
+from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment
 from workbench.models.references import MINI
@@ -23,361 +23,365 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "experiment"  # in the address
 FRESH = "runs that were started in this session"
-WAIT = 60  # seconds that a question is remembered
+WAIT = 60  # seconds that a checked request is cached
 SPLITS = ("train", "dev", "test")
 DEVICES = ("cpu", "cuda", "mps")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
 Refs = tuple[str, ...]
-Asked = tuple[str, Refs, Refs, Mapping[str, Any], Mapping[str, Any]]
-# what is asked: an experiment, of which models and corpora, with which settings and options
+RequestArguments = tuple[str, Refs, Refs, Mapping[str, Any], Mapping[str, Any]]
+# experiment, models, corpora, settings, and options (seed, split, device, precision)
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a question comes to: the run's name, the command, and why it cannot be asked."""
+    """A checked request: the run's name, its command, and why it cannot be started."""
 
     name: str = ""
     command: str = ""
-    answered: bool = False
+    is_done: bool = False
     problems: tuple[WorkbenchError, ...] = ()
 
 
 def experiment() -> Experiment[Any]:
-    """The experiment that is chosen, by the address or the box."""
+    """The experiment chosen by the address or the box."""
     names = list(EXPERIMENTS)
-    asked = st.query_params.get(EXPERIMENT)
-    if asked is not None and asked not in names:
-        st.warning("There is no experiment of the name in the address; choose one here.")
+    in_address = st.query_params.get(EXPERIMENT)
+    if in_address is not None and in_address not in names:
+        st.warning("The address names an experiment that does not exist. Choose one here.")
     name = st.selectbox(
         "Experiment",
         names,
         key=EXPERIMENT,
         bind="query-params",
-        on_change=lambda: run_list.put(run_list.OPENED, None),  # the run before is not its
+        on_change=lambda: run_list.set_query(run_list.OPENED, None),  # it is of another experiment
     )
     return EXPERIMENTS[name if name in names else names[0]]
 
 
-def needs(kind: Experiment[Any]) -> None:
-    """What models and corpora must have."""
-    wanted = [need.what for need in kind.needs]
-    if wanted:
-        st.text(f"It needs a model with {', '.join(wanted)}.")
+def needs(experiment: Experiment[Any]) -> None:
+    """Draw what the models must have."""
+    requirements = [need.what for need in experiment.needs]
+    if requirements:
+        st.text(f"Requires a model with {', '.join(requirements)}.")
 
 
-def opened(kind: Experiment[Any]) -> "Run | None":
-    """The run in the address, where it is one of this experiment."""
+def opened(experiment: Experiment[Any]) -> "Run | None":
+    """The run in the address, if it is a run of this experiment."""
     names = run_list.opened()
     if not names:
         return None
     try:
         run = run_list.open_named(names[0])
-        same: bool = run.spec.experiment == kind.name and not run.spec.sweep
+        matches: bool = run.spec.experiment == experiment.name and not run.spec.sweep
     except WorkbenchError as error:
-        tell(error)
+        show_error(error)
         return None
-    return run if same else None
+    return run if matches else None
 
 
-def opened_or_told(kind: Experiment[Any], what: str) -> "Run | None":
-    """The run in the address; what is no run of this experiment is said."""
-    run = opened(kind)
+def opened_or_warned(experiment: Experiment[Any]) -> "Run | None":
+    """The run in the address; a message is drawn if it is no run of this experiment."""
+    run = opened(experiment)
     if run is None and run_list.opened():
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.info(f"What the address names is no run of {what} that can be shown here.")
+            st.info(f"The run in the address is not a run of {experiment.name}.")
             st.page_link("pages/runs.py", label="All runs", icon=":material/list:")
     return run
 
 
 def inputs(
-    kind: Experiment[Any], model: str, corpus: str
+    experiment: Experiment[Any], model: str, corpus: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The models and corpora that are looked at: those beside the page, and further ones."""
-    both = kind.models[1] != 0 and kind.corpora[1] != 0
+    """The models and corpora of the request: those of the sidebar, and additional ones."""
+    both = experiment.models[1] != 0 and experiment.corpora[1] != 0
     left, right = (
         st.columns(2, vertical_alignment="center") if both else (st.container(), st.container())
     )
     with left:
-        models = _inputs(kind, "model", kind.models, model, MINI)
+        models = _inputs(experiment, "model", experiment.models, model, MINI)
     with right:
-        corpora = _inputs(kind, "corpus", kind.corpora, corpus, sidebar.CORPORA)
+        corpora = _inputs(experiment, "corpus", experiment.corpora, corpus, sidebar.CORPORA)
     return models, corpora
 
 
 def _inputs(
-    kind: Experiment[Any],
+    experiment: Experiment[Any],
     what: str,
-    number: tuple[int, int | None],
+    bounds: tuple[int, int | None],
     first: str,
     known: Sequence[str],
 ) -> tuple[str, ...]:
-    least, most = number
-    many = {"model": "models", "corpus": "corpora"}[what]
-    if most == 0:
+    minimum, maximum = bounds
+    plural = {"model": "models", "corpus": "corpora"}[what]
+    if maximum == 0:
         return ()
-    if least:
-        st.markdown(f"{what.capitalize()}: **{plain(first)}**, as chosen beside the page")
+    if minimum:
+        st.markdown(f"{what.capitalize()}: **{plain(first)}** (from the sidebar)")
     elif not st.checkbox(
-        f"With the {what} chosen beside the page: {plain(first)}",
-        key=f"use {kind.name} {what}",
-        help=f"It works without a {what}, too.",
+        f"Use the {what} of the sidebar: {plain(first)}",
+        key=f"use {experiment.name} {what}",
+        help=f"Optional: this experiment also runs without a {what}.",
         wrap=True,
         persist_state="session",
     ):
         return ()
-    if most == 1:
+    if maximum == 1:
         return (first,)
     further = st.multiselect(
-        f"Further {many}",
-        [one for one in known if one != first],
-        key=f"further {kind.name} {what}",
+        f"More {plural}",
+        [ref for ref in known if ref != first],
+        key=f"further {experiment.name} {what}",
         accept_new_options=True,
-        max_selections=None if most is None else most - 1,
-        help=f"{least} to {most} {many}." if most else f"{least} or more {many}.",
+        max_selections=None if maximum is None else maximum - 1,
+        help=f"This experiment takes {minimum} to {maximum} {plural}."
+        if maximum
+        else f"This experiment takes {minimum} or more {plural}.",
         persist_state="session",
     )
     return (first, *further)
 
 
-def run_options(kind: Experiment[Any]) -> Mapping[str, Any]:
-    """Seed, split, device and precision."""
+def run_options(experiment: Experiment[Any]) -> Mapping[str, Any]:
+    """Draw seed, split, device and precision; return the choices."""
     with st.expander("Seed, split, device, precision"):
-        places = st.columns(4)
-        seed = places[0].number_input(
+        columns = st.columns(4)
+        seed = columns[0].number_input(
             "Seed",
             0,
             2**32 - 1,
             0,
-            help="What is drawn by chance is drawn the same way under the same number.",
+            help="Random seed (default 0). The same seed gives the same result.",
             persist_state="session",
-            key=f"seed {kind.name}",
+            key=f"seed {experiment.name}",
         )
-        split = places[1].selectbox(
+        split = columns[1].selectbox(
             "Split",
             SPLITS,
             None,
-            key=f"split {kind.name}",
-            placeholder="the usual one",
+            key=f"split {experiment.name}",
+            placeholder="default",
             accept_new_options=True,
-            help="The part of the corpus that is looked at, such as train, dev or test.",
+            help="The part of the corpus to analyse: train, dev, test, or another name.",
             persist_state="session",
         )
-        device = places[2].selectbox(
+        device = columns[2].selectbox(
             "Device",
             DEVICES,
             None,
             key="device",
-            placeholder="the best there is",
+            placeholder="best available",
             accept_new_options=True,
-            help="What the model runs on; cuda is an NVIDIA GPU, mps one of Apple.",
+            help="Device for the model: cpu, cuda (NVIDIA GPU) or mps (Apple GPU).",
             persist_state="session",
         )
-        precision = places[3].selectbox(
+        precision = columns[3].selectbox(
             "Precision",
             PRECISIONS,
             key="precision",
-            help="How exactly numbers are kept; auto is bf16 on a GPU, fp32 elsewhere.",
+            help="Number format of the weights. auto: bf16 on a GPU, fp32 on other devices.",
             persist_state="session",
         )
     return {"seed": int(seed), "split": split, "device": device, "precision": precision}
 
 
-def preview(asked: Asked) -> Preview:
-    """What this question comes to."""
+def preview(arguments: RequestArguments) -> Preview:
+    """The checked request."""
     from workbench.core import machine
     from workbench.report.content import command
     from workbench.runs.run import Run
 
     try:
-        spec, problems = _looked(asked)
+        spec, problems = _checked(arguments)
     except WorkbenchError as error:
         return Preview(problems=(error,))
     folder = machine.runs() / spec.name
-    answered = folder.is_dir() and Run(folder).status.state == "done"
-    return Preview(spec.name, command(spec), answered, () if answered else problems)
+    is_done = folder.is_dir() and Run(folder).status.state == "done"
+    return Preview(spec.name, command(spec), is_done, () if is_done else problems)
 
 
-@st.cache_data(ttl=WAIT, max_entries=32, show_spinner="Looking whether it fits …")
-def _looked(asked: Asked) -> tuple[Any, tuple[WorkbenchError, ...]]:
-    question = _request(asked)
-    return question.spec, tuple(question.misfits())
+@st.cache_data(ttl=WAIT, max_entries=32, show_spinner="Checking the request …")
+def _checked(arguments: RequestArguments) -> tuple[Any, tuple[WorkbenchError, ...]]:
+    request = _request(arguments)
+    return request.spec, tuple(request.misfits())
 
 
-def _request(asked: Asked) -> "Question":
+def _request(arguments: RequestArguments) -> "Question":
     from workbench.runs.request import ask
 
-    experiment, models, corpora, settings, options = asked
+    experiment, models, corpora, settings, options = arguments
     return ask(experiment, models, corpora, settings, **options)
 
 
 RUN = "Run"
 
 
-def offer(ways: Mapping[str, Asked], abouts: Mapping[str, str] | None = None) -> None:
-    """Whether the question fits, a button for each way to ask it, and the command that does it."""
-    found = {way: preview(asked) for way, asked in ways.items()}
-    first = found[RUN]
-    problems = next((own.problems for own in found.values() if own.problems), ())
+def offer(buttons: Mapping[str, RequestArguments], helps: Mapping[str, str] | None = None) -> None:
+    """Draw problems of the requests, a button for each, and the command of the first."""
+    previews = {label: preview(arguments) for label, arguments in buttons.items()}
+    first = previews[RUN]
+    problems = next((each.problems for each in previews.values() if each.problems), ())
     for problem in problems:
-        tell(problem)
+        show_error(problem)
     if first.name and not problems:
-        st.badge("It fits", icon=":material/check:", color="green")
+        text = "Result is stored" if first.is_done else "Ready to run"
+        st.badge(text, icon=":material/check:", color="green")
     with st.container(horizontal=True):
-        for way, asked in ways.items():
-            answer = "answer" if way == RUN else way.lower()
+        for label, arguments in buttons.items():
+            result = "result" if label == RUN else label.lower()
             if st.button(
-                f"Show the {answer}" if found[way].answered else way,
-                type="primary" if way == RUN else "secondary",
-                icon=":material/play_arrow:" if way == RUN else ":material/bolt:",
+                f"Show {result}" if previews[label].is_done else label,
+                type="primary" if label == RUN else "secondary",
+                icon=":material/play_arrow:" if label == RUN else ":material/bolt:",
                 disabled=bool(problems),
-                help=(abouts or {}).get(way),
-                key=f"{way} {asked[0]}",
+                help=(helps or {}).get(label),
+                key=f"{label} {arguments[0]}",
             ):
-                start(asked)
+                start(arguments)
     if first.command:
-        with st.expander("The same from the command line"):
+        with st.expander("Command line"):
             st.code(first.command, language="bash", wrap_lines=True)
 
 
-def start(asked: Asked) -> None:
-    """Begin as a button does: the page is drawn anew with the run, or told why there is none."""
-    with told(), st.spinner("Starting …"):
-        begin(asked)
+def start(arguments: RequestArguments) -> None:
+    """Start the run as a button does, and draw the page again; an error is shown."""
+    with errors_shown(), st.spinner("Starting …"):
+        begin(arguments)
         st.rerun()
 
 
-def begin(asked: Asked) -> None:
-    """Start the run, or find its answer; its name goes into the address."""
+def begin(arguments: RequestArguments) -> None:
+    """Start the run, or find the finished one; its name goes into the address."""
     from workbench.core import machine
     from workbench.runs.api import begun
     from workbench.runs.run import Run
 
-    question = _request(asked)
-    there = Run(machine.runs() / question.spec.name)
-    is_there = there.path.is_dir() and there.status.state == "done"
-    run = begun(question)
-    st.session_state[FRESH] = {**st.session_state.get(FRESH, {}), run.name: is_there}
+    request = _request(arguments)
+    stored = Run(machine.runs() / request.spec.name)
+    is_done = stored.path.is_dir() and stored.status.state == "done"
+    run = begun(request)
+    st.session_state[FRESH] = {**st.session_state.get(FRESH, {}), run.name: is_done}
     st.query_params[run_list.OPENED] = run.name
 
 
-def answered(run: "Run") -> None:
-    """Say so where nothing was computed."""
+def note_if_cached(run: "Run") -> None:
+    """Draw a note if the result was already on disk."""
     if st.session_state.get(FRESH, {}).get(run.name):
-        st.info("This was asked before: the answer comes from disk.", icon=":material/save:")
+        st.info("This run was already done: its stored result is shown.", icon=":material/save:")
 
 
-# --- a question as a page of one kind of analysis asks it: that of the page Experiments -----------
-#
-# Costs what asking costs.
+# --- the form on a page ---------------------------------------------------------------------------
 
 
-def ask(kind: Experiment[Any], run: "Run | None", about: str = "") -> None:
-    """The question: in view where no run is opened, else behind a fold."""
+def draw(experiment: Experiment[Any], run: "Run | None", about: str = "") -> None:
+    """Draw the form: in view if no run is opened, else in an expander."""
     if run is None:
-        question(kind, None, about)
+        form(experiment, None, about)
     else:
-        with st.expander("Ask a question", icon=":material/science:"):
-            question(kind, run, about)
+        with st.expander("New run", icon=":material/science:"):
+            form(experiment, run, about)
 
 
-def question(kind: Experiment[Any], run: "Run | None", about: str = "") -> None:
-    """What is looked at, how, and the button that begins."""
+def form(experiment: Experiment[Any], run: "Run | None", about: str = "") -> None:
+    """Draw inputs, settings, options and the button that starts the run."""
     if about:
         st.text(about)
-    models, corpora = inputs(kind, sidebar.model(), sidebar.corpus())
-    settings = settings_form.settings(kind, run.settings if run else {})
-    offer({RUN: (kind.name, models, corpora, settings, run_options(kind))})
+    models, corpora = inputs(experiment, sidebar.model(), sidebar.corpus())
+    settings = settings_form.settings(experiment, run.settings if run else {})
+    offer({RUN: (experiment.name, models, corpora, settings, run_options(experiment))})
 
 
-# --- the form of a request ------------------------------------------------------------------------
+# --- pages of several experiments -----------------------------------------------------------------
 #
-# A page of several experiments: questions, of which one is open, by the run or by the address.
-#
-# Costs a look at the opened run's spec.
+# One experiment is open: that of the opened run, or the one in the address.
 
-QUESTION = "question"  # in the address
+ANALYSIS = "analysis"  # in the address
 
 
 def chosen(
-    questions: Mapping[str, str], of: str, own: tuple[str, ...] = (), about: str | None = None
+    experiments: Mapping[str, str],
+    page: str,
+    query_keys: tuple[str, ...] = (),
+    about: str | None = None,
 ) -> Experiment[Any]:
-    """The experiment of the question that is open: that of the run in the address, else the picked.
+    """The open experiment of a page: that of the opened run, else the one chosen by its label.
 
-    `own` are choices of a run, in the address, that another question does not have.
+    `query_keys` are choices in the address that another experiment does not have.
     """
-    names = list(questions)
-    asked = _of_run(questions) or st.query_params.get(QUESTION)
-    first = asked if asked in names else names[0]
-    key = f"{QUESTION} of {of} {first}"
+    labels = list(experiments)
+    current = _of_run(experiments) or st.query_params.get(ANALYSIS)
+    first = current if current in labels else labels[0]
+    key = f"{ANALYSIS} of {page} {first}"
 
     def changed() -> None:
-        """Another question is asked: the run before is not its."""
-        if name := st.session_state.get(key):
-            run_list.put(QUESTION, str(name), (run_list.OPENED, *own))
+        """Close the opened run: it is of another experiment."""
+        if label := st.session_state.get(key):
+            run_list.set_query(ANALYSIS, str(label), (run_list.OPENED, *query_keys))
 
     picked = st.segmented_control(
-        "Question",
-        names,
+        "Analysis",
+        labels,
         default=first,
         required=True,
         key=key,
         on_change=changed,
         help=about,
     )
-    return EXPERIMENTS[questions[picked if picked in questions else first]]
+    return EXPERIMENTS[experiments[picked if picked in experiments else first]]
 
 
-def _of_run(questions: Mapping[str, str]) -> str:
-    """The question that the run in the address answers; "" where there is none of these."""
+def _of_run(experiments: Mapping[str, str]) -> str:
+    """The label of the opened run's experiment; "" if it is none of these."""
     names = run_list.opened()
     if not names:
         return ""
     try:
-        asked = run_list.open_named(names[0]).spec.experiment
+        opened_experiment = run_list.open_named(names[0]).spec.experiment
     except WorkbenchError:
         return ""
-    return next((name for name, kind in questions.items() if kind == asked), "")
+    return next((label for label, name in experiments.items() if name == opened_experiment), "")
 
 
-# --- runs of one experiment, to open one again: what each looked at, the newest first -------------
+# --- earlier runs of one experiment ---------------------------------------------------------------
 #
-# Costs a look at every run's status.
+# Costs: one look at the status file of each run.
 
-MOST = 200  # of the newest runs, among which one chooses
+MAX_LISTED = 200  # of the latest runs
 
 
-def choose(experiment: str, opened: str, forgotten: Sequence[str] = ()) -> None:
-    """Open a run of before; its name goes into the address, what is `forgotten` leaves it."""
-    there = titles(experiment, everything=True)
-    names = [name for name in there if name != opened]
+def choose_run(experiment: str, opened: str, query_keys: Sequence[str] = ()) -> None:
+    """Draw a box that opens an earlier run; `query_keys` are cleared from the address."""
+    labels = titles(experiment, include_unfinished=True)
+    names = [name for name in labels if name != opened]
     if not names:
         return
     key = f"open {experiment} {opened}"
     st.selectbox(
-        "Open another run" if opened else "Open a run of before",
+        "Open another run" if opened else "Open an earlier run",
         names,
         None,
-        format_func=there.__getitem__,
+        format_func=labels.__getitem__,
         key=key,
-        placeholder="model, corpus, when it was asked",
-        on_change=lambda: run_list.put(run_list.OPENED, st.session_state.get(key), forgotten),
+        placeholder="model, corpus, start time",
+        on_change=lambda: run_list.set_query(
+            run_list.OPENED, st.session_state.get(key), query_keys
+        ),
     )
 
 
-def titles(experiment: str, everything: bool = False) -> dict[str, str]:
-    """What each run looked at, the newest first; those that are done, or all."""
-    found = [
-        (name, now)
-        for name, now in run_list.standing()
-        if now.experiment == experiment and (now.state == "done" or everything)
+def titles(experiment: str, include_unfinished: bool = False) -> dict[str, str]:
+    """The titles of an experiment's runs by name, latest first."""
+    runs = [
+        (name, status)
+        for name, status in run_list.all_statuses()
+        if status.experiment == experiment and (status.state == "done" or include_unfinished)
     ]
-    return {name: _title(name, now) for name, now in found[:MOST]}
+    return {name: _title(name, status) for name, status in runs[:MAX_LISTED]}
 
 
-def _title(name: str, now: "Status") -> str:
-    state = "" if now.state == "done" else f", {now.state}"
-    when = now.created[:16].replace("T", " ")
-    seen = ", ".join((*now.models, *now.corpora))
-    return shortened(f"{seen}{state}, {when} ({name.rpartition('-')[2][:6]})")
+def _title(name: str, status: "Status") -> str:
+    state = "" if status.state == "done" else f", {status.state}"
+    created = status.created[:16].replace("T", " ")
+    inputs = ", ".join((*status.models, *status.corpora))
+    return shortened(f"{inputs}{state}, {created} ({name.rpartition('-')[2][:6]})")

@@ -1,7 +1,7 @@
-"""All runs and how they stand, for lists: ten thousand of them in a tenth of a second.
+"""All runs and their status, for lists: ten thousand runs in a tenth of a second.
 
-A status is read again only when its file has changed; of a run under way each time, for its process
-may have died. Costs a look at each run's folder.
+A status is read again only if its file changed. That of an unfinished run is read each time, since
+its process may have died. Costs: one look at each run's folder.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,49 +21,49 @@ if TYPE_CHECKING:
 
     from workbench.runs.run import Run
 
-Standing = tuple[str, Status]
-OPENED = "run"  # in the address: the runs that are looked at
-MOST = 26  # runs that are looked at together
-LISTED = 50  # at a time
+NamedStatus = tuple[str, Status]  # the name of a run and its status
+OPENED = "run"  # in the address: the opened runs
+MAX_OPENED = 26  # runs compared at once
+PAGE = 50  # runs on a page of the list
 VIEW = 12  # rows in view
-EVERY = 3.0  # seconds between looks at those under way
+EVERY = 3.0  # seconds between looks at unfinished runs
 
 
 @st.cache_resource(show_spinner=False)
-def _seen() -> dict[str, tuple[int, Status]]:
+def _cached_statuses() -> dict[str, tuple[int, Status]]:
     """Statuses by folder, with the time at which the file was written."""
     return {}
 
 
-def standing() -> list[Standing]:
-    """All runs, the newest first."""
+def all_statuses() -> list[NamedStatus]:
+    """All runs with their status, latest first."""
     from workbench.runs.run import run_names
 
     folder = machine.runs()
-    found = [(name, _status(str(folder / name))) for name in run_names()]
-    return sorted(found, key=lambda one: (one[1].created, one[0]), reverse=True)
+    runs = [(name, _status(str(folder / name))) for name in run_names()]
+    return sorted(runs, key=lambda run: (run[1].created, run[0]), reverse=True)
 
 
 def _status(path: str) -> Status:
     from pathlib import Path
 
-    seen, folder = _seen(), Path(path)
+    cached, folder = _cached_statuses(), Path(path)
     try:
         written = (folder / status.FILE).stat().st_mtime_ns
     except OSError:
         return status.settled(folder)
-    before = seen.get(path)
+    before = cached.get(path)
     if before is not None and before[0] == written and not before[1].under_way:
         return before[1]
     now = status.settled(folder)
-    seen[path] = (written, now)
+    cached[path] = (written, now)
     return now
 
 
 def matching(
-    runs: Iterable[Standing], text: str, experiments: Sequence[str], states: Sequence[str]
-) -> list[Standing]:
-    """Those in which every word of the text is found, of these experiments and states."""
+    runs: Iterable[NamedStatus], text: str, experiments: Sequence[str], states: Sequence[str]
+) -> list[NamedStatus]:
+    """Runs of these experiments and states that contain every word of the text."""
     words = text.lower().split()
     return [
         (name, now)
@@ -78,8 +78,8 @@ def _searched(name: str, now: Status) -> str:
     return " ".join((name, now.experiment, now.state, *now.models, *now.corpora)).lower()
 
 
-def table(runs: Sequence[Standing]) -> "pd.DataFrame":
-    """Runs as a table for people."""
+def table(runs: Sequence[NamedStatus]) -> "pd.DataFrame":
+    """Runs as a table, one row each."""
     import pandas as pd
 
     rows = [
@@ -88,23 +88,23 @@ def table(runs: Sequence[Standing]) -> "pd.DataFrame":
             now.state,
             ", ".join(now.models),
             ", ".join(now.corpora),
-            _moment(now.created),
-            _took(now),
+            _time(now.created),
+            _duration(now),
             name,
         )
         for name, now in runs
     ]
-    names = ["experiment", "state", "models", "corpora", "asked", "took", "run"]
-    return pd.DataFrame(rows, columns=names)
+    columns = ["experiment", "state", "models", "corpora", "created", "duration", "run"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def _took(now: Status) -> str:
+def _duration(now: Status) -> str:
     from workbench.report.content import duration
 
     return duration(now.seconds) if now.seconds else ""
 
 
-def _moment(text: str) -> datetime | None:
+def _time(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -112,31 +112,31 @@ def _moment(text: str) -> datetime | None:
 
 
 def opened() -> list[str]:
-    """The names in the address, each once."""
-    return list(dict.fromkeys(st.query_params.get_all(OPENED)))[:MOST]
+    """The names of runs in the address, each once."""
+    return list(dict.fromkeys(st.query_params.get_all(OPENED)))[:MAX_OPENED]
 
 
 def open_named(name: str) -> "Run":
-    """A run by the name in the address, which anybody may have written."""
+    """A run by its name in the address; the name is not trusted."""
     from workbench.runs.run import open_run
 
     return open_run(name)
 
 
-def nothing() -> None:
-    """There are no runs: how to come by one."""
-    st.markdown("There are no runs yet. A run is an experiment with its question and its answer.")
+def draw_empty() -> None:
+    """Draw what to do if there are no runs."""
+    st.markdown("There are no runs yet. A run is one experiment with its settings and its result.")
     st.page_link("pages/experiments.py", label="Run an experiment", icon=":material/science:")
-    st.text(f"Runs are kept in {machine.runs()}.")
+    st.text(f"Runs are stored in {machine.runs()}.")
 
 
-def draw(runs: Sequence[Standing]) -> None:
-    """The list, a page at a time; what is selected goes into the address."""
+def draw(runs: Sequence[NamedStatus]) -> None:
+    """Draw the list, a page at a time; ticked runs go into the address."""
     text, experiments, states = st.columns([2, 2, 2])
-    found = matching(
+    matches = matching(
         runs,
         text.text_input(
-            "Find",
+            "Search",
             placeholder="name, model, corpus",
             key="find runs",
             persist_state="session",
@@ -154,17 +154,17 @@ def draw(runs: Sequence[Standing]) -> None:
             "States", STATES, placeholder="all", key="states of runs", persist_state="session"
         ),
     )
-    if not found:
-        st.info(f"None of the {len(runs):,} runs is so. Ask for less.")
+    if not matches:
+        st.info(f"None of the {len(runs):,} runs matches. Remove a search word or a filter.")
         return
-    first = first_of_page(len(found), LISTED, "page of runs")
-    shown = found[first : first + LISTED]
-    _refreshed(shown)
-    runs_of = "run" if len(found) == 1 else "runs"
-    which = f"{len(found):,} {runs_of}{f' of {len(runs):,}' if len(found) < len(runs) else ''}"
-    if len(found) > LISTED:
+    first = first_of_page(len(matches), PAGE, "page of runs")
+    shown = matches[first : first + PAGE]
+    _refresh(shown)
+    noun = "run" if len(matches) == 1 else "runs"
+    which = f"{len(matches):,} {noun}{f' of {len(runs):,}' if len(matches) < len(runs) else ''}"
+    if len(matches) > PAGE:
         which = f"{first + 1:,} to {first + len(shown):,} of {which}"
-    st.caption(f"{which}. Tick one to open it, two or more to compare them.")
+    st.caption(f"{which}. Tick one run to open it, two or more to compare them.")
     names = [name for name, _ in shown]
     key = f"runs {hash((*names, *opened()))}"
     st.dataframe(
@@ -173,8 +173,8 @@ def draw(runs: Sequence[Standing]) -> None:
         height=min(len(shown) + 1, VIEW) * 35 + 3,
         column_config={
             "models": st.column_config.TextColumn("models", width="small"),
-            "asked": st.column_config.DatetimeColumn("asked", format="YYYY-MM-DD HH:mm"),
-            "run": st.column_config.TextColumn("run", help="The name of its folder."),
+            "created": st.column_config.DatetimeColumn("created", format="YYYY-MM-DD HH:mm"),
+            "run": st.column_config.TextColumn("run", help="Name of the run and of its folder."),
         },
         on_select=lambda: _select(key, names),
         selection_mode="multi-row",
@@ -184,54 +184,54 @@ def draw(runs: Sequence[Standing]) -> None:
 
 
 def _rows(names: Sequence[str]) -> list[int]:
-    there = opened()
-    return [number for number, name in enumerate(names) if name in there]
+    names_opened = opened()
+    return [row for row, name in enumerate(names) if name in names_opened]
 
 
 def _select(key: str, names: Sequence[str]) -> None:
-    """Put what is ticked into the address."""
+    """Put the ticked runs into the address."""
     rows = st.session_state[key]["selection"]["rows"]
-    look_at([names[row] for row in rows if row < len(names)][:MOST])
+    set_opened([names[row] for row in rows if row < len(names)][:MAX_OPENED])
 
 
-def look_at(names: Sequence[str]) -> None:
+def set_opened(names: Sequence[str]) -> None:
     """Put runs into the address."""
-    put(OPENED, list(names))
+    set_query(OPENED, list(names))
 
 
-def put(name: str, value: str | list[str] | None, forgotten: Iterable[str] = ()) -> None:
-    """Put a choice into the address, or take it out; and with it those that go with another."""
-    for key in (name, *forgotten):
-        st.query_params.pop(key, None)
+def set_query(key: str, value: str | list[str] | None, cleared: Iterable[str] = ()) -> None:
+    """Set or remove a choice in the address, and remove the `cleared` choices that depend on it."""
+    for each in (key, *cleared):
+        st.query_params.pop(each, None)
     if value:
-        st.query_params[name] = value
+        st.query_params[key] = value
 
 
-def _refreshed(shown: Sequence[Standing]) -> None:
-    """Draw the page anew when one of these that is under way has gone on."""
-    under_way: dict[str, str] = {name: now.state for name, now in shown if now.under_way}
-    if under_way:
-        st.fragment(_look, run_every=EVERY)(under_way)
+def _refresh(shown: Sequence[NamedStatus]) -> None:
+    """Draw the page again when the state of an unfinished run changes."""
+    unfinished: dict[str, str] = {name: now.state for name, now in shown if now.under_way}
+    if unfinished:
+        st.fragment(_rerun_if_changed, run_every=EVERY)(unfinished)
 
 
-def _look(before: dict[str, str]) -> None:
+def _rerun_if_changed(before: dict[str, str]) -> None:
     folder = machine.runs()
     if any(_status(str(folder / name)).state != state for name, state in before.items()):
         st.rerun()
 
 
-def newest(number: int, busy: bool = False) -> None:
-    """The newest runs, each a link; looked at again while one goes on, or `busy` says so."""
-    going = busy or any(now.under_way for _, now in standing()[:number])
-    st.fragment(_newest, run_every=EVERY if going else None)(number)
+def draw_latest(count: int, busy: bool = False) -> None:
+    """Draw links to the latest runs; refreshed while one is unfinished or `busy` is set."""
+    refresh = busy or any(now.under_way for _, now in all_statuses()[:count])
+    st.fragment(_latest, run_every=EVERY if refresh else None)(count)
 
 
-def _newest(number: int) -> None:
+def _latest(count: int) -> None:
     from workbench.app.text import ago, plain, state, subject
 
-    runs = standing()[:number]
+    runs = all_statuses()[:count]
     if not runs:
-        st.markdown("None yet. Run an experiment, or take the tour.")
+        st.markdown("No runs yet. Run an experiment, or run the tour.")
         return
     for name, now in runs:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):

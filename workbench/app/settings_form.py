@@ -1,7 +1,7 @@
-"""A form from an experiment's settings: for each a widget that fits its type, its bounds, its help.
+"""A form made from an experiment's settings: a widget for each, with its type, bounds and help.
 
-What cannot be a number, a choice or a switch is typed as on the command line, and read by the same
-function. What is set is kept for the session. Costs nothing.
+A setting that is no number, choice or switch is typed as on the command line and parsed by the same
+function. Values are kept for the session. Costs: nothing.
 """
 
 import math
@@ -15,58 +15,66 @@ from pydantic.fields import FieldInfo
 from workbench.app.text import plain
 from workbench.core.experiment import Experiment
 
-AT_ONCE = 6  # settings in view; the rest behind a fold
+MAX_VISIBLE = 6  # settings in view; more are in an expander
 COLUMNS = 3
-LARGEST = 2**53 - 1  # the largest whole number that a browser tells from its neighbours
+LARGEST = 2**53 - 1  # the largest integer that a browser represents exactly
 UNSET = "not set"
-USUAL = "usual"  # for a choice that is empty text
+DEFAULT = "default"  # label of a choice that is an empty string
 
 
-def settings(kind: Experiment[Any], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The form; what is set otherwise than by default, ready to be asked.
+def settings(
+    experiment: Experiment[Any], initial: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Draw the form; return the settings that differ from their defaults, ready for a request.
 
-    `given` are the settings to begin with, such as those of a run that is looked at.
+    `initial` are the settings to start with, such as those of an opened run.
     """
-    fields = kind.settings.model_fields
-    own = kind.settings.__annotations__  # before what it shares with other questions
+    fields = experiment.settings.model_fields
+    own = experiment.settings.__annotations__  # shown before those shared with other experiments
     names = sorted(fields, key=lambda name: (name == "max_sentences", name not in own))
-    if len(names) > AT_ONCE:
-        names = [*names[: AT_ONCE - 1], "max_sentences", *names[AT_ONCE - 1 : -1]]
-    found: dict[str, Any] = {}
-    _grid(kind, names[:AT_ONCE], given or {}, found)
-    if rest := names[AT_ONCE:]:
-        changed = any(name in rest for name in chosen(kind, given or {}))
-        with st.expander(f"{len(rest)} more settings", expanded=changed):
-            _grid(kind, rest, given or {}, found)
-    return {name: value for name, value in found.items() if not _is_usual(fields[name], value)}
+    if len(names) > MAX_VISIBLE:
+        names = [*names[: MAX_VISIBLE - 1], "max_sentences", *names[MAX_VISIBLE - 1 : -1]]
+    values: dict[str, Any] = {}
+    _grid(experiment, names[:MAX_VISIBLE], initial or {}, values)
+    if hidden := names[MAX_VISIBLE:]:
+        changed = any(name in hidden for name in non_default(experiment, initial or {}))
+        with st.expander(f"{len(hidden)} more settings", expanded=changed):
+            _grid(experiment, hidden, initial or {}, values)
+    return {name: value for name, value in values.items() if not _is_default(fields[name], value)}
 
 
-def chosen(kind: Experiment[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a run's settings those that are not as by default, or of which there are none today."""
-    fields = kind.settings.model_fields
-    usual = {n: _json(own.get_default(call_default_factory=True)) for n, own in fields.items()}
-    return {name: value for name, value in given.items() if usual.get(name) != value}
+def non_default(experiment: Experiment[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run that differ from today's defaults, or do not exist today."""
+    fields = experiment.settings.model_fields
+    defaults = {
+        name: _json(field.get_default(call_default_factory=True)) for name, field in fields.items()
+    }
+    return {name: value for name, value in values.items() if defaults.get(name) != value}
 
 
 def _grid(
-    kind: Experiment[Any], names: list[str], given: Mapping[str, Any], found: dict[str, Any]
+    experiment: Experiment[Any],
+    names: list[str],
+    initial: Mapping[str, Any],
+    values: dict[str, Any],
 ) -> None:
     for start in range(0, len(names), COLUMNS):
-        for place, name in zip(st.columns(COLUMNS), names[start : start + COLUMNS], strict=False):
-            with place:
-                found[name] = _field(kind, name, given)
+        row = names[start : start + COLUMNS]
+        for column, name in zip(st.columns(COLUMNS), row, strict=False):
+            with column:
+                values[name] = _field(experiment, name, initial)
 
 
-def _field(kind: Experiment[Any], name: str, given: Mapping[str, Any]) -> Any:
-    field = kind.settings.model_fields[name]
-    key = f"set {kind.name} {name}"
-    start = _json(given.get(name, field.get_default(call_default_factory=True)))
+def _field(experiment: Experiment[Any], name: str, initial: Mapping[str, Any]) -> Any:
+    field = experiment.settings.model_fields[name]
+    key = f"set {experiment.name} {name}"
+    start = _json(initial.get(name, field.get_default(call_default_factory=True)))
     label = plain(name.replace("_", " "))
     about = plain(field.description or "")
-    shape, optional, choices = _shape(field.annotation, field)
-    if shape is bool:
+    kind, optional, choices = _kind(field.annotation, field)
+    if kind is bool:
         return st.checkbox(label, bool(start), key, about, wrap=True, persist_state="session")
-    if shape is Literal:
+    if kind is Literal:
         options = [None, *choices] if optional else choices
         return st.selectbox(
             label,
@@ -77,11 +85,11 @@ def _field(kind: Experiment[Any], name: str, given: Mapping[str, Any]) -> Any:
             about,
             persist_state="session",
         )
-    if shape is list:
-        chosen = [one for one in start or () if one in choices]
-        return st.multiselect(label, choices, chosen, str, key, about, persist_state="session")
-    if shape in (int, float):
-        return _number(shape, field, label, about, key, start, optional)
+    if kind is list:
+        selected = [choice for choice in start or () if choice in choices]
+        return st.multiselect(label, choices, selected, str, key, about, persist_state="session")
+    if kind in (int, float):
+        return _number(kind, field, label, about, key, start, optional)
     return st.text_input(
         label,
         _typed(start),
@@ -95,23 +103,23 @@ def _field(kind: Experiment[Any], name: str, given: Mapping[str, Any]) -> Any:
 def _number(
     kind: type, field: FieldInfo, label: str, about: str, key: str, start: Any, optional: bool
 ) -> Any:
-    least, most = _bound(field, "ge", "gt"), _bound(field, "le", "lt")
-    begin: Any = start
+    lower, upper = _bound(field, "ge", "gt"), _bound(field, "le", "lt")
+    value: Any = start
     if kind is int:
-        lowest: Any = max(-LARGEST, -LARGEST if least is None else math.ceil(least))
-        highest: Any = min(LARGEST, LARGEST if most is None else math.floor(most))
+        lowest: Any = max(-LARGEST, -LARGEST if lower is None else math.ceil(lower))
+        highest: Any = min(LARGEST, LARGEST if upper is None else math.floor(upper))
         step: Any = 1
-        begin = None if start is None else min(max(int(start), lowest), highest)
+        value = None if start is None else min(max(int(start), lowest), highest)
     else:
-        lowest = None if least is None else float(least)
-        highest = None if most is None else float(most)
+        lowest = None if lower is None else float(lower)
+        highest = None if upper is None else float(upper)
         step = 10.0 ** (math.floor(math.log10(abs(start) if start else 1.0)) - 1)
-        begin = None if start is None else float(start)
+        value = None if start is None else float(start)
     return st.number_input(
         label,
         lowest,
         highest,
-        begin,
+        value,
         step,
         "%d" if kind is int else "%g",
         key,
@@ -121,19 +129,19 @@ def _number(
     )
 
 
-def _shape(annotation: Any, field: FieldInfo | None = None) -> tuple[Any, bool, list[Any]]:
-    """What a setting is: a type, Literal, list (of choices) or str; whether none; the choices."""
+def _kind(annotation: Any, field: FieldInfo | None = None) -> tuple[Any, bool, list[Any]]:
+    """The kind of a setting (a type, Literal, list or str); if None is allowed; its choices."""
     if field is not None and any(type(one).__name__ == "BeforeValidator" for one in field.metadata):
         return str, _is_optional(annotation), []
     if get_origin(annotation) in (Union, UnionType):
         parts = [part for part in get_args(annotation) if part is not NoneType]
         if len(parts) != 1:
             return str, _is_optional(annotation), []
-        shape, _, choices = _shape(parts[0])
-        return shape, _is_optional(annotation), choices
+        kind, _, choices = _kind(parts[0])
+        return kind, _is_optional(annotation), choices
     origin = get_origin(annotation)
     if origin is Annotated:
-        return str, False, []  # read in a way of its own
+        return str, False, []  # has its own parser
     if origin is Literal:
         return Literal, False, list(get_args(annotation))
     if origin in (list, tuple, set, frozenset):
@@ -149,19 +157,19 @@ def _is_optional(annotation: Any) -> bool:
 
 
 def _bound(field: FieldInfo, *names: str) -> float | None:
-    """A bound among what pydantic checks; that an open one is not met is said when it is asked."""
-    found = (getattr(one, name, None) for one in field.metadata for name in names)
-    return next((bound for bound in found if isinstance(bound, int | float)), None)
+    """A bound that pydantic checks; an open bound is checked when the request is made."""
+    bounds = (getattr(one, name, None) for one in field.metadata for name in names)
+    return next((bound for bound in bounds if isinstance(bound, int | float)), None)
 
 
-def _is_usual(field: FieldInfo, value: Any) -> bool:
-    usual = field.get_default(call_default_factory=True)
-    shape, _, _ = _shape(field.annotation, field)
-    return bool(value == (_typed(usual) if shape is str else _json(usual)))
+def _is_default(field: FieldInfo, value: Any) -> bool:
+    default = field.get_default(call_default_factory=True)
+    kind, _, _ = _kind(field.annotation, field)
+    return bool(value == (_typed(default) if kind is str else _json(default)))
 
 
 def _json(value: Any) -> Any:
-    """A default as it is in a run's spec."""
+    """A default value in the form of a run's spec."""
     return (
         sorted(value, key=str)
         if isinstance(value, set | frozenset)
@@ -170,11 +178,11 @@ def _json(value: Any) -> Any:
 
 
 def _typed(value: Any) -> str:
-    """A setting as one types it."""
+    """A value as the user would type it."""
     if value is None:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _choice(value: Any) -> str:
-    return UNSET if value is None else str(value) or USUAL
+    return UNSET if value is None else str(value) or DEFAULT

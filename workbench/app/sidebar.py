@@ -1,9 +1,8 @@
-"""The model and the corpus that all pages look at: chosen once, kept from page to page, in the URL.
+"""The model and the corpus of all pages: chosen once in the sidebar, and part of the address.
 
-`choose` draws the two boxes and is called once, beside the pages; `model` and `corpus` tell what is
-chosen, as references. A page sets the choice with `choose_model` and `choose_corpus`, in a callback
-or before `st.rerun()`. What is typed is only opened where a page needs it. Costs a look at the
-folders of runs and of uploads.
+`choose` draws the two boxes and is called once; `model` and `corpus` return the chosen references.
+A page changes them with `choose_model` and `choose_corpus`, in a callback or before `st.rerun()`.
+A reference is opened only by a page that needs it. Costs: listing the folders of runs and uploads.
 """
 
 from collections.abc import Callable
@@ -16,39 +15,39 @@ from workbench.models.references import MINI, TRAINED
 from workbench.uploads import Kind, folder, uploads
 
 MODEL, CORPUS = "model", "corpus"
-SPLIT, SENTENCE = "split", "sentence"  # of the pages that show one, each in its own address
+SPLIT, SENTENCE = "split", "sentence"  # in the address of pages that show one sentence
 CORPORA = ("primer", "primer:size=200")
 FIRST_MODEL = MINI[0]
 _SHOW = "show"  # a sentence, in a link from one page to another
 _SHOWN = "shown"
-_NEXT = "next "  # what is to be chosen when the boxes are drawn again
+_NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
 def choose() -> None:
-    """The boxes, in the sidebar."""
+    """Draw the two boxes in the sidebar."""
     _show_sentence()
     boxes: tuple[tuple[str, Kind, list[str], str], ...] = (
         (
             MODEL,
             "models",
             models(),
-            "A built-in model, a run that trained one, an upload, a folder, a hub id, elmo:… or "
-            "vectors:… Type to name another.",
+            "A built-in model, a run that trained a model, an upload, a folder, a hub id, elmo:… "
+            "or vectors:… You can type a name that is not in the list.",
         ),
         (
             CORPUS,
             "corpora",
             corpora(),
-            "A built-in corpus, an upload, a file or a folder of split files. Type to name "
-            "another.",
+            "A built-in corpus, an upload, a file, or a folder with one file for each split. You "
+            "can type a name that is not in the list.",
         ),
     )
-    for key, kind, there, about in boxes:
+    for key, kind, options, about in boxes:
         if _NEXT + key in st.session_state:
             st.session_state[key] = st.session_state.pop(_NEXT + key)
         st.sidebar.selectbox(
             key.capitalize(),
-            _with(kind, key, there),
+            _with_current(kind, key, options),
             key=key,
             bind="query-params",
             accept_new_options=True,
@@ -58,79 +57,79 @@ def choose() -> None:
 
 
 def model() -> str:
-    """The reference of the model that is looked at."""
+    """The reference of the chosen model."""
     return str(st.session_state.get(MODEL) or FIRST_MODEL)
 
 
 def corpus() -> str:
-    """The reference of the corpus that is looked at."""
+    """The reference of the chosen corpus."""
     return str(st.session_state.get(CORPUS) or CORPORA[0])
 
 
 def choose_model(ref: str) -> None:
-    """Look at this model from the next run of the page on."""
+    """Choose this model when the page is next drawn."""
     st.session_state[_NEXT + MODEL] = ref
 
 
 def choose_corpus(ref: str) -> None:
-    """Look at this corpus from the next run of the page on."""
+    """Choose this corpus when the page is next drawn."""
     st.session_state[_NEXT + CORPUS] = ref
 
 
 def in_url() -> dict[str, str]:
-    """What is chosen, as the address has it; for links from one page to another."""
+    """The chosen model and corpus as query parameters, for links between pages."""
     return {MODEL: named(model(), "models"), CORPUS: named(corpus(), "corpora")}
 
 
 def showing(split: str, sentence: int) -> dict[str, str]:
-    """What a link to another page carries so that this sentence is shown there.
+    """Query parameters of a link that opens another page at this sentence.
 
-    Streamlit drops `split` and `sentence` from a link where the page that is left has bound them
-    (and frees them for the next page), so they are carried once more under another name.
+    Streamlit drops `split` and `sentence` from a link if the page that is left has bound them, so a
+    third parameter carries them too.
     """
     return {SPLIT: split, SENTENCE: str(sentence), _SHOW: f"{split}/{sentence}"}
 
 
 def named(ref: str, kind: Kind) -> str:
-    """How a reference is shown: an upload by its name, anything else as it is."""
+    """The label of a reference: an upload by its name, anything else unchanged."""
     return _named(kind)(ref)
 
 
 def _show_sentence() -> None:
-    """Turn what `showing` said into the page's own choices, before its boxes are drawn.
+    """Set the page's split and sentence from the parameter of `showing`, before boxes are drawn.
 
-    It stays in the address and follows what is chosen: boxes that are set from here do not write
-    there themselves.
+    The parameter stays in the address and is updated with the choice: a box that is set from here
+    does not write to the address itself.
     """
-    asked = st.query_params.get(_SHOW, "")
-    split, _, number = asked.rpartition("/")
-    if not (split and number.isascii() and number.isdecimal() and len(number) < 10):
+    linked = st.query_params.get(_SHOW, "")
+    split, _, index = linked.rpartition("/")
+    if not (split and index.isascii() and index.isdecimal() and len(index) < 10):
         st.session_state.pop(_SHOWN, None)
-    elif st.session_state.get(_SHOWN) != asked:
-        st.session_state[_SHOWN] = asked
-        st.session_state[SPLIT], st.session_state[SENTENCE] = split, int(number)
+    elif st.session_state.get(_SHOWN) != linked:
+        st.session_state[_SHOWN] = linked
+        st.session_state[SPLIT], st.session_state[SENTENCE] = split, int(index)
     elif SPLIT not in st.session_state or SENTENCE not in st.session_state:
         del st.query_params[_SHOW]
     else:
-        now = f"{st.session_state[SPLIT]}/{st.session_state[SENTENCE]}"
-        if now != asked:
-            st.session_state[_SHOWN] = st.query_params[_SHOW] = now
+        current = f"{st.session_state[SPLIT]}/{st.session_state[SENTENCE]}"
+        if current != linked:
+            st.session_state[_SHOWN] = st.query_params[_SHOW] = current
 
 
 def models() -> list[str]:
-    """What may be named without knowing more: built-in models, uploads, what runs have trained."""
+    """Models offered in the list: built-in models, uploads, and models that runs trained."""
     runs = machine.runs()
     trained = sorted(run.parent.name for run in runs.glob(f"*/{TRAINED}") if run.is_dir())
     return [*MINI, *(str(upload.path) for upload in uploads("models")), *trained]
 
 
 def corpora() -> list[str]:
-    """What may be named without knowing more: the built-in corpus, and uploads."""
+    """Corpora offered in the list: the built-in corpus, and uploads."""
     return [*CORPORA, *(str(upload.path) for upload in uploads("corpora"))]
 
 
 def _named(kind: Kind) -> Callable[[object], str]:
-    """How an option is shown: an upload by its name and the beginning of its hash."""
+    """A function that labels an option: an upload by its name and the start of its hash."""
     root = folder(kind)
 
     def shown(ref: object) -> str:
@@ -143,8 +142,8 @@ def _named(kind: Kind) -> Callable[[object], str]:
     return shown
 
 
-def _with(kind: Kind, key: str, options: list[str]) -> list[str]:
-    """The options, and what is chosen, or asked for in the address, though it is none of them."""
-    now = st.session_state.get(key) or st.query_params.get(key)
-    known = not now or now in options or now in map(_named(kind), options)
-    return options if known else [*options, str(now)]
+def _with_current(kind: Kind, key: str, options: list[str]) -> list[str]:
+    """The options, with the current choice (of the box or the address) added if it is missing."""
+    current = st.session_state.get(key) or st.query_params.get(key)
+    known = not current or current in options or current in map(_named(kind), options)
+    return options if known else [*options, str(current)]

@@ -1,6 +1,6 @@
-"""A run's tables and figures on a page: a thousand rows at a time, figures in the page's looks.
+"""A run's tables and figures on a page: a thousand rows at a time, figures in the page's theme.
 
-Cells are drawn on a canvas, so that nothing in them is markup. Costs reading the table once.
+Cells are drawn on a canvas, so nothing in them is read as markup. Costs: reading the table once.
 """
 
 import re
@@ -32,15 +32,16 @@ def table_of(run: "Run", name: str) -> "pd.DataFrame":
 
 
 def table_with(run: "Run", name: str, columns: Iterable[str]) -> "pd.DataFrame":
-    """A table with these columns; an error where it is not as it is today."""
+    """A table with these columns; an error if one is missing or the table is empty."""
     table = table_of(run, name)
     missing = [column for column in columns if column not in table.columns]
     if missing or table.empty:
         what = f"has no column {missing[0]!r}" if missing else "is empty"
         raise WorkbenchError(
-            f"its table {name!r} {what}.",
+            f"The table {name!r} of this run {what}.",
+            code="table-outdated",
             where=run.name,
-            remedy="It was made by another version; ask the same question again.",
+            remedy="It was made by another version of Workbench. Run the experiment again.",
         )
     return table
 
@@ -49,19 +50,19 @@ def table_with(run: "Run", name: str, columns: Iterable[str]) -> "pd.DataFrame":
 def _read(path: str, ended: str, name: str) -> "pd.DataFrame":
     from workbench.runs.run import Run
 
-    found: pd.DataFrame = Run(Path(path)).tables[name]
-    return found
+    table: pd.DataFrame = Run(Path(path)).tables[name]
+    return table
 
 
-def first_of_page(number: int, at_once: int, key: str) -> int:
-    """The first that is in view, page by page where there are many."""
-    if number <= at_once:
+def first_of_page(count: int, page_size: int, key: str) -> int:
+    """Draw page numbers if needed; return the index of the first item on the open page."""
+    if count <= page_size:
         return 0
-    return (int(st.pagination(-(-number // at_once), key=key)) - 1) * at_once
+    return (int(st.pagination(-(-count // page_size), key=key)) - 1) * page_size
 
 
 def draw_table(table: "pd.DataFrame", key: str) -> None:
-    """A table, page by page where it is long."""
+    """Draw a table, page by page if it is long."""
     first = first_of_page(len(table), ROWS, f"{key} page")
     if len(table) > ROWS:
         last = min(first + ROWS, len(table))
@@ -78,7 +79,7 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
 
 
 def draw_grid(grid: "Grid", key: str) -> None:
-    """A table that is text already."""
+    """Draw a table whose cells are already text."""
     import pandas as pd
 
     names = [column.name or "setting" for column in grid.columns]
@@ -94,11 +95,11 @@ def _column(name: str) -> Any:
 
 
 def about(table: "pd.DataFrame") -> Sequence[str]:
-    """What a table says of itself, where it does."""
+    """The description that a table carries, if any."""
     from workbench.report.format import attributes
 
-    said, _ = attributes(table)
-    return [said] if said else []
+    description, _ = attributes(table)
+    return [description] if description else []
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -125,9 +126,9 @@ def _drawn(path: str, ended: str) -> "Mapping[str, Drawing]":
 
 
 def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | None" = None) -> None:
-    """One figure, which is harmless already, with its caption.
+    """Draw one figure, already sanitised, with its caption.
 
-    Where one may point at something, `pointed` is called, and `points` tells what it was.
+    `pointed` is called when the user clicks a mark; `points` then returns which one.
     """
     import plotly.graph_objects as go
 
@@ -147,13 +148,13 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
 
 
 def points(key: str) -> list[Any]:
-    """What is told of the marks that were pointed at in a figure: their `customdata`."""
+    """The `customdata` of the marks that the user clicked in a figure."""
     state = st.session_state.get(key) or {}
-    found = state.get("selection", {}).get("points", [])
-    return [point["customdata"] for point in found if point.get("customdata")]
+    marks = state.get("selection", {}).get("points", [])
+    return [mark["customdata"] for mark in marks if mark.get("customdata")]
 
 
-# --- what views of a run are made of --------------------------------------------------------------
+# --- parts of the views of a run ------------------------------------------------------------------
 
 
 def draw_view(
@@ -164,9 +165,9 @@ def draw_view(
     key: str = "",
     pointed: "Callable[[], None] | None" = None,
 ) -> None:
-    """A figure on a run's page; `about` is a caption, or the function that has it.
+    """Draw a figure on a run's page; `about` is a caption, or the function whose docstring it is.
 
-    Where one may point at something, `pointed` is called, and `points` of the `key` tells what.
+    `pointed` is called when the user clicks a mark; `points(key)` then returns which one.
     """
     from workbench.figures.sanitize import harmless
     from workbench.report.content import Drawing
@@ -177,7 +178,7 @@ def draw_view(
 
 
 def caption_of(about: object) -> str:
-    """A caption, or what a figure's function says of itself."""
+    """A caption: the text itself, or the docstring of a figure's function."""
     return about if isinstance(about, str) else " ".join((about.__doc__ or "").split())
 
 
@@ -185,63 +186,63 @@ def view_of(
     run: "Run",
     name: str,
     drawing: "Callable[[Mapping[str, pd.DataFrame]], go.Figure]",
-    there: "Mapping[str, pd.DataFrame] | None" = None,
+    tables: "Mapping[str, pd.DataFrame] | None" = None,
 ) -> None:
-    """One of the run's own figures; of some rows alone where they are given."""
-    draw_view(run, name, drawing(run.tables if there is None else there), drawing)
+    """Draw one of the run's own figures, from its tables or from the given ones."""
+    draw_view(run, name, drawing(run.tables if tables is None else tables), drawing)
 
 
-def one(label: str, there: Sequence[str], key: str, index: int = 0, **look: Any) -> str:
-    """A box whose choice is in the address, where anybody may have written something else."""
-    picked = st.selectbox(label, there, index, key=key, bind="query-params", **look)
-    return str(picked) if picked in there else there[index]
+def select(label: str, options: Sequence[str], key: str, index: int = 0, **style: Any) -> str:
+    """Draw a box whose choice is in the address; a value there that is no option is ignored."""
+    picked = st.selectbox(label, options, index, key=key, bind="query-params", **style)
+    return str(picked) if picked in options else options[index]
 
 
-def segment(label: str, there: Sequence[str], key: str, **look: Any) -> str:
-    """The same as buttons side by side, the first one chosen to begin with."""
+def segment(label: str, options: Sequence[str], key: str, **style: Any) -> str:
+    """Like `select`, as a row of buttons; the first option is the default."""
     picked = st.segmented_control(
-        label, there, default=there[0], required=True, key=key, bind="query-params", **look
+        label, options, default=options[0], required=True, key=key, bind="query-params", **style
     )
-    return str(picked) if picked in there else there[0]
+    return str(picked) if picked in options else options[0]
 
 
 class Column(NamedTuple):
-    """How a column is shown: its heading, the form of its numbers, shares in per cent, its help."""
+    """How a column is shown: heading, number format, share (shown in per cent), help."""
 
     heading: str
-    form: str | None = None
+    format: str | None = None
     is_share: bool = False
     help: str | None = None
 
 
 def draw_columns(
-    table: "pd.DataFrame", columns: Mapping[str, Column], key: str, rows: int = VIEW, **look: Any
+    table: "pd.DataFrame", columns: Mapping[str, Column], key: str, rows: int = VIEW, **style: Any
 ) -> None:
-    """These columns of a table, where it has them, under their headings."""
+    """Draw those of the columns that the table has, under their headings."""
     import pandas as pd
 
-    there = {name: how for name, how in columns.items() if name in table}
+    present = {name: column for name, column in columns.items() if name in table}
     shown = {
-        how.heading: 100 * table[name] if how.is_share else table[name]
-        for name, how in there.items()
+        column.heading: 100 * table[name] if column.is_share else table[name]
+        for name, column in present.items()
     }
     st.dataframe(
         pd.DataFrame(shown),
         hide_index=True,
         height=min(len(table) + 1, rows + 1) * 35 + 3,
         column_config={
-            how.heading: st.column_config.NumberColumn(format=how.form, help=how.help)
-            if how.form
-            else st.column_config.Column(help=how.help)
-            for how in there.values()
+            column.heading: st.column_config.NumberColumn(format=column.format, help=column.help)
+            if column.format
+            else st.column_config.Column(help=column.help)
+            for column in present.values()
         },
         placeholder="–",
         key=key,
-        **look,
+        **style,
     )
 
 
 def intervals(table: "pd.DataFrame") -> list[str]:
-    """The ends of each row's interval, in per cent."""
-    ends = zip(table["lower"], table["upper"], strict=True)
-    return [f"{100 * low:.1f}–{100 * high:.1f}" for low, high in ends]
+    """The confidence interval of each row, in per cent."""
+    bounds = zip(table["lower"], table["upper"], strict=True)
+    return [f"{100 * lower:.1f}–{100 * upper:.1f}" for lower, upper in bounds]

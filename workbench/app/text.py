@@ -1,7 +1,7 @@
-"""Data in the app's own words: text that Streamlit would read as Markdown, made to show as it is.
+"""Data as text on a page: Streamlit reads text as Markdown, so data is escaped to show as it is.
 
-Labels, captions and cells of `st.table` are Markdown, where data could draw pictures from anywhere.
-Costs nothing.
+Labels, captions and cells of `st.table` are Markdown: data in them could load images from any site.
+Costs: nothing.
 """
 
 import html
@@ -21,42 +21,44 @@ from workbench.figures.theme import COLOURS, Kind
 _SIGNS = re.compile(r"([!-/:-@\[-`{-~])")
 
 
-def plain(text: object, most: int | None = None) -> str:
-    """Data for Markdown: every sign escaped, at most so many characters."""
-    return _SIGNS.sub(r"\\\1", shortened(text, most))
+def plain(text: object, max_length: int | None = None) -> str:
+    """Data escaped for Markdown, cut to `max_length` characters."""
+    return _SIGNS.sub(r"\\\1", shortened(text, max_length))
 
 
-def as_html(text: object, most: int | None = None) -> str:
-    """Data for HTML: no markup, and its direction kept to itself."""
-    shown = html.escape(shortened(text, most))
+def as_html(text: object, max_length: int | None = None) -> str:
+    """Data escaped for HTML; its text direction does not affect what follows."""
+    shown = html.escape(shortened(text, max_length))
     return f"<bdi>{shown}</bdi>" if is_turning(shown) else shown
 
 
-def shortened(text: object, most: int | None = None) -> str:
-    """One line of visible characters, at most so many."""
+def shortened(text: object, max_length: int | None = None) -> str:
+    """One line of visible characters, cut to `max_length`."""
     shown = visible(" ".join(str(text).split(" ")))
-    return shown if most is None or len(shown) <= most else f"{shown[: most - 1]}…"
+    if max_length is None or len(shown) <= max_length:
+        return shown
+    return f"{shown[: max_length - 1]}…"
 
 
-def amount(number: float) -> str:
-    """A large number in short: 1.06 M."""
-    for size, word in ((1e9, "B"), (1e6, "M")):
-        if number >= size:
-            return f"{number / size:.3g} {word}"
-    return f"{number:,.0f}"
+def amount(count: float) -> str:
+    """A large count in short form: 1.06 M."""
+    for unit, letter in ((1e9, "B"), (1e6, "M")):
+        if count >= unit:
+            return f"{count / unit:.3g} {letter}"
+    return f"{count:,.0f}"
 
 
-def size(number: float) -> str:
-    """Bytes as one says them."""
-    for power, word in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if number >= 2**power:
-            return f"{number / 2**power:,.1f} {word}"
-    return f"{number:,.0f} bytes"
+def size(n_bytes: float) -> str:
+    """A number of bytes with its unit: 1.5 MiB."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if n_bytes >= 2**power:
+            return f"{n_bytes / 2**power:,.1f} {unit}"
+    return f"{n_bytes:,.0f} bytes"
 
 
 # --- dates, sizes and facts as text ---------------------------------------------------------------
 #
-# Data as text on a page: facts, states, times; nothing of it is read as markup. Costs nothing.
+# Facts, states and times; nothing in them is read as markup.
 
 STATES = {
     "queued": ("hourglass", "gray"),
@@ -75,40 +77,40 @@ _FACTS = (
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> None:
-    """Names and what they are, one below the other."""
+    """Draw pairs of name and value, one below the other."""
     pairs = (f"<dt>{_escaped(name)}</dt><dd>{_escaped(value)}</dd>" for name, value in rows)
     st.html(f'{_FACTS}<dl class="facts">{"".join(pairs)}</dl>')
 
 
-def state(now: str) -> None:
-    """How a run stands, in a word with its colour."""
-    icon, colour = STATES.get(now, ("help", "gray"))
-    if now in STATES:
-        st.badge(now, icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
+def state(name: str) -> None:
+    """Draw the state of a run as a coloured badge."""
+    icon, colour = STATES.get(name, ("help", "gray"))
+    if name in STATES:
+        st.badge(name, icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
 
 
 def lines(texts: Iterable[str], height: int | None = None) -> None:
-    """Lines of a log."""
+    """Draw lines of a log."""
     shown = "\n".join(visible(text, lines=True) for text in texts)
     st.code(shown, language=None, wrap_lines=True, height=height or "content")
 
 
 def subject(experiment: str, models: Iterable[str], corpora: Iterable[str]) -> str:
-    """What a run is about, in a line."""
-    seen = ", ".join([*models, *corpora])
-    return f"{experiment}: {seen}" if seen else experiment
+    """The title of a run: experiment, models and corpora in one line."""
+    inputs = ", ".join([*models, *corpora])
+    return f"{experiment}: {inputs}" if inputs else experiment
 
 
-def ago(moment: str) -> str:
-    """A time of day, as how long ago it was."""
+def ago(timestamp: str) -> str:
+    """How long ago a time was: 3 minutes ago."""
     try:
-        seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(timestamp)).total_seconds()
     except (ValueError, TypeError):
         return ""
-    for size, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            number = int(seconds // size)
-            return f"{number} {name}{'' if number == 1 else 's'} ago"
+    for unit_seconds, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= unit_seconds:
+            count = int(seconds // unit_seconds)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
     return "just now"
 
 
@@ -116,9 +118,9 @@ def _escaped(text: str) -> str:
     return html.escape(visible(str(text), lines=True))
 
 
-# --- marks in a text ------------------------------------------------------------------------------
+# --- marked spans in a text -----------------------------------------------------------------------
 
-AROUND = 160  # characters shown on either side of the spans
+AROUND = 160  # characters of context shown on either side of the spans
 _CHIP = "font-size:.7em;font-weight:600;padding:0 .1em 0 .25em;vertical-align:super"
 Span = tuple[int, int]
 
@@ -126,9 +128,9 @@ Span = tuple[int, int]
 def marked(
     text: str, spans: list[Span], kind: Kind, names: Sequence[str] = (), around: int = AROUND
 ) -> str:
-    """A text with some spans marked, by number or by name; they may lie in one another, or cross.
+    """HTML of a text with spans marked by number or name; spans may be nested or overlap.
 
-    Spans of one name have one colour; `around` are the characters shown on either side of them.
+    Spans of one name share a colour; `around` characters of context are shown on either side.
     """
     names = names or [str(n + 1) for n in range(len(spans))]
     hues = [list(dict.fromkeys(names)).index(name) for name in names]
@@ -149,10 +151,10 @@ def marked(
 
 
 def _style(inside: list[int], kind: Kind) -> str:
-    """A tint, and a line below for each span that lies here."""
+    """CSS: a tint, and one underline for each span that covers this part."""
     colours = [_colour(hue, kind) for hue in inside]
-    lines = [f"inset 0 -{2 + 3 * place}px 0 {own}" for place, own in enumerate(colours)]
-    return f"background:{colours[0]}26;box-shadow:{','.join(lines)}"
+    underlines = [f"inset 0 -{2 + 3 * i}px 0 {colour}" for i, colour in enumerate(colours)]
+    return f"background:{colours[0]}26;box-shadow:{','.join(underlines)}"
 
 
 def _chip(name: str, hue: int, kind: Kind) -> str:
@@ -165,24 +167,24 @@ def _colour(hue: int, kind: Kind) -> str:
 
 # --- errors on a page -----------------------------------------------------------------------------
 #
-# Errors on a page: what was wrong and what to do, in a box; never a traceback. Costs nothing.
+# A box with the message and the remedy, never a traceback.
 
 
 @contextmanager
-def told(stop: bool = False) -> Iterator[None]:
-    """Tell a `WorkbenchError` of the block on the page; with `stop` the page ends there."""
+def errors_shown(stop: bool = False) -> Iterator[None]:
+    """Show a `WorkbenchError` of the block on the page; `stop` ends the page there."""
     try:
         yield
     except WorkbenchError as error:
-        tell(error)
+        show_error(error)
         if stop:
             st.stop()
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """The last resort round a whole page: what nobody foresaw goes to the log, not to the user."""
-    with told():
+    """Guard a whole page: details of unexpected errors go to the log, not to the user."""
+    with errors_shown():
         try:
             yield
         except WorkbenchError:
@@ -190,13 +192,14 @@ def guarded() -> Iterator[None]:
         except Exception as error:
             logging.getLogger("workbench").exception("a page failed")
             raise WorkbenchError(
-                f"something went wrong inside Workbench ({type(error).__name__}).",
-                remedy="Load the page again. If it stays, the details are where the app was "
-                "started from: please report them.",
+                f"Internal error in Workbench ({type(error).__name__}).",
+                code="internal",
+                remedy="Reload the page. If the error stays, please report it with the details "
+                "that are printed in the terminal where the app was started.",
             ) from None
 
 
-def tell(error: WorkbenchError) -> None:
-    """One error as text: nothing in it is read as markup."""
+def show_error(error: WorkbenchError) -> None:
+    """Show one error as text: nothing in it is read as markup."""
     lines = (plain(line.strip()) for line in str(error).splitlines())
-    st.error("\n\n".join(["This did not work.", *lines]), icon=":material/error:")
+    st.error("\n\n".join(lines), icon=":material/error:")

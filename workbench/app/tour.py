@@ -1,7 +1,7 @@
 """The tour (`workbench demo`) as a process of its own, so that it outlives the page that began it.
 
-It holds the lock of a folder beside the runs while it goes on, and its words lie there; any page
-that looks sees the same tour. Costs a process.
+While it runs it holds the lock of a folder among the runs, and writes its log there; so every page
+shows the same tour. Costs: a process.
 """
 
 import os
@@ -17,45 +17,47 @@ from typing import BinaryIO
 
 import streamlit as st
 
-from workbench.app.text import told
+from workbench.app.text import errors_shown
 from workbench.core import machine
 from workbench.core.files import open_regular, open_to_add, read_regular, unwritable
 
 FOLDER, LOCK, LOG, PID = ".demo", "lock", "log.txt", "pid"
 REPORT = "demo.html"
 EVERY = 1.0  # seconds between looks
-PATIENCE = 15.0  # seconds it may take to end
-TAIL = 16 * 1024  # bytes of what it says that are looked at
+PATIENCE = 15.0  # seconds to wait for the process to end
+TAIL = 16 * 1024  # bytes read from the end of the log
 _STOP = re.compile(r"(\d+) of (\d+): (.*)")
 _STEP = re.compile(r"[^:]+: [\d,]+( of [\d,]+)?(, .* left)?")
 
 
 def offer() -> None:
-    """One click to the tour; its progress while it goes on; then its report."""
+    """Draw the button that starts the tour, its progress while it runs, or its report."""
     if is_under_way():
         st.fragment(_watch, run_every=EVERY)()
         return
     report = machine.runs() / REPORT
     done = report.is_file() and _ended_well(report)
     if st.button(
-        "Take the tour again" if done else "Take the tour",
+        "Run the tour again" if done else "Run the tour",
         type="secondary" if done else "primary",
         icon=":material/explore:",
         help="The same as the command: workbench demo",
     ):
-        with told(), st.spinner("Starting …"):
+        with errors_shown(), st.spinner("Starting …"):
             begin()
             st.rerun()
     if done:
         _report(report)
-    elif said := _said():
-        st.text("The last tour did not come to its end. It would go on where it stopped.")
-        if wrong := [line for line in said if line.startswith("error")]:
-            st.code(wrong[-1], language=None, wrap_lines=True)
+    elif log := _last_lines():
+        st.text(
+            "The last tour was not finished. If you run it again, it continues where it stopped."
+        )
+        if errors := [line for line in log if line.startswith("error")]:
+            st.code(errors[-1], language=None, wrap_lines=True)
 
 
 def begin() -> None:
-    """Start the tour, unless it is under way."""
+    """Start the tour, unless it is running."""
     from workbench.runs import locks
     from workbench.runs.process import reap_when_ended
 
@@ -66,7 +68,7 @@ def begin() -> None:
         if lock is None:
             return
         try:
-            with _emptied(folder / LOG) as log, _emptied(folder / PID) as number:
+            with _emptied(folder / LOG) as log, _emptied(folder / PID) as pid:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "workbench.cli.main", "demo"],
                     stdin=subprocess.DEVNULL,
@@ -77,12 +79,12 @@ def begin() -> None:
                     start_new_session=True,
                     preexec_fn=_can_be_interrupted,
                 )
-                number.write(str(process.pid).encode())
+                pid.write(str(process.pid).encode())
         finally:
             os.close(lock)
     except OSError as error:
         raise unwritable(
-            folder, error, "Work in a folder you may write to, or name one in WORKBENCH_RUNS."
+            folder, error, "Start the app in a writable folder, or name one in WORKBENCH_RUNS."
         ) from None
     reap_when_ended(process)
 
@@ -95,19 +97,19 @@ _PLAIN = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}
 
 
 def _can_be_interrupted() -> None:
-    """An interrupt ends it, also where the app itself was started in the background."""
+    """Let an interrupt end the process, even if the app was started in the background."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def is_under_way() -> bool:
-    """Whether the tour goes on."""
+    """Whether the tour is running."""
     from workbench.runs import locks
 
     return locks.is_held(_folder() / LOCK)
 
 
 def end() -> None:
-    """Interrupt the tour, and with it the run it waits for; what is done stays."""
+    """Interrupt the tour and its current run; finished runs stay."""
     deadline = time.monotonic() + PATIENCE
     interrupted = 0.0
     while is_under_way() and time.monotonic() < deadline:
@@ -121,21 +123,21 @@ def end() -> None:
 def _watch() -> None:
     if not is_under_way():
         st.rerun()
-    said = _said()
-    stops = [found for line in said if (found := _STOP.fullmatch(line.strip()))]
+    log = _last_lines()
+    stops = [match for line in log if (match := _STOP.fullmatch(line.strip()))]
     with st.container(border=True):
         if stops:
-            number, of, title = stops[-1].groups()
-            st.text(f"{number} of {of}: {title}")
-            st.progress(min(1.0, (int(number) - 1) / max(1, int(of))))
+            index, total, title = stops[-1].groups()
+            st.text(f"{index} of {total}: {title}")
+            st.progress(min(1.0, (int(index) - 1) / max(1, int(total))))
         else:
-            st.text("The tour is starting …")
+            st.text("Starting the tour …")
             st.progress(0.0)
-        steps = [line for line in said if _STEP.fullmatch(line.strip())]
+        steps = [line for line in log if _STEP.fullmatch(line.strip())]
         if steps:
             st.text(steps[-1].strip())
         if st.button("Cancel", icon=":material/stop_circle:", key="end tour"):
-            with st.spinner("Ending it; this may take ten seconds …"):
+            with st.spinner("Cancelling (may take ten seconds) …"):
                 end()
             st.rerun()
 
@@ -151,11 +153,11 @@ def _report(report: Path) -> None:
             type="primary",
             on_click="ignore",
         )
-        st.page_link("pages/runs.py", label="Look at its runs", icon=":material/list:")
-    st.text(f"The report is {report}; it opens in any browser.")
+        st.page_link("pages/runs.py", label="Show its runs", icon=":material/list:")
+    st.text(f"Report: {report}. It opens in any browser.")
 
 
-def _said() -> list[str]:
+def _last_lines() -> list[str]:
     try:
         with open_regular(_folder() / LOG) as file:
             file.seek(max(0, (_folder() / LOG).stat().st_size - TAIL))
@@ -165,7 +167,7 @@ def _said() -> list[str]:
 
 
 def _ended_well(report: Path) -> bool:
-    """Whether the report is of the last tour, not of one before."""
+    """Whether the report belongs to the last tour, not to an earlier one."""
     try:
         return report.stat().st_mtime >= (_folder() / PID).stat().st_mtime
     except OSError:

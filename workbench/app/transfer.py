@@ -1,6 +1,6 @@
-"""Frozen or fine-tuned: five questions, of which one is open, and runs that told before.
+"""The page Transfer: five analyses of frozen and fine-tuned models, and views of their runs.
 
-Costs a look at the runs' statuses.
+Costs: one look at the status file of each run.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from workbench.app import (
     text,
 )
 from workbench.app.analysis import TABLES, Analysis, View, figure_view
-from workbench.app.text import plain, told
+from workbench.app.text import errors_shown, plain
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Experiment
@@ -32,166 +32,169 @@ if TYPE_CHECKING:
     from workbench.transfer.checkpoints import Thought
     from workbench.transfer.tasks import Task
 
-OWN = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
+QUERY_KEYS = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
 
 
-def ask(kind: Experiment[Any], run: "Run | None") -> None:
-    """The question, beginning with the models of the run."""
-    if run is not None and kind.models[1] not in (0, 1):
-        _further(kind, run)
-    run_form.ask(kind, run, kind.about)
+def draw_form(experiment: Experiment[Any], run: "Run | None") -> None:
+    """Draw the form, with the models of the run as defaults."""
+    if run is not None and experiment.models[1] not in (0, 1):
+        _preselect_models(experiment, run)
+    run_form.draw(experiment, run, experiment.about)
 
 
-def _further(kind: Experiment[Any], run: "Run") -> None:
-    """To ask again, one begins with the models that the run looked at."""
+def _preselect_models(experiment: Experiment[Any], run: "Run") -> None:
+    """Preselect the models of the run as further models."""
     first = sidebar.model()
-    known = [known_as(model.ref) for model in run.spec.models if model.ref is not None]
-    refs = [ref for ref in known if ref != first]
-    most = kind.models[1]
+    all_refs = [known_as(model.ref) for model in run.spec.models if model.ref is not None]
+    refs = [ref for ref in all_refs if ref != first]
+    maximum = experiment.models[1]
     st.session_state.setdefault(
-        f"further {kind.name} model", refs if most is None else refs[: most - 1]
+        f"further {experiment.name} model", refs if maximum is None else refs[: maximum - 1]
     )
 
 
 def known_as(ref: str) -> str:
-    """A reference by the name of the run that made the model, where it lies among the runs here."""
+    """The name of the run that trained the model, if it is among the runs here; else `ref`."""
     folder = Path(ref)
     name = trained_by(folder)
     return name if name and folder.parent == machine.runs() / name else ref
 
 
-# --- models next to each other --------------------------------------------------------------------
+# --- comparison of two models ---------------------------------------------------------------------
 #
-# The model before and after: a way into the attention browser with both, and to ask what changed.
-#
-# Costs nothing; asking what changed is a run of its own.
+# Links from the model before and after training to the attention browser and to a run of drift.
 
-CHANGED = "drift"
+DRIFT = "drift"
 
 
-def beside(run: "Run") -> None:
-    """The way to where every head of both looks, and to what has changed."""
+def comparison(run: "Run") -> None:
+    """Draw links to the attention of both models, and to a run of drift."""
     models = [model.ref for model in run.spec.models]
-    if run.spec.experiment != CHANGED:
+    if run.spec.experiment != DRIFT:
         if not (run.path / TRAINED).is_dir():
-            st.text("The run kept no model: ask it with keep, and by a method that can be kept.")
+            st.text(
+                "The run saved no model. Run it again with save model, and with a method whose "
+                "model can be saved."
+            )
             return
         models = [models[0], run.name]
     corpus = run.spec.corpora[0].ref
     if None in models or corpus is None:
-        st.text("The run was asked of objects, not of files: they cannot be opened again here.")
+        st.text("The run's model or corpus is a Python object, which cannot be opened again.")
         return
     before, after = (known_as(str(model)) for model in models[:2])
     st.markdown(f"Before: **{plain(before)}** · after: **{plain(after)}**")
     st.page_link(
         "pages/attention.py",
-        label="Look at the attention of both",
+        label="Compare the attention of both",
         icon=":material/compare:",
         query_params={
             sidebar.MODEL: sidebar.named(before, "models"),
             sidebar.CORPUS: sidebar.named(corpus, "corpora"),
-            "beside": "another model",
+            "compare": "another model",
             "model2": after,
         },
-        help="The attention browser with the model before and, beside it, the one after; head by "
-        "head, in step, with the difference.",
+        help="Opens the attention browser with the model before and after training, head by head, "
+        "with the difference.",
     )
-    if run.spec.experiment != CHANGED and st.button(
-        "Ask what has changed",
+    if run.spec.experiment != DRIFT and st.button(
+        "Run drift",
         icon=":material/science:",
-        help="A run of drift on the same corpus: states, weights, attention and forgetting, layer "
-        "by layer.",
+        help="Compares both models on the same corpus, layer by layer: states, weights, attention "
+        "and forgetting.",
     ):
-        run_form.start((CHANGED, (before, after), (corpus,), {}, {}))
+        run_form.start((DRIFT, (before, after), (corpus,), {}, {}))
 
 
 # --- trying a text on two adapted models ----------------------------------------------------------
 #
-# The models are those that runs of `finetune` have kept. Costs opening them, which the app
-# remembers, and a forward pass of each a text.
+# The models are those saved by runs of `finetune`. Costs: loading them, which is cached, and one
+# forward pass of each for a text.
 
 FINETUNE = "finetune"
 NONE = (
-    "There is no model to try: none was kept that has a head of its own. Set keep, and a method "
-    "other than adapters, prefix or prompt."
+    "There is no model to try: no saved model has a task head. Run finetune with save model and a "
+    "method other than adapters, prefix or prompt."
 )
 
 
-def trying(run: "Run") -> None:
-    """Boxes for the text and both models, and what each thinks."""
-    names = _adapted(run)
-    if not names:
+def try_text(run: "Run") -> None:
+    """Draw boxes for a text and two models, and the prediction of each."""
+    labels = _saved_models(run)
+    if not labels:
         st.text(NONE)
         return
-    one, other = _two(names, run)
-    task = _task(one)
+    first, second = _select_two(labels)
+    task = _task(first)
     texts = _texts(task, run)
-    with told():
+    with errors_shown():
         docs = tuple(" ".join(text.split()) for text in texts)
         for text in docs:
-            cache.typed(text)  # an empty one, or one too long, is told once
-        sides = dict.fromkeys((one, other))
-        thoughts = [_thought(name, cache.model_stamp(name), docs) for name in sides]
-        if len(thoughts) == 2:
-            alike = thoughts[0].guess == thoughts[1].guess
+            cache.typed(text)  # an empty or too long text is one error, not one for each model
+        sides = dict.fromkeys((first, second))
+        predictions = [_prediction(name, cache.model_stamp(name), docs) for name in sides]
+        if len(predictions) == 2:
+            agree = predictions[0].guess == predictions[1].guess
             st.badge(
-                "Both think the same" if alike else "They differ",
-                icon=":material/check:" if alike else ":material/call_split:",
-                color="gray" if alike else "orange",
+                "Same prediction" if agree else "Different predictions",
+                icon=":material/check:" if agree else ":material/call_split:",
+                color="gray" if agree else "orange",
             )
-        for place, name, found in zip(st.columns(len(sides)), sides, thoughts, strict=True):
-            with place, st.container(border=True):
-                _show(names[name], name, found, task)
+        for column, name, prediction in zip(
+            st.columns(len(sides)), sides, predictions, strict=True
+        ):
+            with column, st.container(border=True):
+                _show(labels[name], name, prediction, task)
 
 
-# --- which models ---------------------------------------------------------------------------------
+# --- choice of models -----------------------------------------------------------------------------
 
 
-def _adapted(run: "Run") -> dict[str, str]:
-    """Runs that kept a model of the run's task, and what each is: its own first."""
+def _saved_models(run: "Run") -> dict[str, str]:
+    """Labels of runs that saved a model for the run's task; the run itself is first."""
     from workbench.runs.run import open_run
 
     if run.spec.experiment == FINETUNE:
-        there = [run.name, *run_form.titles(FINETUNE)]
+        names = [run.name, *run_form.titles(FINETUNE)]
         task, corpora = run.settings.get("task"), _hashes(run)
     else:
         cells = tables_and_figures.table_of(run, "cells")
         tasks = [str(task) for task in dict.fromkeys(cells["task"])]
-        picked = tables_and_figures.one("Task", tasks, "task", width=240)
-        there = [str(name) for name in cells.loc[cells["task"] == picked, "run"]]
+        picked = tables_and_figures.select("Task", tasks, "task", width=240)
+        names = [str(name) for name in cells.loc[cells["task"] == picked, "run"]]
         task, corpora = None, None
-    found = {}
-    for name in dict.fromkeys(there):
+    labels = {}
+    for name in dict.fromkeys(names):
         try:
-            own = open_run(name)
-            settings = own.settings
-            if corpora and (settings.get("task") != task or _hashes(own) != corpora):
+            candidate = open_run(name)
+            settings = candidate.settings
+            if corpora and (settings.get("task") != task or _hashes(candidate) != corpora):
                 continue
         except WorkbenchError:
             continue  # it was removed meanwhile
-        if (own.path / TRAINED / "task").is_dir():
-            model = own.spec.models[0].name
-            found[name] = f"{model}, {way(settings)} ({name.rpartition('-')[2][:6]})"
-    return found
+        if (candidate.path / TRAINED / "task").is_dir():
+            model = candidate.spec.models[0].name
+            labels[name] = f"{model}, {way(settings)} ({name.rpartition('-')[2][:6]})"
+    return labels
 
 
 def _hashes(run: "Run") -> list[str]:
     return [corpus.hash for corpus in run.spec.corpora]
 
 
-def _two(names: dict[str, str], run: "Run") -> tuple[str, str]:
-    """Two of them; the second adapted otherwise, where there is such a one."""
-    there = list(names)
-    look: dict[str, Any] = {"format_func": names.__getitem__, "width": 340}
-    about = "What a run of finetune has kept; of the seed that dev liked best."
+def _select_two(labels: dict[str, str]) -> tuple[str, str]:
+    """Draw boxes for two models; the second is another one if there is one."""
+    names = list(labels)
+    style: dict[str, Any] = {"format_func": labels.__getitem__, "width": 340}
+    about = "A model saved by a run of finetune, of the seed with the best dev score."
     with st.container(horizontal=True):
-        one = tables_and_figures.one("Model", there, "one", help=about, **look)
-        return one, tables_and_figures.one(
-            "Beside it", there, "other", min(1, len(there) - 1), **look
+        first = tables_and_figures.select("Model", names, "one", help=about, **style)
+        return first, tables_and_figures.select(
+            "Compare with", names, "other", min(1, len(names) - 1), **style
         )
 
 
-# --- which text -----------------------------------------------------------------------------------
+# --- choice of text -------------------------------------------------------------------------------
 
 
 def _task(name: str) -> "Task":
@@ -199,33 +202,33 @@ def _task(name: str) -> "Task":
     from workbench.transfer.checkpoints import asked_of
 
     folder = folder_of(name)
-    assert folder is not None, "a run that kept a model has its folder"
+    assert folder is not None, "a run that saved a model has its folder"
     return asked_of(folder)
 
 
 def _texts(task: "Task", run: "Run") -> tuple[str, ...]:
-    """What is typed; to begin with, the first text of the corpus."""
-    first = _first(run, task.name)
+    """Draw boxes for the text or both of a pair; the default is the first text of the corpus."""
+    defaults = _first_texts(run, task.name)
     labels = ("First text", "Second text") if task.pairs else ("Text",)
     if task.pairs and task.kind == "answers":
-        labels = ("Question", "Text")
+        labels = ("The question", "Text")
     return tuple(
         st.text_area(
             label,
-            first[place] if place < len(first) else "",
+            defaults[i] if i < len(defaults) else "",
             key=key,
             bind="query-params",
             height=80,
             max_chars=cache.LONGEST,
-            help="Read by an installed spaCy pipeline; where there is none, words come from rules.",
+            help="Parsed by an installed spaCy pipeline. Without one, words are split by rules.",
         )
         or ""
-        for place, (key, label) in enumerate(zip(("text", "text2"), labels, strict=False))
+        for i, (key, label) in enumerate(zip(("text", "text2"), labels, strict=False))
     )
 
 
-def _first(run: "Run", name: str) -> tuple[str, ...]:
-    """The first text of the task in the corpus, or both of a pair; nothing where it is gone."""
+def _first_texts(run: "Run", name: str) -> tuple[str, ...]:
+    """The first text of the task in the corpus, or both of a pair; empty if it cannot be read."""
     from contextlib import suppress
 
     from workbench.corpora.layers import mentions
@@ -235,8 +238,8 @@ def _first(run: "Run", name: str) -> tuple[str, ...]:
     with suppress(WorkbenchError, OSError):
         if ref == "primer" and name in TASKS:
             ref = f"primer/{name}"
-        there = cache.corpus(ref or "")
-        split = next(each for each in ("test", "dev", *there.splits) if each in there.splits)
+        splits = cache.corpus(ref or "").splits
+        split = next(each for each in ("test", "dev", *splits) if each in splits)
         doc = cache.sentence(ref or "", split, 0)
         parts = sorted(mentions(doc, "segments")) if "segments" in doc.spans else []
         if len(parts) == 2:
@@ -245,138 +248,141 @@ def _first(run: "Run", name: str) -> tuple[str, ...]:
     return ()
 
 
-# --- what is thought of it ------------------------------------------------------------------------
+# --- predictions ----------------------------------------------------------------------------------
 
 
-@st.cache_data(max_entries=64, show_spinner="Thinking …")
-def _thought(name: str, stamp: str, texts: tuple[str, ...]) -> "Thought":
-    """`stamp` changes when the model does."""
+@st.cache_data(max_entries=64, show_spinner="Predicting …")
+def _prediction(name: str, stamp: str, texts: tuple[str, ...]) -> "Thought":
+    """The prediction of a saved model; `stamp` changes when the model's files do."""
     from workbench.models.references import folder_of
     from workbench.transfer.checkpoints import pair_of, thought
 
     docs = [cache.typed(text) for text in texts]
     folder = folder_of(name)
-    assert folder is not None, "a run that kept a model has its folder"
+    assert folder is not None, "a run that saved a model has its folder"
     doc = docs[0] if len(docs) == 1 else pair_of(*docs)
     return thought(cache.model(name), folder, doc)
 
 
-def _show(title: str, name: str, found: "Thought", task: "Task") -> None:
-    """One model's guess, and how likely it holds it to be."""
+def _show(title: str, name: str, prediction: "Thought", task: "Task") -> None:
+    """Draw one model's prediction with its probabilities."""
     st.caption(plain(title))
-    st.markdown(f"**{plain(found.guess, 400)}**")
-    if found.cut:
-        st.text("The text is too long for this model: its end was not read.")
+    st.markdown(f"**{plain(prediction.guess, 400)}**")
+    if prediction.cut:
+        st.text("The text is too long for this model: its end was cut off.")
     share = st.column_config.ProgressColumn(
         "probability", min_value=0.0, max_value=1.0, format="percent",
-        help="What the head gives it, after a softmax; models are often surer than they are right.",
+        help="Softmax probability of the task head. Models are often overconfident.",
     )  # fmt: skip
-    rows: list[Any] = list(found.classes or found.words)
-    if found.answer is not None:
-        st.text(f"Probability of its start times that of its end: {found.answer:.1%}")
+    rows: list[Any] = list(prediction.classes or prediction.words)
+    if prediction.answer is not None:
+        st.text(f"Probability of the start times that of the end: {prediction.answer:.1%}")
     if not rows:
         return
-    what = [task.name] if found.classes else ["word", "tag"]
-    table = pd.DataFrame(rows, columns=[*what, "probability"])
+    columns = [task.name] if prediction.classes else ["word", "tag"]
+    table = pd.DataFrame(rows, columns=[*columns, "probability"])
     st.dataframe(
         table, hide_index=True, column_config={"probability": share}, key=f"thought {name}"
     )
 
 
-# --- what a run on transfer found: views of it one by one, each in the address --------------------
+# --- views ----------------------------------------------------------------------------------------
 #
-# Only the view that is open is drawn. Costs milliseconds, but for trying a sentence.
+# Costs: milliseconds, except for trying a text.
 
-EVERY = "all pairs"
-SEEDS = "Fewer than three seeds"
+ALL_PAIRS = "all pairs"
+FEW_SEEDS = "Fewer than three seeds"  # words of a caveat that stays in view
 
 
-def look(run: "Run") -> "Run":
-    """What stands above the views: with what was set otherwise than by default, for runs of one
-    model differ in little else."""
+def draw_header(run: "Run") -> "Run":
+    """Draw the title, the settings that differ from the defaults, and the caveats."""
     run_view.heading(run)
-    own = settings_form.chosen(EXPERIMENTS[run.spec.experiment], run.settings)
-    chosen = ", ".join(
+    changed = settings_form.non_default(EXPERIMENTS[run.spec.experiment], run.settings)
+    settings = ", ".join(
         f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
-        for name, value in own.items()
+        for name, value in changed.items()
     )
-    if chosen:
-        text.facts([("with", chosen)])
-    run_view.caveats(run, (SEEDS,))
+    if settings:
+        text.facts([("settings", settings)])
+    run_view.caveats(run, (FEW_SEEDS,))
     return run
 
 
-def who_gains(run: "Run") -> None:
-    """The table of Peters et al. (2019), as a picture and in numbers."""
+def gain(run: "Run") -> None:
+    """Draw the gain of fine-tuning over frozen models, as in Peters et al. (2019)."""
     tables_and_figures.view_of(run, "delta", delta)
     tables_and_figures.draw_table(tables_and_figures.table_of(run, "delta"), f"delta {run.name}")
 
 
 def cost(run: "Run") -> None:
-    """What each way costs, as a picture and in numbers."""
+    """Draw the cost of each method, as a figure and a table."""
     tables_and_figures.view_of(run, "cost", transfer.cost)
     tables_and_figures.draw_table(transfer.costs(run.tables), f"cost {run.name}")
 
 
 def curves(run: "Run") -> None:
-    """The loss and dev's score, of one task and one model."""
-    parts = {name: tables_and_figures.table_of(run, name) for name in ("learning", "epochs")}
+    """Draw the loss and the dev score of one task and one model."""
+    tables = {name: tables_and_figures.table_of(run, name) for name in ("learning", "epochs")}
     with st.container(horizontal=True):
         chosen = [
-            _one(parts["learning"], "task", "task", "Task"),
-            _one(parts["learning"], "model", "adapted", "Model adapted"),
+            _select_value(tables["learning"], "task", "task", "Task"),
+            _select_value(tables["learning"], "model", "adapted", "Model"),
         ]
-    own = {
+    rows = {
         name: table[(table[["task", "model"]] == chosen).all(axis=1)]
-        for name, table in parts.items()
+        for name, table in tables.items()
     }
-    tables_and_figures.view_of(run, "learning", transfer.learning, own)
-    tables_and_figures.view_of(run, "epochs", transfer.epochs, own)
+    tables_and_figures.view_of(run, "learning", transfer.learning, rows)
+    tables_and_figures.view_of(run, "epochs", transfer.epochs, rows)
 
 
-def _one(table: "pd.DataFrame", column: str, key: str, label: str) -> str:
-    """A value of a column; a box where there are several."""
-    there = [str(value) for value in dict.fromkeys(table[column])]
-    return tables_and_figures.one(label, there, key, width=240) if len(there) > 1 else there[0]
+def _select_value(table: "pd.DataFrame", column: str, key: str, label: str) -> str:
+    """A value of a column; a box is drawn if there are several."""
+    values = [str(value) for value in dict.fromkeys(table[column])]
+    if len(values) == 1:
+        return values[0]
+    return tables_and_figures.select(label, values, key, width=240)
 
 
 def by_seed(run: "Run") -> None:
-    """Scores, and what was thought of each text."""
+    """Draw the scores of each seed, and the prediction for each text."""
     tables_and_figures.view_of(run, "scores by seed", transfer.by_seed)
-    st.subheader("What was thought of each text", anchor=False)
+    st.subheader("Predictions", anchor=False)
     table = tables_and_figures.table_of(run, "predictions")
-    if st.toggle("Only what is wrong", key="wrong", bind="query-params"):
+    if st.toggle("Only wrong predictions", key="wrong", bind="query-params"):
         table = table[table["gold"] != table["guess"]]
     shown = table[["said", "gold", "guess", "seed"]]
-    tables_and_figures.draw_table(shown.rename(columns={"said": "text"}), f"predictions {run.name}")
+    tables_and_figures.draw_table(
+        shown.rename(columns={"said": "text", "guess": "predicted"}), f"predictions {run.name}"
+    )
 
 
-def alike(run: "Run") -> None:
-    """Layers by layers: all pairs of models, or one of them, which a narrow screen has room for."""
+def similarity(run: "Run") -> None:
+    """Draw the similarity of layers, for all pairs of models or for one pair."""
     table = tables_and_figures.table_of(run, "similarity")
     pairs = {
-        f"{first} × {second}": own
-        for (first, second), own in table.groupby(["model_a", "model_b"], sort=False)
+        f"{first} × {second}": rows
+        for (first, second), rows in table.groupby(["model_a", "model_b"], sort=False)
     }
-    picked = EVERY
+    picked = ALL_PAIRS
     if len(pairs) > 1:
-        picked = tables_and_figures.one("Models", [EVERY, *pairs], "pair", width=400)
+        picked = tables_and_figures.select("Models", [ALL_PAIRS, *pairs], "pair", width=400)
     shown = {"similarity": pairs.get(picked, table)}
     tables_and_figures.view_of(run, "similarity", drift.similarity, shown)
 
 
-QUESTIONS = {
-    "Who gains": "frozen-vs-finetuned",
-    "One method": "finetune",
-    "What changed": "drift",
-    "How alike": "similarity",
+ANALYSES = {
+    "Frozen vs fine-tuned": "frozen-vs-finetuned",
+    "Fine-tuning": "finetune",
+    "Drift": "drift",
+    "Similarity": "similarity",
     "Pretraining": "pretraining",
 }
-TRY = View(trying)
-BESIDE = View(beside)
+TRY = View(try_text)
+COMPARE = View(comparison)
 VIEWS = {
     "frozen-vs-finetuned": {
-        "Table": View(who_gains),
+        "Gain": View(gain),
         "Scores": figure_view("scores", "means", transfer.scores),
         "Cost": View(cost),
         "Learning": View(curves),
@@ -387,7 +393,7 @@ VIEWS = {
         "Scores": View(by_seed),
         "Learning": View(curves),
         "Try a text": TRY,
-        "Two side by side": BESIDE,
+        "Compare models": COMPARE,
         "Tables": TABLES,
     },
     "drift": {
@@ -397,49 +403,47 @@ VIEWS = {
             "heads",
             "heads",
             drift.heads,
-            "Attention was not compared: the model has no heads, or the two read other pieces.",
+            "Attention was not compared: a model has no heads, or the tokenizers differ.",
         ),
         "Forgetting": figure_view(
             "losses",
             "losses",
             drift.losses,
-            "What it forgot is not known: the two are no language models of the same kind.",
+            "Forgetting was not measured: the two are not language models of the same kind.",
         ),
         "Probing": figure_view(
             "probing",
             "probing",
             drift.probing,
-            "Probes were not asked for: set probe, which takes minutes.",
+            "Probing was not compared. Run drift again with compare probing (takes minutes).",
         ),
-        "Put back": figure_view(
+        "Layer reset": figure_view(
             "rewound",
             "rewound",
             drift.rewound,
-            "Layers were not put back: name a model that finetune has kept as the second, and the "
-            "corpus of its task.",
+            "No layer was reset. As the second model, name one saved by finetune; as the corpus, "
+            "that of its task.",
         ),
-        "CKA": View(alike),
-        "In the browser": BESIDE,
+        "CKA": View(similarity),
+        "Attention": COMPARE,
         "Tables": TABLES,
     },
-    "similarity": {"CKA": View(alike), "Tables": TABLES},
+    "similarity": {"CKA": View(similarity), "Tables": TABLES},
     "pretraining": {
         "Scores": figure_view("table", "table", pretraining.scores),
-        "Sizes": figure_view("sizes", "sizes", pretraining.sizes, "There is one size alone."),
+        "Sizes": figure_view("sizes", "sizes", pretraining.sizes, "This run has only one size."),
         "Tables": TABLES,
     },
 }
 TRANSFER = Analysis(
     "Transfer",
-    "Who gains from fine-tuning, and on what; one model adapted by one method; what that has "
-    "changed, layer by layer; how alike the layers of any models are; and what models are worth "
-    "that learnt by other means.",
-    QUESTIONS,
+    "What fine-tuning gains over a frozen model, what it changes, and how pretraining matters.",
+    ANALYSES,
     VIEWS,
-    look,
-    ask,
-    OWN,
-    "Who gains: every task and model, frozen and fine-tuned. One method: one model, one task. "
-    "What changed: a model before and after. How alike: the layers of any models. Pretraining: "
-    "what models are worth that learnt by other means, or are larger.",
+    draw_header,
+    draw_form,
+    QUERY_KEYS,
+    "Frozen vs fine-tuned: several tasks and models, both ways. Fine-tuning: one model on one "
+    "task. Drift: a model before and after training. Similarity: the layers of any models. "
+    "Pretraining: models of different objectives or sizes.",
 )

@@ -1,7 +1,7 @@
-"""Receiving models and corpora on a page: unpacked or written whole, checked, and listed.
+"""Uploads of models and corpora: unpacked, checked, stored and listed.
 
-A model is opened once, in a process of its own, before it is kept; a corpus is read to its end.
-Costs that, and the memory of what was uploaded.
+A model is opened once in a process of its own before it is stored; a corpus is read to its end.
+Costs: opening the model or reading the corpus, and memory for the uploaded bytes.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.app import sidebar
-from workbench.app.text import facts, plain, size, told
+from workbench.app.text import errors_shown, facts, plain, size
 from workbench.core.errors import WorkbenchError
 from workbench.models.references import catalogue
 from workbench.uploads import Kind, Upload, receive, remove, safe_name, uploads
@@ -40,7 +40,7 @@ ENDINGS = [
 
 
 class FaultyError(Exception):
-    """A corpus file with faults, which is not kept."""
+    """A corpus file with faults, which is not stored."""
 
     def __init__(self, name: str, faults: "Sequence[Fault]") -> None:
         self.name, self.faults = name, faults
@@ -48,12 +48,12 @@ class FaultyError(Exception):
 
 
 def limit() -> int:
-    """The largest upload the app takes, in MB."""
+    """The maximum size of an upload in MB."""
     return int(st.get_option("server.maxUploadSize"))
 
 
 def receive_model(file: "UploadedFile") -> Upload:
-    """Unpack a zip and keep it if it is a model."""
+    """Unpack a zip and store it if it is a model."""
     from workbench.runs.isolated import look
     from workbench.uploads import unpack
 
@@ -67,9 +67,9 @@ def receive_model(file: "UploadedFile") -> Upload:
 def receive_corpus(
     files: "Sequence[UploadedFile]", text: Sequence[str] = (), labels: Sequence[str] = ()
 ) -> Upload:
-    """Keep files as one corpus if each can be read to its end.
+    """Store files as one corpus if each can be read to its end.
 
-    With columns named, tables become .spacy files: the choice is then part of the corpus.
+    If columns are named, tables are converted to .spacy files, so the choice is part of the corpus.
     """
 
     def fill(draft: Path) -> None:
@@ -81,50 +81,55 @@ def receive_corpus(
             path = draft / safe_name(file.name)
             if path.exists():
                 raise WorkbenchError(
-                    "two files have this name.",
+                    "Two of the files have this name.",
+                    code="name-repeated",
                     where=path.name,
                     remedy="Rename one of them, and upload both again.",
                 )
             path.write_bytes(file.getbuffer())
-            if wrong := faults(path, text=text, labels=labels):
-                raise FaultyError(file.name, wrong)
+            if file_faults := faults(path, text=text, labels=labels):
+                raise FaultyError(file.name, file_faults)
             paths.append(path)
         if text or labels:
             for path in paths:
                 write(read(path, text=text, labels=labels).docs(), path.with_suffix(".spacy"))
                 path.unlink()
         if next(iter(read(draft)), None) is None:
-            raise WorkbenchError("there is nothing in it.", remedy="Upload a file with sentences.")
+            raise WorkbenchError(
+                "The files contain no sentences.",
+                code="corpus-empty",
+                remedy="Upload a file with sentences.",
+            )
 
     name = files[0].name if len(files) == 1 else _common(files)
     return receive("corpora", name, fill)
 
 
 def _common(files: "Sequence[UploadedFile]") -> str:
-    """What several files' names begin with, or the first one's."""
+    """The common start of several file names, or the name of the first."""
     names = [safe_name(file.name) for file in files]
     shared = ""
-    for signs in zip(*names, strict=False):
-        if len(set(signs)) > 1:
+    for characters in zip(*names, strict=False):
+        if len(set(characters)) > 1:
             break
-        shared += signs[0]
+        shared += characters[0]
     return shared.strip("-_.") or PurePosixPath(names[0]).stem
 
 
 def draw_faults(faulty: FaultyError) -> None:
-    """A table of what is wrong on which line."""
+    """Draw the faults of a corpus file, line by line."""
     import pandas as pd
 
     from workbench.corpora.validate import MOST
 
-    number = len(faulty.faults)
-    many = f"at least {MOST} faults" if number >= MOST else f"{number} faults"
+    count = len(faulty.faults)
+    counted = f"at least {MOST} faults" if count >= MOST else f"{count} faults"
     st.error(
-        f"{plain(faulty.name, 80)} has {'a fault' if number == 1 else many}, and was not kept.",
+        f"{plain(faulty.name, 80)} has {'1 fault' if count == 1 else counted} and was not stored.",
         icon=":material/error:",
     )
     rows = [(fault.line or None, fault.what, fault.remedy) for fault in faulty.faults]
-    table = pd.DataFrame(rows, columns=["line", "what is wrong", "what to do"])
+    table = pd.DataFrame(rows, columns=["line", "problem", "remedy"])
     table["line"] = table["line"].astype("Int64")
     for row in rows[:8]:
         line = f"Line {row[0]:,}: " if row[0] else ""
@@ -135,27 +140,27 @@ def draw_faults(faulty: FaultyError) -> None:
 
 
 def draw_list(kind: Kind) -> None:
-    """What was uploaded, each with a button to use it and one to remove it."""
-    found = uploads(kind)
-    if not found:
-        st.caption("Nothing has been uploaded yet.")
+    """Draw the uploads, each with buttons to use and to remove it."""
+    stored = uploads(kind)
+    if not stored:
+        st.caption("No uploads yet.")
         return
     use = sidebar.choose_model if kind == "models" else sidebar.choose_corpus
-    now = sidebar.model() if kind == "models" else sidebar.corpus()
-    for upload in found:
+    current = sidebar.model() if kind == "models" else sidebar.corpus()
+    for upload in stored:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             st.markdown(
                 f"**{plain(upload.name)}**  \n{size(upload.size)}, `{upload.hash[:8]}`",
                 width="stretch",
             )
-            used = now == str(upload.path)
+            in_use = current == str(upload.path)
             st.button(
-                "In use" if used else "Use",
+                "In use" if in_use else "Use",
                 key=f"use-{upload.path.name}",
-                disabled=used,
+                disabled=in_use,
                 on_click=use,
                 args=(str(upload.path),),
-                help=f"Look at this one on all pages: {plain(upload.name)}",
+                help=f"Choose {plain(upload.name)} on all pages.",
             )
             st.button(
                 "Remove",
@@ -168,7 +173,7 @@ def draw_list(kind: Kind) -> None:
 
 
 def _removed(kind: Kind, upload: Upload) -> None:
-    """Remove it; whoever was looking at it looks at the first there is."""
+    """Remove an upload; if it was chosen, choose the first model or corpus."""
     try:
         remove(kind, upload.path.name)
     except WorkbenchError as error:
@@ -181,53 +186,54 @@ def _removed(kind: Kind, upload: Upload) -> None:
 
 
 def draw_news(key: str) -> None:
-    """What became of the last upload, told once; and what went wrong on removing."""
-    if good := st.session_state.pop(key, None):
-        st.success(good, icon=":material/check:")
-    if wrong := st.session_state.pop("upload-problem", None):
-        st.error("This did not work.", icon=":material/error:")
-        st.code(wrong, language=None, wrap_lines=True)
+    """Draw, once, that the last upload was stored, or why one could not be removed."""
+    if message := st.session_state.pop(key, None):
+        st.success(message, icon=":material/check:")
+    if problem := st.session_state.pop("upload-problem", None):
+        st.error("The upload could not be removed.", icon=":material/error:")
+        st.code(problem, language=None, wrap_lines=True)
 
 
 def news(kind: str, upload: Upload) -> str:
-    """What is said of an upload that was kept."""
-    return f"{plain(upload.name)} was kept as a {kind}, and is in use now."
+    """The message for an upload that was stored."""
+    return f"Stored the {kind} {plain(upload.name)}. It is now chosen in the sidebar."
 
 
 # --- uploading a corpus ---------------------------------------------------------------------------
 #
-# Costs the reading of what is uploaded, to its end.
+# Costs: reading the uploaded files to their end.
 
 
 def use_typed_corpus() -> None:
-    """Choose what was typed."""
+    """Choose the corpus that was typed."""
     if typed := str(st.session_state.get("typed-corpus") or "").strip():
         sidebar.choose_corpus(typed)
 
 
 def draw_corpus_upload() -> None:
-    """Files that become one corpus."""
+    """Draw the upload of the files of one corpus."""
     turn = st.session_state.setdefault("corpus-turn", 0)
     files = st.file_uploader(
         "Files of one corpus",
         type=ENDINGS,
         accept_multiple_files=True,
         key=f"corpus-upload-{turn}",
-        help="CoNLL-U, CSV or TSV with a first row that names the columns, JSON lines, plain text, "
-        "spaCy's .spacy, or Penn brackets. Several files are the splits of one corpus, and are "
-        f"named so: train, dev, test. Up to {limit()} MB each; for larger ones, type the "
-        "folder instead.",
+        help="CoNLL-U, CSV or TSV with a header row, JSON lines, plain text, spaCy's .spacy, or "
+        "Penn brackets. To upload several splits, name the files train, dev and test. Maximum "
+        f"{limit()} MB for each file; for a larger corpus, type the path of its folder.",
     )
     if not files:
         return
     from workbench.corpora.tables import ENOUGH, columns
 
-    named = columns(files[0].name, bytes(files[0].getbuffer()[:ENOUGH]))
-    text, labels = draw_columns(named.names, named.text, named.labels) if named.names else ((), ())
-    missing = bool(named.names) and not (text or named.text)
-    if not st.button("Read and keep them", type="primary", disabled=missing):
+    header = columns(files[0].name, bytes(files[0].getbuffer()[:ENOUGH]))
+    text, labels = (
+        draw_columns(header.names, header.text, header.labels) if header.names else ((), ())
+    )
+    missing = bool(header.names) and not (text or header.text)
+    if not st.button("Check and store", type="primary", disabled=missing):
         return
-    with told(), st.spinner("Reading to the end …"):
+    with errors_shown(), st.spinner("Reading the files …"):
         try:
             upload = receive_corpus(files, text, labels)
         except FaultyError as faulty:
@@ -242,54 +248,53 @@ def draw_corpus_upload() -> None:
 def draw_columns(
     names: Sequence[str], text: Sequence[str], labels: Sequence[str]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Which columns are what; nothing where it is as their names tell already."""
+    """The chosen text and label columns; empty if they are those detected from the names."""
     if not text:
-        st.info("Which column is the text? Their names do not tell.")
-    st.caption(f"The first row names the columns: {plain(', '.join(names), 200)}.")
+        st.info("Choose the text column: it was not recognised by its name.")
+    st.caption(f"Columns: {plain(', '.join(names), 200)}.")
     texts = st.multiselect(
         "Text columns",
         names,
         default=list(text),
         max_selections=2,
-        help="The column with the text, or the two with a pair of texts.",
+        help="The column with the text, or the two columns with a pair of texts.",
     )
-    said = st.multiselect(
+    chosen_labels = st.multiselect(
         "Label columns",
         [name for name in names if name not in texts],
         default=[name for name in labels if name not in texts],
-        help="What is said of each text: classes or scores.",
+        help="Columns with the labels of each text: classes or scores.",
     )
-    if tuple(texts) == tuple(text) and set(said) == set(labels):
+    if tuple(texts) == tuple(text) and set(chosen_labels) == set(labels):
         return (), ()
-    return tuple(texts), tuple(said)
+    return tuple(texts), tuple(chosen_labels)
 
 
 # --- uploading a model ----------------------------------------------------------------------------
 #
-# Opening another model: a reference that is typed, or a zip that is uploaded; and what there is.
-#
-# Costs nothing until something is uploaded: that is unpacked, and opened once.
+# Costs: an uploaded model is unpacked and opened once.
 
 
 def use_typed_model() -> None:
-    """Choose what was typed."""
+    """Choose the model that was typed."""
     if typed := str(st.session_state.get("typed-model") or "").strip():
         sidebar.choose_model(typed)
 
 
 def draw_model_upload() -> None:
-    """A zip of a model's folder."""
+    """Draw the upload of a zip of a model's folder."""
     turn = st.session_state.setdefault("model-turn", 0)
     file = st.file_uploader(
-        "A zip of a model's folder",
+        "Zip file of a model's folder",
         type="zip",
         key=f"model-upload-{turn}",
-        help="config.json, model.safetensors and the tokenizer's files; pickled weights are "
-        f"refused. Up to {limit()} MB; for a larger one, type its folder instead.",
+        help="The zip holds config.json, model.safetensors and the tokenizer's files. Pickled "
+        f"weights are refused. Maximum {limit()} MB; for a larger model, type the path of its "
+        "folder.",
     )
-    if file is None or not st.button("Unpack and open it", type="primary"):
+    if file is None or not st.button("Check and store", type="primary"):
         return
-    with told(), st.spinner("Unpacking it, and opening it once …"):
+    with errors_shown(), st.spinner("Unpacking and opening the model …"):
         upload = receive_model(file)
         sidebar.choose_model(str(upload.path))
         st.session_state["model-turn"] = turn + 1
@@ -298,24 +303,24 @@ def draw_model_upload() -> None:
 
 
 def draw_openable() -> None:
-    """What can be opened at all."""
+    """Draw the kinds of references and the supported model families."""
     known = catalogue()
-    st.markdown("Name a model by any of these:")
+    st.markdown("Ways to name a model:")
     st.table(
         [
-            {"name": plain(name), "what it is": plain(about)}
+            {"reference": plain(name), "description": plain(about)}
             for name, about in known["references"].items()
         ],
         border="horizontal",
         hide_index=True,
     )
-    st.markdown("These families are known to work; `@random` gives any of them fresh weights.")
+    st.markdown("Supported families. Add `@random` to a name to get the model with random weights.")
     st.table(
         [
             {
                 "family": plain(family["name"]),
                 "stacks": plain(family["stacks"]),
-                "what it is": plain(family["about"]),
+                "description": plain(family["about"]),
                 "limits": plain(family["limits"]) or "none",
             }
             for family in known["families"]
@@ -327,34 +332,34 @@ def draw_openable() -> None:
 
 # --- disk use of folders --------------------------------------------------------------------------
 
-SECONDS = 3.0  # for each folder
-REMEMBERED = 300  # seconds
+SECONDS = 3.0  # spent on each folder
+CACHED = 300  # seconds
 
 
-def folders(where: Mapping[str, str], free: Mapping[str, int]) -> None:
-    """Folders, what they hold, and what is free on their disks."""
+def folders(paths: Mapping[str, str], free: Mapping[str, int]) -> None:
+    """Draw folders with their size and the free space on their disks."""
     rows = []
-    for name, folder in where.items():
-        held = "nothing yet"
+    for name, folder in paths.items():
+        used = "empty"
         if Path(folder).is_dir():
-            number, whole = taken(folder)
-            held = size(number) if whole else f"more than {size(number)}"
-        rows.append((name, f"{folder}\n{held}; {size(free[name])} free"))
+            n_bytes, is_complete = disk_use(folder)
+            used = size(n_bytes) if is_complete else f"more than {size(n_bytes)}"
+        rows.append((name, f"{folder}\n{used}; {size(free[name])} free on its disk"))
     facts(rows)
 
 
-@st.cache_data(ttl=REMEMBERED, show_spinner="Measuring folders …")
-def taken(folder: str) -> tuple[int, bool]:
-    """Bytes of the files in a folder, links not followed; and whether all of it was looked at."""
-    total, waiting, deadline = 0, [folder], time.monotonic() + SECONDS
-    while waiting:
+@st.cache_data(ttl=CACHED, show_spinner="Measuring folders …")
+def disk_use(folder: str) -> tuple[int, bool]:
+    """Bytes of the files in a folder, links not followed; and whether all of it was measured."""
+    total, unread, deadline = 0, [folder], time.monotonic() + SECONDS
+    while unread:
         if time.monotonic() > deadline:
             return total, False
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(unread.pop()) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        unread.append(entry.path)
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
         except OSError:

@@ -1,1 +1,1 @@
-"""The attention browser: what is sent to it, its JavaScript, and the page that stands alone."""
+"""The attention browser: its messages, its JavaScript, and the stand-alone HTML page."""

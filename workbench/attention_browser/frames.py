@@ -1,6 +1,6 @@
-"""What the browser draws, as frames: the overview of a scene, and one map of each of its sides.
+"""Messages to the browser: the overview of a scene, and one map of each of its sides.
 
-The form of the messages is told in `MESSAGES.md` beside this file. A map costs a pass over it.
+`MESSAGES.md` in this folder describes the messages. Costs: a pass over each map.
 """
 
 import base64
@@ -23,7 +23,7 @@ from workbench.attention_maps.overlays import drawn, placed
 from workbench.attention_maps.thumbnails import bytes_of, measured
 from workbench.figures import theme
 
-TOLD = 8  # scores of a run's table beside an open head
+MAX_SCORES = 8  # of each table, shown with an open head
 KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
 State = Mapping[str, Any]
 
@@ -31,9 +31,9 @@ State = Mapping[str, Any]
 def overview_of(
     scene: Scene, state: State | None = None, *, offline: bool = False, carried: bool = False
 ) -> bytes:
-    """The grid at a glance, and all that is needed to draw it.
+    """The message with the grid of thumbnails and all data to draw it.
 
-    `offline` in a file of its own; `carried` where answers come through the carrier.
+    `offline` is set in a stand-alone file; `carried` if responses use the second component.
     """
     first = scene.sides[0].grid
     head = {
@@ -53,53 +53,53 @@ def overview_of(
         "offline": offline,
         "carried": carried,
     }
-    pictures = {f"thumbs{place}": side.overview.pictures for place, side in enumerate(scene.sides)}
+    pictures = {f"thumbs{s}": side.overview.pictures for s, side in enumerate(scene.sides)}
     return framed(head, pictures)
 
 
-def cell_of(scene: Scene, row: int, column: int, number: int = 0) -> bytes:
-    """One map of each side, in bytes."""
-    told, arrays = [], {}
-    for place, side in enumerate(scene.sides):
+def cell_of(scene: Scene, row: int, column: int, request_id: int = 0) -> bytes:
+    """The message with one map of each side, as bytes."""
+    sides, arrays = [], {}
+    for s, side in enumerate(scene.sides):
         shown = side.grid.map(row, column)  # [rows, columns]
-        arrays[f"map{place}"], top = bytes_of(shown)
+        arrays[f"map{s}"], top = bytes_of(shown)
         facts = [
             f"{name} {value:.2f}"
             for name, value in measured(side.grid, shown).items()
             if value is not None
         ]
-        found = {overlay.name: drawn(overlay, side.grid.sides, shown) for overlay in side.overlays}
-        told.append(
+        counts = {overlay.name: drawn(overlay, side.grid.sides, shown) for overlay in side.overlays}
+        sides.append(
             {
                 "top": top,
                 "facts": " · ".join([", ".join(facts), *_from_runs(side, row, column)]),
-                "drawn": {name: vars(counts) for name, counts in found.items()},
+                "drawn": {name: vars(drawn_pairs) for name, drawn_pairs in counts.items()},
             }
         )
-    head = {"kind": "cell", "id": number, "view": scene.id, "row": row, "column": column}
-    return framed({**head, "passes": passes(), "sides": told}, arrays)
+    head = {"kind": "cell", "id": request_id, "view": scene.id, "row": row, "column": column}
+    return framed({**head, "passes": passes(), "sides": sides}, arrays)
 
 
 def _from_runs(side: Side, row: int, column: int) -> list[str]:
-    """What runs say of the head that is open: of each table its first columns."""
-    told: dict[str, list[str]] = {}
+    """The scores of the open head in tables of runs: the first columns of each table."""
+    by_source: dict[str, list[str]] = {}
     for score in side.scores:
         value = score.values[row][column]
-        own = told.setdefault(score.source, [])
-        if score.source and value not in (None, "") and len(own) < TOLD:
-            written = f"{value:.2f}".removesuffix(".00") if isinstance(value, float) else value
-            own.append(f"{score.name.removesuffix(f' ({score.source})')} {written}")
-    return [f"{source}: {', '.join(own)}" for source, own in told.items() if own]
+        texts = by_source.setdefault(score.source, [])
+        if score.source and value not in (None, "") and len(texts) < MAX_SCORES:
+            text = f"{value:.2f}".removesuffix(".00") if isinstance(value, float) else value
+            texts.append(f"{score.name.removesuffix(f' ({score.source})')} {text}")
+    return [f"{source}: {', '.join(texts)}" for source, texts in by_source.items() if texts]
 
 
 def no_neurons(grid: Grid) -> str:
-    """Why query and key cannot be shown; "" where they can."""
+    """Why query and key cannot be shown; "" if they can."""
     if grid.options.together != "each head":
-        return "Query and key belong to one head: show each head to see them."
+        return "Query and key belong to one head. To see them, set Heads to each head."
     if grid.options.unit == "words":
-        return "Query and key belong to pieces: show pieces to see them."
+        return "Query and key belong to pieces. To see them, set Unit to pieces."
     if grid.group not in {(site.stack, site.kind) for site in grid.look.scores}:
-        return f"{grid.look.model} does not show its queries and keys."
+        return f"Queries and keys of {grid.look.model} are not available."
     return ""
 
 
@@ -153,8 +153,8 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _items(side: Items) -> list[dict[str, Any]]:
     return [
-        {"t": name, "special": special, "word": word, "i": place}
-        for name, special, word, place in zip(
+        {"t": name, "special": special, "word": word, "i": index}
+        for name, special, word, index in zip(
             side.names, side.special, side.words, side.places, strict=True
         )
     ]
@@ -166,52 +166,61 @@ def _title(scene: Scene) -> str:
         (side.grid.look.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}")
         for side in scene.sides
     ]
-    how = "" if options.together == "each head" else f", {options.together}"
+    combined = "" if options.together == "each head" else f", {options.together}"
     kinds = {kind for _, kind in named}
     if len(kinds) > 1:
-        said = " and ".join(f"{name}, {kind}" for name, kind in named)
+        models = " and ".join(f"{name}, {kind}" for name, kind in named)
     else:
-        said = f"{' and '.join(dict.fromkeys(name for name, _ in named))}: {kinds.pop()}"
-    return f"{said}, by {options.unit}{how}"
+        models = f"{' and '.join(dict.fromkeys(name for name, _ in named))}: {kinds.pop()}"
+    return f"{models}, by {options.unit}{combined}"
 
 
 def _note(scene: Scene) -> str:
-    """What was done to the numbers, in full."""
+    """How the values were computed, as sentences."""
     options = scene.sides[0].grid.options
     texts = []
     if options.unit == "words":
-        texts.append("Summed over the pieces of a word looked at, averaged over those that look.")
-    begins = scene.sides[0].grid.look.texts.get("decoder")
-    if options.special == "hidden":
         texts.append(
-            "Special tokens are hidden; rows are not renormalised, and sum to less than 1."
+            "Attention is summed over the pieces of the attended word and averaged over those of "
+            "the attending word."
         )
+    decoder = scene.sides[0].grid.look.texts.get("decoder")
+    if options.special == "hidden":
+        texts.append("Special tokens are hidden; rows are not renormalised and sum to less than 1.")
     elif options.special == "renormalised":
         texts.append(
-            "Special tokens are hidden; rows are renormalised to sum to 1 "
-            "(query and key tell of the weights before that)."
+            "Special tokens are hidden; rows are renormalised to sum to 1 (query and key show the "
+            "weights before that)."
         )
     else:
         texts.append("Special tokens are shown.")
-        if begins and begins.special[0] and len(scene.sides[0].grid.look.texts) > 1:
-            texts.append(f"The decoder begins with {begins.pieces[0]}, its start symbol.")
+        if decoder and decoder.special[0] and len(scene.sides[0].grid.look.texts) > 1:
+            texts.append(f"The decoder starts with {decoder.pieces[0]}, its start symbol.")
     if any(side.grid.options.weigh == "norms" for side in scene.sides):
-        texts.append("Weights times the norm of what each head writes for the token looked at.")
+        texts.append(
+            "Norms: each weight is multiplied by the norm of the value vector after the head's "
+            "output projection."
+        )
     if options.together == "rollout":
-        texts.append("Rollout: layers multiplied from the lowest up, half of each passed on.")
+        texts.append(
+            "Rollout: the product of the layers from the lowest up, each averaged with the "
+            "identity."
+        )
     elif options.together != "each head":
         texts.append(f"Each map is the {options.together.replace('both', 'layers and heads')}.")
     for side in scene.sides:
         look = side.grid.look
         if look.cut:
-            texts.append(f"{look.cut} words beyond the length of {look.model} are not there.")
+            texts.append(
+                f"{look.cut} words are cut off: they exceed the maximum length of {look.model}."
+            )
         if look.unaligned:
             texts.append(f"{look.unaligned} words have no piece of their own in {look.model}.")
     return " ".join(texts)
 
 
 def _value(side: Side) -> str:
-    """What a number is."""
+    """The name of the displayed value."""
     options = side.grid.options
     if options.together == "rollout":
         return "rollout"
@@ -230,26 +239,27 @@ def _palette(kind: theme.Kind) -> dict[str, Any]:
     }
 
 
-# --- one message to the browser as bytes: a head of JSON, then arrays, packed where that pays -----
+# --- a message as bytes ---------------------------------------------------------------------------
 #
 #     u32 length of the head, little-endian | head, UTF-8 JSON | arrays, end to end
 #
-# `head["arrays"][name]` says where an array lies behind the head (`at`, `size`), its `shape`, its
-# `type` (u1 or f4, little-endian) and whether it is `packed` by zlib. Costs a copy of the arrays.
+# `head["arrays"][name]` gives the position of an array after the head (`at`, `size`), its `shape`,
+# its `type` (u1 or f4, little-endian) and whether it is compressed by zlib (`packed`).
+# Costs: a copy of the arrays.
 
 TYPES = {np.dtype(np.uint8): "u1", np.dtype(np.float32): "f4"}
-WORTH = 512  # bytes from which packing is tried
+MIN_COMPRESSED = 512  # bytes; smaller arrays are not compressed
 
 
 def framed(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> bytes:
-    """The message; `head` is plain data without NaN."""
-    told, parts, at = {}, [], 0
+    """A message as bytes; `head` is plain data without NaN."""
+    headers, parts, at = {}, [], 0
     for name, array in (arrays or {}).items():
         raw = np.ascontiguousarray(array).tobytes()
-        packed = zlib.compress(raw, 1) if len(raw) >= WORTH else raw
+        packed = zlib.compress(raw, 1) if len(raw) >= MIN_COMPRESSED else raw
         is_packed = len(packed) < len(raw)
         part = packed if is_packed else raw
-        told[name] = {
+        headers[name] = {
             "at": at,
             "size": len(part),
             "shape": list(array.shape),
@@ -258,28 +268,28 @@ def framed(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = 
         }
         parts.append(part)
         at += len(part)
-    text = json.dumps({**head, "arrays": told}, ensure_ascii=False, allow_nan=False).encode()
+    text = json.dumps({**head, "arrays": headers}, ensure_ascii=False, allow_nan=False).encode()
     return b"".join([len(text).to_bytes(4, "little"), text, *parts])
 
 
 def unframed(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What `framed` was given; for tests, and for whoever reads an export."""
+    """The head and arrays of a message; for tests and for readers of exports."""
     length = int.from_bytes(message[:4], "little")
     head = json.loads(message[4 : 4 + length])
-    rest = message[4 + length :]
+    body = message[4 + length :]
     arrays = {}
-    for name, told in head.pop("arrays").items():
-        part = rest[told["at"] : told["at"] + told["size"]]
-        raw = zlib.decompress(part) if told["packed"] else part
-        kind = {"u1": "<u1", "f4": "<f4"}[told["type"]]
-        arrays[name] = np.frombuffer(raw, dtype=kind).reshape(told["shape"])
+    for name, header in head.pop("arrays").items():
+        part = body[header["at"] : header["at"] + header["size"]]
+        raw = zlib.decompress(part) if header["packed"] else part
+        dtype = {"u1": "<u1", "f4": "<f4"}[header["type"]]
+        arrays[name] = np.frombuffer(raw, dtype=dtype).reshape(header["shape"])
     return head, arrays
 
 
-# --- the browser's JavaScript and style as text, and the page that stands alone -------------------
+# --- JavaScript, CSS and the stand-alone page -----------------------------------------------------
 #
-# The script is its files one after the other, in one scope: nothing is built, nothing is
-# imported. Costs the reading of some twenty small files, once.
+# The script is the concatenation of its files, in one scope, without a build step or imports.
+# Costs: reading some twenty small files once.
 
 SHARED = (
     "dom", "frame", "words", "colour", "ask", "sheet", "order", "thumbs", "grid", "overlays", "map",
@@ -289,24 +299,24 @@ SHARED = (
 
 @cache
 def script() -> str:
-    """The module that Streamlit is given."""
+    """The browser's JavaScript module for Streamlit."""
     return _joined("streamlit")
 
 
 @cache
 def carrier() -> str:
-    """The module that brings requests to Python, and answers back."""
+    """The JavaScript module that carries requests to Python, and responses back."""
     return _text("carrier.js")
 
 
 @cache
 def style() -> str:
-    """The style of the browser; it reaches no further than the browser's own element."""
+    """The CSS of the browser; it applies only inside the browser's element."""
     return _text("browser.css")
 
 
 def standalone(frames: list[bytes], title: str) -> bytes:
-    """A page that opens from disk and asks nobody: an overview frame, then cells as they are."""
+    """A stand-alone HTML page without network access: an overview message, then cell messages."""
     parts = {
         "title": html.escape(title),
         "style": style(),
@@ -314,16 +324,18 @@ def standalone(frames: list[bytes], title: str) -> bytes:
         "script": _joined("standalone"),
     }
     page = _text("standalone.html")
-    return re.sub(r"{{(\w+)}}", lambda found: parts[found[1]], page).encode()
+    return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], page).encode()
 
 
 def _block(frame: bytes) -> str:
     length = int.from_bytes(frame[:4], "little")
     head = json.loads(frame[4 : 4 + length])
-    told = {name: head[name] for name in ("kind", "row", "column") if name in head}
-    traits = "".join(f' data-{name}="{html.escape(str(value))}"' for name, value in told.items())
-    packed = base64.b64encode(frame).decode()
-    return f'<script type="application/octet-stream"{traits}>{packed}</script>'
+    data = {name: head[name] for name in ("kind", "row", "column") if name in head}
+    attributes = "".join(
+        f' data-{name}="{html.escape(str(value))}"' for name, value in data.items()
+    )
+    encoded = base64.b64encode(frame).decode()
+    return f'<script type="application/octet-stream"{attributes}>{encoded}</script>'
 
 
 def _joined(last: str) -> str:

@@ -1,9 +1,9 @@
-"""What the browser asks for, answered as frames: a map, exact values, query and key, a file.
+"""Responses to the browser's requests: a map, exact values, query and key, or a file.
 
-    answered(scene, request)             what is wrong in a request is told, never raised
+    respond(scene, request)             # an invalid request gives an error message, no exception
 
-The form of the messages is told in `MESSAGES.md` beside this file. Nothing here runs a model. An
-answer costs a pass over one map, a file over those in it.
+`MESSAGES.md` in this folder describes the messages. Nothing here runs a model. Costs: a pass over
+one map for a response, and over all maps in a file.
 """
 
 import io
@@ -21,59 +21,59 @@ from workbench.attention_maps.capture import Floats
 from workbench.core.errors import WorkbenchError, did_you_mean
 
 Request = Mapping[str, Any]
-_RELOAD = "Reload the page: what it shows and what the app has are not the same any more."
+_RELOAD = "Reload the page: it is older than the state of the app."
 
 
-def answered(scene: Scene, request: Request) -> bytes:
-    """The answer to one request."""
-    given = request.get("id")
-    number: int = given if isinstance(given, int) else 0
+def respond(scene: Scene, request: Request) -> bytes:
+    """The response to one request."""
+    client_id = request.get("id")
+    request_id: int = client_id if isinstance(client_id, int) else 0
     try:
         what = request.get("what")
         if what == "overview":
             return overview_of(scene, state_in(scene, request))
         if what == "state":
-            return framed({"kind": "ok", "id": number, "view": scene.id})
+            return framed({"kind": "ok", "id": request_id, "view": scene.id})
         if what == "export":
-            return _file(scene, request, number)
-        row, column = _place(scene, request)
-        asked = {"id": number, "view": scene.id, "row": row, "column": column}
+            return _file(scene, request, request_id)
+        row, column = _cell(scene, request)
+        head = {"id": request_id, "view": scene.id, "row": row, "column": column}
         if what == "cell":
-            return cell_of(scene, row, column, number)
+            return cell_of(scene, row, column, request_id)
         i, j = _pair(scene, request)
         if what == "exact":
-            return _exact(scene, asked, i, j)
+            return _exact(scene, head, i, j)
         if what == "neurons":
-            return _neurons(scene, asked, i, j)
+            return _neurons(scene, head, i, j)
         raise WorkbenchError(
-            f"the browser asked for {str(what)!r:.40}, which is nothing known.", remedy=_RELOAD
+            f"Unknown request {str(what)!r:.40}.", code="request-invalid", remedy=_RELOAD
         )
     except WorkbenchError as error:
-        return framed({"kind": "problem", "id": number, "view": scene.id, "text": str(error)})
+        return framed({"kind": "problem", "id": request_id, "view": scene.id, "text": str(error)})
 
 
 def state_in(scene: Scene, request: Request) -> dict[str, Any]:
-    """The state that a request or an address carries, as far as this scene has such a place."""
-    given = request.get("state")
+    """The state in a request or an address; parts that this scene does not have are ignored."""
+    sent = request.get("state")
     state: dict[str, Any] = {
         "cell": None, "pin": None, "look": "map", "score": None, "order": "grid", "over": []
     }  # fmt: skip
-    if not isinstance(given, Mapping):
+    if not isinstance(sent, Mapping):
         return state
-    if given.get("look") in ("map", "lines"):
-        state["look"] = given["look"]
+    if sent.get("look") in ("map", "lines"):
+        state["look"] = sent["look"]
     first = scene.sides[0]
-    if given.get("score") in [score.name for score in first.scores]:
-        state["score"] = given["score"]
-    if given.get("order") in ("up", "down"):
-        state["order"] = given["order"]
-    over = given.get("over")
+    if sent.get("score") in [score.name for score in first.scores]:
+        state["score"] = sent["score"]
+    if sent.get("order") in ("up", "down"):
+        state["order"] = sent["order"]
+    over = sent.get("over")
     if isinstance(over, list):
         state["over"] = [each.name for each in first.overlays if each.name in over]
-    cell, pin = given.get("cell"), given.get("pin")
-    if cell is not None and _are_numbers(cell, (scene.rows, scene.columns)):
+    cell, pin = sent.get("cell"), sent.get("pin")
+    if cell is not None and _are_indices(cell, (scene.rows, scene.columns)):
         state["cell"] = list(cell)
-        if isinstance(pin, Mapping) and _are_numbers([pin.get("i"), pin.get("j")], _size(scene)):
+        if isinstance(pin, Mapping) and _are_indices([pin.get("i"), pin.get("j")], _size(scene)):
             axis = "column" if pin.get("axis") == "column" else "row"
             state["pin"] = {"i": pin["i"], "j": pin["j"], "axis": axis}
     return state
@@ -82,61 +82,69 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
 # --- one request ----------------------------------------------------------------------------------
 
 
-def _exact(scene: Scene, asked: dict[str, Any], i: int, j: int) -> bytes:
+def _exact(scene: Scene, message: dict[str, Any], i: int, j: int) -> bytes:
     arrays = {}
-    for place, side in enumerate(scene.sides):
-        shown = side.grid.map(asked["row"], asked["column"])
+    for s, side in enumerate(scene.sides):
+        shown = side.grid.map(message["row"], message["column"])
         if i < shown.shape[0] and j < shown.shape[1]:
-            arrays[f"row{place}"] = np.ascontiguousarray(shown[i])
-            arrays[f"column{place}"] = np.ascontiguousarray(shown[:, j])
-    return framed({"kind": "exact", **asked, "i": i, "j": j}, arrays)
+            arrays[f"row{s}"] = np.ascontiguousarray(shown[i])
+            arrays[f"column{s}"] = np.ascontiguousarray(shown[:, j])
+    return framed({"kind": "exact", **message, "i": i, "j": j}, arrays)
 
 
-def _neurons(scene: Scene, asked: dict[str, Any], i: int, j: int) -> bytes:
-    told: list[dict[str, Any]] = []
+def _neurons(scene: Scene, message: dict[str, Any], i: int, j: int) -> bytes:
+    sides: list[dict[str, Any]] = []
     arrays: dict[str, Floats] = {}
-    for place, side in enumerate(scene.sides):
+    for s, side in enumerate(scene.sides):
         grid, why = side.grid, no_neurons(side.grid)
-        where = grid.site(asked["row"], asked["column"])
-        if why or where is None or i >= len(grid.sides.rows) or j >= len(grid.sides.columns):
-            told.append({"why": why or "There is no such pair here."})
+        located = grid.site(message["row"], message["column"])
+        if why or located is None or i >= len(grid.sides.rows) or j >= len(grid.sides.columns):
+            sides.append({"why": why or "This side has no such pair."})
             continue
-        site, head = where
-        at, to = grid.sides.rows.places[i], grid.sides.columns.places[j]
-        made = grid.look.scores[site]
-        query = made.query[head, at]
-        key = made.key[head // (site.heads // site.groups), to]
-        rest = 0.0 if made.bias is None else float(made.bias[min(head, len(made.bias) - 1), at, to])
-        score = made.scale * float(query.astype(np.float64) @ key) + rest
-        weight = float(grid.look.maps[site][head, at, to])
-        told.append(
-            {"score": score, "scale": made.scale, "rest": rest, "weight": weight, "why": ""}
+        site, head = located
+        from_piece, to_piece = grid.sides.rows.places[i], grid.sides.columns.places[j]
+        scores = grid.look.scores[site]
+        query = scores.query[head, from_piece]
+        key = scores.key[head // (site.heads // site.groups), to_piece]
+        bias = 0.0
+        if scores.bias is not None:
+            bias = float(scores.bias[min(head, len(scores.bias) - 1), from_piece, to_piece])
+        score = scores.scale * float(query.astype(np.float64) @ key) + bias
+        weight = float(grid.look.maps[site][head, from_piece, to_piece])
+        sides.append(
+            {"score": score, "scale": scores.scale, "rest": bias, "weight": weight, "why": ""}
         )
-        arrays |= {f"query{place}": query, f"key{place}": key}
-    return framed({"kind": "neurons", **asked, "i": i, "j": j, "sides": told}, arrays)
+        arrays |= {f"query{s}": query, f"key{s}": key}
+    return framed({"kind": "neurons", **message, "i": i, "j": j, "sides": sides}, arrays)
 
 
-def _file(scene: Scene, request: Request, number: int) -> bytes:
+def _file(scene: Scene, request: Request, request_id: int) -> bytes:
     cell = None
     if request.get("row") is not None or request.get("column") is not None:
-        cell = _place(scene, request)
-    made = export_file(scene, str(request.get("form")), cell, state_in(scene, request))
-    head = {"kind": "file", "id": number, "view": scene.id, "name": made.name, "type": made.type}
-    return framed(head, {"file": np.frombuffer(made.content, dtype=np.uint8)})
+        cell = _cell(scene, request)
+    file = export_file(scene, str(request.get("form")), cell, state_in(scene, request))
+    head = {
+        "kind": "file", "id": request_id, "view": scene.id, "name": file.name, "type": file.type
+    }  # fmt: skip
+    return framed(head, {"file": np.frombuffer(file.content, dtype=np.uint8)})
 
 
-def _place(scene: Scene, request: Request) -> tuple[int, int]:
-    found = [request.get("row"), request.get("column")]
-    if not _are_numbers(found, (scene.rows, scene.columns)):
-        raise WorkbenchError(f"there is no map {str(found)!r:.40} here.", remedy=_RELOAD)
-    return int(found[0]), int(found[1])  # type: ignore[arg-type]
+def _cell(scene: Scene, request: Request) -> tuple[int, int]:
+    cell = [request.get("row"), request.get("column")]
+    if not _are_indices(cell, (scene.rows, scene.columns)):
+        raise WorkbenchError(
+            f"There is no map {str(cell)!r:.40}.", code="request-invalid", remedy=_RELOAD
+        )
+    return int(cell[0]), int(cell[1])  # type: ignore[arg-type]
 
 
 def _pair(scene: Scene, request: Request) -> tuple[int, int]:
-    found = [request.get("i"), request.get("j")]
-    if not _are_numbers(found, _size(scene)):
-        raise WorkbenchError(f"there is no pair {str(found)!r:.40} here.", remedy=_RELOAD)
-    return int(found[0]), int(found[1])  # type: ignore[arg-type]
+    pair = [request.get("i"), request.get("j")]
+    if not _are_indices(pair, _size(scene)):
+        raise WorkbenchError(
+            f"There is no pair {str(pair)!r:.40}.", code="request-invalid", remedy=_RELOAD
+        )
+    return int(pair[0]), int(pair[1])  # type: ignore[arg-type]
 
 
 def _size(scene: Scene) -> tuple[int, int]:
@@ -144,40 +152,44 @@ def _size(scene: Scene) -> tuple[int, int]:
     return max(len(g.rows) for g in grids), max(len(g.columns) for g in grids)
 
 
-def _are_numbers(found: Any, bounds: tuple[int, int]) -> bool:
-    """Two whole numbers, each from 0 to below its bound."""
+def _are_indices(values: Any, bounds: tuple[int, int]) -> bool:
+    """Whether the values are two integers, each from 0 to below its bound."""
     return (
-        isinstance(found, list | tuple)
-        and len(found) == 2
-        and all(type(n) is int and 0 <= n < most for n, most in zip(found, bounds, strict=True))
+        isinstance(values, list | tuple)
+        and len(values) == 2
+        and all(type(n) is int and 0 <= n < bound for n, bound in zip(values, bounds, strict=True))
     )
 
 
-# --- the view as a file: numbers as CSV or NPZ, or one HTML page that opens with no network -------
+# --- export: values as CSV or NPZ, or one stand-alone HTML page -----------------------------------
 #
-# What is open is saved, one map of each side; with none open, the scores of all maps (CSV) or all
-# maps (NPZ). The page carries the overview and as many maps as fit, the open one first. Costs a
-# pass over the maps that are saved.
+# The open map of each side is saved; if none is open, the scores of all maps (CSV) or all maps
+# (NPZ). The page holds the overview and as many maps as fit, the open one first. Costs: a pass over
+# the maps that are saved.
 
-MOST = 100 << 20  # bytes of maps in one file
-PAGE = 12 << 20  # bytes of maps in a page
+MAX_FILE = 100 << 20  # bytes of maps in one file
+MAX_PAGE = 12 << 20  # bytes of maps in a page
 Cell = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
-class Made:
-    """A file to be saved."""
+class File:
+    """A file to download."""
 
     name: str
     type: str
     content: bytes
 
 
-def export_file(scene: Scene, form: str, cell: Cell, state: dict[str, Any]) -> Made:
-    """The file of this form."""
+def export_file(scene: Scene, form: str, cell: Cell, state: dict[str, Any]) -> File:
+    """The file in this format."""
     forms = {"csv": "text/csv", "npz": "application/zip", "html": "text/html"}
     if form not in forms:
-        raise WorkbenchError(f"there is no form {form!r:.40}.", remedy=did_you_mean(form, forms))
+        raise WorkbenchError(
+            f"There is no file format {form!r:.40}.",
+            code="request-invalid",
+            remedy=did_you_mean(form, forms),
+        )
     if form == "csv":
         table = _scores(scene) if cell is None else _values(scene, cell)
         content = table.to_csv(index=False).encode("utf-8", "surrogatepass")
@@ -185,25 +197,25 @@ def export_file(scene: Scene, form: str, cell: Cell, state: dict[str, Any]) -> M
         content = _arrays(scene, cell)
     else:
         content = _page(scene, cell, state)
-    return Made(f"{_name(scene, cell)}.{form}", forms[form], content)
+    return File(f"{_name(scene, cell)}.{form}", forms[form], content)
 
 
 def _values(scene: Scene, cell: tuple[int, int]) -> pd.DataFrame:
-    """One row for each pair of items."""
+    """A table with one row for each pair of items."""
     parts = []
     for side in scene.sides:
         shown, rows, columns = side.grid.map(*cell), side.grid.sides.rows, side.grid.sides.columns
-        high, wide = shown.shape
+        n_rows, n_columns = shown.shape
         parts.append(
             pd.DataFrame(
                 {
                     "model": side.grid.look.model,
-                    **_where(side, *cell),
-                    **_how(side),
-                    "row": np.repeat(np.array(rows.places), wide),
-                    "row_token": np.repeat(np.array(rows.names, dtype=object), wide),
-                    "column": np.tile(np.array(columns.places), high),
-                    "column_token": np.tile(np.array(columns.names, dtype=object), high),
+                    **_head_columns(side, *cell),
+                    **_option_columns(side),
+                    "row": np.repeat(np.array(rows.places), n_columns),
+                    "row_token": np.repeat(np.array(rows.names, dtype=object), n_columns),
+                    "column": np.tile(np.array(columns.places), n_rows),
+                    "column_token": np.tile(np.array(columns.names, dtype=object), n_rows),
                     "value": shown.ravel(),
                 }
             )
@@ -212,11 +224,11 @@ def _values(scene: Scene, cell: tuple[int, int]) -> pd.DataFrame:
 
 
 def _scores(scene: Scene) -> pd.DataFrame:
-    """One row for each map, with all its scores."""
+    """A table with one row for each map, with all its scores."""
     rows = [
         {
             "model": side.grid.look.model,
-            **_where(side, row, column),
+            **_head_columns(side, row, column),
             **{score.name: score.values[row][column] for score in side.scores},
         }
         for side in scene.sides
@@ -227,46 +239,48 @@ def _scores(scene: Scene) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _where(side: Side, row: int, column: int) -> dict[str, str]:
+def _head_columns(side: Side, row: int, column: int) -> dict[str, str]:
     stack, kind = side.grid.group
-    places = {"layer": side.grid.rows[row], "head": side.grid.columns[column]}
-    return {"stack": stack, "kind": kind, **places}
+    head = {"layer": side.grid.rows[row], "head": side.grid.columns[column]}
+    return {"stack": stack, "kind": kind, **head}
 
 
-def _how(side: Side) -> dict[str, str]:
-    """What the numbers are."""
+def _option_columns(side: Side) -> dict[str, str]:
+    """How the values were computed."""
     options = side.grid.options
     return {"by": options.unit, "special": options.special, "value_of": options.weigh}
 
 
 def _arrays(scene: Scene, cell: Cell) -> bytes:
-    found: dict[str, Any] = {}
-    for place, side in enumerate(scene.sides):
-        end = "" if len(scene.sides) == 1 else str(place)
+    arrays: dict[str, Any] = {}
+    for s, side in enumerate(scene.sides):
+        end = "" if len(scene.sides) == 1 else str(s)
         sides = side.grid.sides
-        found[f"rows{end}"] = np.array(sides.rows.names)
-        found[f"columns{end}"] = np.array(sides.columns.names)
-        found[f"layers{end}"] = np.array(side.grid.rows)
-        found[f"heads{end}"] = np.array(side.grid.columns)
-        found[f"model{end}"] = np.array(side.grid.look.model)
-        found[f"text{end}"] = np.array(side.caption)
-        found |= {f"{name}{end}": np.array(told) for name, told in _how(side).items()}
+        arrays[f"rows{end}"] = np.array(sides.rows.names)
+        arrays[f"columns{end}"] = np.array(sides.columns.names)
+        arrays[f"layers{end}"] = np.array(side.grid.rows)
+        arrays[f"heads{end}"] = np.array(side.grid.columns)
+        arrays[f"model{end}"] = np.array(side.grid.look.model)
+        arrays[f"text{end}"] = np.array(side.caption)
+        options = _option_columns(side).items()
+        arrays |= {f"{name}{end}": np.array(value) for name, value in options}
         if cell is not None:
-            found[f"map{end}"] = side.grid.map(*cell)  # [rows, columns]
-            found[f"place{end}"] = np.array(cell)
+            arrays[f"map{end}"] = side.grid.map(*cell)  # [rows, columns]
+            arrays[f"place{end}"] = np.array(cell)
             continue
         down, across = len(side.grid.rows), len(side.grid.columns)
-        if 4 * down * across * len(sides.rows) * len(sides.columns) > MOST:
+        if 4 * down * across * len(sides.rows) * len(sides.columns) > MAX_FILE:
             raise WorkbenchError(
-                "all maps together are too much for one file.",
-                remedy="Open a head and save that, or use workbench.attention_maps from Python.",
+                f"All maps together exceed the maximum size of a file ({MAX_FILE >> 20} MB).",
+                code="file-too-large",
+                remedy="Open a head and save its map, or use wb.attention in Python.",
             )
         maps = np.full((down, across, len(sides.rows), len(sides.columns)), np.nan, np.float32)
         for row, column, shown in side.grid.each():
             maps[row, column] = shown
-        found[f"maps{end}"] = maps  # [layers, heads, rows, columns]
+        arrays[f"maps{end}"] = maps  # [layers, heads, rows, columns]
     file = io.BytesIO()
-    np.savez_compressed(file, **found)
+    np.savez_compressed(file, **arrays)
     return file.getvalue()
 
 
@@ -277,20 +291,20 @@ def _page(scene: Scene, cell: Cell, state: dict[str, Any]) -> bytes:
             continue
         frames.append(cell_of(scene, row, column))
         size += len(frames[-1])
-        if size > PAGE:
+        if size > MAX_PAGE:
             break
     return standalone(frames, f"Attention of {scene.sides[0].grid.look.model}")
 
 
 def _nearest_first(scene: Scene, cell: Cell) -> Iterator[tuple[int, int]]:
-    """All places of the grid, the open one and those by it first."""
+    """All cells of the grid, the open one and its neighbours first."""
     down, across = cell or (0, 0)
-    places = [(row, column) for row in range(scene.rows) for column in range(scene.columns)]
-    yield from sorted(places, key=lambda at: (abs(at[0] - down) + abs(at[1] - across), at))
+    cells = [(row, column) for row in range(scene.rows) for column in range(scene.columns)]
+    yield from sorted(cells, key=lambda at: (abs(at[0] - down) + abs(at[1] - across), at))
 
 
 def _name(scene: Scene, cell: Cell) -> str:
     grid = scene.sides[0].grid
     model = re.sub(r"[^A-Za-z0-9.]+", "-", grid.look.model).strip("-")[-60:] or "model"
-    place = "" if cell is None else f"-layer-{grid.rows[cell[0]]}-head-{grid.columns[cell[1]]}"
-    return f"attention-{model}-{'-'.join(grid.group)}{place}".replace(" ", "-")
+    head = "" if cell is None else f"-layer-{grid.rows[cell[0]]}-head-{grid.columns[cell[1]]}"
+    return f"attention-{model}-{'-'.join(grid.group)}{head}".replace(" ", "-")

@@ -1,1 +1,1 @@
-"""Attention maps of a text: captured once, then merged to words, aggregated, compared, scored."""
+"""Attention maps of a text: captured once, then merged to words, combined, compared and scored."""

@@ -1,9 +1,10 @@
 """Attention of every head averaged over a corpus: by relative offset, and by pairs of tags.
 
-The average map of a slice: sentences differ in length, so maps cannot be laid on one another, but
-offsets and parts of speech can. Word by word throughout (summed over the pieces looked at, averaged
-over those that look); special tokens keep their share, which is told. One forward pass; every map
-becomes a few hundred numbers a head on the device, so memory does not grow with the corpus.
+Sentences differ in length, so their maps cannot be averaged cell by cell, but offsets and parts of
+speech can. Attention is between words: summed over the pieces of the attended word, averaged over
+those of the attending word. Special tokens keep their share, which is a column. Costs: one forward
+pass; a map becomes a few hundred numbers per head on the device, so memory does not grow with the
+corpus.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +33,11 @@ TAGS = (
 
 
 def run(inputs: Inputs, settings: Averages, progress: Progress) -> Result:
-    """Offsets and pairs of tags of every head, in one pass."""
+    """Average attention by offset and by pairs of tags for every head, in one pass."""
     docs = list(inputs.docs())
     tags, has_tags = _tags(docs)
-    sums = Reduce(_Sums(tags.to(inputs.model.device), settings.farthest))
+    max_offset = settings.max_offset
+    sums = Reduce(_BatchSums(tags.to(inputs.model.device), max_offset))
     report = forward(
         inputs.model,
         encode(docs),
@@ -43,76 +45,78 @@ def run(inputs: Inputs, settings: Averages, progress: Progress) -> Result:
         hidden=False,
         progress=lambda now: progress(now.done, now.total, "sentences"),
     )
-    found = {site: _Found.of(total, settings.farthest) for site, total in sums.total.items()}
+    site_sums = {site: _SiteSums.of(total, max_offset) for site, total in sums.total.items()}
     tables = {
-        "offsets": _offsets(found, settings.farthest),
-        "tags": _pairs(found) if has_tags else _pairs({}),
-        "heads": _heads(found),
+        "offsets": _offsets(site_sums, max_offset),
+        "tags": _pairs(site_sums) if has_tags else _pairs({}),
+        "heads": _heads(site_sums),
     }
-    caveats = [Caveat(text, beside) for text, beside in _caveats(report.cut, has_tags)]
-    return Result(tables, caveats=tuple(caveats))
+    return Result(tables, caveats=tuple(_caveats(report.cut, has_tags)))
 
 
-def _caveats(cut: int, has_tags: bool) -> list[tuple[str, tuple[str, ...]]]:
-    found: list[tuple[str, tuple[str, ...]]] = []
+def _caveats(cut: int, has_tags: bool) -> list[Caveat]:
+    caveats = []
     if cut:
-        found.append((f"{cut:,} words beyond the model's length were not read.", ()))
+        caveats.append(
+            Caveat(f"{cut:,} words were cut off: they exceed the model's maximum length.")
+        )
     if not has_tags:
-        found.append(("The corpus has no parts of speech: there are no pairs of tags.", ("tags",)))
-    return found
+        text = "The corpus has no parts of speech, so the table of pairs of tags is empty."
+        caveats.append(Caveat(text, ("tags",)))
+    return caveats
 
 
 def _tags(docs: "Sequence[Doc]") -> tuple[Tensor, bool]:
-    """The part of speech of each word by its number; -1 for none.  # [docs, words]"""
-    number = {tag: place for place, tag in enumerate(TAGS)}
-    found = torch.full((len(docs), max(map(len, docs), default=1)), -1, dtype=torch.int8)
+    """The index of each word's part of speech in `TAGS`; -1 for none.  # [docs, words]"""
+    index = {tag: i for i, tag in enumerate(TAGS)}
+    tags = torch.full((len(docs), max(map(len, docs), default=1)), -1, dtype=torch.int8)
     for row, doc in enumerate(docs):
         for token in doc:
-            found[row, token.i] = number.get(token.pos_, -1)
-    return found, bool((found >= 0).any())
+            tags[row, token.i] = index.get(token.pos_, -1)
+    return tags, bool((tags >= 0).any())
 
 
 # --- on the device --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """Sums of a batch, side by side: offsets, their counts, tags, their counts, words, specials."""
+class _BatchSums:
+    """Sums over a batch: mass and count by offset, mass and count by tag, words, special mass."""
 
     tags: Tensor  # [docs, words]
-    farthest: int
+    max_offset: int
 
-    def __call__(self, view: View) -> Tensor:  # [heads, numbers]
-        assert view.queries is not None and view.keys is not None, "asked through the engine"
+    def __call__(self, view: View) -> Tensor:  # [heads, sums]
+        assert view.queries is not None and view.keys is not None, "the engine sets both"
         words = by_words(view.probabilities, view.queries, view.keys).double()
-        looks, is_seen = owners(view.queries).any(-1), owners(view.keys).any(-1)  # [batch, words]
-        pairs = (looks[:, :, None] & is_seen[:, None, :]).double()
-        heads = words.shape[1]
-        near = range(-self.farthest, self.farthest + 1)
-        mass = [words.diagonal(o, -2, -1).sum((0, 2)) for o in near]  # [heads] each
-        there = [pairs.diagonal(o, -2, -1).sum().expand(heads) for o in near]
-        by_tag = self._by_tag(view.queries, looks)  # [batch, words, tags]
-        to_tag = self._by_tag(view.keys, is_seen)
-        tagged = torch.einsum("bqt,bhqk,bku->htu", by_tag, words, to_tag).flatten(1)
-        numbers = by_tag.sum((0, 1)).expand(heads, -1)
-        rows = looks.sum().double().expand(heads)
+        attends, is_attended = owners(view.queries).any(-1), owners(view.keys).any(-1)
+        pairs = (attends[:, :, None] & is_attended[:, None, :]).double()  # [batch, words, words]
+        n_heads = words.shape[1]
+        offsets = range(-self.max_offset, self.max_offset + 1)
+        mass = [words.diagonal(o, -2, -1).sum((0, 2)) for o in offsets]  # [heads] each
+        counts = [pairs.diagonal(o, -2, -1).sum().expand(n_heads) for o in offsets]
+        by_tag = self._one_hot(view.queries, attends)  # [batch, words, tags]
+        to_tag = self._one_hot(view.keys, is_attended)
+        tag_mass = torch.einsum("bqt,bhqk,bku->htu", by_tag, words, to_tag).flatten(1)
+        tag_counts = by_tag.sum((0, 1)).expand(n_heads, -1)
+        n_words = attends.sum().double().expand(n_heads)
         special = self._special(view, piece_shares(view.queries))
-        stays = words.sum((0, 2, 3))
+        to_words = words.sum((0, 2, 3))
         return torch.cat(
-            [torch.stack([*mass, *there], 1), tagged, numbers,
-             torch.stack([rows, stays, special], 1)],
+            [torch.stack([*mass, *counts], 1), tag_mass, tag_counts,
+             torch.stack([n_words, to_words, special], 1)],
             dim=1,
         )  # fmt: skip
 
-    def _by_tag(self, text: Pieces, there: Tensor) -> Tensor:
-        """Which tag each word has, 1 or 0.  # [batch, words, tags]"""
+    def _one_hot(self, text: Pieces, mask: Tensor) -> Tensor:
+        """The tag of each word, one-hot; zero outside the mask.  # [batch, words, tags]"""
         order = text.order.to(self.tags.device, non_blocking=True)
-        tags = self.tags[order][:, : there.shape[1]].long()
-        found = torch.nn.functional.one_hot(tags.clamp(min=0), len(TAGS)).double()
-        return found * ((tags >= 0) & there)[..., None]
+        tags = self.tags[order][:, : mask.shape[1]].long()
+        one_hot = torch.nn.functional.one_hot(tags.clamp(min=0), len(TAGS)).double()
+        return one_hot * ((tags >= 0) & mask)[..., None]
 
     def _special(self, view: View, shares: Tensor) -> Tensor:
-        """What words give to special tokens; `shares` [batch, queries].  # -> [heads]"""
+        """Attention of words to special tokens; `shares` [batch, queries].  # -> [heads]"""
         assert view.keys is not None
         special = view.keys.special.to(view.probabilities.dtype)  # [batch, keys]
         to_special = torch.einsum("bhij,bj->bhi", view.probabilities, special)
@@ -123,57 +127,57 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A site's sums over the corpus, taken apart."""
+class _SiteSums:
+    """The sums of one site over the corpus."""
 
     mass: np.ndarray  # [heads, offsets]
-    there: np.ndarray  # [offsets]
-    tagged: np.ndarray  # [heads, tags, tags]
-    numbers: np.ndarray  # [tags]
-    ends: np.ndarray  # [heads, 3]: words that look, what stays with words, what goes to specials
+    counts: np.ndarray  # [offsets]
+    tag_mass: np.ndarray  # [heads, tags, tags]
+    tag_counts: np.ndarray  # [tags]
+    totals: np.ndarray  # [heads, 3]: attending words, mass on words, mass on special tokens
 
     @classmethod
-    def of(cls, total: Tensor, farthest: int) -> "_Found":
-        numbers = total.cpu().numpy()
-        offsets, tags = 2 * farthest + 1, len(TAGS)
-        parts = np.split(numbers, np.cumsum([offsets, offsets, tags * tags, tags]), axis=1)
-        tagged = parts[2].reshape(-1, tags, tags)
-        return cls(parts[0], parts[1][0], tagged, parts[3][0], parts[4])
+    def of(cls, total: Tensor, max_offset: int) -> "_SiteSums":
+        sums = total.cpu().numpy()
+        n_offsets, n_tags = 2 * max_offset + 1, len(TAGS)
+        parts = np.split(sums, np.cumsum([n_offsets, n_offsets, n_tags**2, n_tags]), axis=1)
+        tag_mass = parts[2].reshape(-1, n_tags, n_tags)
+        return cls(parts[0], parts[1][0], tag_mass, parts[3][0], parts[4])
 
 
-def _offsets(found: Mapping[Site, _Found], farthest: int) -> pd.DataFrame:
+def _offsets(site_sums: Mapping[Site, _SiteSums], max_offset: int) -> pd.DataFrame:
     rows = [
-        (*_head(site, head), offset, sums.mass[head, place] / n, int(n))
-        for site, sums in found.items()
+        (*_head(site, head), offset, sums.mass[head, i] / n, int(n))
+        for site, sums in site_sums.items()
         for head in range(site.heads)
-        for place, offset in enumerate(range(-farthest, farthest + 1))
-        if (n := sums.there[place])
+        for i, offset in enumerate(range(-max_offset, max_offset + 1))
+        if (n := sums.counts[i])
     ]
     return pd.DataFrame(rows, columns=[*HEAD, "offset", "attention", "n"])
 
 
-def _pairs(found: Mapping[Site, _Found]) -> pd.DataFrame:
+def _pairs(site_sums: Mapping[Site, _SiteSums]) -> pd.DataFrame:
     rows = [
-        (*_head(site, head), tag, to_tag, sums.tagged[head, i, j] / n, int(n))
-        for site, sums in found.items()
+        (*_head(site, head), tag, to_tag, sums.tag_mass[head, i, j] / n, int(n))
+        for site, sums in site_sums.items()
         for head in range(site.heads)
         for i, tag in enumerate(TAGS)
-        if (n := sums.numbers[i])
+        if (n := sums.tag_counts[i])
         for j, to_tag in enumerate(TAGS)
-        if sums.numbers[j]
+        if sums.tag_counts[j]
     ]
     return pd.DataFrame(rows, columns=[*HEAD, "tag", "to_tag", "attention", "n"])
 
 
-def _heads(found: Mapping[Site, _Found]) -> pd.DataFrame:
+def _heads(site_sums: Mapping[Site, _SiteSums]) -> pd.DataFrame:
     rows = []
-    for site, sums in found.items():
+    for site, sums in site_sums.items():
         for head in range(site.heads):
-            looks, stays, special = sums.ends[head]
-            near = sums.mass[head] / np.maximum(sums.there, 1)
-            offset = int(near.argmax()) - len(near) // 2
-            shares = (stays / looks, special / looks) if looks else (0.0, 0.0)
-            rows.append((*_head(site, head), *shares, offset, float(near.max()), int(looks)))
+            n_words, on_words, on_special = sums.totals[head]
+            by_offset = sums.mass[head] / np.maximum(sums.counts, 1)
+            offset = int(by_offset.argmax()) - len(by_offset) // 2
+            shares = (on_words / n_words, on_special / n_words) if n_words else (0.0, 0.0)
+            rows.append((*_head(site, head), *shares, offset, float(by_offset.max()), int(n_words)))
     columns = [*HEAD, "words", "special", "best_offset", "best_offset_attention", "n"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -1,11 +1,11 @@
-"""One forward pass of a text, with the maps of all heads kept: what the attention browser shows.
+"""The attention maps of all heads for one text, from one forward pass, for the attention browser.
 
-    found = attention(model, doc)        # a `Look`: arrays only, no model and no torch
-    found.maps[site][head]               # [queries, keys]
+    maps = attention(model, doc)        # `AttentionMaps`: arrays only, no model and no torch
+    maps.maps[site][head]               # [queries, keys]
 
-What was looked at before is kept, by content (weights, tokenizer, text, precision, device), within
-a bound of bytes, so that turning over layers and heads never runs the model again; `passes` counts
-how often it did. Costs a forward pass, and 4 bytes a head and pair of pieces.
+Maps are cached by content (weights, tokenizer, text, precision, device) up to a number of bytes, so
+that browsing layers and heads never runs the model again; `passes` counts the forward passes.
+Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 """
 
 import hashlib
@@ -31,12 +31,11 @@ from workbench.engine.taps import Site, StackName, Tap, View
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-# --- what was made is kept until there is too much of it: the least lately used goes first --------
+# --- a cache of least recently used values, bounded by bytes --------------------------------------
 #
-#     KEPT.get(key, make)     # made once, by whoever asks first; others wait for it
+#     CACHE.get(key, make)     # made once, by the first caller; others wait for it
 #
-# Bounded by bytes, not by number; what alone is larger than the bound is kept until the next
-# comes. Safe among threads. Costs nothing.
+# A value that alone exceeds the bound is kept until the next one. Thread-safe.
 
 
 class Sized(Protocol):
@@ -49,66 +48,66 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-class Kept(Generic[T]):
-    """Values by key, at most so many bytes of them."""
+class ByteCache(Generic[T]):
+    """Values by key, up to a number of bytes."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._held: OrderedDict[Hashable, T] = OrderedDict()
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._lock = RLock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of this key, made where it is not there."""
+        """The value of this key; made if it is not in the cache."""
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
             value = make()
-            self._held[key] = value
-            while len(self._held) > 1 and self.size > self.most:
-                self._held.popitem(last=False)
+            self._values[key] = value
+            while len(self._values) > 1 and self.size > self.max_bytes:
+                self._values.popitem(last=False)
             return value
 
     @property
     def size(self) -> int:
-        """Bytes held in all."""
+        """Bytes of all values."""
         with self._lock:
-            return sum(value.size for value in self._held.values())
+            return sum(value.size for value in self._values.values())
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._values)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Remove all values."""
         with self._lock:
-            self._held.clear()
+            self._values.clear()
 
 
 # --- capturing the maps of a text -----------------------------------------------------------------
 
 Floats = NDArray[np.float32]
 LONGEST = 2_048  # pieces
-MOST = 1 << 30  # bytes of maps that are kept
-LARGEST = 2 << 30  # bytes of one look
+CACHE_BYTES = 1 << 30
+MAX_BYTES = 2 << 30  # of the maps of one text
 
-KEPT: Kept["Look"] = Kept(MOST)
-_alone = Lock()  # one forward pass at a time: hooks of some routes are the model's own
+CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
+_alone = Lock()  # one forward pass at a time: some models are hooked in place
 _passes = 0
 
 
 @dataclass(frozen=True)
 class Text:
-    """What one stack read."""
+    """The input of one stack."""
 
     pieces: tuple[str, ...]  # as they are shown
-    owners: tuple[int, ...]  # the word that owns each; -1: none
+    owners: tuple[int, ...]  # the index of the word that owns each piece; -1: none
     special: tuple[bool, ...]
     words: tuple[str, ...]  # of the Doc
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What the softmax of a site was given: `scale * query . key + bias`."""
+    """The input of a site's softmax: `scale * query . key + bias`."""
 
     query: Floats  # [heads, queries, width of a head]
     key: Floats  # [groups, keys, width of a head]
@@ -117,8 +116,8 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Look:
-    """All that attention did in one forward pass."""
+class AttentionMaps:
+    """All attention maps of one forward pass."""
 
     id: str  # a hash of weights, tokenizer, text, precision and device
     model: str
@@ -142,11 +141,11 @@ class Look:
     @property
     def size(self) -> int:
         """Bytes held."""
-        held = [*self.maps.values(), *self.norms.values()]
+        arrays = [*self.maps.values(), *self.norms.values()]
         for scores in self.scores.values():
-            held += [scores.query, scores.key]
+            arrays += [scores.query, scores.key]
         biases = {id(s.bias): s.bias for s in self.scores.values() if s.bias is not None}
-        return sum(array.nbytes for array in [*held, *biases.values()])
+        return sum(array.nbytes for array in [*arrays, *biases.values()])
 
     def queries(self, site: Site) -> Text:
         return self.texts[site.stack]
@@ -161,41 +160,42 @@ def passes() -> int:
 
 
 @public
-def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None) -> Look:
+def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None) -> AttentionMaps:
     """Capture the attention maps of all heads for one text, in one forward pass.
 
-    Maps are kept by content (weights, tokenizer, text, precision, device), so asking again does not
-    run the model again.
+    Maps are cached by content (weights, tokenizer, text, precision, device): a second call with the
+    same inputs does not run the model again.
 
     Args:
         model: A `Model` with attention.
         text: A text, or a Doc of a corpus.
-        target: What a decoder next to an encoder writes (default: the text itself).
+        target: The text of the decoder in an encoder-decoder model (default: `text`).
 
     Returns:
-        A `Look`: plain arrays, `maps[site]` is [heads, queries, keys].
+        `AttentionMaps`: plain arrays; `maps[site]` is [heads, queries, keys].
 
     Raises:
         WorkbenchError: The model has no attention, or the maps would not fit into memory.
 
     Example:
-        >>> seen = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
-        >>> seen.texts["encoder"].pieces[:3]
+        >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+        >>> maps.texts["encoder"].pieces[:3]
         ('[CLS]', 'Ben', 'walks')
     """
     if not model.sites:
         raise WorkbenchError(
-            f"{model.name} ({model.family}) has no attention to look at.",
-            remedy="Choose a model with attention, such as mini:bert; of this one the layers "
-            "themselves can be looked at, by probing.",
+            f"{model.name} ({model.family}) has no attention.",
+            code="no-attention",
+            remedy="Choose a model with attention, such as mini:bert. You can still probe the "
+            "layers of this model.",
         )
-    doc, written = _doc_of(text), None if target is None else _doc_of(target)
-    key = _key(model, doc, written)
-    return KEPT.get(key, lambda: _captured(model, doc, written, key))
+    doc, target_doc = _doc_of(text), None if target is None else _doc_of(target)
+    key = _key(model, doc, target_doc)
+    return CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
 
 
 def _doc_of(text: "str | Doc") -> "Doc":
-    """A Doc as it is; a text cut into words by rules."""
+    """A Doc unchanged; a text split into words by rules."""
     if not isinstance(text, str):
         return text
     try:
@@ -212,7 +212,7 @@ def _doc_of(text: "str | Doc") -> "Doc":
 
 
 def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
-    """By content: another model under the same name is another look."""
+    """A hash of the content, which distinguishes two models of one name."""
     digest = hashlib.blake2b(digest_size=12)
     for part in (model.content_hash, model.precision, str(model.device), model.name):
         digest.update(part.encode() + b"\0")
@@ -224,17 +224,17 @@ def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
     return digest.hexdigest()
 
 
-def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Look:
+def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> AttentionMaps:
     global _passes
-    read = model.encode(encode([doc]))
-    written_text = None if target is None else model.encode(encode([target]))
-    _require_room(model, read, written_text)
-    tap = _Everything(_projections(model))
+    source_pieces = model.encode(encode([doc]))
+    target_pieces = None if target is None else model.encode(encode([target]))
+    _require_room(model, source_pieces, target_pieces)
+    tap = _CaptureTap(_projections(model))
     with _alone, torch.no_grad():
         _passes += 1
         output = model.forward(
-            read.to(model.device),
-            targets=None if written_text is None else written_text.to(model.device),
+            source_pieces.to(model.device),
+            targets=None if target_pieces is None else target_pieces.to(model.device),
             taps=[tap],
             hidden=False,
         )
@@ -243,37 +243,41 @@ def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Look:
         stack: _text(model, pieces, docs[stack] if len(output.texts) > 1 else doc)
         for stack, pieces in output.texts.items()
     }
-    cut = sum(last - first for text in (read, written_text) if text for _, first, last in text.cut)
-    unaligned = sum(len(text.unaligned) for text in (read, written_text) if text)
-    return Look(
+    inputs = [pieces for pieces in (source_pieces, target_pieces) if pieces]
+    cut = sum(last - first for pieces in inputs for _, first, last in pieces.cut)
+    unaligned = sum(len(pieces.unaligned) for pieces in inputs)
+    return AttentionMaps(
         key, model.name, model.precision, texts, tap.maps, tap.norms, tap.scores, cut, unaligned
     )
 
 
-def _require_room(model: Model, read: Pieces, target: Pieces | None) -> None:
-    """Refuse what would not fit, before it is computed."""
-    lengths = {"encoder": read.ids.shape[1]}
+def _require_room(model: Model, source: Pieces, target: Pieces | None) -> None:
+    """Raise an error if the maps would not fit, before they are computed."""
+    lengths = {"encoder": source.ids.shape[1]}
     lengths["decoder"] = lengths["encoder"] if target is None else target.ids.shape[1]
-    if not bool(read.mask.any()):
-        raise WorkbenchError("there is no text to look at.", remedy="Type or choose a sentence.")
+    if not bool(source.mask.any()):
+        raise WorkbenchError(
+            "The text is empty.", code="text-empty", remedy="Type or choose a sentence."
+        )
     longest = max(lengths.values())
     cells = 0
     for site in model.sites:
         queries = lengths[site.stack]
         keys = lengths["encoder"] if site.kind == "cross" else queries
         cells += site.heads * queries * keys
-    if longest > LONGEST or 4 * cells > LARGEST:
+    if longest > LONGEST or 4 * cells > MAX_BYTES:
+        max_pieces = min(LONGEST, int(longest * (MAX_BYTES / (4 * cells)) ** 0.5))
         raise WorkbenchError(
-            f"the text has {longest:,} pieces: its maps would be {4 * cells / 1e9:.1f} GB.",
+            f"The text has {longest:,} pieces; its maps would need {4 * cells / 1e9:.1f} GB.",
+            code="text-too-long",
             where=model.name,
-            remedy=f"Look at {min(LONGEST, int(longest * (LARGEST / (4 * cells)) ** 0.5)):,} "
-            "pieces at most: shorten the text.",
+            remedy=f"Shorten the text to {max_pieces:,} pieces.",
         )
 
 
 @dataclass(eq=False)
-class _Everything(Tap):
-    """Keeps maps, what they were made of, and how far each value reaches."""
+class _CaptureTap(Tap):
+    """Stores maps, queries, keys, and the norm of each value after the output projection."""
 
     weights: Mapping[Site, Tensor]  # [heads, width of a head, width]
 
@@ -290,23 +294,23 @@ class _Everything(Tap):
             value = view.value[0].repeat_interleave(site.heads // site.groups, 0)  # [heads, k, w]
             self.norms[site] = _floats((value @ self.weights[site].to(value.dtype)).norm(dim=-1))
         if view.vectors is not None:
-            made = view.vectors
-            query, key = _floats(made.query[0]), _floats(made.key[0])
-            self.scores[site] = Scores(query, key, made.scale, self._bias(made.bias))
+            vectors = view.vectors
+            query, key = _floats(vectors.query[0]), _floats(vectors.key[0])
+            self.scores[site] = Scores(query, key, vectors.scale, self._bias(vectors.bias))
 
     def _bias(self, bias: Tensor | None) -> Floats | None:
         if bias is None:
             return None
-        for seen, kept in self._biases:
-            if seen is bias or (seen.shape == bias.shape and torch.equal(seen, bias)):
-                return kept
+        for known, array in self._biases:
+            if known is bias or (known.shape == bias.shape and torch.equal(known, bias)):
+                return array
         self._biases.append((bias, _floats(bias[0])))
         return self._biases[-1][1]
 
 
 def _floats(tensor: Tensor) -> Floats:
-    found: Floats = tensor.detach().float().cpu().numpy().copy()
-    return found
+    array: Floats = tensor.detach().float().cpu().numpy().copy()
+    return array
 
 
 @once

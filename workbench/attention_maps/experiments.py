@@ -1,7 +1,10 @@
-"""What can be asked of attention maps: the experiment `attention-averages`.
+"""The experiment `attention-averages`.
 
-Costs nothing; the code is imported when it is first run.
+Costs: nothing; the code is imported when it is first run.
 """
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -9,31 +12,36 @@ from workbench.core.experiment import HEAD, HEADS, Experiment, Settings, Table
 
 
 class Averages(Settings):
-    """What is averaged."""
+    """Settings of `attention-averages`."""
 
-    farthest: int = Field(8, ge=1, le=64, description="Offsets are told up to so many words away.")
+    former_names: ClassVar[Mapping[str, str]] = {"max_offset": "farthest"}
+
+    max_offset: int = Field(
+        8, ge=1, le=64, description="Largest relative offset in words (default 8)."
+    )
 
 
 TABLES = {
     "offsets": Table(
-        "Average attention of a word to the word so far to its right (left: negative), where there "
-        "is one; `n` words have one.",
+        "Average attention of a word to the word at `offset` (in words; negative: to the left). "
+        "`n`: number of words with a word at that offset.",
         (*HEAD, "offset"),
     ),
     "tags": Table(
-        "How much attention a word of the one part of speech gives, in all, to words of the other; "
-        "`n` words look.",
+        "Average attention (share, 0 to 1) of a word with part of speech `tag` to all words with "
+        "part of speech `to_tag`. `n`: number of attending words.",
         (*HEAD, "tag", "to_tag"),
     ),
     "heads": Table(
-        "How much of each head's attention stays with words, and how much goes to special tokens.",
+        "Share of each head's attention to words and to special tokens (0 to 1), and the offset "
+        "with the largest average attention. `n`: number of attending words.",
         HEAD,
     ),
 }
 
 EXPERIMENT = Experiment(
     name="attention-averages",
-    about="What every head's attention comes to over a corpus, by relative offset and by tags.",
+    about="Averages every head's attention over a corpus, by relative offset and part of speech.",
     settings=Averages,
     run="workbench.attention_maps.averages:run",
     version=2,

@@ -1,11 +1,11 @@
-"""All maps of one kind of attention as a grid: layers by heads, or what they come to together.
+"""All maps of one kind of attention as a grid: layers by heads, or combined over heads or layers.
 
-    grid = grid_of(look, ("encoder", "self"), Options(unit="words", together="mean over heads"))
+    grid = grid_of(maps, ("encoder", "self"), Options(unit="words", together="mean over heads"))
     grid.map(2, 5)            # [rows, columns] of the third row and sixth column of the grid
 
-Layers and heads keep their numbers whatever is chosen of them. Rollout (Abnar and Zuidema 2020) is
-the product, from the lowest layer up, of each layer's mean map with half of it passed straight on.
-A map costs a pass over it when it is asked for; nothing is held but the look's own.
+Layers and heads keep their numbers if only some are chosen. Rollout (Abnar and Zuidema 2020) is the
+product, from the lowest layer up, of each layer's mean map, averaged with the identity. Costs: a
+pass over a map when it is requested; no other copy of the maps is stored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,91 +16,92 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import torch
 
-from workbench.attention_maps.capture import Floats, Look, Text
+from workbench.attention_maps.capture import AttentionMaps, Floats, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.public import public
 from workbench.engine.taps import Kind, Site, StackName
 from workbench.engine.words import Owned, merged
 
-# --- what stands along the sides of a map: pieces, or words; special pieces shown or hidden -------
+# --- the rows and columns of a map: pieces or words; special pieces shown or hidden ---------------
 #
-# Word by word, attention is summed over the pieces looked at and averaged over the pieces that
-# look, so rows still sum to 1. A special piece, or one that no word owns, stays an item of its
-# own. Hidden special pieces leave rows that sum to less; renormalised, rows sum to 1 again, and a
-# row of which nothing is left stays empty. Costs a pass over the map.
+# Between words, attention is summed over the pieces of the attended word and averaged over those
+# of the attending word, so rows still sum to 1. A special piece, or one that no word owns, stays an
+# item of its own. If special pieces are hidden, rows sum to less than 1; renormalised, they sum to
+# 1 again, and a row with no mass left stays zero.
 
 Unit = Literal["pieces", "words"]
 Special = Literal["shown", "hidden", "renormalised"]
-LEFT = 1e-6  # of a row's mass: less is nothing, and is not blown up to 1
+MIN_MASS = 1e-6  # of a row: a smaller mass counts as zero and is not renormalised
 
 
 @dataclass(frozen=True)
 class Items:
-    """One side of a map."""
+    """The rows or the columns of a map."""
 
     names: tuple[str, ...]
-    words: tuple[int, ...]  # the word of each; -1: none
+    words: tuple[int, ...]  # the index of the word of each item; -1: none
     special: tuple[bool, ...]
-    places: tuple[int, ...]  # where each begins, in pieces
-    owned: Owned  # the pieces of each
+    places: tuple[int, ...]  # the index of the first piece of each item
+    owned: Owned  # the pieces of each item
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
     def alike(self) -> tuple[tuple[str, int], ...]:
-        """What two sides must have in common to be compared item by item."""
+        """Name and word of each item: equal in two maps that can be compared item by item."""
         return tuple(zip(self.names, self.words, strict=True))
 
 
 def items(text: Text, unit: Unit, special: Special) -> Items:
-    """The pieces of a text, or its words."""
+    """The items of a text: its pieces or its words."""
     hidden = [is_special and special != "shown" for is_special in text.special]
-    groups = np.full(len(text.pieces), -1, dtype=np.int64)
-    found: dict[tuple[str, int], int] = {}
+    item_of_piece = np.full(len(text.pieces), -1, dtype=np.int64)
+    item_of_key: dict[tuple[str, int], int] = {}
     names: list[str] = []
     words: list[int] = []
     specials: list[bool] = []
     places: list[int] = []
-    for place, (piece, owner) in enumerate(zip(text.pieces, text.owners, strict=True)):
-        if hidden[place]:
+    for i, (piece, owner) in enumerate(zip(text.pieces, text.owners, strict=True)):
+        if hidden[i]:
             continue
-        whole = unit == "words" and owner >= 0
-        key = ("word", owner) if whole else ("piece", place)
-        if key not in found:
-            found[key] = len(names)
-            names.append(text.words[owner] if whole else piece)
+        is_word = unit == "words" and owner >= 0
+        key = ("word", owner) if is_word else ("piece", i)
+        if key not in item_of_key:
+            item_of_key[key] = len(names)
+            names.append(text.words[owner] if is_word else piece)
             words.append(owner)
-            specials.append(text.special[place])
-            places.append(place)
-        groups[place] = found[key]
-    there = torch.from_numpy(groups) == torch.arange(len(names))[:, None]  # [items, pieces]
-    return Items(tuple(names), tuple(words), tuple(specials), tuple(places), Owned.of(there[None]))
+            specials.append(text.special[i])
+            places.append(i)
+        item_of_piece[i] = item_of_key[key]
+    # [items, pieces]
+    mask = torch.from_numpy(item_of_piece) == torch.arange(len(names))[:, None]
+    return Items(tuple(names), tuple(words), tuple(specials), tuple(places), Owned.of(mask[None]))
 
 
 @dataclass(frozen=True)
 class Sides:
-    """How maps of one kind are shown: what looks, what is looked at, and what becomes of rows."""
+    """The rows (queries) and columns (keys) of maps, and whether rows are renormalised."""
 
     rows: Items
     columns: Items
     renormalised: bool
 
     def merged(self, maps: Floats) -> Floats:
-        """Maps of pieces as maps of items.  # [queries, keys] -> [rows, columns]"""
-        found = merged(torch.from_numpy(maps)[None, None], self.rows.owned, self.columns.owned)
-        return found[0, 0].numpy()
+        """A map of pieces as a map of items.  # [queries, keys] -> [rows, columns]"""
+        by_items = merged(torch.from_numpy(maps)[None, None], self.rows.owned, self.columns.owned)
+        return by_items[0, 0].numpy()
 
     def finished(self, maps: Floats) -> Floats:
-        """Merged maps as they are shown, alone or several joined.  # [..., rows, columns]"""
+        """Merged maps, renormalised if that is chosen.  # [..., rows, columns]"""
         if not self.renormalised:
             return maps
         mass = maps.sum(-1, keepdims=True)
-        return np.where(mass > LEFT, maps / np.maximum(mass, LEFT), 0).astype(np.float32)
+        return np.where(mass > MIN_MASS, maps / np.maximum(mass, MIN_MASS), 0).astype(np.float32)
 
 
-def sides(look: Look, site: Site, unit: Unit, special: Special) -> Sides:
-    """Both sides of a site's maps."""
+def sides(look: AttentionMaps, site: Site, unit: Unit, special: Special) -> Sides:
+    """The rows and columns of a site's maps."""
     rows = items(look.queries(site), unit, special)
     columns = items(look.keys(site), unit, special)
     return Sides(rows, columns, special == "renormalised")
@@ -129,13 +130,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """How maps are shown."""
+    """How maps are displayed."""
 
     unit: Unit = "pieces"
     special: Special = "shown"
-    weigh: Weigh = "attention"  # norms: times the norm of each value through the output map
+    weigh: Weigh = "attention"  # norms: times the norm of each value after the output projection
     together: Together = "each head"
-    layers: tuple[int, ...] = ()  # none: all
+    layers: tuple[int, ...] = ()  # empty: all
     heads: tuple[int, ...] = ()
 
 
@@ -143,10 +144,10 @@ class Options:
 class Grid:
     """Maps by row and column, each with its name."""
 
-    look: Look
+    look: AttentionMaps
     group: Group
     options: Options
-    rows: tuple[str, ...]  # the layers, or what they come to
+    rows: tuple[str, ...]  # the layers, or how they are combined
     columns: tuple[str, ...]
     sides: Sides
     _make: Callable[[int, int], Floats | None]  # pieces: [queries, keys]
@@ -159,62 +160,63 @@ class Grid:
 
     @public
     def map(self, row: int, column: int) -> Floats:
-        """One map as it is shown.  # [rows, columns]"""
+        """One map as it is displayed.  # [rows, columns]"""
         for what, index, names in (("row", row, self.rows), ("column", column, self.columns)):
             if not 0 <= index < len(names):
                 raise WorkbenchError(
                     f"the grid has no {what} {index}.",
-                    code="head-unknown",
+                    code="head-missing",
                     where=self.look.model,
                     remedy=f"Choose 0 to {len(names) - 1}.",
                 )
-        found = self._make(row, column)
-        if found is None:
+        values = self._make(row, column)
+        if values is None:
             raise WorkbenchError(
-                f"layer {self.rows[row]} has no head {self.columns[column]}.",
+                f"Layer {self.rows[row]} has no head {self.columns[column]}.",
+                code="head-missing",
                 where=self.look.model,
                 remedy="Choose another head.",
             )
-        return found
+        return values
 
     def each(self) -> Iterator[tuple[int, int, Floats]]:
-        """Every map there is, row by row."""
+        """All maps of the grid, row by row."""
         for row in range(len(self.rows)):
             for column in range(len(self.columns)):
-                found = self._make(row, column)
-                if found is not None:
-                    yield row, column, found
+                values = self._make(row, column)
+                if values is not None:
+                    yield row, column, values
 
     def site(self, row: int, column: int) -> tuple[Site, int] | None:
-        """The site and head of one map; None for what several come to."""
+        """The site and head of one map; None for a combination of several."""
         if self.options.together != "each head":
             return None
         layer, head = int(self.rows[row]), int(self.columns[column])
         return next((s, head) for s in self.look.maps if _is(s, self.group) and s.layer == layer)
 
 
-def groups(look: Look) -> list[Group]:
-    """The kinds of attention there are, in the order of the calls."""
+def groups(look: AttentionMaps) -> list[Group]:
+    """The kinds of attention of a model, in the order of the forward pass."""
     return list(dict.fromkeys((site.stack, site.kind) for site in look.maps))
 
 
-def numbers(look: Look, group: Group) -> tuple[list[int], list[int]]:
+def numbers(look: AttentionMaps, group: Group) -> tuple[list[int], list[int]]:
     """The layers and the heads of a kind of attention."""
-    own = [site for site in look.maps if _is(site, group)]
-    return [site.layer for site in own], list(range(max(site.heads for site in own)))
+    sites = [site for site in look.maps if _is(site, group)]
+    return [site.layer for site in sites], list(range(max(site.heads for site in sites)))
 
 
 @public
-def head_grid(look: Look, group: Group | None = None, **options: Any) -> Grid:
+def head_grid(look: AttentionMaps, group: Group | None = None, **options: Any) -> Grid:
     """Arrange the maps of one kind of attention as a grid of layers by heads.
 
     Args:
-        look: What `wb.attention` captured.
-        group: Stack and kind, such as `("decoder", "cross")` (default: the first there is).
+        look: The result of `wb.attention`.
+        group: Stack and kind, such as `("decoder", "cross")` (default: the first of the model).
         **options: `unit` (`pieces` or `words`), `special` (`shown`, `hidden`, `renormalised`),
             `weigh` (`attention`, or `norms`: times the norm of each value), `together`
             (`each head`, `mean over heads`, `max over layers`, `rollout` …), and `layers` and
-            `heads` to choose from.
+            `heads` (numbers to show; default: all).
 
     Returns:
         A `Grid`; `grid.map(row, column)` is one map, [rows, columns].
@@ -223,8 +225,8 @@ def head_grid(look: Look, group: Group | None = None, **options: Any) -> Grid:
         WorkbenchError: The model has no such attention, layer or head, or an option is unknown.
 
     Example:
-        >>> seen = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
-        >>> grid = wb.head_grid(seen, unit="words", special="renormalised")
+        >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+        >>> grid = wb.head_grid(maps, unit="words", special="renormalised")
         >>> grid.sides.rows.names
         ('Ben', 'walks', 'to', 'the', 'hill', '.')
         >>> grid.map(0, 3).shape  # layer 0, head 3
@@ -233,7 +235,9 @@ def head_grid(look: Look, group: Group | None = None, **options: Any) -> Grid:
     for name, value in options.items():
         if name not in _CHOICES:
             raise WorkbenchError(
-                f"there is no option {name!r}.", remedy=did_you_mean(name, _CHOICES)
+                f"There is no option {name!r}.",
+                code="setting-unknown",
+                remedy=did_you_mean(name, _CHOICES),
             )
         if not _CHOICES[name] and (
             isinstance(value, str | bytes) or not hasattr(value, "__iter__")
@@ -246,32 +250,36 @@ def head_grid(look: Look, group: Group | None = None, **options: Any) -> Grid:
             )
         if (known := _CHOICES[name]) and value not in known:
             raise WorkbenchError(
-                f"{name} is {value!r:.60}.", remedy=did_you_mean(str(value), known)
+                f"{name} cannot be {value!r:.60}.",
+                code="setting-invalid",
+                remedy=did_you_mean(str(value), known),
             )
     return grid_of(look, group or groups(look)[0], Options(**options))
 
 
-def grid_of(look: Look, group: Group, options: Options) -> Grid:
+def grid_of(look: AttentionMaps, group: Group, options: Options) -> Grid:
     """The grid of one kind of attention."""
-    own = {site.layer: site for site in look.maps if _is(site, group)}
-    if not own:
+    sites = {site.layer: site for site in look.maps if _is(site, group)}
+    if not sites:
         raise WorkbenchError(
             f"{look.model} has no {group[0]} {group[1]} attention.",
-            remedy=f"It has {', '.join(' '.join(g) for g in groups(look))}.",
+            code="no-attention",
+            remedy=f"Choose one of: {', '.join(' '.join(g) for g in groups(look))}.",
         )
-    if options.weigh == "norms" and any(site not in look.norms for site in own.values()):
+    if options.weigh == "norms" and any(site not in look.norms for site in sites.values()):
         raise WorkbenchError(
-            f"{look.model} does not show its value vectors, so attention cannot be weighted by "
+            f"Value vectors of {look.model} are not available, so attention cannot be weighted by "
             "their norms.",
-            remedy="Look at plain attention.",
+            code="model-unsupported",
+            remedy="Choose attention as the value.",
         )
-    layers = _chosen("layer", options.layers, list(own))
-    heads = _chosen("head", options.heads, list(range(max(s.heads for s in own.values()))))
-    shown = sides(look, own[layers[0]], options.unit, options.special)
+    layers = _chosen("layer", options.layers, list(sites))
+    heads = _chosen("head", options.heads, list(range(max(s.heads for s in sites.values()))))
+    shown = sides(look, sites[layers[0]], options.unit, options.special)
     rows, columns = tuple(map(str, layers)), tuple(map(str, heads))
 
     def weighted(layer: int, head: int) -> Floats | None:  # [queries, keys]
-        site = own[layer]
+        site = sites[layer]
         if head >= site.heads:
             return None
         weights: Floats = look.maps[site][head]
@@ -279,7 +287,7 @@ def grid_of(look: Look, group: Group, options: Options) -> Grid:
 
     how, _, across = options.together.partition(" over ")
     if options.together == "rollout":
-        rolled = _rollout([_there(weighted(n, head) for head in heads) for n in layers], group)
+        rolled = _rollout([_present(weighted(n, head) for head in heads) for n in layers], group)
         return Grid(
             look,
             group,
@@ -295,20 +303,20 @@ def grid_of(look: Look, group: Group, options: Options) -> Grid:
         columns = (how,)
 
     def make(row: int, column: int) -> Floats | None:
-        below = layers if across in ("layers", "both") else layers[row : row + 1]
-        beside = heads if across in ("heads", "both") else heads[column : column + 1]
-        found = _there(weighted(layer, head) for layer in below for head in beside)
-        return shown.finished(_joined(list(map(shown.merged, found)), how)) if found else None
+        row_layers = layers if across in ("layers", "both") else layers[row : row + 1]
+        column_heads = heads if across in ("heads", "both") else heads[column : column + 1]
+        maps = _present(weighted(layer, head) for layer in row_layers for head in column_heads)
+        return shown.finished(_combined(list(map(shown.merged, maps)), how)) if maps else None
 
     return Grid(look, group, options, rows, columns, shown, make)
 
 
-def _there(found: Iterable[Floats | None]) -> list[Floats]:
-    return [each for each in found if each is not None]
+def _present(maps: Iterable[Floats | None]) -> list[Floats]:
+    return [each for each in maps if each is not None]
 
 
-def _joined(maps: list[Floats], how: str) -> Floats:
-    """What several maps come to; one alone is itself."""
+def _combined(maps: list[Floats], how: str) -> Floats:
+    """The mean or maximum of maps; a single map is unchanged."""
     if len(maps) == 1:
         return maps[0]
     if how == "max":
@@ -318,11 +326,12 @@ def _joined(maps: list[Floats], how: str) -> Floats:
 
 
 def _rollout(maps: list[list[Floats]], group: Group) -> list[Floats]:
-    """Layer by layer, from the lowest chosen one up.  # [queries, keys] each"""
+    """The rollout after each layer, from the lowest chosen one up.  # [queries, keys] each"""
     if group[1] == "cross":
         raise WorkbenchError(
-            "rollout follows attention within one text; cross-attention joins two.",
-            remedy="Choose self-attention, or another way to put heads together.",
+            "Rollout needs attention within one text; cross-attention is between two texts.",
+            code="setting-invalid",
+            remedy="Choose self-attention, or another way to combine heads.",
         )
     rolled: list[Floats] = []
     for each in maps:
@@ -333,32 +342,34 @@ def _rollout(maps: list[list[Floats]], group: Group) -> list[Floats]:
     return rolled
 
 
-def _chosen(what: str, asked: tuple[int, ...], there: list[int]) -> list[int]:
-    """Those asked for, in their own order; all where none are."""
-    unknown = sorted(set(asked) - set(there))
+def _chosen(what: str, chosen: tuple[int, ...], available: list[int]) -> list[int]:
+    """The chosen layers or heads in the model's order; all by default."""
+    unknown = sorted(set(chosen) - set(available))
     if unknown:
         raise WorkbenchError(
-            f"there is no {what} {unknown[0]}.", remedy=f"There are 0 to {max(there)}."
+            f"There is no {what} {unknown[0]}.",
+            code=f"{what}-missing",
+            remedy=f"Choose a number from 0 to {max(available)}.",
         )
-    return [number for number in there if number in asked] if asked else there
+    return [number for number in available if number in chosen] if chosen else available
 
 
 def _is(site: Site, group: Group) -> bool:
     return (site.stack, site.kind) == group
 
 
-# --- two grids side by side: whether they can be laid on one another, and if not, why -------------
+# --- comparison of two grids ----------------------------------------------------------------------
 #
-# Items must agree one by one, in what they say and in the word they belong to, and both grids
-# must have the same rows and columns; nothing is guessed. Costs a pass over the items.
+# The difference needs items with equal names and words, one by one, and grids with equal rows and
+# columns.
 
 
 def apart(one: Grid, other: Grid) -> str:
-    """Why no difference can be taken, as a sentence; "" where one can."""
+    """Why the difference of two grids is undefined, as a sentence; "" if it is defined."""
     if one.options.weigh != other.options.weigh:
         return (
-            "One side is attention, the other attention times the norm of what is written: "
-            "they are not in one unit, so there is no difference to take."
+            "One side shows attention, the other attention × value norm. The units differ, so "
+            "their difference is undefined."
         )
     for what, mine, yours in (
         ("row", one.sides.rows, other.sides.rows),
@@ -368,40 +379,42 @@ def apart(one: Grid, other: Grid) -> str:
             return why
     if (one.rows, one.columns) != (other.rows, other.columns):
         return (
-            f"{one.look.model} has {len(one.rows)} x {len(one.columns)} maps here and "
-            f"{other.look.model} {len(other.rows)} x {len(other.columns)}: maps that both have are "
-            "shown side by side, without a difference."
+            f"{one.look.model} has {len(one.rows)} × {len(one.columns)} maps and "
+            f"{other.look.model} {len(other.rows)} × {len(other.columns)}. Maps that both have are "
+            "shown next to each other, without their difference."
         )
     return ""
 
 
 def _unlike(what: str, mine: Items, yours: Items) -> str:
     pairs = zip_longest(mine.alike, yours.alike)
-    for place, (here, there) in enumerate(pairs):
-        if here == there:
+    for i, (first, second) in enumerate(pairs):
+        if first == second:
             continue
-        if here is None or there is None:
-            longer, rest = (mine, "the first") if there is None else (yours, "the second")
+        if first is None or second is None:
+            longer, which = (mine, "first") if second is None else (yours, "second")
             return (
-                f"The texts do not align: there are {len(mine)} {what}s here and {len(yours)} "
-                f"there; {longer.names[place]!r} is in {rest} alone."
+                f"The texts do not align: the first has {len(mine)} {what}s, the second "
+                f"{len(yours)}; {longer.names[i]!r} is only in the {which}."
             )
-        if here[0] != there[0]:
-            special = (*mine.special[place : place + 1], *yours.special[place : place + 1])
-            hint = " Hide special tokens to compare." if any(special) else _by_words(mine, yours)
+        if first[0] != second[0]:
+            special = (*mine.special[i : i + 1], *yours.special[i : i + 1])
+            hint = " Hide special tokens to compare." if any(special) else _hint(mine, yours)
             return (
-                f"The texts do not align: {what} {place} is {here[0]!r} here and {there[0]!r} "
-                f"there.{hint}"
+                f"The texts do not align: {what} {i} is {first[0]!r} in the first and "
+                f"{second[0]!r} in the second.{hint}"
             )
         return (
-            f"The texts do not align: {what} {place} is {here[0]!r} in both, but of word "
-            f"{here[1]} here and word {there[1]} there."
+            f"The texts do not align: {what} {i} is {first[0]!r} in both, but it is in word "
+            f"{first[1]} of the first and word {second[1]} of the second."
         )
     return ""
 
 
-def _by_words(mine: Items, yours: Items) -> str:
-    """A way out, where two tokenizers cut the same words differently."""
-    ours = [max(side.words, default=-1) for side in (mine, yours)]
-    cut = len(mine) > len(set(mine.words)) or len(yours) > len(set(yours.words))
-    return " By words they may." if ours[0] == ours[1] and cut else ""
+def _hint(mine: Items, yours: Items) -> str:
+    """A hint if two tokenizers split the same words differently."""
+    last_words = [max(side.words, default=-1) for side in (mine, yours)]
+    has_pieces = len(mine) > len(set(mine.words)) or len(yours) > len(set(yours.words))
+    return (
+        " Choose words as the unit to compare." if len(set(last_words)) == 1 and has_pieces else ""
+    )

@@ -1,9 +1,9 @@
-"""The gold of a text laid over a map: who depends on whom, what is one entity, who is who.
+"""Gold annotation drawn over a map: dependencies, entities, coreference.
 
-An overlay is pairs of items, the one that should look first, and spans along the sides. A head
-draws a pair when, of all other items that are not special, it gives the second most attention.
-Pairs a causal map cannot see, and items without attention, are not counted. Pure functions; each
-costs a pass over the Doc, or over a map.
+An overlay is pairs of items, the attending one first, and spans along the axes. A head draws a pair
+if the attending item's largest weight, among all other non-special items, is on the second. Pairs
+that a causal mask hides, and items without attention, are not counted. Costs: a pass over the Doc,
+or over a map.
 """
 
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 ABOUT = {
-    "dependencies": "Each word and its head in the tree.",
-    "entities": "Each word of a name and the next word of it.",
-    "coreference": "The last word of each mention and that of the mention before it in its chain.",
+    "dependencies": "Pairs: each word and its head in the tree.",
+    "entities": "Pairs: each word of an entity and its next word.",
+    "coreference": "Pairs: the last word of each mention and that of the previous mention.",
 }
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """Pairs of words, and spans of them, by number; half-open."""
+    """Pairs and spans of word indices; spans are half-open."""
 
     name: str
     about: str
@@ -39,7 +39,7 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Drawn:
-    """How many of the pairs a head draws, from the first to the second and back."""
+    """How many of the pairs a head draws, in both directions."""
 
     hits: int
     of: int
@@ -48,7 +48,7 @@ class Drawn:
 
     @property
     def share(self) -> float | None:
-        """Of the direction that is drawn better."""
+        """The share of drawn pairs in the better direction."""
         shares = [
             hits / of for hits, of in ((self.hits, self.of), (self.back_hits, self.back_of)) if of
         ]
@@ -56,14 +56,15 @@ class Drawn:
 
 
 def overlays(doc: "Doc") -> list[Overlay]:
-    """Those that the Doc has anything for."""
-    found = []
+    """The overlays for which the Doc has annotation."""
+    overlays = []
     if doc.has_annotation("DEP"):
         pairs = tuple((t.i, t.head.i, t.dep_) for t in doc if t.head.i != t.i and t.dep_)
-        found.append(_overlay("dependencies", pairs, ()))
+        overlays.append(_overlay("dependencies", pairs, ()))
     if names := mentions(doc, "entities"):
-        inside = tuple((a, b, n.label) for n in names for a, b in pairwise(range(n.start, n.end)))
-        found.append(_overlay("entities", inside, tuple((n.start, n.end, n.label) for n in names)))
+        pairs = tuple((a, b, n.label) for n in names for a, b in pairwise(range(n.start, n.end)))
+        spans = tuple((n.start, n.end, n.label) for n in names)
+        overlays.append(_overlay("entities", pairs, spans))
     if linked := chains(doc):
         ordered = {
             name: sorted(chain, key=lambda m: (m.end, m.start)) for name, chain in linked.items()
@@ -75,8 +76,8 @@ def overlays(doc: "Doc") -> list[Overlay]:
             if later.end != earlier.end
         )
         spans = tuple((m.start, m.end, name) for name, chain in ordered.items() for m in chain)
-        found.append(_overlay("coreference", pairs, spans))
-    return [overlay for overlay in found if overlay.pairs or overlay.spans]
+        overlays.append(_overlay("coreference", pairs, spans))
+    return [overlay for overlay in overlays if overlay.pairs or overlay.spans]
 
 
 def _overlay(
@@ -86,26 +87,26 @@ def _overlay(
 
 
 def placed(overlay: Overlay, side: Items) -> Overlay:
-    """The same by items of a side: a word stands where its first item does."""
+    """The overlay in indices of a side's items: a word is at its first item."""
     first, last = _items_of_words(side)
     pairs = tuple(
         (first[a], first[b], label) for a, b, label in overlay.pairs if a in first and b in first
     )
     spans = tuple(
-        (min(first[w] for w in there), max(last[w] for w in there) + 1, label)
+        (min(first[w] for w in words), max(last[w] for w in words) + 1, label)
         for a, b, label in overlay.spans
-        if (there := [word for word in range(a, b) if word in first])
+        if (words := [word for word in range(a, b) if word in first])
     )
     return Overlay(overlay.name, overlay.about, pairs, spans)
 
 
 def drawn(overlay: Overlay, sides: Sides, shown: Floats) -> Drawn:
-    """How many of an overlay's pairs, by words, a map of one text draws.  # [rows, columns]"""
+    """How many of an overlay's pairs of words a map of one text draws.  # [rows, columns]"""
     first, _ = _items_of_words(sides.rows)
     owner = np.array(sides.columns.words)
     allowed = (owner >= 0) & ~np.array(sides.columns.special, dtype=bool)  # [columns]
-    own = np.array(sides.rows.words)[:, None] == owner[None]  # a word itself  # [rows, columns]
-    others = np.where(allowed[None] & ~own, shown, 0)
+    same_word = np.array(sides.rows.words)[:, None] == owner[None]  # [rows, columns]
+    others = np.where(allowed[None] & ~same_word, shown, 0)
     best, mass = others.argmax(-1), others.max(-1, initial=0)
     counts = [0, 0, 0, 0]
     for a, b, _ in overlay.pairs:
@@ -122,8 +123,8 @@ def _items_of_words(side: Items) -> tuple[Mapping[int, int], Mapping[int, int]]:
     """The first and the last item of each word."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    for place, word in enumerate(side.words):
+    for item, word in enumerate(side.words):
         if word >= 0:
-            first.setdefault(word, place)
-            last[word] = place
+            first.setdefault(word, item)
+            last[word] = item
     return first, last

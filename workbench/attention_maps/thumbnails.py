@@ -1,7 +1,7 @@
-"""All maps of a grid at a glance: small pictures of each, and what each comes to in a few numbers.
+"""Thumbnails of all maps of a grid, and a few scores of each map.
 
-A picture is the map with the largest value of each block, so that what is bright stays seen, in
-bytes of which 255 is the map's largest value. Costs a pass over every map.
+A thumbnail is the max-pooled map, so that large values stay visible, as bytes with 255 for the
+map's largest value. Costs: a pass over every map.
 """
 
 from collections.abc import Sequence
@@ -15,34 +15,34 @@ from workbench.attention_maps.capture import Floats
 from workbench.attention_maps.grids import Grid
 from workbench.attention_maps.overlays import Overlay, drawn
 
-MOST = 900_000  # bytes of all pictures together
-LARGEST = 72  # pixels a side
+MAX_BYTES = 900_000  # of all thumbnails together
+LARGEST = 72  # pixels of a thumbnail's side
 
 ABOUT = {
-    "confidence": "The largest weight of each row, on average: 1 looks at one thing only.",
-    "entropy": "How evenly attention is spread, on average: 0 on one item, 1 on all alike.",
-    "distance": "How many items away it looks, on average.",
-    "special mass": "How much of the attention falls on special tokens.",
+    "confidence": "Mean of each row's largest weight (1: all attention on one item).",
+    "entropy": "Mean normalised entropy of the rows (0: one item, 1: uniform).",
+    "distance": "Mean distance to the attended items, in items.",
+    "special mass": "Share of attention on special tokens.",
 }
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number or a word for each map; None where there is none."""
+    """A number or a word for each map; None if it is undefined."""
 
     name: str
     about: str
     kind: str  # number or text
     values: tuple[tuple[Any, ...], ...]  # rows of columns
-    source: str = ""  # the run and table it is from; "": measured here, of this text
+    source: str = ""  # the run and table it is from; "": computed here, for this text
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Pictures and numbers of every map of a grid."""
+    """Thumbnails and scores of all maps of a grid."""
 
     pictures: NDArray[np.uint8]  # [grid rows, grid columns, height, width]
-    tops: tuple[tuple[float | None, ...], ...]  # None: there is no such map
+    tops: tuple[tuple[float | None, ...], ...]  # largest values; None: there is no such map
     scores: tuple[Score, ...]
 
     @property
@@ -51,10 +51,10 @@ class Overview:
 
 
 def overview(grid: Grid, overlays: Sequence[Overlay] = ()) -> Overview:
-    """Every map once; `overlays` by words, for maps within one text."""
+    """Thumbnails and scores of every map; `overlays` by words, for maps within one text."""
     down, across = len(grid.rows), len(grid.columns)
     rows, columns = len(grid.sides.rows), len(grid.sides.columns)
-    side = int(min(LARGEST, max(8, (MOST / (down * across)) ** 0.5)))
+    side = int(min(LARGEST, max(8, (MAX_BYTES / (down * across)) ** 0.5)))
     height, width = max(1, min(rows, side)), max(1, min(columns, side))
     pictures = np.zeros((down, across, height, width), dtype=np.uint8)
     tops: list[list[float | None]] = [[None] * across for _ in range(down)]
@@ -71,42 +71,43 @@ def overview(grid: Grid, overlays: Sequence[Overlay] = ()) -> Overview:
             share = drawn(overlay, grid.sides, shown).share
             values[f"draws {overlay.name}"][row][column] = share
     about = ABOUT | {
-        f"draws {overlay.name}": f"The share of pairs it draws, in its better direction. "
-        f"{overlay.about}"
+        f"draws {overlay.name}": "Share of pairs whose attending word has its largest weight on "
+        f"the other word (better direction). {overlay.about}"
         for overlay in overlays
     }
     scores = tuple(
-        Score(name, about[name], "number", tuple(map(tuple, found)))
-        for name, found in values.items()
+        Score(name, about[name], "number", tuple(map(tuple, rows_of_values)))
+        for name, rows_of_values in values.items()
     )
     return Overview(pictures, tuple(map(tuple, tops)), scores)
 
 
 def measured(grid: Grid, shown: Floats) -> dict[str, float | None]:
-    """What one map comes to.  # [rows, columns]"""
-    found: dict[str, float | None] = dict.fromkeys(_measures(grid))
+    """The scores of one map.  # [rows, columns]"""
+    scores: dict[str, float | None] = dict.fromkeys(_measures(grid))
     mass = shown.sum(-1)  # [rows]
-    there = mass > 0
-    if not there.any():
-        return found
-    rows, mass = shown[there], mass[there]
+    mask = mass > 0
+    if not mask.any():
+        return scores
+    rows, mass = shown[mask], mass[mask]
     shares = rows / mass[:, None]
-    found["confidence"] = _mean(rows.max(-1))
-    places = np.array(grid.sides.rows.places)[there]
-    if grid.group[1] == "causal":
-        seen = (np.array(grid.sides.columns.places)[None] <= places[:, None]).sum(-1)
+    scores["confidence"] = _mean(rows.max(-1))
+    places = np.array(grid.sides.rows.places)[mask]
+    if grid.group[1] == "causal":  # the number of unmasked columns of each row
+        n_keys = (np.array(grid.sides.columns.places)[None] <= places[:, None]).sum(-1)
     else:
-        seen = np.full(len(rows), shown.shape[1])
+        n_keys = np.full(len(rows), shown.shape[1])
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = -np.where(shares > 0, shares * np.log(shares), 0).sum(-1)
-        even = np.log(seen)
-    found["entropy"] = _mean(spread[seen > 1] / even[seen > 1]) if (seen > 1).any() else 0.0
-    if "distance" in found:
-        apart = np.abs(np.flatnonzero(there)[:, None] - np.arange(shown.shape[1])[None])
-        found["distance"] = _mean((shares * apart).sum(-1))
-    if "special mass" in found:
-        found["special mass"] = _mean(rows[:, np.array(grid.sides.columns.special, bool)].sum(-1))
-    return found
+        entropy = -np.where(shares > 0, shares * np.log(shares), 0).sum(-1)
+        uniform = np.log(n_keys)
+    many = n_keys > 1
+    scores["entropy"] = _mean(entropy[many] / uniform[many]) if many.any() else 0.0
+    if "distance" in scores:
+        distances = np.abs(np.flatnonzero(mask)[:, None] - np.arange(shown.shape[1])[None])
+        scores["distance"] = _mean((shares * distances).sum(-1))
+    if "special mass" in scores:
+        scores["special mass"] = _mean(rows[:, np.array(grid.sides.columns.special, bool)].sum(-1))
+    return scores
 
 
 def pooled(shown: Floats, height: int, width: int) -> Floats:
@@ -122,7 +123,7 @@ def pooled(shown: Floats, height: int, width: int) -> Floats:
 
 
 def bytes_of(shown: Floats) -> tuple[NDArray[np.uint8], float]:
-    """A map in bytes, and the value that 255 stands for."""
+    """A map as bytes, and the value of the byte 255."""
     top = float(shown.max(initial=0))
     if top <= 0:
         return np.zeros(shown.shape, dtype=np.uint8), 0.0

@@ -131,7 +131,7 @@ class Capture(Tap):
             if wrong := [head for head in self.heads if not 0 <= head < view.site.heads]:
                 raise WorkbenchError(
                     f"site {view.site.index} ({view.site.name}) has no head {wrong[0]}.",
-                    code="head-unknown",
+                    code="head-missing",
                     remedy=f"Its heads are 0 to {view.site.heads - 1}.",
                 )
             maps = maps[:, list(self.heads)]

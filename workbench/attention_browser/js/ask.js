@@ -1,15 +1,15 @@
-// Asking the host: one request in flight, the newest of a kind counts, a lost answer is asked anew.
+// Requests to the host: one in flight, the newest of a kind counts, a lost one is sent again.
 
 const URGENT = ["overview", "cell", "exact", "neurons", "file", "state"];
-const PATIENCE = 3000; // ms without an answer until a request is sent again
-const AGAIN = 3;
-const SLOW = { file: 10 }; // a file may be long in the making
+const PATIENCE = 3000; // ms without a response until a request is sent again
+const RETRIES = 3;
+const SLOW = { file: 10 }; // factor: a file may take longer
 
 /**
- * `told()` gives view and state of the moment. `ask` promises an answer, null where a newer request
- * took its place, or {kind: "lost"} where none came.
+ * `context()` gives the current view and state. `ask` resolves to a response, to null if a newer
+ * request replaced this one, or to {kind: "lost"} if there was no response.
  */
-function asker(host, told) {
+function requester(host, context) {
   const waiting = new Map();
   let flying = null;
   let count = Math.floor(Math.random() * 1e9);
@@ -30,17 +30,17 @@ function asker(host, told) {
     waiting.delete(slot);
     flying = mine;
     const answer = await sent(mine);
-    if (flying !== mine) return; // everything was dropped meanwhile
+    if (flying !== mine) return; // all requests were dropped meanwhile
     flying = null;
     mine.answer(answer);
     next();
   }
 
   async function sent(mine) {
-    const request = { id: (count += 1), ...told(), ...mine.request };
+    const request = { id: (count += 1), ...context(), ...mine.request };
     const patience = (host.patience || PATIENCE) * (SLOW[mine.slot] || 1);
     const tries = [];
-    for (let time = 0; time <= AGAIN; time += 1) {
+    for (let time = 0; time <= RETRIES; time += 1) {
       if (flying !== mine || (time && mine.old)) return null;
       tries.push(host.ask(request));
       const answer = await Promise.race([...tries, pause(patience)]);
@@ -63,8 +63,8 @@ function pause(time) {
   return new Promise((go) => setTimeout(go, time, null));
 }
 
-/** A map that forgets what was not used for longest. */
-function remembering(most) {
+/** A map of limited size that drops the least recently used entry. */
+function limitedCache(most) {
   const kept = new Map();
   return {
     get(key) {

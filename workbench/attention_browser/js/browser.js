@@ -1,22 +1,22 @@
-// The attention browser put together: state, requests, keys; what is seen lies in the other files.
+// The attention browser: its state, requests and keys; the other files draw its parts.
 
-const NOTED = 300; // ms of calm before the state is told
-const KEYS = "Arrow keys move between layers and heads · Enter opens · Esc goes back";
-const CELL_KEYS = "Arrow keys move between layers and heads · Enter pins · Shift and arrows move the pin · Esc unpins, then goes back";
+const NOTED = 300; // ms without a change before the state is sent
+const KEYS = "Arrow keys: move between layers and heads · Enter: open the head";
+const CELL_KEYS = "Arrow keys: other layers and heads · Enter: pin a cell · Shift + arrows: move the pin · Esc: unpin, then go back";
 
-/** Shows `message`, an overview, in `root`; what is missing is asked of the host. */
+/** Shows `message`, an overview, in `root`; requests missing data from the host. */
 function attentionBrowser(root, host, message) {
   const browser = { root, host, grids: [], focus: [0, 0], zoom: "fit", shownSide: "both", neuronsOpen: false,
     lines: { by: "top", count: 3, least: 0.1 }, overlays: new Set(), pinSide: 0, message: null };
-  const answers = remembering(32);
-  const exacts = remembering(32);
-  const neuronAnswers = remembering(32);
-  const asking = asker(host, () => ({ view: browser.message.view, state: told() }));
+  const answers = limitedCache(32);
+  const exacts = limitedCache(32);
+  const neuronAnswers = limitedCache(32);
+  const requests = requester(host, () => ({ view: browser.message.view, state: currentState() }));
   const page = pageOf();
-  const wanted = {}; // by kind, what was asked last and is on its way
+  const pending = {}; // by kind, the last request without a response
   let [tools, cell, cellBar, retry, noted, sent] = [null, null, null, null, 0, ""];
 
-  const told = () => ({ cell: browser.state.cell, pin: browser.state.pin, look: browser.state.look,
+  const currentState = () => ({ cell: browser.state.cell, pin: browser.state.pin, look: browser.state.look,
     score: browser.choice.score, order: browser.choice.order, over: [...browser.overlays] });
   const key = (...parts) => parts.flat().join(",");
 
@@ -30,7 +30,7 @@ function attentionBrowser(root, host, message) {
     return parts;
   }
 
-  /** A new overview: the same view is kept as it is, another one keeps what it still has. */
+  /** Takes an overview: ignored if the view is the same; else the state is kept where possible. */
   function update(newer) {
     const before = browser.message;
     root.dataset.passes = newer.passes;
@@ -38,7 +38,7 @@ function attentionBrowser(root, host, message) {
     browser.message = newer;
     const [side] = newer.sides;
     [answers, exacts, neuronAnswers].forEach((memory) => memory.clear());
-    asking.drop();
+    requests.drop();
     const start = before ? browser.state : newer.state;
     const pin = before ? pinMoved(start.pin, before.sides[browser.pinSide], side) : start.pin;
     browser.state = { cell: hasCell(commonGrid(newer), start.cell) ? start.cell : null, pin, look: start.look || "map" };
@@ -46,7 +46,7 @@ function attentionBrowser(root, host, message) {
     if (browser.pinSide < 0) browser.state.pin = null;
     if (!before || !scoreOf(side, browser.choice.score)) browser.choice = firstChoice(side);
     if (!before) restore(side, start);
-    sent = before ? sent : JSON.stringify(told());
+    sent = before ? sent : JSON.stringify(currentState());
     browser.focus = browser.state.cell || (hasCell(side, browser.focus) ? browser.focus : neighbour(side, [0, -1], [0, 1]));
     browser.colours = coloursFor(root, newer.palette);
     if (newer.sides.length < 2) browser.shownSide = "both";
@@ -71,7 +71,7 @@ function attentionBrowser(root, host, message) {
     page.opened.replaceChildren(cellBar.node, cell.node);
   }
 
-  /** Draws what the state says, and asks for what is missing. */
+  /** Draws the state, and requests missing data. */
   function refresh() {
     if (!browser.message) return;
     const open = browser.state.cell;
@@ -86,7 +86,7 @@ function attentionBrowser(root, host, message) {
 
   function refreshOverview() {
     const room = browser.width();
-    if (!room) return; // out of sight, as in a tab that is not open
+    if (!room) return; // not visible, for example in a closed tab
     tools.sync();
     const shown = browser.grids.filter((_, s) => browser.shownSide === "both" || browser.shownSide === String(s));
     const across = shown.length > 1 && room >= 1000 ? 2 : 1;
@@ -98,7 +98,7 @@ function attentionBrowser(root, host, message) {
     });
     const named = new Set(counts).size > 1;
     const { grid: { row_word: rowWord, column_word: columnWord } } = browser.message.sides[0];
-    const axes = columnWord ? `Rows are ${rowWord.replace(/s?$/, "s")}, columns ${columnWord}s, counted from 0.` : "";
+    const axes = columnWord ? `Rows: ${rowWord.replace(/s?$/, "s")}; columns: ${columnWord}s (counted from 0).` : "";
     const about = scoreOf(browser.message.sides[0], browser.choice.score)?.about;
     browser.count.textContent = named ? counts.map((words, s) => `${browser.message.sides[s].name}: ${words}`).join(" · ") : counts[0];
     browser.about.textContent = `${axes}${about ? ` ${visible(browser.choice.score)}: ${visible(about)}` : ""}`;
@@ -121,14 +121,14 @@ function attentionBrowser(root, host, message) {
     if (pin && browser.neuronsOpen && !neuron) want("neurons", neuronAnswers, key(open, pin.i, pin.j), { i: pin.i, j: pin.j });
   }
 
-  /** Asks unless the same was asked last and is on its way. */
+  /** Sends a request unless the same one is pending. */
   async function want(what, memory, name, more) {
-    if (wanted[what] === name) return;
-    wanted[what] = name;
+    if (pending[what] === name) return;
+    pending[what] = name;
     const [row, column] = browser.state.cell;
-    sent = JSON.stringify(told()); // every request carries the state
-    const answer = await asking.ask(what, { what, row, column, ...more });
-    if (wanted[what] === name) wanted[what] = null;
+    sent = JSON.stringify(currentState()); // every request carries the state
+    const answer = await requests.ask(what, { what, row, column, ...more });
+    if (pending[what] === name) pending[what] = null;
     if (answer?.passes) root.dataset.passes = answer.passes;
     if (answer?.kind === what) {
       memory.set(name, answer);
@@ -144,7 +144,7 @@ function attentionBrowser(root, host, message) {
   function failed(answer, again) {
     const lost = answer.kind === "lost";
     retry = lost ? again : null;
-    complain(lost ? "no answer; press Enter to try again" : answer.text || "that did not work");
+    complain(lost ? "No response. Press Enter to try again." : answer.text || "The request failed.");
   }
 
   function complain(text) {
@@ -153,26 +153,26 @@ function attentionBrowser(root, host, message) {
     if (!text) retry = null;
   }
 
-  /** Tells the host the state once there is calm, unless a request has told it already. */
+  /** Sends the state to the host after a pause, unless a request has sent it. */
   function note() {
     clearTimeout(noted);
     if (browser.message.offline) return;
     noted = setTimeout(() => {
-      const now = JSON.stringify(told());
+      const now = JSON.stringify(currentState());
       if (now === sent) return;
       sent = now;
-      asking.ask("state", { what: "state" });
+      requests.ask("state", { what: "state" });
     }, NOTED);
   }
 
-  /** Score, order and overlays as an address has them. */
+  /** Restores score, order and overlays from the address. */
   function restore(side, { score, order, over }) {
     if (scoreOf(side, score)) browser.choice.score = score;
     if (["up", "down"].includes(order)) browser.choice.order = order;
     for (const name of over || []) browser.overlays.add(name);
   }
 
-  /** The pin where its tokens are now: the same piece, else the word it belongs to; else none. */
+  /** The pin at the new index of its tokens: the same piece, else its word; else null. */
   function pinMoved(pin, before, now) {
     if (!pin || !before) return null;
     const moved = (items, at, others) => {
@@ -198,7 +198,7 @@ function attentionBrowser(root, host, message) {
     open(to) {
       const common = commonGrid(browser.message);
       if (!hasCell(common, to) && browser.state.cell) to = neighbour(common, [to[0], -1], [0, 1]);
-      if (!hasCell(common, to)) return complain("Only one of the two sides has this head.");
+      if (!hasCell(common, to)) return complain("Only one side has this head.");
       const first = !browser.state.cell;
       browser.focus = to;
       complain("");
@@ -222,7 +222,7 @@ function attentionBrowser(root, host, message) {
       const value = sheet.value(pin.i, pin.j);
       browser.say(`pinned ${quoted(sheet.rows[pin.i])} → ${quoted(sheet.columns[pin.j])}: ${shownValue(sheet, { value })}`);
     },
-    /** The pin, where it means something on this sheet. */
+    /** The pin, if it applies to this sheet. */
     pinOn(sheet) {
       const { pin } = browser.state;
       if (!pin || !sheet || pin.i >= sheet.height || pin.j >= sheet.width) return null;
@@ -253,14 +253,14 @@ function attentionBrowser(root, host, message) {
         const picture = drawing();
         download(fileName(browser.message, state.cell, form), form === "svg" ? svgFile(picture) : await pngFile(picture));
       } else if (browser.message.offline) {
-        if (!state.cell) return complain("open a head to save its values");
+        if (!state.cell) return complain("Open a head to save its values.");
         const sheets = cell.sheets().filter((sheet) => !sheet.signed);
         download(fileName(browser.message, state.cell, "csv"), csvOf(browser, sheets));
       } else {
         complain("");
-        page.hint.textContent = `${form.toUpperCase()} is being made …`;
+        page.hint.textContent = `Creating the ${form.toUpperCase()} file …`;
         const [row, column] = state.cell || [null, null];
-        const answer = await asking.ask("file", { what: "export", form, row, column });
+        const answer = await requests.ask("file", { what: "export", form, row, column });
         page.hint.textContent = state.cell ? CELL_KEYS : KEYS;
         if (answer?.kind === "file") download(answer.name, new Blob([answer.arrays.file.data], { type: answer.type }));
         else if (answer) failed(answer, () => browser.save(form));
@@ -279,13 +279,13 @@ function attentionBrowser(root, host, message) {
     const { row_word: row, column_word: column } = message.sides[0].grid;
     const shown = browser.grids.filter((grid) => !grid.node.hidden);
     const ways = [row && `${row} (rows)`, column && `${column} (columns)`].filter(Boolean).join(", ");
-    return composed(browser, `Maps by ${ways || "grid"}. ${legend} Each is coloured up to its own largest.`,
+    return composed(browser, `Maps by ${ways || "grid"}. ${legend} Each map has its own colour scale.`,
       shown.map((grid) => gridDrawn(browser, grid.layout())));
   }
 
-  /** Keys while a cell is open; the overview's arrows are the canvas's own. */
+  /** Keys while a head is open; in the overview the canvas handles the arrow keys. */
   function onKey(event) {
-    if (/^(r|c|Escape)$/i.test(event.key)) event.stopPropagation(); // Streamlit has its own use for these
+    if (/^(r|c|Escape)$/i.test(event.key)) event.stopPropagation(); // Streamlit uses these keys itself
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = /^(INPUT|SELECT)$/.test(event.target.tagName);
     const acting = typing || /^(BUTTON|SUMMARY|A)$/.test(event.target.tagName);
@@ -347,7 +347,7 @@ function attentionBrowser(root, host, message) {
       clearTimeout(browser.say.soon);
       size.disconnect();
       document.removeEventListener("visibilitychange", recolour);
-      asking.drop();
+      requests.drop();
       root.replaceChildren();
     },
   };

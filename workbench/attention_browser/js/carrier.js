@@ -1,5 +1,5 @@
-// What goes between the browser and Python: requests leave as triggers, answers come as new data.
-// It is a component of its own, for Streamlit sends a component's script with each of its messages.
+// Carries messages between the browser and Python: requests are triggers, responses are new data.
+// A component of its own, because Streamlit sends a component's script with each of its messages.
 
 export default function carrier(component) {
   const line = (window.workbenchAttention ||= {});

@@ -1,9 +1,9 @@
-// One opened cell: a panel for each side and for the difference, and what is pinned.
+// One open head: a panel for each side and for the difference, and the pinned cell.
 
-const NARROW = 300; // px a panel needs beside another
+const NARROW = 300; // px, minimum width of a panel next to another
 const BETWEEN = 24;
 
-/** The view of a cell; `show` draws an answer as the browser's state says. */
+/** The view of an open head; `show` draws a response in the browser's state. */
 function cellView(browser) {
   const heading = make("h3");
   const panels = [];
@@ -21,7 +21,7 @@ function cellView(browser) {
     heading.textContent = cellName(message.sides[0].grid, state.cell);
     heading.textContent = heading.textContent[0].toUpperCase() + heading.textContent.slice(1);
     why.hidden = !message.difference || message.difference.possible;
-    why.textContent = why.hidden ? "" : `No difference is drawn. ${message.difference.why}`;
+    why.textContent = why.hidden ? "" : `No difference: ${message.difference.why}`;
     if (answer) {
       if (answer !== show.answer) sheets = sheetsOf(message, answer);
       show.answer = answer;
@@ -42,7 +42,7 @@ function cellView(browser) {
     if (answer) mark();
   }
 
-  /** How wide a panel may be, and whether the pin stands beside the only one. */
+  /** The width of a panel, and whether the pinned cell is next to the only panel. */
   function spaceFor(count) {
     const all = browser.width();
     const aside = count === 1 && all >= 820;
@@ -57,8 +57,8 @@ function cellView(browser) {
     const map = heatmap(events);
     const lines = lineView({ ...events, click: pinnedToken });
     const legend = make("div");
-    const told = make("p", { class: "facts" });
-    const own = make("section", { class: "panel" }, name, map.node, lines.node, legend, told);
+    const facts = make("p", { class: "facts" });
+    const own = make("section", { class: "panel" }, name, map.node, lines.node, legend, facts);
     let key = null;
     function showSheet(sheet, look) {
       const isMap = browser.state.look === "map";
@@ -68,7 +68,7 @@ function cellView(browser) {
       (isMap ? map : lines).show(sheet, look);
       legend.replaceChildren(legendOf(sheet, sheet.side.value, browser.colours));
       const drawn = drawnInWords(sheet.drawn, browser.overlays);
-      told.textContent = [sheet.facts, ...drawn].filter(Boolean).join(" · ");
+      facts.textContent = [sheet.facts, ...drawn].filter(Boolean).join(" · ");
       key = sheet;
     }
     return { node: own, show: showSheet, map, lines, sheet: () => key };
@@ -76,7 +76,7 @@ function cellView(browser) {
 
   const shown = (one) => (browser.state.look === "map" ? one.map : one.lines);
 
-  /** Marks hovered and pinned in every panel that is in step with the hovered one. */
+  /** Marks the hovered and the pinned cell in every panel with the same rows and columns. */
   function mark(hovered = null, at = null) {
     for (const one of panels) {
       const linked = hovered && (hovered === one.sheet() || inStep(browser.message));
@@ -87,7 +87,7 @@ function cellView(browser) {
   function hover(sheet, i, j, event) {
     mark(sheet, [i, j]);
     const same = inStep(browser.message) ? sheets : [sheet];
-    const values = sheet.masked(i, j) ? ["masked: it cannot look ahead"] : same.map((one) =>
+    const values = sheet.masked(i, j) ? ["masked: a later token"] : same.map((one) =>
       `${sheets.length > 1 ? `${one.short}: ` : ""}${shownValue(one, { value: one.value(i, j) })}`);
     const overlays = overlaysOn(sheet.side, browser.overlays);
     const pairs = labelsByCell(sheet, overlays).get(i * sheet.width + j) || [];
@@ -111,7 +111,7 @@ function cellView(browser) {
     mark();
   }
 
-  /** A click pins the row; a click on the pinned cell turns to its column, and back. */
+  /** A click pins the row; a click on the pinned cell switches between its row and column. */
   function pinned(sheet, i, j) {
     if (sheet.masked(i, j)) return;
     const before = browser.pinOn(sheet);
@@ -120,7 +120,7 @@ function cellView(browser) {
     browser.pin({ i, j, axis }, sheet);
   }
 
-  /** In the line view a click pins a token, with its strongest partner. */
+  /** In the line view, a click pins a token and its strongest partner. */
   function pinnedToken(sheet, { axis, index }) {
     const best = partners(sheet, { axis, i: index, j: index }, null)
       .reduce((most, one) => (!most || Math.abs(one.value) > Math.abs(most.value) ? one : most), null);
@@ -142,14 +142,14 @@ function cellView(browser) {
   return { node, show, reveal, strongestCell, sheets: () => sheets, forget: () => (show.answer = null) };
 }
 
-/** How a sheet is drawn: the size of its cells, its room, its colours. */
+/** How a sheet is drawn: cell size, space, colours. */
 function lookOf(browser, sheet, { room, count }) {
   const { colours, state, message, zoom } = browser;
   const most = room < 420 ? 84 : 130;
   const [left, top] = [labelRoom(sheet.rows, most), labelRoom(sheet.columns, most)];
   const tall = bounded(window.innerHeight * 0.62, 280, 640);
   const words = `${cellName(sheet.side.grid, state.cell)}, ${sheet.name}: ${sheet.side.value}, ${sheet.height} by ` +
-    `${sheet.width} tokens, largest ${roughly(sheet.top, sheet.top)}`;
+    `${sheet.width} tokens, maximum ${roughly(sheet.top, sheet.top)}`;
   const look = { left, top, tall, colours, label: words, value: sheet.side.value, share: count, room,
     lines: browser.lines, overlays: overlaysOn(sheet.side, browser.overlays) };
   if (state.look === "map") {

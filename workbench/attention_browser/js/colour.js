@@ -1,4 +1,4 @@
-// Colours: tables of 256 out of five stops, and whether the page is dark.
+// Colours: tables of 256 colours from five stops, and whether the page is dark.
 
 /** 256 colours between the stops, as pixels of an ImageData. */
 function table(stops) {
@@ -15,7 +15,7 @@ function channels(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** Whether what lies behind the node is dark: Streamlit's variable, else the page's own. */
+/** Whether the background of the node is dark: Streamlit's variable, else the page's colour. */
 function isDark(node) {
   let colour = getComputedStyle(node).getPropertyValue("--st-background-color").trim();
   for (let at = node; at && !colour; at = at.parentNode || at.host) {
@@ -32,7 +32,7 @@ function isDark(node) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128;
 }
 
-/** The palette of the page as it is now, with its tables; also as variables for the style. */
+/** The palette of the current theme with its tables; also set as CSS variables. */
 function coloursFor(root, palette) {
   const dark = isDark(root);
   const now = palette[dark ? "dark" : "light"];

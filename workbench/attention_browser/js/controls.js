@@ -1,6 +1,6 @@
-// Controls: each has a label, is made once, and follows what it stands for by `sync`.
+// Controls: each has a label, is made once, and is updated by `sync`.
 
-/** A select. `options` are [value, words]; `get` and `set` reach what it stands for. */
+/** A select. `options` are [value, label]; `get` and `set` access its value. */
 function choiceOf(label, options, get, set) {
   const select = make("select", { "aria-label": label, onchange: () => set(select.value) },
     ...options.map(([value, words]) => make("option", { value, text: words })));
@@ -8,7 +8,7 @@ function choiceOf(label, options, get, set) {
     sync: () => (select.value = get()) };
 }
 
-/** A few buttons of which one is pressed. */
+/** A row of buttons, one of them pressed. */
 function segmentOf(label, options, get, set) {
   const buttons = options.map(([value, words]) =>
     make("button", { type: "button", text: words, onclick: () => set(value) }));
@@ -22,7 +22,7 @@ function checkOf(words, get, set, mark = null) {
     sync: () => (box.checked = get()) };
 }
 
-/** A number that may be left out: null then. */
+/** A number input; null if it is empty. */
 function numberOf(label, get, set, traits = {}) {
   const box = make("input", { type: "number", step: "any", "aria-label": label, ...traits,
     oninput: () => set(box.value === "" ? null : Number(box.value)) });
@@ -37,25 +37,25 @@ function buttonOf(words, act, traits = {}) {
   return make("button", { type: "button", text: words, onclick: act, ...traits });
 }
 
-/** A row of controls that wraps; `sync` brings all of them up to date. */
+/** A row of controls that wraps; `sync` updates all of them. */
 function toolbar(label, ...parts) {
   const controls = parts.filter(Boolean);
   return { node: make("div", { class: "tools", role: "toolbar", "aria-label": label },
     ...controls.map((part) => part.node || part)), sync: () => controls.forEach((part) => part.sync?.()) };
 }
 
-/** Shown only where `when` holds. */
+/** A control that is visible only if `when()` is true. */
 function shownWhen(when, control) {
   return { node: control.node, sync: () => (control.sync?.(), (control.node.hidden = !when())) };
 }
 
-/** What stands over the overview: score, order, filter, side. */
+/** The controls above the overview: score, order, filter, side. */
 function overviewTools(browser) {
   const side = browser.message.sides[0];
   const { choice } = browser;
   const score = () => scoreOf(side, choice.score);
   const changed = (change) => () => (Object.assign(choice, change), browser.refresh());
-  /** In another order, the first of it is the one that Enter opens. */
+  /** After a change of order, Enter opens the first head. */
   function ordered(order) {
     changed({ order })();
     browser.focus = browser.grids[0].first() || browser.focus;
@@ -68,12 +68,12 @@ function overviewTools(browser) {
   return toolbar("heads",
     side.scores.length ? choiceOf("Score", scores, () => choice.score, (name) =>
       changed({ score: name, least: null, most: null, values: null, order: "grid" })()) : null,
-    shownWhen(number, choiceOf("Order", [["grid", "as in the model"], ["down", "largest first"], ["up", "smallest first"]],
+    shownWhen(number, choiceOf("Order", [["grid", "model order"], ["down", "largest first"], ["up", "smallest first"]],
       () => choice.order, ordered)),
-    shownWhen(text, choiceOf("Order", [["grid", "as in the model"], ["up", "by value"]],
+    shownWhen(text, choiceOf("Order", [["grid", "model order"], ["up", "by value"]],
       () => choice.order, ordered)),
-    shownWhen(number, numberOf("at least", () => choice.least, (least) => changed({ least })())),
-    shownWhen(number, numberOf("at most", () => choice.most, (most) => changed({ most })())),
+    shownWhen(number, numberOf("Minimum", () => choice.least, (least) => changed({ least })())),
+    shownWhen(number, numberOf("Maximum", () => choice.most, (most) => changed({ most })())),
     ...side.scores.filter(({ kind }) => kind === "text").map((one) =>
       shownWhen(() => score() === one, valuesOf(browser, one))),
     browser.message.sides.length > 1 ? segmentOf("Side", [...names(browser.message), ["both", "both"]],
@@ -82,7 +82,7 @@ function overviewTools(browser) {
   );
 }
 
-/** Which values of a text score pass. */
+/** A filter for the values of a text score. */
 function valuesOf(browser, score) {
   const values = [...new Set(score.values.flat().filter((v) => v !== null))].sort();
   const picked = () => browser.choice.values || new Set(values);
@@ -99,7 +99,7 @@ function valuesOf(browser, score) {
 
 const SIZES = [["fit", "fit"], ["0.25", "¼x"], ["0.5", "½x"], ["1", "1x"], ["2", "2x"], ["3", "3x"]];
 
-/** What stands over an opened cell: the way back, layer and head, the look and its options. */
+/** The controls above an open head: back, layer, head, view and its options. */
 function cellTools(browser) {
   const { grid } = browser.message.sides[0];
   const { lines } = browser;
@@ -114,13 +114,13 @@ function cellTools(browser) {
     buttonOf("← All heads", () => browser.close(), { class: "back" }),
     choiceOf(word(grid.row_word, "row"), names(rows), at(0), (r) => browser.open([+r, browser.state.cell[1]])),
     choiceOf(word(grid.column_word, "column"), names(columns), at(1), (c) => browser.open([browser.state.cell[0], +c])),
-    segmentOf("Look", [["map", "Map"], ["lines", "Lines"]], () => browser.state.look, (look) => browser.change({ look })),
+    segmentOf("View", [["map", "Map"], ["lines", "Lines"]], () => browser.state.look, (look) => browser.change({ look })),
     choiceOf("Size", SIZES, () => browser.zoom, (zoom) => ((browser.zoom = zoom), browser.refresh())),
-    shownWhen(is("lines"), choiceOf("Lines", [["top", "largest per token"], ["least", "from a threshold"]],
+    shownWhen(is("lines"), choiceOf("Lines", [["top", "largest per token"], ["least", "above a threshold"]],
       () => lines.by, (by) => relined({ by }))),
-    shownWhen(() => is("lines")() && lines.by === "top", choiceOf("How many", ["1", "2", "3", "5", "10"].map((k) => [k, k]),
+    shownWhen(() => is("lines")() && lines.by === "top", choiceOf("Lines per token", ["1", "2", "3", "5", "10"].map((k) => [k, k]),
       () => String(lines.count), (count) => relined({ count: +count }))),
-    shownWhen(() => is("lines")() && lines.by === "least", numberOf("threshold", () => lines.least,
+    shownWhen(() => is("lines")() && lines.by === "least", numberOf("Threshold", () => lines.least,
       (least) => relined({ least: least ?? 0 }), { min: 0, step: 0.01 })),
     ...kinds.map((name) => overlayCheck(browser, name)),
     saveTools(browser),

@@ -1,13 +1,13 @@
-// Making elements: text goes in as text, never as markup.
+// Creates elements: text is inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element: `on…` traits listen, `text` is its text, null and false are left out. */
+/** An HTML element: `on…` traits are listeners, `text` is its text, null and false are ignored. */
 function make(name, traits = {}, ...inside) {
   return dressed(document.createElement(name), traits, inside);
 }
 
-/** The same in SVG. */
+/** An SVG element. */
 function draw(name, traits = {}, ...inside) {
   return dressed(document.createElementNS(SVG, name), traits, inside);
 }
@@ -23,7 +23,7 @@ function dressed(node, traits, inside) {
   return node;
 }
 
-/** An empty canvas of that many pixels. */
+/** An empty canvas of this size in pixels. */
 function canvasOf(width, height) {
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, width);
@@ -31,11 +31,11 @@ function canvasOf(width, height) {
   return canvas;
 }
 
-/** Runs once per frame of the screen, however often it is called. */
+/** Runs at most once per animation frame. */
 function perFrame(work) {
-  let asked = 0;
+  let frame = 0;
   return () => {
-    if (!asked) asked = requestAnimationFrame(() => ((asked = 0), work()));
+    if (!frame) frame = requestAnimationFrame(() => ((frame = 0), work()));
   };
 }
 
@@ -45,7 +45,7 @@ function bounded(value, low, high) {
 
 let drawings = 0;
 
-/** A name that no other drawing of the page has. */
+/** An id that is unique on the page. */
 function freshId(word) {
   drawings += 1;
   return `${word}-${drawings}`;

@@ -1,4 +1,4 @@
-// Reading what frame.py framed: a head of JSON, then arrays, some of them packed by zlib.
+// Reads a message of frames.py: a JSON head, then arrays, some of them compressed by zlib.
 
 const KINDS = { u1: Uint8Array, f4: Float32Array };
 
@@ -8,11 +8,11 @@ async function unpacked(bytes) {
   const length = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   const arrays = {};
-  for (const [name, told] of Object.entries(head.arrays || {})) {
-    const at = 4 + length + told.at;
-    const part = bytes.slice(at, at + told.size); // a copy, so that floats lie where they must
-    const raw = told.packed ? await inflated(part) : part.buffer;
-    arrays[name] = { data: new KINDS[told.type](raw), shape: told.shape };
+  for (const [name, header] of Object.entries(head.arrays || {})) {
+    const at = 4 + length + header.at;
+    const part = bytes.slice(at, at + header.size); // a copy, so that floats are aligned
+    const raw = header.packed ? await inflated(part) : part.buffer;
+    arrays[name] = { data: new KINDS[header.type](raw), shape: header.shape };
   }
   return { ...head, arrays };
 }

@@ -1,15 +1,15 @@
-// The overview: every head of a side as a thumbnail, with a keyboard's way through them.
+// The overview: every head of a side as a thumbnail, with keyboard navigation.
 
 const WAYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** The grid of side `s`; `browser` keeps focus and choices, for both sides alike. */
+/** The grid of side `s`; `browser` holds the focus and the choices of both sides. */
 function headGrid(browser, s) {
   const canvas = make("canvas", { tabindex: "0", role: "application", class: "heads" });
   const box = make("div", { class: "scroll" }, canvas);
   const title = make("div", { class: "name" });
   const node = make("section", { class: "side" }, title, box);
   let atlas = null;
-  let now = null; // what was painted last
+  let now = null; // the last drawing
   const side = () => browser.message.sides[s];
 
   function recolour() {
@@ -26,7 +26,7 @@ function headGrid(browser, s) {
     const { rows, columns, row_word: row, column_word: column } = side().grid;
     canvas.setAttribute("aria-label",
       `${side().name}: ${order.shown} of ${order.total} heads; ${rows.length} rows (${row}), ` +
-        `${columns.length} columns (${column}). Arrow keys move, Enter opens.`);
+        `${columns.length} columns (${column}). Arrow keys: move. Enter: open.`);
     mark();
     return order;
   }
@@ -44,7 +44,7 @@ function headGrid(browser, s) {
     return at ? [at.r, at.c] : null;
   }
 
-  /** The head that an arrow key leads to: along the grid, or along the order. */
+  /** The next head for an arrow key, in the grid or in the order. */
   function towards(way) {
     const { order, layout } = now;
     if (!order.flow) return neighbour(side(), browser.focus, way);
@@ -58,12 +58,12 @@ function headGrid(browser, s) {
     browser.focus = towards(WAYS[event.key]);
     browser.grids.forEach((grid) => grid.mark());
     reveal();
-    browser.say(told(browser.focus));
+    browser.say(description(browser.focus));
     event.preventDefault();
     event.stopPropagation();
   }
 
-  /** Scrolls the box, and no more than the box, to the focused head. */
+  /** Scrolls the box (not the page) to the focused head. */
   function reveal() {
     const at = now.layout.places.find(({ r, c }) => String([r, c]) === String(browser.focus));
     if (!at) return;
@@ -71,7 +71,7 @@ function headGrid(browser, s) {
     canvas.dataset.focus = `${at.r},${at.c}`;
   }
 
-  function told(head) {
+  function description(head) {
     const value = now.score?.values[head[0]]?.[head[1]];
     const score = now.score ? `, ${now.score.name} ${badge(now.score, value)}` : "";
     return `${cellName(side().grid, head)}${score}`;
@@ -84,7 +84,7 @@ function headGrid(browser, s) {
     const top = side().tops[head[0]]?.[head[1]];
     browser.tip(event, [
       cellName(side().grid, head),
-      ...(top === null || top === undefined ? [] : [`largest ${side().value}: ${plainly(top)}`]),
+      ...(top === null || top === undefined ? [] : [`maximum ${side().value}: ${plainly(top)}`]),
       ...side().scores.map((score) => {
         const value = score.values[head[0]]?.[head[1]] ?? null;
         return `${score.name}: ${typeof value === "number" ? plainly(value) : visible(value ?? "–")}`;
@@ -93,7 +93,7 @@ function headGrid(browser, s) {
   }
 
   canvas.addEventListener("keydown", onKey);
-  canvas.addEventListener("focus", () => now && (mark(), browser.say(told(browser.focus))));
+  canvas.addEventListener("focus", () => now && (mark(), browser.say(description(browser.focus))));
   canvas.addEventListener("blur", () => now && mark());
   canvas.addEventListener("pointermove", hover);
   canvas.addEventListener("pointerleave", () => browser.tip(null));

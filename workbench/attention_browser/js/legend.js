@@ -1,6 +1,6 @@
-// The legend of a sheet: its colours with their ends, and the sign for cells that are not there.
+// The legend of a sheet: its colour scale, and the sign for masked cells.
 
-const LEGEND = 34; // px it is high
+const LEGEND = 34; // px, height
 
 function legendDrawn(sheet, value, colours) {
   const id = freshId("legend");

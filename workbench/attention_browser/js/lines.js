@@ -1,4 +1,4 @@
-// The line view: tokens that look on the left, tokens looked at on the right, lines by weight.
+// The line view: attending tokens on the left, attended tokens on the right, lines by weight.
 
 const MOST_LINES = 1500; // on the page, all panels together
 const PAD = 4;
@@ -27,7 +27,7 @@ function strongest(sheet, { by, count, least }, most) {
   return { lines, wanted, share: whole ? drawn / whole : 0 };
 }
 
-/** How much of a row or a column the lines of it carry. */
+/** The share of a row or a column that its drawn lines carry. */
 function shareOf(sheet, found, { axis, index }) {
   const own = axis === "row" ? 0 : 1;
   let whole = 0;
@@ -48,20 +48,20 @@ function keepLargest(row, line, count) {
   if (row.length > count) row.pop();
 }
 
-/** "The lines carry 83 % of the attention." and what was left out; of one token, its own share. */
+/** "The lines carry 83 % of the attention.", and how many lines are not drawn; or for one token. */
 function shareInWords(sheet, found, value, kept = null) {
   if (kept) {
     const name = quoted((kept.axis === "row" ? sheet.rows : sheet.columns)[kept.index]);
-    const way = kept.axis === "row" ? "gives" : "gets";
-    return `The lines of ${name} carry ${percent(shareOf(sheet, found, kept))} of what it ${way}.`;
+    const way = kept.axis === "row" ? "gives" : "receives";
+    return `The lines of ${name} carry ${percent(shareOf(sheet, found, kept))} of the attention it ${way}.`;
   }
   const cut = found.wanted > found.lines.length
-    ? ` ${thousands(found.lines.length)} of ${thousands(found.wanted)} lines are drawn, the strongest.` : "";
+    ? ` Only the ${thousands(found.lines.length)} strongest of ${thousands(found.wanted)} lines are drawn.` : "";
   const of = sheet.signed ? "absolute difference" : value;
   return `The lines carry ${percent(found.share)} of the ${of}.${cut}`;
 }
 
-/** The whole drawing, with the nodes of its lines in the order of `found.lines`. */
+/** The drawing, with the nodes of its lines in the order of `found.lines`. */
 function linesDrawn(sheet, found, { cell, width, left, right, colours, overlays, share }) {
   const y = (k) => (k + 0.5) * cell + PAD;
   const [from, to] = [left, width - right];
@@ -110,7 +110,7 @@ function lineView(events) {
     mark(null, pin);
   }
 
-  /** Leaves only the lines of a token: what is hovered, else what is pinned. */
+  /** Shows only the lines of the hovered token, else of the pinned one. */
   function mark(token, newPin) {
     pin = newPin;
     const kept = token || (pin && { axis: pin.axis, index: pin.axis === "row" ? pin.i : pin.j });

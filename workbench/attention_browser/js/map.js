@@ -1,9 +1,9 @@
-// The heatmap of one sheet: cells as one image, token labels that stay in sight, hover and pin.
+// The heatmap of one sheet: cells as one image, fixed token labels, hover and pin.
 
 const LINE = 12; // px a label needs
 const MOST_LABELS = 1100;
 
-/** The sheet's cells as one image; masked cells stay clear. */
+/** The sheet's cells as one image; masked cells are transparent. */
 function imageOf(sheet, colours) {
   const canvas = canvasOf(sheet.width, sheet.height);
   const pen = canvas.getContext("2d");
@@ -19,13 +19,13 @@ function imageOf(sheet, colours) {
   return canvas.toDataURL();
 }
 
-/** Faint slanted lines: there is nothing here. */
+/** The hatching of masked cells. */
 function hatching(id, colours) {
   return draw("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     draw("rect", { width: 1, height: 6, fill: colours.lines }));
 }
 
-/** Everything between the axes, at so many pixels a cell. */
+/** The drawing between the axes; `cell` is the size of a cell in px. */
 function cellsDrawn(sheet, { cell, colours, overlays }) {
   const [width, height] = [sheet.width * cell, sheet.height * cell];
   const id = freshId("hatch");
@@ -39,12 +39,12 @@ function cellsDrawn(sheet, { cell, colours, overlays }) {
   ];
 }
 
-/** Labels of the items from one index to another, along x (turned) or y; `thin` leaves some out. */
+/** Labels of the items in a range, along x (rotated) or y; some are left out if space is short. */
 function axisLabels(items, along, { cell, room, colours, from = 0, to = items.length, most = Infinity, marked }) {
   const step = Math.max(1, Math.ceil(LINE / cell), Math.ceil(items.length / most));
   const labels = [];
   for (let k = from - (from % step); k < Math.min(to, items.length); k += step) {
-    const place = Math.max((k + 0.5) * cell + 4, 10); // the first is not cut where cells are small
+    const place = Math.max((k + 0.5) * cell + 4, 10); // so that the first label is not cut off if cells are small
     if (k && k - step <= 0 && place < 10 + LINE) continue;
     const item = items[k];
     labels.push(draw("text", {
@@ -59,7 +59,7 @@ function axisLabels(items, along, { cell, room, colours, from = 0, to = items.le
   return labels;
 }
 
-/** Room for the labels of an axis: what the longest needs, within bounds. */
+/** The space for the labels of an axis: that of the longest label, within bounds. */
 function labelRoom(items, most) {
   let longest = 24;
   for (const item of items) longest = Math.max(longest, textWidth(fitted(item.t, most - 12)));
@@ -73,8 +73,8 @@ function heatmap(events) {
   const cells = draw("svg", { role: "img" }, inner, cursor);
   const pane = make("div", { class: "pane" }, cells);
   const above = draw("svg", { class: "above", "aria-hidden": "true" });
-  const beside = draw("svg", { class: "beside", "aria-hidden": "true" });
-  const node = make("div", { class: "map" }, make("span"), above, beside, pane);
+  const leftAxis = draw("svg", { class: "left-axis", "aria-hidden": "true" });
+  const node = make("div", { class: "map" }, make("span"), above, leftAxis, pane);
   let sheet = null;
   let look = null;
   let [point, pin] = [null, null];
@@ -103,13 +103,13 @@ function heatmap(events) {
     above.replaceChildren(draw("g", { transform: `translate(${-x} 0)` },
       ...axisLabels(sheet.columns, "x", { cell, room: top, colours, marked: point?.[1], ...seen(x, pane.clientWidth) }),
       ...spanBars(look.overlays, "x", cell, top - 2.5, colours)));
-    beside.setAttribute("width", left);
-    beside.replaceChildren(draw("g", { transform: `translate(0 ${-y})` },
+    leftAxis.setAttribute("width", left);
+    leftAxis.replaceChildren(draw("g", { transform: `translate(0 ${-y})` },
       ...axisLabels(sheet.rows, "y", { cell, room: left, colours, marked: point?.[0], ...seen(y, pane.clientHeight) }),
       ...(sheet.side.same ? spanBars(look.overlays, "y", cell, left - 2.5, colours) : [])));
   };
 
-  /** Draws the crossing of what is hovered, and the row or column that is pinned. */
+  /** Marks the hovered row and column, and the pinned row or column. */
   function mark(newPoint, newPin) {
     [point, pin] = [newPoint, newPin];
     const { cell, colours } = look;
@@ -128,7 +128,7 @@ function heatmap(events) {
     );
   }
 
-  /** Scrolls the pane to where the pin is. */
+  /** Scrolls the pane to the pin. */
   function reveal({ i, j }) {
     const { cell } = look;
     pane.scrollLeft = bounded(pane.scrollLeft, (j + 2) * cell - pane.clientWidth, (j - 1) * cell);

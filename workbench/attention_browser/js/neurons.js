@@ -1,8 +1,8 @@
-// Query and key of the pinned cell, number by number, and how they make the weight.
+// Query and key of the pinned cell by dimension, and how they give the weight.
 
 const ROWS = ["query", "key", "product"];
 
-/** The panel under the pin; `show` is told the answer, or words in its place. */
+/** The panel below the pin; `show` takes the response, or a text instead. */
 function neuronView() {
   const node = make("section", { class: "neurons", "aria-label": "query and key", hidden: true });
 
@@ -10,26 +10,27 @@ function neuronView() {
     node.hidden = !answer;
     if (!answer) return node.replaceChildren();
     if (typeof answer === "string") return node.replaceChildren(make("p", { class: "quiet", text: answer }));
-    const parts = answer.sides.map((told, s) => {
+    const parts = answer.sides.map((numbers, s) => {
       const name = answer.sides.length > 1 ? make("h5", { text: message.sides[s].name }) : null;
       const [query, key] = [answer.arrays[`query${s}`]?.data, answer.arrays[`key${s}`]?.data];
-      if (told.why || !query || !key) return make("div", {}, name, make("p", { class: "quiet", text: told.why || "not told" }));
+      if (numbers.why || !query || !key) return make("div", {}, name,
+        make("p", { class: "quiet", text: numbers.why || "Query and key are not available." }));
       return make("div", {}, name, ...neuronRows(query, key, colours, room),
-        make("p", { class: "sum", text: sumInWords(told, query, key) }));
+        make("p", { class: "sum", text: sumInWords(numbers, query, key) }));
     });
     return node.replaceChildren(...parts);
   }
   return { node, show };
 }
 
-/** "scale 0.125 × sum of products 14.2 + position 0 = score 1.775, which the softmax makes 0.3012" */
+/** "scale 0.125 × dot product 14.2 + bias 0 = score 1.775; weight after softmax: 0.3012" */
 function sumInWords({ scale, rest, score, weight }, query, key) {
   const sum = query.reduce((total, q, k) => total + q * key[k], 0);
-  return `scale ${plainly(scale)} × sum of products ${plainly(sum)} + position ${plainly(rest)} = ` +
-    `score ${plainly(score)}, which the softmax makes ${plainly(weight)}`;
+  return `scale ${plainly(scale)} × dot product ${plainly(sum)} + bias ${plainly(rest)} = ` +
+    `score ${plainly(score)}; weight after softmax: ${plainly(weight)}`;
 }
 
-/** Three rows of cells, each coloured up to its own largest, and a line for what is hovered. */
+/** Three rows of cells, each with its own colour scale, and a line for the hovered dimension. */
 function neuronRows(query, key, colours, room) {
   const values = [query, key, query.map((q, k) => q * key[k])];
   const [left, tall] = [62, 20];
@@ -49,7 +50,7 @@ function neuronRows(query, key, colours, room) {
   const labels = ROWS.map((name, r) => draw("text", { x: 0, y: r * (tall + 4) + 14, "font-size": 12,
     "font-family": FONT, fill: colours.faint, text: name }));
   const cursor = draw("rect", { y: 0, width: cell, height: 3 * tall + 8, fill: "none", stroke: colours.ink, visibility: "hidden" });
-  const words = make("p", { class: "quiet", text: `${query.length} dimensions; point at one for its numbers.` });
+  const words = make("p", { class: "quiet", text: `${query.length} dimensions. Hover over one to see its values.` });
   const picture = draw("svg", { width, height: 3 * (tall + 4), role: "img",
     "aria-label": `query, key and their product in ${query.length} dimensions` }, ...images, ...labels, cursor);
   picture.addEventListener("pointermove", (event) => {

@@ -1,6 +1,6 @@
-// Which heads are shown, and in what order: by the grid, or by a score; a filter leaves some out.
+// Which heads are shown, and their order: that of the model, or by a score; with a filter.
 
-/** What is chosen at the start: the first score on the thumbnails, the grid as it is. */
+/** The initial choice: the first score on the thumbnails, in the order of the model. */
 function firstChoice(side) {
   return { score: side.scores[0]?.name || "", order: "grid", least: null, most: null, values: null };
 }
@@ -31,14 +31,14 @@ function passes(value, kind, { least, most, values }) {
   return value !== null && (least === null || value >= least) && (most === null || value <= most);
 }
 
-/** Heads without a value come last, either way; Array.sort keeps the grid's order among equals. */
+/** Heads without a value come last; ties keep the grid's order (Array.sort is stable). */
 function compared(one, other, order) {
   if (one === null || other === null) return (one === null) - (other === null);
   const rises = typeof one === "number" ? one - other : one < other ? -1 : one > other ? 1 : 0;
   return order === "down" ? -rises : rises;
 }
 
-/** The next existing cell of the grid in a direction, or the same one. */
+/** The next existing cell in a direction, or the same one. */
 function neighbour(side, [r, c], [down, across]) {
   const gone = new Set(side.missing.map(String));
   const { rows, columns } = side.grid;
@@ -48,7 +48,7 @@ function neighbour(side, [r, c], [down, across]) {
   return [r, c];
 }
 
-/** The heads that every side has, in the form of a side. */
+/** The heads that all sides have, as a side. */
 function commonGrid(message) {
   const [one, other = one] = message.sides;
   const names = (way) => one.grid[way].slice(0, other.grid[way].length);

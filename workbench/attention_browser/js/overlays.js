@@ -1,8 +1,8 @@
-// Overlays: pairs of tokens told by others than the model, such as dependencies, and spans.
+// Overlays: pairs and spans of tokens from gold annotation, such as dependencies.
 
-const OUTLINES = ["none", "4 2", "1.5 2", "7 2 1.5 2"]; // one a kind, told apart without colour
+const OUTLINES = ["none", "4 2", "1.5 2", "7 2 1.5 2"]; // one for each kind, distinct without colour
 
-/** The overlays of a side that are switched on, each with its dashes. */
+/** The overlays of a side that are switched on, each with its dash pattern. */
 function overlaysOn(side, chosen) {
   return side.overlays
     .map((overlay, k) => ({ ...overlay, dashes: OUTLINES[k % OUTLINES.length] }))
@@ -45,7 +45,7 @@ function curved(overlays, { y, left, right }, colours) {
   });
 }
 
-/** Bars along an axis, where spans lie (half-open). `along` is "x" or "y"; `at` is the bar's other place. */
+/** Bars along an axis for spans (half-open). `along` is "x" or "y"; `at` is the other coordinate. */
 function spanBars(overlays, along, cell, at, colours) {
   const spans = overlays.flatMap((overlay) => overlay.spans || []);
   if (!spans.length) return [];
@@ -71,7 +71,7 @@ function drawnInWords(drawn, chosen) {
     .filter(([name, { of, back_of: backOf }]) => chosen.has(name) && (of || backOf))
     .map(([name, { hits, of, back_hits: back, back_of: backOf }]) => {
       const [there, again] = name === "dependencies"
-        ? ["dependent to head", "head to dependent"] : ["from the first to the second", "back"];
+        ? ["dependent to head", "head to dependent"] : ["first to second", "second to first"];
       const forth = `draws ${hits} of ${of} ${name}`;
       return backOf === undefined || backOf === null ? forth : `${forth} (${there}); ${back} of ${backOf} (${again})`;
     });

@@ -1,8 +1,8 @@
-// The pinned cell: its exact value, the largest partners of its row or column, query and key.
+// The pinned cell: its exact value, the largest values of its row or column, query and key.
 
 const PARTNERS = 12;
 
-/** What stands beside the maps; `show` is told the sheets and the exact answer, if there is one. */
+/** The panel next to the maps; `show` takes the sheets and the response with exact values, if any. */
 function pinView(browser) {
   const heading = make("h4");
   const axis = segmentOf("Pinned", [["row", "Row"], ["column", "Column"]], () => browser.state.pin?.axis,
@@ -22,15 +22,15 @@ function pinView(browser) {
     hint.hidden = Boolean(pinned.length);
     if (!pinned.length) return;
     const across = pin.axis === "row";
-    heading.textContent = across ? `${quoted(pinned[0].rows[pin.i])} looks at`
-      : `${quoted(pinned[0].columns[pin.j])} is looked at by`;
+    heading.textContent = across ? `${quoted(pinned[0].rows[pin.i])} attends to`
+      : `${quoted(pinned[0].columns[pin.j])} is attended by`;
     axis.sync();
-    const { neurons: told, offline } = browser.message;
-    const can = told === true && !offline;
+    const { neurons: available, offline } = browser.message;
+    const can = available === true && !offline;
     neurons.hidden = !can;
     neurons.setAttribute("aria-expanded", browser.neuronsOpen);
     why.hidden = can;
-    why.textContent = can ? "" : told === true ? "Query and key are not in this file." : told;
+    why.textContent = can ? "" : available === true ? "Query and key are not stored in this file." : available;
     lists.replaceChildren(...pinned.map((sheet) => partnerList(sheet, sheets.length > 1)));
 
     function partnerList(sheet, named) {

@@ -1,4 +1,4 @@
-// Saving: the present view as SVG, PNG or CSV, made here; what Python makes is downloaded.
+// Saving: the current view as SVG, PNG or CSV; files that Python makes are downloaded.
 
 const MARGIN = 20;
 
@@ -16,7 +16,7 @@ function svgFile(svg) {
   return new Blob([svgText(svg)], { type: "image/svg+xml" });
 }
 
-/** The drawing as pixels, two for one. */
+/** The drawing as PNG, at twice its size. */
 async function pngFile(svg) {
   const image = new Image();
   const address = URL.createObjectURL(svgFile(svg));
@@ -30,17 +30,17 @@ async function pngFile(svg) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
-/** Title, subtitle and note over the parts, as one drawing: parts are {width, height, nodes}. */
+/** One drawing: title, subtitle and note above the parts; parts are {width, height, nodes}. */
 function composed(browser, subtitle, parts) {
   const { colours, message } = browser;
   const width = Math.max(420, parts.reduce((sum, part) => sum + part.width + MARGIN, MARGIN));
-  const said = [
+  const heading = [
     { words: message.title, size: 15, weight: 600, fill: colours.ink },
     { words: subtitle, size: 12, fill: colours.ink },
     { words: message.note, size: 12, fill: colours.faint },
   ].flatMap((part) => wrapped(part.words, width - 2 * MARGIN, part.size).map((words) => ({ ...part, words })));
   let y = MARGIN;
-  const texts = said.map(({ words, size, weight, fill }) => {
+  const texts = heading.map(({ words, size, weight, fill }) => {
     y += size + 6;
     return draw("text", { x: MARGIN, y: y - 4, "font-size": size, "font-weight": weight, "font-family": FONT, fill, text: words });
   });
@@ -66,7 +66,7 @@ function wrapped(words, room, size) {
   return lines.filter(Boolean);
 }
 
-/** A sheet with its labels, legend and facts, as it is looked at now. */
+/** A sheet with its labels, legend and facts, as currently displayed. */
 function sheetDrawn(browser, sheet, count) {
   const look = lookOf(browser, sheet, { room: 560, count });
   const { colours, left, top } = look;
@@ -87,12 +87,12 @@ function sheetDrawn(browser, sheet, count) {
   const words = [sheet.facts, ...drawnInWords(sheet.drawn, browser.overlays),
     isMap ? "" : shareInWords(sheet, found, sheet.side.value)].filter(Boolean);
   const wide = Math.max(width, 330);
-  const told = words.flatMap((line) => wrapped(line, wide, 12));
-  return { width: wide, height: 22 + height + 14 + LEGEND + told.length * 17 + 8, nodes: [
+  const facts = words.flatMap((line) => wrapped(line, wide, 12));
+  return { width: wide, height: 22 + height + 14 + LEGEND + facts.length * 17 + 8, nodes: [
     text(11, count > 1 ? sheet.name : "", colours.ink),
     draw("g", { transform: "translate(0 22)" }, ...nodes),
     draw("g", { transform: `translate(0 ${36 + height})` }, ...legendDrawn(sheet, sheet.side.value, colours)),
-    ...told.map((line, k) => text(36 + height + LEGEND + 14 + 17 * k, line, colours.faint)),
+    ...facts.map((line, k) => text(36 + height + LEGEND + 14 + 17 * k, line, colours.faint)),
   ] };
 }
 
@@ -116,12 +116,12 @@ function gridDrawn(browser, { side, atlas, order, layout, score }) {
   ] };
 }
 
-/** The values that are here, as a table: to 1/255 of each map's largest. */
+/** The displayed values as CSV, with a precision of 1/255 of each map's maximum. */
 function csvOf(browser, sheets) {
   const { message, state } = browser;
   const { grid } = message.sides[0];
   const cell = (text) => `"${String(text).replace(/^(?=[=+\-@\t\r])/, "'").replaceAll('"', '""')}"`;
-  const lines = [`# ${message.value}, known to 1/255 of each map's largest value; ${visible(message.note || "")}`,
+  const lines = [`# ${message.value}, precision 1/255 of each map's maximum. ${visible(message.note || "")}`,
     `side,${grid.row_word},${grid.column_word},row_position,row_token,column_position,column_token,value`];
   for (const sheet of sheets) {
     const start = [cell(sheet.name), cell(grid.rows[state.cell[0]]), cell(grid.columns[state.cell[1]])].join(",");

@@ -1,6 +1,6 @@
-// Sheets: the maps of one opened cell, a side each, and what is between two sides.
+// Sheets: the maps of one open head, one for each side, and their difference.
 
-/** What is to be drawn of an answer: one sheet a side, and the difference where there is one. */
+/** The sheets of a response: one for each side, and the difference if it is defined. */
 function sheetsOf(message, answer) {
   const sheets = message.sides.map((side, s) => sheetOfSide(side, s, answer)).filter(Boolean);
   if (sheets.length === 2 && message.difference?.possible) sheets.push(differenceOf(...sheets));
@@ -10,9 +10,9 @@ function sheetsOf(message, answer) {
 function sheetOfSide(side, s, answer) {
   const map = answer.arrays[`map${s}`];
   if (!map) return null;
-  const told = answer.sides[s];
+  const numbers = answer.sides[s];
   const [height, width] = map.shape;
-  const step = told.top / 255;
+  const step = numbers.top / 255;
   return {
     key: s,
     name: side.name,
@@ -23,17 +23,17 @@ function sheetOfSide(side, s, answer) {
     height,
     width,
     signed: false,
-    top: told.top,
+    top: numbers.top,
     step,
-    facts: told.facts || "",
-    drawn: told.drawn || {},
+    facts: numbers.facts || "",
+    drawn: numbers.drawn || {},
     tone: (k) => map.data[k],
     value: (i, j) => map.data[i * width + j] * step,
     masked: maskOf(side),
   };
 }
 
-/** A causal model cannot look ahead: such cells are not there, which is not the same as zero. */
+/** The mask of a causal model: masked cells are not drawn, which differs from zero. */
 function maskOf(side) {
   if (!side.causal) return () => false;
   return (i, j) => side.columns[j].i > side.rows[i].i;
@@ -66,7 +66,7 @@ function differenceOf(one, other) {
   };
 }
 
-/** Whether rows and columns of all sides are as many, so that a pin means the same in each. */
+/** Whether all sides have equally many rows and columns, so that a pin applies to each. */
 function inStep(message) {
   const [one, ...others] = message.sides;
   return others.every(
@@ -74,7 +74,7 @@ function inStep(message) {
   );
 }
 
-/** Row i or column j of a sheet: exact where the answer has it, else from the map. */
+/** Row i or column j of a sheet: exact if the response has it, else from the map. */
 function partners(sheet, pin, exact) {
   const across = pin.axis === "row";
   const from = (s) => exact?.arrays[`${pin.axis}${s}`]?.data;

@@ -1,11 +1,11 @@
-// The browser in a file of its own: every answer there is lies in the page.
+// The browser in a stand-alone file: all responses are stored in the page.
 
 (async () => {
   const blocks = [...document.querySelectorAll("script[type='application/octet-stream']")];
   const bytes = (block) => Uint8Array.from(atob(block.textContent.trim()), (sign) => sign.charCodeAt(0));
-  const told = (block) => [block.dataset.kind, block.dataset.row, block.dataset.column].join(",");
-  const byName = new Map(blocks.map((block) => [told(block), block]));
-  const missing = "This head is not in the file; open it in the app and save the page again to have it.";
+  const keyOf = (block) => [block.dataset.kind, block.dataset.row, block.dataset.column].join(",");
+  const byName = new Map(blocks.map((block) => [keyOf(block), block]));
+  const missing = "This head is not stored in the file. Open it in the app and save the page again.";
   const host = {
     async ask(request) {
       const block = byName.get(`${request.what},${request.row},${request.column}`);

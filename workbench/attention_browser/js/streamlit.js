@@ -1,10 +1,10 @@
-// The browser as a Streamlit component. Its overviews come as new data; so do answers, where no
-// carrier (carrier.js) brings them.
+// The browser as a Streamlit component. Overviews arrive as new data; so do responses if there is
+// no carrier (carrier.js).
 
-const mounted = new WeakMap(); // the component's shadow root to what is shown in it
-const KEPT = 2000; // ms a component that was cleared away may take to come back
+const mounted = new WeakMap(); // by the component's shadow root
+const KEPT = 2000; // ms until a removed component is discarded
 
-/** Called by Streamlit for each new message; gives back what clears up. */
+/** Called by Streamlit for each new message; returns the clean-up function. */
 export default function attention(component) {
   const { parentElement: place } = component;
   if (!mounted.has(place)) mounted.set(place, mount(place));
@@ -14,7 +14,7 @@ export default function attention(component) {
   const call = here.calls;
   if (component.data) here.read(component.data);
   return () => setTimeout(() => {
-    if (here.calls !== call) return; // called again meanwhile: it is still in use
+    if (here.calls !== call) return; // called again meanwhile: still in use
     here.end();
     mounted.delete(place);
   }, KEPT);
@@ -23,17 +23,17 @@ export default function attention(component) {
 function mount(place) {
   const root = make("div", { class: "attention" });
   place.append(root);
-  const asked = new Map();
+  const pending = new Map();
   let shown = null;
   let starting = 0;
   const here = { calls: 0, trigger: null };
-  let reading = Promise.resolve(); // messages are taken in the order they came
+  let reading = Promise.resolve(); // messages are read in order
 
   here.read = (data) => {
     reading = reading.then(() => unpacked(data)).then(here.take).catch(console.error);
   };
 
-  /** Through the carrier, which may be mounted a moment later; else by the component itself. */
+  /** Sends through the carrier, which may be mounted later; else through the component itself. */
   here.send = (request) => {
     if (!here.line) return here.trigger(request);
     here.line.waiting = here.line.send ? null : request;
@@ -41,8 +41,8 @@ function mount(place) {
   };
   const host = {
     ask: (request) => new Promise((answer) => {
-      asked.clear(); // one request is in flight at a time
-      asked.set(request.id, answer);
+      pending.clear(); // one request is in flight at a time
+      pending.set(request.id, answer);
       here.send(request);
     }),
   };
@@ -53,14 +53,14 @@ function mount(place) {
       here.line.take = here.read;
     }
     if (message.kind !== "overview") {
-      asked.get(message.id)?.(message);
-      asked.delete(message.id);
+      pending.get(message.id)?.(message);
+      pending.delete(message.id);
       if (!shown) start(3);
     } else if (shown) shown.update(message);
     else shown = attentionBrowser(root, host, message);
   };
 
-  /** This component was mounted anew, and what came first was no overview. */
+  /** Requests the overview: this component was mounted again, and its first message was another. */
   function start(times) {
     clearTimeout(starting);
     if (shown || !times) return;

@@ -1,11 +1,11 @@
-// Thumbnails: all heads of a side on one canvas, and where on it each head lies.
+// Thumbnails: all heads of a side on one canvas, and the position of each.
 
 const GAP = 6;
-const SMALLEST = 36; // px of a thumbnail's longer side; below that the box scrolls
+const SMALLEST = 36; // px, minimum of a thumbnail's longer side; then the box scrolls
 const LARGEST = 104;
 const MOST_PIXELS = 8e6; // of a canvas on screen
 
-/** Every map of a side, head beside head, in one canvas; `missing` and masked pixels stay clear. */
+/** All maps of a side in one canvas; missing heads and masked pixels are transparent. */
 function atlasOf(side, array, colours) {
   const [rows, columns, height, width] = array.shape;
   const canvas = canvasOf(columns * width, rows * height);
@@ -27,7 +27,7 @@ function atlasOf(side, array, colours) {
   return { canvas, width, height };
 }
 
-/** Which pixels of a thumbnail hold masked cells only, or null where there is no mask. */
+/** Which pixels of a thumbnail contain only masked cells; null if there is no mask. */
 function clearOf(side, height, width) {
   if (!side.causal) return null;
   const first = (k, parts, whole) => Math.floor((k * whole) / parts);
@@ -39,7 +39,7 @@ function clearOf(side, height, width) {
   });
 }
 
-/** Where each head lies in a box of that width: {places, width, height, wide, tall, …} */
+/** The position of each head in a box of this width: {places, width, height, wide, tall, …} */
 function thumbLayout(side, order, room, shape) {
   const { rows, columns } = side.grid;
   const left = order.flow ? 2 : 10 + Math.max(...rows.map((name) => textWidth(name, 12)));
@@ -62,7 +62,7 @@ function thumbLayout(side, order, room, shape) {
     height: top + Math.max(1, lines) * stepY };
 }
 
-/** Paints heads, labels, badges and the mark of the focused head. */
+/** Draws heads, labels, badges and the mark of the focused head. */
 function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused, colours }) {
   const most = Math.sqrt(MOST_PIXELS / (layout.width * layout.height));
   const ratio = Math.min(window.devicePixelRatio || 1, most);
@@ -110,7 +110,7 @@ function paintHeads(pen, atlas, order, layout, ratio = 1) {
   pen.globalAlpha = 1;
 }
 
-/** The numbers of layers and heads, or a name above each head where they are sorted. */
+/** The numbers of layers and heads, or a name above each head if they are sorted. */
 function thumbLabels(side, order, layout) {
   const { rows, columns } = side.grid;
   if (order.flow) {

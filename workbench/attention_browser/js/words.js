@@ -1,4 +1,4 @@
-// Tokens, cells and numbers as words: what cannot be seen is given a sign, what is long is cut.
+// Tokens, cells and numbers as text: invisible characters get a sign, long texts are cut.
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const SIGNS = { "\n": "↵", "\r": "␍", "\t": "⇥" };
@@ -7,7 +7,7 @@ const graphemes = Intl.Segmenter ? new Intl.Segmenter() : null;
 const measuring = document.createElement("canvas").getContext("2d");
 const fittedBefore = new Map();
 
-/** The whole token, with signs for what would not be seen. */
+/** The token, with signs for invisible characters. */
 function visible(token) {
   if (token === "") return "∅";
   return token
@@ -24,7 +24,7 @@ function textWidth(text, size = 11) {
   return measuring.measureText(text).width;
 }
 
-/** The token cut to so many pixels. */
+/** The token cut to a width in pixels. */
 function fitted(token, room, size = 11) {
   const key = `${size}|${Math.round(room)}|${token}`;
   if (!fittedBefore.has(key)) {
@@ -42,12 +42,12 @@ function cut(text, room, size) {
   return `${parts.join("")}…`;
 }
 
-/** A token in a sentence: quoted, kept apart from the direction of what is around it. */
+/** A token in a sentence: quoted, with its text direction isolated. */
 function quoted(item) {
   return `“\u2068${visible(item.t)}\u2069” (${item.i})`;
 }
 
-/** A value that is known to 1/255 of the top. */
+/** A value with a precision of 1/255 of the maximum. */
 function roughly(value, top) {
   const decimals = top > 0 ? bounded(3 - Math.ceil(Math.log10(top)), 0, 9) : 3;
   return value.toFixed(decimals).replace("-", "−");
@@ -58,7 +58,7 @@ function exactly(value) {
   return value.toPrecision(6).replace("-", "−");
 }
 
-/** Four significant digits at most, without needless zeros. */
+/** At most four significant digits, without trailing zeros. */
 function plainly(value) {
   return String(Number(value.toPrecision(4))).replace("-", "−");
 }
@@ -71,7 +71,7 @@ function thousands(count) {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** A score on a thumbnail. */
+/** The text of a score on a thumbnail. */
 function badge(score, value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
@@ -95,7 +95,7 @@ function cellMark(grid, [r, c]) {
   return `${mark(grid.row_word, grid.rows[r])} ${mark(grid.column_word, grid.columns[c])}`;
 }
 
-/** A file's name out of the title and the cell. */
+/** A file name from the title and the head. */
 function fileName(message, cell, ending) {
   const grid = message.sides[0].grid;
   const place = cell ? ` ${cellMark(grid, cell)}` : "";
