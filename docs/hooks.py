@@ -135,13 +135,13 @@ def _command(command: Any, name: str) -> Iterator[str]:
 
 def _parameter(parameter: Any) -> tuple[str, str, str]:
     if parameter.param_type_name == "argument":
-        return f"`{parameter.metavar or parameter.name.upper()}`", parameter.help or "", ""
+        return f"`{parameter.metavar or parameter.name.upper()}`", _text(parameter.help or ""), ""
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
     metavar = "" if parameter.is_flag else f" `{_metavar(parameter)}`"
     value = parameter.default
     shown = value is not None and not callable(value) and str(value) not in ("", "()", "[]")
     default = "" if parameter.is_flag or not shown else f"`{value}`"
-    return f"{names}{metavar}", parameter.help or "", default
+    return f"{names}{metavar}", _text(parameter.help or ""), default
 
 
 def _metavar(parameter: Any) -> str:
@@ -182,14 +182,14 @@ def settings() -> str:
         rows = [
             (
                 f"`{field}`" + (f" (first: `{first[field]}`)" if field in first else ""),
+                _text(info.description or ""),
                 _annotation(info.annotation) + _bounds(info.metadata),
                 _default(info),
-                info.description or "",
             )
             for field, info in kind.model_fields.items()
         ]
         lines += [f"## {name}", "", _text(experiment.about), "", *_facts(experiment), ""]
-        lines += [*_table(("setting", "value", "default", "meaning"), rows), ""]
+        lines += [*_table(("setting", "meaning", "value", "default"), rows), ""]
     return "\n".join(lines)
 
 
@@ -207,7 +207,7 @@ def tables() -> str:
         rows = [
             (
                 f"`{table}`",
-                declared.about,
+                _text(declared.about),
                 ", ".join(f"`{column}`" for column in declared.keys),
             )
             for table, declared in experiment.tables.items()
@@ -319,12 +319,14 @@ def errors() -> str:
         "```",
         "",
         "In Python it is a `wb.WorkbenchError` with the attributes `code`, `what`, `where` and "
-        "`remedy`. A word in braces stands for a value.",
+        "`remedy`. Below, each message has the module that raises it, and what to do. A word in "
+        "braces stands for a value.",
         "",
     ]
     for code, found in sorted(error_sites().items()):
         lines += [f"## `{code}`", ""]
-        lines += [*_table(("message", "what to do", "raised in"), sorted(set(found))), ""]
+        for what, remedy, module in sorted(set(found)):
+            lines += [f"- {what} ({module})", f"    - {remedy}" if remedy else "", ""]
     return "\n".join(lines)
 
 
@@ -334,14 +336,22 @@ def error_sites() -> dict[str, list[tuple[str, str, str]]]:
     for package in ("workbench", "probes"):
         for path in sorted((ROOT / package).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Call) and (site := _site(node)):
+            tree = ast.parse(path.read_text("utf-8"))
+            constants = {
+                statement.targets[0].id: statement.value.value
+                for statement in tree.body
+                if isinstance(statement, ast.Assign)
+                and isinstance(statement.targets[0], ast.Name)
+                and isinstance(statement.value, ast.Constant)
+            }
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and (site := _site(node, constants)):
                     code, what, remedy = site
                     found[code].append((what, remedy, f"`{module.removesuffix('.__init__')}`"))
     return found
 
 
-def _site(call: ast.Call) -> tuple[str, str, str] | None:
+def _site(call: ast.Call, constants: dict[str, Any]) -> tuple[str, str, str] | None:
     given = {each.arg: each.value for each in call.keywords if each.arg}
     name = ast.unparse(call.func)
     if not (name.endswith("WorkbenchError") or "code" in given):
@@ -350,23 +360,24 @@ def _site(call: ast.Call) -> tuple[str, str, str] | None:
     what = call.args[0] if call.args else given.get("what")
     if what is None or not (isinstance(code, ast.Constant) and isinstance(code.value, str)):
         return None
-    return code.value, _text(_template(what)), _text(_template(given.get("remedy")))
+    remedy = given.get("remedy", ast.Constant(""))
+    return code.value, _text(_template(what, constants)), _text(_template(remedy, constants))
 
 
-def _template(node: ast.expr | None) -> str:
+def _template(node: ast.expr, constants: dict[str, Any]) -> str:
     """The text of an expression, where a name in braces stands for what is computed."""
-    if node is None:
-        return ""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
-        return "".join(map(_template, node.values))
+        return "".join(_template(value, constants) for value in node.values)
     if isinstance(node, ast.FormattedValue):
-        return _template(node.value)
+        return _template(node.value, constants)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _template(node.left) + _template(node.right)
+        return _template(node.left, constants) + _template(node.right, constants)
     if isinstance(node, ast.IfExp):
-        return f"{_template(node.body)} / {_template(node.orelse)}"
+        return f"{_template(node.body, constants)} / {_template(node.orelse, constants)}"
+    if isinstance(node, ast.Name) and node.id in constants:
+        return str(constants[node.id])
     return f"{{{_name(node)}}}"
 
 
@@ -400,7 +411,13 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+        yield f"| {' | '.join(map(_cell, row))} |"
+
+
+def _cell(text: str) -> str:
+    """Text whose bars outside of code do not end the cell."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part[:1] == "`" else part.replace("|", "&#124;") for part in parts)
 
 
 def _text(text: str) -> str:
