@@ -2,7 +2,7 @@
 
 A `console` block is commands and what they print, a `pycon` block a Python session; `…` stands for
 any text in both. A paragraph that ends with "`NAME`:" makes a file of the block after it. Commands
-run in this process. Costs: what the commands cost; blocks that are slow run only where asked.
+run in this process. Costs: what the commands cost; slow blocks run only with `-m slow`.
 """
 
 import doctest
@@ -68,7 +68,7 @@ def write_files(page: Path, folder: Path) -> None:
 def run(
     page: Path, slow: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Run a page's examples in order; the slow ones too, where that is wanted."""
+    """Run a page's examples in order; the slow ones too if `slow` is true."""
     names: dict[str, object] = {}
     for block in examples(page):
         if block.is_slow and not slow:

@@ -15,7 +15,7 @@ def name(page: Path) -> str:
 
 
 def pages(slow: bool) -> list[Path]:
-    """The pages with examples; with slow ones, where those are wanted."""
+    """The pages with examples; with slow ones if `slow` is true."""
     return [
         page for page in PAGES if any(block.is_slow is slow for block in examples.examples(page))
     ]
