@@ -160,7 +160,7 @@ def _metavar(parameter: Any) -> str:
 def _experiments() -> dict[str, Any]:
     from workbench.core.experiment import EXPERIMENTS
 
-    return {name: EXPERIMENTS[name] for name in EXPERIMENTS.own}
+    return dict(EXPERIMENTS.items())
 
 
 def settings() -> str:
@@ -348,23 +348,41 @@ def error_sites() -> dict[str, list[tuple[str, str, str]]]:
                 and isinstance(statement.value, ast.Constant)
             }
             for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and (site := _site(node, constants)):
-                    code, what, remedy = site
-                    found[code].append((what, remedy, f"`{module.removesuffix('.__init__')}`"))
+                if isinstance(node, ast.Call):
+                    for code, what, remedy in _sites(node, constants):
+                        found[code].append((what, remedy, f"`{module.removesuffix('.__init__')}`"))
     return found
 
 
-def _site(call: ast.Call, constants: dict[str, Any]) -> tuple[str, str, str] | None:
+def _sites(call: ast.Call, constants: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Code, message and remedy of a call that makes an error; several if the code depends."""
     given = {each.arg: each.value for each in call.keywords if each.arg}
-    name = ast.unparse(call.func)
-    if not (name.endswith("WorkbenchError") or "code" in given):
-        return None
-    code = given.get("code", ast.Constant(DEFAULT_CODE))
     what = call.args[0] if call.args else given.get("what")
-    if what is None or not (isinstance(code, ast.Constant) and isinstance(code.value, str)):
-        return None
+    if what is None or not (ast.unparse(call.func).endswith("WorkbenchError") or "code" in given):
+        return
+    code = given.get("code", ast.Constant(DEFAULT_CODE))
     remedy = given.get("remedy", ast.Constant(""))
-    return code.value, _text(_template(what, constants)), _text(_template(remedy, constants))
+    if isinstance(code, ast.IfExp):
+        for branch in ("body", "orelse"):
+            parts = [_chosen(part, code.test, branch) for part in (code, what, remedy)]
+            yield from _site(*parts, constants)
+    else:
+        yield from _site(code, what, remedy, constants)
+
+
+def _chosen(node: ast.expr, test: ast.expr, branch: str) -> ast.expr:
+    """The branch of an expression that depends on this test; else the expression."""
+    if isinstance(node, ast.IfExp) and ast.dump(node.test) == ast.dump(test):
+        chosen: ast.expr = getattr(node, branch)
+        return chosen
+    return node
+
+
+def _site(
+    code: ast.expr, what: ast.expr, remedy: ast.expr, constants: dict[str, Any]
+) -> Iterator[tuple[str, str, str]]:
+    if isinstance(code, ast.Constant) and isinstance(code.value, str):
+        yield code.value, _text(_template(what, constants)), _text(_template(remedy, constants))
 
 
 def _template(node: ast.expr, constants: dict[str, Any]) -> str:

@@ -66,8 +66,7 @@ def test_every_command_and_option_is_in_the_reference(hooks: ModuleType) -> None
 
 def test_every_setting_and_table_is_in_the_reference(hooks: ModuleType) -> None:
     settings, tables = hooks.settings(), hooks.tables()
-    for name in EXPERIMENTS.own:
-        experiment = EXPERIMENTS[name]
+    for name, experiment in EXPERIMENTS.items():
         shown = settings.split(f"\n## {name}\n")[1].split("\n## ")[0]
         assert all(f"`{field}`" in shown for field in experiment.settings.model_fields)
         assert all(f"first: `{first}`" in shown for first in experiment.settings.renamed().values())
@@ -93,4 +92,4 @@ def test_every_name_of_the_package_is_in_the_reference(hooks: ModuleType) -> Non
 
 def test_every_experiment_has_a_page() -> None:
     pages = {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")}
-    assert set(EXPERIMENTS.own) <= pages
+    assert set(EXPERIMENTS) <= pages
