@@ -1,4 +1,4 @@
-"""The experiment that CONTRIBUTING shows is one: it is found, runs, and is reported."""
+"""The experiment that docs/how-to/write-an-experiment.md shows is found, runs, and is reported."""
 
 import json
 import os
@@ -14,12 +14,12 @@ import pytest
 from workbench import read, tiny_bert
 
 ROOT = Path(__file__).parents[1]
-SHOWN = (ROOT / "CONTRIBUTING.md").read_text()
+SHOWN = (ROOT / "docs" / "how-to" / "write-an-experiment.md").read_text()
 
 
 def block(kind: str) -> str:
-    (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", SHOWN, flags=re.DOTALL | re.MULTILINE)
-    return str(found)
+    (text,) = re.findall(rf"^```{kind}\n(.*?)^```$", SHOWN, flags=re.DOTALL | re.MULTILINE)
+    return str(text)
 
 
 def test_the_example_is_short() -> None:
@@ -29,7 +29,7 @@ def test_the_example_is_short() -> None:
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """The example as an installed package of somebody's own."""
-    offered = tomllib.loads(block("toml"))["project"]["entry-points"]
+    entry_points = tomllib.loads(block("toml"))["project"]["entry-points"]
     installed = tmp_path / "installed"
     about = installed / "fertility-1.0.dist-info"
     about.mkdir(parents=True)
@@ -37,7 +37,7 @@ def package(tmp_path: Path) -> Path:
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fertility\nVersion: 1.0\n")
     lines = [
         f"[{group}]\n" + "".join(f"{name} = {home}\n" for name, home in points.items())
-        for group, points in offered.items()
+        for group, points in entry_points.items()
     ]
     (about / "entry_points.txt").write_text("\n".join(lines))
     return installed
@@ -63,15 +63,15 @@ def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    asked = ("--model", "tiny", "--corpus", "primer", "--split", "dev", "--limit", "50")
-    told = json.loads(workbench("run", "fertility", *asked, "--least", "1", "--json"))
-    assert told["status"] == "done"
-    workbench("export", told["run"], "fertility", "--out", "fertility.json")
+    inputs = ("--model", "tiny", "--corpus", "primer", "--split", "dev", "--max-sentences", "50")
+    result = json.loads(workbench("run", "fertility", *inputs, "--min-words", "1", "--json"))
+    assert result["status"] == "done"
+    workbench("export", result["run"], "fertility", "--out", "fertility.json")
     assert '"NOUN"' in (tmp_path / "fertility.json").read_text()
-    table = pd.read_parquet(Path(told["path"]) / "tables" / "fertility.parquet").set_index("tag")
+    table = pd.read_parquet(Path(result["path"]) / "tables" / "fertility.parquet").set_index("tag")
     whole = table["pieces"][["NOUN", "VERB", "DET", "ADP"]]
     assert (whole == 1).all()  # the tiny vocabulary has every word of these sentences
     assert table["pieces"]["PART"] > 1  # but BERT cuts at apostrophes
-    assert (Path(told["path"]) / "figures" / "pieces.json").is_file()
-    workbench("report", told["run"], "--out", "fertility.html")
+    assert (Path(result["path"]) / "figures" / "pieces.json").is_file()
+    workbench("report", result["run"], "--out", "fertility.html")
     assert "How many pieces a tokenizer makes" in (tmp_path / "fertility.html").read_text()

@@ -138,8 +138,8 @@ def _text(text: "Text") -> None:
     with st.container(border=True):
         st.markdown(f"**{plain(shortened(text.text, 400))}**")
         st.caption(
-            f"Loss {text.before:.3f} → {text.after:.3f}; {len(text.guesses)} of {text.n_predictions} "
-            "predictions changed."
+            f"Loss {text.before:.3f} → {text.after:.3f}; {len(text.guesses)} of "
+            f"{text.n_predictions} predictions changed."
         )
         if text.guesses:
             st.dataframe(

@@ -136,7 +136,7 @@ class AttentionMaps:
         )
         heads = sum(site.heads for site in self.maps)
         cut = f"; {self.cut:,} words beyond the model's length are left out" if self.cut else ""
-        return f"<Look {self.model}: {read}; {len(self.maps)} sites, {heads} heads{cut}>"
+        return f"<AttentionMaps {self.model}: {read}; {len(self.maps)} sites, {heads} heads{cut}>"
 
     @property
     def size(self) -> int:

@@ -32,7 +32,7 @@ REMEDIES = {
     "Doc": "Take a Doc from a corpus: next(wb.read(...).docs()).",
     "Batch": "Make a batch with wb.encode(docs).",
     "Pieces": "Make pieces with model.encode(wb.encode(docs)).",
-    "Look": "Make maps with wb.attention(model, text).",
+    "AttentionMaps": "Make maps with wb.attention(model, text).",
     "Run": "Pass a Run, from wb.run(...) or wb.open_run(name).",
     "Tap": "Pass taps, such as [wb.Capture()].",
     "Tensor": "Make a tensor with torch.tensor(...).",
