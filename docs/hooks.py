@@ -82,6 +82,7 @@ def pages() -> dict[str, str]:
         "reference/errors.md": errors(),
         "contributing.md": _of_root("CONTRIBUTING.md"),
         "changelog.md": _of_root("CHANGELOG.md"),
+        "glossary.md": _of_root("workbench/app/glossary.md"),
     }
 
 

@@ -20,6 +20,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 CODE = ("workbench", "probes", "pages")
+VOCABULARY = "workbench/corpora/primer/english.py"  # words of the built-in corpus
 PROSE = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md")
 JS_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|`(?:[^`\\]|\\.)*`')
 
@@ -37,6 +38,8 @@ def _texts(root: Path) -> Iterator[tuple[Path, int, str]]:
     """Every text that a person may read, with its file and first line."""
     folders = [root / name for name in CODE]
     for path in [root / "streamlit_app.py", *(p for one in folders for p in one.rglob("*.py"))]:
+        if path == root / VOCABULARY:
+            continue
         yield from ((path, *text) for text in strings(path.read_text("utf-8")))
     for path in (p for one in folders for p in one.rglob("*.js")):
         source = path.read_text("utf-8")

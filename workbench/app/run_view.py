@@ -301,7 +301,7 @@ def _compared(group: "Comparison") -> None:
     text.facts((letter, f"{run.name}: {run_title(run)}") for letter, run in group.runs.items())
     if group.requests.total:
         st.markdown("**Settings that differ**")
-        tables_and_figures.draw_grid(group.requests, f"asked {group.experiment}")
+        tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")
     for grid in group.tables:
         tables = [{grid.name: run.tables[grid.name]} for run in group.runs.values()]
         ((_, table),) = compared(tables)

@@ -91,7 +91,12 @@ def _column(name: str) -> Any:
 
     if _DIFFERENCE.match(name):
         return st.column_config.NumberColumn(visible(name), format="%+.4g")
-    return st.column_config.Column(visible(name))
+    return st.column_config.Column(visible(name), help=_explained(name))
+
+
+def _explained(column: str) -> str | None:
+    """The glossary's explanation of a column that is called like a term."""
+    return glossary.terms().get(column.replace("_", " "))
 
 
 def about(table: "pd.DataFrame") -> Sequence[str]:
@@ -231,9 +236,11 @@ def draw_columns(
         hide_index=True,
         height=min(len(table) + 1, rows + 1) * 35 + 3,
         column_config={
-            column.heading: st.column_config.NumberColumn(format=column.format, help=column.help)
+            column.heading: st.column_config.NumberColumn(
+                format=column.format, help=column.help or _explained(column.heading)
+            )
             if column.format
-            else st.column_config.Column(help=column.help)
+            else st.column_config.Column(help=column.help or _explained(column.heading))
             for column in present.values()
         },
         placeholder="–",

@@ -633,7 +633,7 @@ def print_description(description: "Description") -> None:
         )
     _counts("Words", d.words)
     if d.zipf:
-        out.print(f"Zipf slope {d.zipf.slope:.2f} over ranks {d.zipf.first} to {d.zipf.last}")
+        out.print(f"Zipf exponent {d.zipf.slope:.2f} over ranks {d.zipf.first} to {d.zipf.last}")
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> None:
