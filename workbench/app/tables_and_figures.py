@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
+from workbench.app import glossary
 from workbench.core.errors import WorkbenchError
 from workbench.figures.theme import Kind, template
 
