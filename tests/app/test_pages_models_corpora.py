@@ -85,7 +85,7 @@ def test_a_zip_of_a_model_is_kept_used_and_removed() -> None:
     [
         (_zip({"../evil.json": b"{}"}), "leave the folder"),
         (_zip({"config.json": b"{}", "pytorch_model.bin": b"x"}), "run any code"),
-        (b"only text", "no sound zip file"),
+        (b"only text", "not a valid zip file"),
         (_zip({"config.json": b'{"model_type": "bert"}'}), "tokenizer"),
         (_zip({"config.json": b"{", "tokenizer.json": b"{}"}), "did not work"),
         (_zip({**_bert(), "bert/model.safetensors": b"damaged"}), "did not work"),

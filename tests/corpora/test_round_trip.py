@@ -32,7 +32,7 @@ NOT_IN_CONLLU = ("edges", "labels", "entities of spaCy")
 
 
 def held_by_conllu(doc: Doc) -> dict[str, object]:
-    """The content that CoNLL-U can hold: no edges, no labels, but entities and coreference apart."""
+    """The content that CoNLL-U can hold: no edges, no labels; entities and coreference differ."""
     data = contents(doc)
     for layer in NOT_IN_CONLLU:
         del data[layer]
