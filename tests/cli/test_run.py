@@ -145,7 +145,7 @@ def test_a_sweep_gathers_one_table(workbench: Command) -> None:
     exported = workbench("export", told["run"], "words", "--out", "words.csv")
     assert exported.code == 0, exported.err
     head, *rows = Path("words.csv").read_text().splitlines()
-    assert head.startswith(("max_sentences,swept_words,word,", "max_sentences,max_words,word,"))
+    assert head.startswith(("max_sentences,words,word,", "max_sentences,max_words,word,"))
     assert len(rows) == 2 * (1 + 2)
 
 

@@ -1,6 +1,8 @@
 """The one error a user meets."""
 
+import ast
 import pickle
+from pathlib import Path
 
 from workbench.core.errors import WorkbenchError, did_you_mean, missing_package
 
@@ -48,3 +50,26 @@ def test_names_cannot_steer_the_terminal() -> None:
     assert did_you_mean("xyz", ["a\x1b[2Jb\n", "\udcff", "naïve"]) == (
         "Known: a\\x1b[2Jb\\n, naïve, \\udcff."
     )
+
+
+PACKAGES = ("workbench", "probes")
+
+
+def errors_without_code() -> list[str]:
+    """Every call of `WorkbenchError`, or of a subclass' `super().__init__`, that names no code."""
+    root = Path(__file__).parents[2]
+    sites = []
+    for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            called = call.func.id if isinstance(call.func, ast.Name) else called
+            keywords = {keyword.arg for keyword in call.keywords}
+            is_error = called == "WorkbenchError" or (called == "__init__" and "remedy" in keywords)
+            if is_error and not keywords & {"code", None}:
+                sites.append(f"{path.relative_to(root)}:{call.lineno}")
+    return sites
+
+
+def test_every_error_has_a_code() -> None:
+    assert errors_without_code() == []
