@@ -100,7 +100,7 @@ def caveats(asked: Asking, texts: int, notes: Iterable[str] = ()) -> tuple[Cavea
             "15 % of pieces were masked, the same ones whichever heads are left out; only those "
             "are scored."
         ] = None
-    if lacking := asked.model.lacking:
+    if lacking := asked.model.n_removed_heads:
         found[
             f"{lacking} heads were removed from this model before, and those left are numbered "
             f"anew: {_numbers(asked.model)}."
