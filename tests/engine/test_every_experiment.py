@@ -16,7 +16,7 @@ from tests.engine.card import card
 
 
 @dataclass(frozen=True)
-class Asked:
+class Case:
     """A corpus and settings that keep it small; a column of numbers, and how far it may be off."""
 
     table: str
@@ -28,29 +28,29 @@ class Asked:
 
 
 EXPERIMENTS = {
-    "attention-averages": Asked("heads", "words", 2e-3),
-    "attention-probe": Asked("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}, True),
-    "description-length": Asked(
+    "attention-averages": Case("heads", "words", 2e-3),
+    "attention-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}, True),
+    "description-length": Case(
         "summary", "compression", 0.03, "primer:size=24", {"tasks": ["pos"]}, True
     ),
-    "edge-probing": Asked(
+    "edge-probing": Case(
         "means", "mean", 0.05, "primer:size=16",
         {"tasks": ["roles"], "preset": "quick", "epochs": 5, "random": False},
     ),
-    "finetune": Asked(
+    "finetune": Case(
         "scores", "value", 0.05, "primer/sentiment:size=40",
         {"task": "sentiment", "epochs": 1, "rates": (1e-3,), "seeds": (0,)},
     ),
-    "head-ablation": Asked("ablation", "delta", 4e-3, "primer:size=24"),
-    "head-importance": Asked("importance", "importance", 2e-3),
-    "head-pruning": Asked(
+    "head-ablation": Case("ablation", "delta", 4e-3, "primer:size=24"),
+    "head-importance": Case("importance", "importance", 2e-3),
+    "head-pruning": Case(
         "curve", "value", 0.02, "primer:size=12", {"steps": 2, "seeds": 1}, True
     ),
-    "heads": Asked("heads", "confidence", 2e-3, "primer:size=24", {"shuffles": 120, "draws": 20}),
-    "minimal-pairs": Asked("pairs", "gap", 0.1, "primer/acceptability:size=40"),
-    "profile": Asked("losses", "value", 0.01),
-    "similarity": Asked("similarity", "cka", 2e-3),
-    "structural-probe": Asked("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
+    "heads": Case("heads", "confidence", 2e-3, "primer:size=24", {"shuffles": 120, "draws": 20}),
+    "minimal-pairs": Case("pairs", "gap", 0.1, "primer/acceptability:size=40"),
+    "profile": Case("losses", "value", 0.01),
+    "similarity": Case("similarity", "cka", 2e-3),
+    "structural-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
 }  # fmt: skip
 CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
 

@@ -314,7 +314,7 @@ def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
     small = without(model, [(0, 0), (1, 2)])
     finetuned(small, wb.read(SENTIMENT), tmp_path, seeds=[0], rates=[1e-3], epochs=1)
     opened = wb.load(str(tmp_path))
-    assert isinstance(opened, HuggingFace) and opened.lacking == 2
+    assert isinstance(opened, HuggingFace) and opened.n_removed_heads == 2
 
 
 def test_a_model_without_a_head_of_its_own_is_adapted_and_kept(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def attention(
         position_bias = position_bias.index_select(1, heads)
     running = current()
     site = running.next_site(query.shape[1], key.shape[1]) if running else None
-    if running is None or site is None or not running.looking(site):
+    if running is None or site is None or not running.map_readers(site):
         output, _ = sdpa_attention_forward(
             module,
             query,

@@ -149,7 +149,7 @@ class Model(Protocol):
     without_heads: str = "It has no attention heads"  # a sentence; may say what it has instead
 
     @property
-    def lacking(self) -> int:
+    def n_removed_heads(self) -> int:
         """Number of removed heads."""
         return 0
 

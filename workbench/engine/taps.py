@@ -260,7 +260,7 @@ class Session:
             )
         return self.sites[index]
 
-    def looking(self, site: Site) -> list[MapReader]:
+    def map_readers(self, site: Site) -> list[MapReader]:
         """The taps that read this site's probabilities."""
         return [t for t in self.taps if t.needs_probabilities and t.wants(site)]  # type: ignore[misc]
 
@@ -272,7 +272,7 @@ class Session:
         vectors: Vectors | None = None,
     ) -> None:
         """Pass this site's attention to every tap that reads it."""
-        readers = self.looking(site)
+        readers = self.map_readers(site)
         if not readers:
             return
         keys: StackName = "encoder" if site.kind == "cross" else site.stack
@@ -302,11 +302,11 @@ class Session:
 
     def passed(self, site: Site, output: Tensor) -> Tensor:
         """The heads' outputs after replacement by the taps."""
-        for tap in self.passing():
+        for tap in self.output_taps():
             output = tap.passed(site, output, self.text_on(site.stack, output.device))
         return output
 
-    def passing(self) -> list[Outputs]:
+    def output_taps(self) -> list[Outputs]:
         """The taps that get outputs."""
         return [tap for tap in self.taps if hasattr(tap, "passed")]  # type: ignore[misc]
 

@@ -106,7 +106,7 @@ def _alibi_of_remaining_heads(
 
 
 def _reject_output_taps(running: Session) -> None:
-    if running.passing():
+    if running.output_taps():
         raise WorkbenchError(
             "head outputs of this architecture cannot be replaced.",
             code="model-unsupported",
@@ -140,7 +140,7 @@ def _read_bands(
     states, *rest = output  # [batch, queries, width]
     heads: int = module.num_heads  # type: ignore[assignment]
     site = running.next_site(heads, heads)
-    if rest and running.looking(site):
+    if rest and running.map_readers(site):
         text = running.texts.get(site.stack)  # the model itself pads to whole windows
         length = states.shape[1] if text is None else text.ids.shape[1]
         running.show(site, unrolled(rest[0])[..., :length, :length], None)

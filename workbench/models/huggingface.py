@@ -112,7 +112,7 @@ class HuggingFace(Model):
         self.classes = classes_of(net)
 
     @property
-    def lacking(self) -> int:
+    def n_removed_heads(self) -> int:
         """How many heads were removed."""
         return sum(self.whole.values()) - sum(len(heads) for heads in self.kept.values())
 
@@ -147,7 +147,7 @@ class HuggingFace(Model):
             not all(getattr(weight, "_is_hf_initialized", False) for weight in net.parameters())
             or any(b.is_floating_point() and name in saved for name, b in net.named_buffers())
             or net.config.sub_configs
-            or self.lacking
+            or self.n_removed_heads
             or not self._is_finite
         ):
             return None
@@ -164,7 +164,7 @@ class HuggingFace(Model):
             config.pop(irrelevant, None)
         digest.update(json.dumps(config, sort_keys=True, default=str).encode())
         digest.update(_tokenizer_text(self.tokenizer).encode())
-        if self.lacking:  # the position biases depend on which heads remain
+        if self.n_removed_heads:  # the position biases depend on which heads remain
             digest.update(json.dumps(sorted(self.kept.items())).encode())
         return digest.hexdigest()
 
@@ -512,7 +512,7 @@ class HuggingFace(Model):
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        if self.lacking:
+        if self.n_removed_heads:
             pruned_checkpoint.save(self, folder)
         else:
             self.net.save_pretrained(folder)

@@ -239,6 +239,6 @@ def rounds_maps(facts: Mapping[str, Any]) -> bool:
 
 def _limits(model: "Model") -> Iterator[str]:
     yield next((family.limits for family in FAMILIES if family.name == model.family), "")
-    if removed := model.lacking:
+    if removed := model.n_removed_heads:
         left = sum(site.heads for site in model.sites)
         yield f"{left} of {left + removed} heads remain, with new indices"

@@ -103,9 +103,9 @@ def caveats(evaluation: Evaluation, texts: int, notes: Iterable[str] = ()) -> tu
             "15 % of pieces are masked, and only these are scored. They are the same pieces "
             "whichever heads are removed."
         ] = None
-    if lacking := evaluation.model.lacking:
+    if n_removed := evaluation.model.n_removed_heads:
         lines[
-            f"{lacking} heads were removed from this model before. The other heads have new "
+            f"{n_removed} heads were removed from this model before. The other heads have new "
             f"numbers: {_numbers(evaluation.model)}."
         ] = None
     return tuple(Caveat(line) for line in lines)
