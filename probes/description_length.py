@@ -25,8 +25,8 @@ from probes.batched_adam import OnProgress
 from probes.codes import ends_of, frequency_bits, prequential_code, uniform_bits
 from probes.edge_trials import TaskData, prepare_tasks
 from probes.experiments import CODE_KEYS, Code, DescriptionLength
-from probes.probe_grid import planned
-from probes.probe_inputs import open_inputs, read_done, tasks_in, write_done
+from probes.probe_grid import plan_probes
+from probes.probe_inputs import load_results, open_inputs, save_results, tasks_in
 from probes.probe_training import Data, Probe, Schedule, controls_of, outputs
 from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, build_banks
 from probes.targets import order_of
@@ -182,7 +182,7 @@ def _send_task(
     on_progress: OnProgress,
 ) -> SentLabels:
     """Code lengths of the train targets of a task, for every probe of a bank."""
-    plan = planned(bank.sources, ("layer",), settings.control_tasks)
+    plan = plan_probes(bank.sources, ("layer",), settings.control_tasks)
     probes = tuple(probe for probe in plan if len(probe.sources) == 1)
     order = order_of(len(task.train), seed)
     train = task.train.take(order)
@@ -264,7 +264,7 @@ def _write(path: Path, sent: SentLabels) -> None:
     arrays = {name: getattr(sent, name) for name in _FIELDS}
     if sent.converged is not None:
         arrays["converged"] = sent.converged
-    write_done(path, sent.probes, arrays, ends=sent.ends)
+    save_results(path, sent.probes, arrays, ends=sent.ends)
 
 
 def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> SentLabels | None:
@@ -279,7 +279,7 @@ def _read(path: Path, name: str, code: Code, seed: int, bank: int) -> SentLabels
             name, code, seed, bank, probes, order, ends, nats, divergence, accuracy, converged
         )
 
-    return read_done(path, build)
+    return load_results(path, build)
 
 
 # --- tables ---------------------------------------------------------------------------------------

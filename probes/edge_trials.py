@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from probes.batched_adam import OnProgress
 from probes.experiments import EdgeProbing, KindName, LossName, Mode
 from probes.logistic import STRENGTHS, logistic
-from probes.probe_grid import Measured, measured, planned, ridge
-from probes.probe_inputs import ProbeInputs, read_done, write_done
+from probes.probe_grid import Measured, measured, plan_probes, ridge
+from probes.probe_inputs import ProbeInputs, load_results, save_results
 from probes.probe_training import (
     Data,
     JobPool,
@@ -232,7 +232,7 @@ def _planned(
     kinds: tuple[Kind, ...] = (RIDGE,) if settings.preview else settings.probes
     seeds = settings.effort.seeds[:1] if settings.preview else settings.effort.seeds
     modes = resolve_modes(settings)
-    plans = [planned(bank.sources, modes, settings.control_tasks) for bank in banks]
+    plans = [plan_probes(bank.sources, modes, settings.control_tasks) for bank in banks]
     if settings.preview:
         plans = [tuple(p for p in probes if len(p.sources) == 1) for probes in plans]
     half_plans = [
@@ -432,12 +432,12 @@ _FIELDS = ("counts", "labels", "likeliest", "right")
 def _write(path: Path, trial: Trial) -> None:
     arrays = {name: getattr(trial.measured, name) for name in _FIELDS}
     arrays |= {"mixes": trial.mixes, "converged": trial.converged}
-    write_done(path, trial.probes, arrays)
+    save_results(path, trial.probes, arrays)
 
 
 def _read(path: Path, stack: _Stack, seed: int) -> Trial | None:
     """A finished trial from disk; None if there is none, or if it cannot be read."""
-    return read_done(
+    return load_results(
         path,
         lambda probes, _, arrays: Trial(
             stack.task,

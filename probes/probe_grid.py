@@ -33,7 +33,9 @@ from probes.targets import Examples
 from workbench.core.splits import TRAIN
 
 
-def planned(sources: Sequence[Source], modes: Sequence[Mode], controls: bool) -> tuple[Probe, ...]:
+def plan_probes(
+    sources: Sequence[Source], modes: Sequence[Mode], controls: bool
+) -> tuple[Probe, ...]:
     """The probes of one bank of sources."""
     probes: list[Probe] = []
     for encoder, stack in dict.fromkeys((source.encoder, source.stack) for source in sources):

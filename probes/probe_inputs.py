@@ -21,10 +21,10 @@ from probes.representations import (
     Encoded,
     Source,
     encoded,
-    looked_up,
+    lookup_source,
     randomised,
     static,
-    windowed,
+    window_source,
     without_positions,
 )
 from probes.targets import Task, tasks_of
@@ -120,11 +120,11 @@ def open_inputs(
     train = range(len(parts.train))
     if vectors:
         path = require_allowed(Path(vectors).expanduser())
-        baselines.append(looked_up(read_vectors(path), sentences))
+        baselines.append(lookup_source(read_vectors(path), sentences))
     else:
         baselines.append(static(batch, train, model.width, inputs.seed))
     lexical = states.of(MODEL)[0]
-    baselines += [windowed(lexical, batch, size, WINDOW.format(size)) for size in windows]
+    baselines += [window_source(lexical, batch, size, WINDOW.format(size)) for size in windows]
     part_of = np.array(parts.part_of)
     return ProbeInputs(parts, tasks, batch, part_of, sentences, states, tuple(baselines))
 
@@ -134,7 +134,7 @@ def open_inputs(
 T = TypeVar("T")
 
 
-def write_done(
+def save_results(
     path: Path, probes: Sequence[Probe], arrays: Mapping[str, NDArray[Any]], **facts: object
 ) -> None:
     """Save the results of some probes: arrays, and other facts as JSON."""
@@ -143,7 +143,7 @@ def write_done(
         np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
 
-def read_done(
+def load_results(
     path: Path, build: Callable[[tuple[Probe, ...], Any, Mapping[str, NDArray[Any]]], T]
 ) -> T | None:
     """`build` called with probes, facts and arrays of a file; None if it cannot be read."""

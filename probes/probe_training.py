@@ -759,13 +759,13 @@ def _evaluate_epoch(
     """Score and loss of each probe on dev; without dev targets, on its training targets."""
     if len(dev):
         reads = replace(running.reads, per_batch=())
-        return assessed(shape, parameters, reads, running.control, bank, dev)
+        return evaluate_probes(shape, parameters, reads, running.control, bank, dev)
     parts = []
     for seed, (rows, reads) in zip(running.seeds, running.reads.each(), strict=True):
         values = {name: value[rows] for name, value in parameters.items()}
         first = train_data.starts[seed]
         data = train_data.data.take(torch.arange(first, first + train_data.n_targets))
-        parts.append(assessed(shape, values, reads, running.control[rows], bank, data))
+        parts.append(evaluate_probes(shape, values, reads, running.control[rows], bank, data))
     score, loss = (torch.cat(each) for each in zip(*parts, strict=True))
     return score, loss
 
@@ -827,7 +827,7 @@ def target_losses(logits: Tensor, data: Data, control: Tensor) -> Tensor:
     return losses.sum(2)
 
 
-def assessed(
+def evaluate_probes(
     shape: Shape, parameters: Parameters, reads: Reads, control: Tensor, bank: Bank, data: Data
 ) -> tuple[Tensor, Tensor]:
     """Score and loss of each probe.  # [probes], [probes]"""

@@ -172,10 +172,10 @@ def static(batch: Batch, train: Sequence[int], width: int, seed: int) -> Source:
     """Static vectors, counted on the train documents."""
     sentences = [words_of(batch, document) for document in range(len(batch))]
     vectors = count_vectors([sentences[document] for document in train], width, seed)
-    return looked_up(vectors, sentences)
+    return lookup_source(vectors, sentences)
 
 
-def looked_up(vectors: Vectors, sentences: Sequence[Sequence[str]]) -> Source:
+def lookup_source(vectors: Vectors, sentences: Sequence[Sequence[str]]) -> Source:
     """The vectors of every word, as a source."""
     words = [word for sentence in sentences for word in sentence]
     return Source(STATIC, STATIC, NO_LAYER, of_words(vectors, words).half())
@@ -187,7 +187,7 @@ def widened(states: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(states, (0, padding)) if padding > 0 else states
 
 
-def windowed(source: Source, batch: Batch, words: int, encoder: str) -> Source:
+def window_source(source: Source, batch: Batch, words: int, encoder: str) -> Source:
     """Each word concatenated with its neighbours up to `words` away; zeros outside the sentence."""
     sizes = torch.from_numpy(batch.word_offsets).diff()
     sentence = torch.repeat_interleave(torch.arange(len(sizes)), sizes)  # [words]

@@ -39,9 +39,9 @@ from probes.probe_training import (
     Probe,
     Schedule,
     Trained,
-    assessed,
     batch_size,
     data_of,
+    evaluate_probes,
     train_seeds,
 )
 from probes.representations import Bank, build_banks, encoded
@@ -136,7 +136,7 @@ def ours(batch: Batch, part_of: np.ndarray, setting: Setting) -> dict[str, Any]:
                     updates += trained.updates * len(own)
                     control_of = torch.tensor([int(probe.control) for probe in trained.probes])
                     found = (trained.shape, trained.parameters, trained.reads, control_of)
-                    score = assessed(*found, bank, test)[0]
+                    score = evaluate_probes(*found, bank, test)[0]
                     if share == 1:
                         scores.append(score[control_of == 0].tolist())
     return _told(encoding, time.perf_counter() - started, scores, updates)

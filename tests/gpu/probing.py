@@ -18,7 +18,7 @@ from probes import attention_features, codes
 from probes.attention_features import Maps, Sentence
 from probes.dependency_trees import Tree
 from probes.logistic import logistic
-from probes.probe_training import Data, Probe, Schedule, Trained, assessed, train
+from probes.probe_training import Data, Probe, Schedule, Trained, evaluate_probes, train
 from probes.representations import MODEL, Bank, Source, build_banks
 from probes.structural_training import Probe as TreeProbe
 from probes.structural_training import States, trained
@@ -88,7 +88,9 @@ def probes(setting: Setting, figures: Figures) -> None:
 def _assessed(found: Trained, own: Planted) -> tuple[Tensor, Tensor]:
     """F1 and nats a target of each probe, on the CPU."""
     control = torch.tensor([int(probe.control) for probe in found.probes], device=own.bank.device)
-    score, loss = assessed(found.shape, found.parameters, found.reads, control, own.bank, own.test)
+    score, loss = evaluate_probes(
+        found.shape, found.parameters, found.reads, control, own.bank, own.test
+    )
     return score.cpu(), loss.cpu()
 
 
@@ -155,7 +157,7 @@ def heads_of_words(setting: Setting, figures: Figures) -> None:
                 2, slice(0, 4), 7, device
             ),
         }.items():
-            end = attention_features.learnt(weights, score, variants, train_on, scored)
+            end = attention_features.train_probes(weights, score, variants, train_on, scored)
             answers = attention_features.attached(end.weights, score, variants, scored)
             right = _right(answers, sentences[cut:])
             found[place, name] = right, [weight.cpu() for weight in end.weights]
@@ -200,7 +202,7 @@ def _maps(every: Sequence[Tree], heads: int) -> Maps:
 def _right(answers: dict[int, np.ndarray], sentences: Sequence[Sentence]) -> float:
     """The share of words whose head the probe of the task finds."""
     right = [
-        (answers[place][0][: len(one)] == one.heads)[one.asked]
+        (answers[place][0][: len(one)] == one.heads)[one.scored]
         for place, one in enumerate(sentences)
     ]
     return float(np.concatenate(right).mean())
@@ -217,7 +219,7 @@ def description_length(setting: Setting, figures: Figures) -> None:
         given = (own.bank, probes, own.learnt, own.dev, ends, Schedule(), 0)
         nats, _ = codes.prequential_code("mlp", 16, *given)
         bits[place, "online"] = nats.sum(1).cpu()
-        found = codes.learnt(None, own.bank, probes, own.learnt, steps, 0)
+        found = codes.train_bayesian(None, own.bank, probes, own.learnt, steps, 0)
         nats = codes.variational_code(found, own.bank, own.learnt, 0).sum(1)
         bits[place, "variational"] = (nats + codes.divergence(found.layers)).cpu()
     for code in ("online", "variational"):

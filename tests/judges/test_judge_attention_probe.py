@@ -1,9 +1,9 @@
 """A judge of `attention-probe`: one probe at a time, from its definition, in double precision.
 
-p(i is the head of j) ~ exp of a weighted sum of the attention of each head from j to i and from i to
-j. Word-level maps come from a plain transformers forward pass: sum over the pieces of the attended
-word, mean over the pieces of the attending word. Each probe is fitted with scipy's L-BFGS and the
-best weight decay of a grid on dev. Nothing here is imported from the probes. The small case
+p(i is the head of j) ~ exp of a weighted sum of the attention of each head from j to i and from i
+to j. Word-level maps come from a plain transformers forward pass: sum over the pieces of the
+attended word, mean over the pieces of the attending word. Each probe is fitted with scipy's L-BFGS
+and the best weight decay of a grid on dev. Nothing here is imported from the probes. The small case
 takes seconds; the slow ones a minute each.
 """
 
@@ -109,7 +109,7 @@ def _flat(cases: list[Case]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int6
 def _loss(
     weights: Floats, flat: Floats, owner: NDArray[np.int64], gold: NDArray[np.int64]
 ) -> tuple[float, Floats]:
-    """Mean loss, and how it rises with each candidate's score, times the number of words."""
+    """Mean loss, and its gradient by each candidate's score times the number of words."""
     scores = flat @ weights
     largest = np.full(len(gold), -np.inf)
     np.maximum.at(largest, owner, scores)

@@ -1,6 +1,6 @@
 """A model whose layers encode chosen labels, and a corpus that only it can read.
 
-Tags and arcs are drawn at random for each word, so no word predicts them; from layer 2 on the states hold
+Tags and arcs are random for each word, so no word predicts them; from layer 2 on the states encode
 the tag, from layer 4 on the relation of the word to its head.
 """
 

@@ -47,7 +47,7 @@ def test_a_difference_is_the_second_less_the_first_and_its_interval_holds_it() -
 
 
 def test_pairs_see_what_separate_intervals_do_not() -> None:
-    """The same targets are hard for both, so a difference of two points is significant although each interval is wide."""
+    """Two points are significant in the paired test although each interval is wide."""
     (paired,) = between(*scored({0: 0.50}), *scored({0: 0.52})).itertuples()
     (apart,) = between(*scored({0: 0.50}), *scored({0: 0.52}, draw=1)).itertuples()
     assert paired.p_value < 0.01

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from probes import logistic
-from probes.probe_training import Data, Probe, assessed
+from probes.probe_training import Data, Probe, evaluate_probes
 from probes.representations import Bank
 
 WIDTH, TOLD = 48, 12  # features, and those that tell the class
@@ -109,7 +109,9 @@ def test_a_linear_probe_is_at_most_a_point_under_scikit_learn(
     train, dev, test = parts(data(known, number, softmax=True), targets)
     found = logistic.logistic(made, [Probe((0,))], train, dev)
     control = torch.zeros(1, dtype=torch.long)
-    score = float(assessed(found.shape, found.parameters, found.reads, control, made, test)[0])
+    score = float(
+        evaluate_probes(found.shape, found.parameters, found.reads, control, made, test)[0]
+    )
     assert score >= judged(states, gold, targets) - POINT
     assert bool(found.converged.all())
 
@@ -181,7 +183,9 @@ def test_random_labels_converge_to_chance_and_no_more(
     found = logistic.logistic(made, [Probe((0,))], train, dev)
     assert bool(found.converged.all())
     score = float(
-        assessed(found.shape, found.parameters, found.reads, torch.zeros(1).long(), made, test)[0]
+        evaluate_probes(
+            found.shape, found.parameters, found.reads, torch.zeros(1).long(), made, test
+        )[0]
     )
     majority = float((gold[-TEST:] == 0).float().mean())
     deviation = np.sqrt(majority * (1 - majority) / TEST)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from probes import probe_training
-from probes.probe_training import Data, Probe, Schedule, assessed, train
+from probes.probe_training import Data, Probe, Schedule, evaluate_probes, train
 from probes.representations import Bank
 
 WIDTH = 16
@@ -15,7 +15,7 @@ QUICK = Schedule(learning_rate=1e-2, batch_size=64, epochs=30)
 
 def _scores(trained: probe_training.Trained, bank: Bank, data: Data) -> list[float]:
     control = torch.tensor([int(probe.control) for probe in trained.probes])
-    return assessed(trained.shape, trained.parameters, trained.reads, control, bank, data)[
+    return evaluate_probes(trained.shape, trained.parameters, trained.reads, control, bank, data)[
         0
     ].tolist()
 
@@ -66,7 +66,7 @@ def test_the_best_epoch_comes_back_by_value(
         seen.append({name: value.clone() for name, value in own.items()})
         return torch.tensor([next(told)], dtype=torch.double), torch.tensor([1.0])
 
-    monkeypatch.setattr(probe_training, "assessed", judged)
+    monkeypatch.setattr(probe_training, "evaluate_probes", judged)
     schedule = Schedule(learning_rate=1e-2, batch_size=16, epochs=6, patience=10)
     trained = train("mlp", 8, made, [Probe((0,))], whole, whole, schedule, 0)
     assert trained.epochs.tolist() == [1]

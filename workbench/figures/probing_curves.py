@@ -52,18 +52,18 @@ def draw_curves(
     tasks: Sequence[str],
     mode: str,
     kind: Kind,
-    lines: str = "",
-    beneath: str = "none",
+    baselines_of: str = "",
+    published_model: str = "none",
 ) -> go.Figure:
-    """Curves of some tasks in one mode. `lines` is a task whose baselines of the first run are
-    drawn; `beneath` is a published model whose curves are drawn below."""
-    known = _published(beneath, tasks)
+    """Curves of some tasks in one mode. `baselines_of` is a task whose baselines of the first
+    run are drawn; `published_model` is a published model whose curves are drawn below."""
+    known = _published(published_model, tasks)
     depths = {run.deepest for run in runs} | {*known["layer"].groupby(known["model"]).max()}
     relative = len(depths) > 1
     colours = _colours(runs, kind)
     traces: list[Trace] = []
     for task, line in known.groupby("task", sort=False):
-        name = f"{task}, {NAMES[beneath]}"
+        name = f"{task}, {NAMES[published_model]}"
         traces.append(
             curve(
                 line["layer"] / (line["layer"].max() if relative else 1),
@@ -88,11 +88,14 @@ def draw_curves(
     traces += _legend(dashes, FAINT[kind])
     if len(known):
         traces.append(
-            sign(f"{NAMES[beneath]}, published", line={**PUBLISHED_LINE, "color": FAINT[kind]})
+            sign(
+                f"{NAMES[published_model]}, published",
+                line={**PUBLISHED_LINE, "color": FAINT[kind]},
+            )
         )
     end = 1 if relative else runs[0].deepest
-    for index, (name, value) in enumerate(draw_compared_curves(runs[0], lines), start=1):
-        name = f"{name} ({lines})"
+    for index, (name, value) in enumerate(draw_compared_curves(runs[0], baselines_of), start=1):
+        name = f"{name} ({baselines_of})"
         look = {"color": FAINT[kind], "width": 1.5}
         traces.append(
             level([0, end], value, f"{escaped(name)}: %{{y:.1%}}", name, index, line=look)
