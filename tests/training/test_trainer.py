@@ -56,12 +56,12 @@ def test_and_falls_by_its_shape(shape: str, middle: float, late: float, end: flo
 
 def test_plans_that_cannot_be_are_refused() -> None:
     for wrong, said in [
-        ({"steps": None}, "after a number of steps or of seconds"),
-        ({"steps": 5, "seconds": 5.0}, "not both"),
+        ({"steps": None}, "either steps or a time budget"),
+        ({"steps": 5, "seconds": 5.0}, "exactly one"),
         ({"rate": 0.0}, "rate is 0.0"),
         ({"rate": math.nan}, "rate is nan"),
         ({"schedule": "cosin"}, "Did you mean 'cosine'"),
-        ({"warmup": 1.0}, "would never be reached"),
+        ({"warmup": 1.0}, "warmup is 1.0"),
     ]:
         with pytest.raises(WorkbenchError, match=said):
             Plan(**wrong)  # type: ignore[arg-type]
@@ -174,7 +174,9 @@ def test_a_budget_of_seconds_is_kept() -> None:
 
 def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
     plan = Plan(steps=40, rate=0.1, checkpoint_steps=5)
-    with pytest.raises(WorkbenchError, match=r"gone astray at step 13.*\n.*lower rate.*is kept"):
+    with pytest.raises(
+        WorkbenchError, match=r"diverged at step 13.*\n.*lower learning rate.*still there"
+    ):
         fit(Line(), line_task(4, nan_at=12), plan, Quiet(), process=CPU, scratch=tmp_path)
     with safe_open(tmp_path / NAME, framework="pt") as file:
         assert '"step": 10' in file.metadata()["reached"]
@@ -182,7 +184,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint(tmp_path
 
 
 def test_a_loss_that_climbs_ends_the_run() -> None:
-    with pytest.raises(WorkbenchError, match="gone astray"):
+    with pytest.raises(WorkbenchError, match="training-diverged"):
         fit(Line(), line_task(4), Plan(steps=500, rate=1e3, clip=0), Quiet(), process=CPU)
 
 
