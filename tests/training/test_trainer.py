@@ -232,7 +232,7 @@ def test_a_model_can_learn_twelve_sentences_by_heart(tmp_path: Path) -> None:
 
 def test_utilisation_is_the_formula() -> None:
     work = curves.Work(matrices=85_000_000, output_map=23_000_000, layers=12, width=768)
-    flops = work.flops(length=512, share=0.15)
+    flops = work.flops(length=512, with_logits=0.15)
     assert flops == 6 * (85e6 + 0.15 * 23e6) + 12 * 12 * 768 * 512
     assert curves.utilisation(800_000, flops, 989e12) == pytest.approx(800_000 * flops / 989e12)
     assert curves.utilisation(800_000, flops, curves.peak(torch.device("cpu"))) is None

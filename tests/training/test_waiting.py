@@ -61,7 +61,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def test_steps_do_not_wait(waits: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """25 steps of 2 micro-batches of 2 tensors, and a scale each."""
-    monkeypatch.setattr(trainer, "WAITING", 10)
+    monkeypatch.setattr(trainer, "MAX_UNREAD", 10)
     plan = Plan(steps=25, batch=8, at_once=4, points=2, evaluations=1)
     rows = trainer.fit(Line(), line_task(4), plan, Quiet(), process=META)
     assert [row.step for row in rows] == [13, 25]
