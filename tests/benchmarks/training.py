@@ -115,7 +115,7 @@ def ours(
     plan = Plan(steps=steps, batch=batch, rate=1e-4, points=steps)
     part, held = split_held_out(packing, 0.0)
     task = piece_task(objective, net, part, held, plan, 1)
-    rows = fit(net, task, plan, Quiet(), place=Process(device))
+    rows = fit(net, task, plan, Quiet(), process=Process(device))
     return (rows[-1].tokens - rows[0].tokens) / (rows[-1].seconds - rows[0].seconds)
 
 

@@ -108,7 +108,7 @@ def test_what_is_trained_is_what_nats_measure(tmp_path: Path) -> None:
     net = small(softmax=20)
     own = word_tokenizer(net.words)
     store = tokenize_text(lesson(50), own, tmp_path, processes=1)
-    part, held = sentences_of(store, vocabulary_of(own), 32, 0, 0.1, alike=1)
+    part, held = sentences_of(store, vocabulary_of(own), 32, 0, 0.1, similar=1)
     task = elmo_task(net, part, held, Plan(batch=4), 1)
     micro = task.draw(0, 0)
     words = [

@@ -233,7 +233,7 @@ def test_sisters_of_a_size_have_like_many_parameters(size: str, most: float, tra
 def test_wrong_sizes_and_names_are_refused() -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'mini'"):
         size_of("minni")
-    with pytest.raises(WorkbenchError, match="3 heads do not part a width of 64"):
+    with pytest.raises(WorkbenchError, match="not a multiple of 3 heads"):
         size_of("tiny", heads=3)
     with pytest.raises(WorkbenchError, match="layers is 0"):
         size_of("tiny", layers=0)

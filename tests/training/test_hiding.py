@@ -42,7 +42,7 @@ def test_a_share_is_hidden_in_training_and_the_objectives_own_in_what_is_held_ou
     tmp_path: Path,
 ) -> None:
     assert hidden_share(tmp_path) == pytest.approx((0.15, 0.15), abs=0.01)
-    assert hidden_share(tmp_path, hidden=0.4) == pytest.approx((0.4, 0.15), abs=0.01)
+    assert hidden_share(tmp_path, mask_rate=0.4) == pytest.approx((0.4, 0.15), abs=0.01)
 
 
 def test_whole_words_are_hidden_whole(tmp_path: Path) -> None:
@@ -65,19 +65,19 @@ def test_whole_words_are_hidden_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
 def test_a_share_of_hidden_pieces_is_a_share(share: float, tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="hidden is"):
+    with pytest.raises(WorkbenchError, match="mask_rate is"):
         train("roberta", lesson(), tmp_path / "out", settings(hidden=share))
 
 
 def test_what_hides_no_share_refuses_one(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="causal does not hide a share"):
+    with pytest.raises(WorkbenchError, match="causal has no mask_rate"):
         train("gpt", lesson(), tmp_path / "out", settings(hidden=0.3))
 
 
 def test_a_unit_is_one_there_is_and_one_that_is_hidden(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="nothing is masked by 'wrod'"):
+    with pytest.raises(WorkbenchError, match="'wrod' is not a unit"):
         train("roberta", lesson(), tmp_path / "out", settings(mask_by="wrod"))
-    with pytest.raises(WorkbenchError, match="causal does not hide pieces, words"):
+    with pytest.raises(WorkbenchError, match="causal has no mask_by"):
         train("gpt", lesson(), tmp_path / "out", settings(mask_by="word"))
     found = train("roberta", lesson(), tmp_path / "out", settings(2, mask_by="word"), device="cpu")
     assert found.recipe["settings"]["mask_by"] == "word"

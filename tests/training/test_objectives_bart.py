@@ -120,7 +120,7 @@ def test_rates_are_as_said() -> None:
 
 def test_infilled_spans_are_poisson_with_empty_ones() -> None:
     spans = poisson(torch.full((300,), 300), 3.0, Generator().manual_seed(0))
-    there = torch.arange(spans.lengths.shape[1]) < spans.number[:, None]
+    there = torch.arange(spans.lengths.shape[1]) < spans.n_spans[:, None]
     shares = torch.bincount(spans.lengths[there], minlength=8)[:8] / there.sum()
     expected = torch.distributions.Poisson(3.0).log_prob(torch.arange(8.0)).exp()
     assert (shares - expected).abs().max() < 0.012

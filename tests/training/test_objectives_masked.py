@@ -67,7 +67,7 @@ def test_words_are_masked_whole() -> None:
 
 def test_spans_are_geometric_and_share_one_lot() -> None:
     spans = geometric(torch.full((200,), 400), 0.2, 10, Generator().manual_seed(0))
-    there = torch.arange(spans.lengths.shape[1]) < spans.number[:, None] - 1  # the last is cut
+    there = torch.arange(spans.lengths.shape[1]) < spans.n_spans[:, None] - 1  # the last is cut
     lengths = spans.lengths[there]
     assert lengths.min() == 1
     assert lengths.max() == 10

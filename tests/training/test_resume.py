@@ -63,7 +63,7 @@ def test_killed_and_resumed_is_left_alone(tmp_path: Path) -> None:
         told,
         home=tmp_path / "tokens",
     )
-    assert told.logs[0].startswith("Going on from step ")
+    assert told.logs[0].startswith("Continuing from step ")
     assert weights(again.folder) == weights(alone.folder)
     assert [(r.step, r.tokens, r.loss, r.held_out) for r in again.rows] == [
         (r.step, r.tokens, r.loss, r.held_out) for r in alone.rows
@@ -98,7 +98,7 @@ def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_
         train(family, lesson(100), tmp_path / "ended", own, Ended(), home=home)
     told = Told()
     again = train(family, lesson(100), tmp_path / "ended", own, told, home=home)
-    assert told.logs[0] == "Going on from step 8."
+    assert told.logs[0] == "Continuing from step 8."
     assert weights(again.folder) == weights(alone.folder)
 
 
@@ -112,7 +112,7 @@ def test_the_same_call_twice_trains_once_and_another_is_refused(tmp_path: Path) 
     before = (tmp_path / "m" / "model.safetensors").stat().st_mtime_ns
     assert "was trained so already" in call(5).logs[0]
     assert (tmp_path / "m" / "model.safetensors").stat().st_mtime_ns == before
-    with pytest.raises(WorkbenchError, match="holds another model"):
+    with pytest.raises(WorkbenchError, match="folder-not-empty"):
         call(6)
 
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_of_other_settings_is_not_gone_on_from(tmp_path: Path) -> N
         patch.setattr("workbench.training.train.save_trained", _fail)
         with pytest.raises(RuntimeError):
             train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
-    with pytest.raises(WorkbenchError, match="unfinished training here"):
+    with pytest.raises(WorkbenchError, match="unfinished training"):
         train("gpt", lesson(100), tmp_path / "m", settings(6), home=tmp_path / "tokens")
     train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
     assert read_curves(tmp_path / "m" / "curves.csv")[-1].step == 5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
 from workbench import WorkbenchError
-from workbench.training.packing import ALIKE, Sentences, sentences_of
+from workbench.training.packing import SIMILAR, Sentences, sentences_of
 from workbench.training.token_store import Store, tokenize_text
 from workbench.training.train import train
 from workbench.training.vocabulary import vocabulary_of
@@ -24,7 +24,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return tokenize_text(lines, own, tmp_path_factory.mktemp("tokens"), processes=1)
 
 
-def rows(store: Store, seed: int = 0, length: int = 64, alike: int = ALIKE) -> Sentences:
+def rows(store: Store, seed: int = 0, length: int = 64, alike: int = SIMILAR) -> Sentences:
     vocabulary = vocabulary_of(tokenizer("wordpiece", "bert"))
     return sentences_of(store, vocabulary, length, seed, 0.1, alike)[0]
 
@@ -34,15 +34,15 @@ def test_lengths_are_those_of_the_sentences(store: Store) -> None:
     assert found.tolist() == [len(store.sentence(n)) for n in range(store.manifest.sentences)]
 
 
-@pytest.mark.parametrize("alike", [1, ALIKE])
+@pytest.mark.parametrize("alike", [1, SIMILAR])
 def test_each_epoch_has_every_sentence_once_in_another_order(store: Store, alike: int) -> None:
-    found = rows(store, alike=alike)
+    found = rows(store, similar=alike)
     size = len(found)
     assert size == store.manifest.sentences - int(np.ceil(0.1 * store.manifest.sentences))
     first, second = found.order(0, size), found.order(size, size)
     assert sorted(first) == sorted(second) == list(range(size))
     assert first.tolist() != second.tolist()
-    assert first.tolist() != rows(store, seed=1, alike=alike).order(0, size).tolist()
+    assert first.tolist() != rows(store, seed=1, similar=alike).order(0, size).tolist()
 
 
 @given(seed=st.integers(0, 9), position=st.integers(0, 2000), count=st.integers(1, 70))
@@ -58,9 +58,9 @@ def test_any_step_is_reached_without_the_ones_before(
 
 def test_neighbours_are_of_like_length(store: Store) -> None:
     lengths, found = store.lengths(), rows(store)
-    order = found.order(0, len(found) // ALIKE * ALIKE).reshape(-1, ALIKE)
+    order = found.order(0, len(found) // SIMILAR * SIMILAR).reshape(-1, SIMILAR)
     spread = [int(np.ptp(lengths[run])) for run in order]
-    random = found.order(0, ALIKE) * 0 + np.arange(ALIKE)
+    random = found.order(0, SIMILAR) * 0 + np.arange(SIMILAR)
     assert np.median(spread) <= 2 < np.ptp(lengths[random])
 
 
@@ -75,10 +75,10 @@ def test_a_long_sentence_loses_its_end_and_keeps_its_frame(store: Store) -> None
 
 
 def test_what_needs_the_order_of_sentences_refuses_them(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="no order of sentences") as caught:
+    with pytest.raises(WorkbenchError, match="rows is sentences") as caught:
         train("bert", lesson(), tmp_path / "out", settings(rows="sentences"))
     assert "masked" in caught.value.remedy
-    with pytest.raises(WorkbenchError, match="there are no rows"):
+    with pytest.raises(WorkbenchError, match="not a value of rows"):
         train("gpt", lesson(), tmp_path / "out", settings(rows="lines"))
 
 

@@ -17,7 +17,7 @@ WORDS = Words(("<S>", "</S>", "<UNK>", "a", "b", "c", "d"), (0, 0, 0, 8, 4, 2, 1
 
 def chances(kept: float = 1.0) -> WordSampler:
     found = WordSampler(WORDS)
-    found.kept[3:] = kept
+    found.keep[3:] = kept
     return found
 
 
@@ -44,9 +44,9 @@ def test_no_pairs_where_nothing_is_left() -> None:
 def test_frequent_words_are_thinned_and_marks_left_out() -> None:
     share = torch.tensor([8, 4, 2, 1]) / 15
     torch.testing.assert_close(
-        WordSampler(WORDS).kept[3:].float(), (0.25 / share).sqrt().clamp(max=1)
+        WordSampler(WORDS).keep[3:].float(), (0.25 / share).sqrt().clamp(max=1)
     )
-    assert not WordSampler(WORDS).kept[:3].any()
+    assert not WordSampler(WORDS).keep[:3].any()
 
 
 def test_negatives_are_drawn_by_the_power_of_their_counts() -> None:

@@ -113,12 +113,12 @@ def test_byte_level_bpe_knows_every_text(text: str) -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_text_that_is_not_enough(algorithm: Algorithm) -> None:
     for nothing in ([], [""], ["  ", "\n"], ["[PAD] [MASK]"]):
-        with pytest.raises(WorkbenchError, match="no text to train"):
+        with pytest.raises(WorkbenchError, match="empty-text"):
             train_tokenizer(nothing, algorithm, "bert", 1000)
-    with pytest.warns(UserWarning, match=r"allows a vocabulary of [\d,]+ tokens, not 1,000"):
+    with pytest.warns(UserWarning, match=r"allows only [\d,]+ tokens instead of 1,000"):
         made = train_tokenizer(["word"], algorithm, "bert", 1000)
     assert made.unk_token_id not in made("word")["input_ids"]
-    with pytest.warns(UserWarning, match="not 100,000"):
+    with pytest.warns(UserWarning, match="instead of 100,000"):
         train_tokenizer(paragraphs(20), algorithm, "bert", 100_000)
 
 
@@ -127,12 +127,12 @@ def test_a_vocabulary_below_the_alphabet_is_refused(algorithm: Algorithm) -> Non
     lines = ["Sphinx of black quartz, judge my vow! Éöß"]
     with pytest.raises(WorkbenchError, match="too small") as caught:
         train_tokenizer(lines, algorithm, "bert", 20)
-    least = int(caught.value.remedy.split()[4].rstrip(";").replace(",", ""))
+    least = int(caught.value.remedy.split()[5].rstrip(";").replace(",", ""))
     with pytest.raises(WorkbenchError, match="too small"):
         train_tokenizer(lines, algorithm, "bert", least - 1)
     made = train_tokenizer(lines, algorithm, "bert", least)
     assert made.unk_token_id not in made(lines)["input_ids"][0]
-    with pytest.raises(WorkbenchError, match="its special tokens alone"):
+    with pytest.raises(WorkbenchError, match="the special tokens alone"):
         train_tokenizer(lines, algorithm, "t5", 100)
 
 
@@ -198,7 +198,7 @@ def test_words_by_falling_count_as_in_the_original(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("the\na\n")
     with pytest.raises(WorkbenchError, match="does not begin with <S>"):
         read_words(tmp_path)
-    with pytest.raises(WorkbenchError, match="no text"):
+    with pytest.raises(WorkbenchError, match="empty-text"):
         count_words(["", " "])
 
 

@@ -184,7 +184,7 @@ def test_layers_of_other_rows_or_widths_are_refused_with_both_shapes() -> None:
         Moments(pairs=[(0, 1)]).add([x], [x])
     moments = Moments()
     moments.add([x], [x])
-    with pytest.raises(WorkbenchError, match=r"\[4, 3\] and \[4, 4\]"):
+    with pytest.raises(WorkbenchError, match=r"\[4, 4\] to \[4, 3\]"):
         moments.add([x], [x[:, :3]])
 
 

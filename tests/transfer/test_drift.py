@@ -250,7 +250,7 @@ def test_other_pieces_leave_attention_out_and_say_so(whole: Callable[[str], Mode
     result = changed(whole("bert"), whole("bert-cased"))
     assert "heads" not in result.tables
     assert result.tables["drift"]["attention_js"].isna().all()
-    assert any("other pieces" in caveat.text for caveat in result.caveats)
+    assert any("different pieces" in caveat.text for caveat in result.caveats)
 
 
 # --- forgetting -----------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_without_a_head_there_is_no_forgetting_and_the_head_is_left_out(
     result = changed(body, with_head)
     assert "losses" not in result.tables
     texts = [caveat.text for caveat in result.caveats]
-    assert any("no language-model head" in text and "not known" in text for text in texts)
+    assert any("no language-model head" in text and "not measured" in text for text in texts)
     assert any("cls.predictions" in text for text in texts)
     assert {0, 1, 2} <= set(result.tables["modules"]["layer"])
     same = changed(with_head, with_head)
@@ -322,7 +322,7 @@ def test_without_a_head_there_is_no_forgetting_and_the_head_is_left_out(
 def test_other_architectures_are_for_similarity(
     whole: Callable[[str], Model], before: str, after: str
 ) -> None:
-    with pytest.raises(WorkbenchError, match=r"one architecture(.|\n)*similarity"):
+    with pytest.raises(WorkbenchError, match=r"same architecture(.|\n)*similarity"):
         changed(whole(before), whole(after))
 
 
@@ -335,7 +335,7 @@ def test_other_sizes_are_other_architectures(whole: Callable[[str], Model], tmp_
     ]
     for number, size in enumerate(sizes):
         after = load(zoo.make("bert", tmp_path / str(number), **size), "cpu")
-        with pytest.raises(WorkbenchError, match="one architecture"):
+        with pytest.raises(WorkbenchError, match="same architecture"):
             changed(before, after)
 
 

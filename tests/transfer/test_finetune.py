@@ -220,9 +220,9 @@ def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
 
 def test_what_writes_no_text_says_so() -> None:
     for model, corpus, how, said in (
-        ("bert", "primer/sentiment:size=40", {}, "does not write text"),
+        ("bert", "primer/sentiment:size=40", {}, "cannot write text"),
         ("t5", "primer:size=40", {"task": "pos"}, "tags of words"),
-        ("t5", "primer/sentiment:size=40", {"method": "frozen"}, "nothing to learn"),
+        ("t5", "primer/sentiment:size=40", {"method": "frozen"}, "no weights that learn"),
     ):
         with pytest.raises(WorkbenchError, match=said):
             finetuned(wb.load(f"mini:{model}"), wb.read(corpus), head="text", **how)
@@ -243,7 +243,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
     found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT), rates=[9e-4, 1e-3])
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
-    (note,) = (each.text for each in found.caveats if "no number" in each.text)
+    (note,) = (each.text for each in found.caveats if "NaN or infinite" in each.text)
     assert "0.0009" in note
     assert found.tables["rates"].query("learning_rate == 9e-4")["value"].isna().all()
 
@@ -253,7 +253,7 @@ def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any
 
     monkeypatch.setattr(Head, "loss", lambda self, found, *_: found.sum() * float("nan"))
     found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT))
-    assert len(scored(found)) == 2 and any("no number" in each.text for each in found.caveats)
+    assert len(scored(found)) == 2 and any("NaN or infinite" in each.text for each in found.caveats)
 
 
 # --- odd corpora ----------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any
 @pytest.mark.parametrize(
     ("corpus", "how", "said"),
     [
-        (corpus_of("bare", train=[doc_of(["a"])] * 9), {}, "nothing to be learnt"),
+        (corpus_of("bare", train=[doc_of(["a"])] * 9), {}, "no labels"),
         (
             corpus_of("one", train=[doc_of(["a"], k="x")] * 9, test=[doc_of(["a"], k="x")]),
             {},
@@ -284,7 +284,7 @@ def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any
         (
             corpus_of("two", train=[doc_of(["a"], k="x", l="y"), doc_of(["a"], k="z", l="w")] * 9),
             {},
-            "several labels can be learnt: k, l",
+            "several labels: k, l",
         ),
         (parted(of_words, 9, 3), {"metric": "bleu"}, "accuracy"),
     ],

@@ -85,13 +85,13 @@ def test_a_method_that_a_model_cannot_take_is_told_before_anything_is_learnt() -
     asking = Asking()
     models = [wb.load("mini:bert"), wb.load("mini:elmo")]
     how = {**QUICK, "methods": ["lora"]}
-    with pytest.raises(WorkbenchError, match="cannot be adapted by lora") as told:
+    with pytest.raises(WorkbenchError, match="cannot be adapted with lora") as told:
         here("frozen-vs-finetuned", models, [wb.read(CORPUS)], asking=asking, **how)
     assert "mini:elmo" in str(told.value) and not asking.questions
 
 
 def test_frozen_alone_is_held_against_nothing() -> None:
-    with pytest.raises(WorkbenchError, match="name a method to hold against frozen"):
+    with pytest.raises(WorkbenchError, match="name a method to compare with frozen"):
         wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, methods=["frozen"])
 
 

@@ -17,7 +17,15 @@ from workbench.transfer.backbone import body_of
 from workbench.transfer.experiments import Sizes
 from workbench.transfer.features import Live, Read
 from workbench.transfer.task_heads import BidirectionalLSTM, Head, Scale, pooled
-from workbench.transfer.tasks import Examples, Task, majority, metrics_of, split_of, task_of, told
+from workbench.transfer.tasks import (
+    Examples,
+    Task,
+    as_text,
+    majority,
+    metrics_of,
+    split_of,
+    task_of,
+)
 from workbench.transfer.trainer import guessed
 
 WIDTH = 6
@@ -177,7 +185,7 @@ def test_an_answer_beyond_the_end_is_never_found() -> None:
     guesses = guessed(own, made, Live(body, parts.test.batch), parts.test)
     found = metrics_of(of, parts.test, guesses)
     assert found["exact_match"].value() == 0.0
-    assert told(of, parts.test, 0, parts.test.gold[0]) == "the cat"
+    assert as_text(of, parts.test, 0, parts.test.gold[0]) == "the cat"
 
 
 def test_gold_is_told_as_one_reads_it() -> None:
@@ -185,7 +193,10 @@ def test_gold_is_told_as_one_reads_it() -> None:
     of = task_of(corpus, "")
     parts = split_of(corpus, of, None, 0, SplitSizes(6, 3, 3))
     assert of.names == ("bad", "good") and of.kind == "class"
-    assert told(of, parts.test, 0, 1) == "good" and told(of, parts.test, 0, -1) == "(none of them)"
+    assert (
+        as_text(of, parts.test, 0, 1) == "good"
+        and as_text(of, parts.test, 0, -1) == "(none of them)"
+    )
     assert isinstance(parts.test, Examples) and len(parts.test) == 3
 
 

@@ -156,9 +156,9 @@ def test_what_has_no_shape_has_no_similarity_and_is_not_0(
 
 
 def test_too_little_text_is_an_error(minis: list[Model]) -> None:
-    with pytest.raises(WorkbenchError, match=r"share 3 words.*takes 4"):
+    with pytest.raises(WorkbenchError, match=r"share 3 words.*needs 4"):
         compared(minis[:2], corpus=Made([doc_of(["A", "cat", "sat"])]))
-    with pytest.raises(WorkbenchError, match="no sentence"):
+    with pytest.raises(WorkbenchError, match="no sentences"):
         compared(minis[:2], corpus=Made([]))
 
 

@@ -51,7 +51,7 @@ def test_a_table_sorted_by_its_labels_teaches_all_of_them(tmp_path: Path) -> Non
 def test_a_label_with_too_many_values_is_told_with_their_number(tmp_path: Path) -> None:
     corpus = read(table(tmp_path, [f"name {place}" for place in range(200)]))
     for name in ("", "label"):
-        with pytest.raises(WorkbenchError, match="'label' has 200 values: not all are numbers"):
+        with pytest.raises(WorkbenchError, match="'label' has 200 values"):
             task_of(corpus, name)
 
 
@@ -59,13 +59,13 @@ def test_a_corpus_of_words_alone_teaches_nothing(tmp_path: Path) -> None:
     path = tmp_path / "plain.txt"
     path.write_text("A dog barks.\n\nIt rains.\n\nThey sleep.\n")
     ((corpus, name),) = corpora_of(read(path), [])
-    with pytest.raises(WorkbenchError, match="there is nothing to be learnt here"):
+    with pytest.raises(WorkbenchError, match="no labels to learn"):
         task_of(corpus, name)
 
 
 def test_an_empty_file_is_told_as_one(tmp_path: Path) -> None:
     (tmp_path / "empty.conll").write_text("\n")
-    with pytest.raises(WorkbenchError, match="there is no text in it"):
+    with pytest.raises(WorkbenchError, match="no texts"):
         task_of(read(tmp_path / "empty.conll"), "")
 
 

@@ -92,5 +92,5 @@ def test_a_text_that_is_too_long_is_told(tmp_path: Path) -> None:
 
 
 def test_a_model_without_a_head_is_told(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="no head"):
+    with pytest.raises(WorkbenchError, match="task-head-missing"):
         asked_of(tmp_path)

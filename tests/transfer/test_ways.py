@@ -27,7 +27,7 @@ from workbench.transfer.experiments import Method, Sizes
 from workbench.transfer.features import Cached, Live
 from workbench.transfer.task_heads import Head, Scale
 from workbench.transfer.tasks import Split, split_of, task_of
-from workbench.transfer.trainer import Plan, learn, steps_of
+from workbench.transfer.trainer import Plan, steps_of, train_head
 
 CORPUS = parted(of_words, 24, 8)
 PUT_IN = ("lora", "adapters", "prefix", "prompt")
@@ -58,7 +58,7 @@ def fitted(
         Live(body, part.batch, make_room=made.make_room) for part in (parts.train, parts.dev)
     ]
     plan = Plan(rate, epochs, 8, 5, 0)
-    learn(parts.task, head, made, (sources[0], parts.train), (sources[1], parts.dev), plan)
+    train_head(parts.task, head, made, (sources[0], parts.train), (sources[1], parts.dev), plan)
     return made, head
 
 
@@ -167,7 +167,9 @@ def test_lower_layers_wait_their_turn() -> None:
     parts, body = split(), body_of(model)
     made = fitting_of(body, "gradual", Sizes(), 0)
     assert [group.begins for group in made.groups] == pytest.approx([0, 0.125, 0.25, 0.375, 0.5])
-    assert [group.rate for group in made.groups] == pytest.approx([2.6**-n for n in range(5)])
+    assert [group.rate_factor for group in made.groups] == pytest.approx(
+        [2.6**-n for n in range(5)]
+    )
     before = snapshot(body.model)
     seen: list[set[int | None]] = []
 
@@ -179,7 +181,9 @@ def test_lower_layers_wait_their_turn() -> None:
     assert steps_of(24, plan) == 24
     sources = [Live(body, part.batch) for part in (parts.train, parts.dev)]
     head = head_of(body, parts)
-    learn(parts.task, head, made, (sources[0], parts.train), (sources[1], parts.dev), plan, told)
+    train_head(
+        parts.task, head, made, (sources[0], parts.train), (sources[1], parts.dev), plan, told
+    )
     assert seen[0] == {4} and seen[2] == {4}
     assert seen[3] == {4, 3} and seen[-1] == {4, 3, 2, 1, 0}
 
@@ -194,7 +198,7 @@ def test_a_prompt_leaves_words_where_they_were() -> None:
     plain = body.model.encode(split().train.batch)
     wide = made.make_room(replace(plain))
     assert torch.equal(wide.words[:, 5:], plain.words) and bool((wide.words[:, :5] < 0).all())
-    with pytest.raises(WorkbenchError, match="too little"):
+    with pytest.raises(WorkbenchError, match="too few"):
         fitting_of(body_of(model), "prompt", Sizes(length=100), 0)
 
 
