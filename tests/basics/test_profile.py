@@ -182,7 +182,7 @@ def test_pseudo_likelihood_on_request(opened: Opened, corpus: Corpus) -> None:
     assert "for models that see both sides" in texts(other)
 
 
-def test_what_was_left_out_is_said(opened: Opened, corpus: Corpus, tmp_path: Path) -> None:
+def test_caveats_name_what_is_left_out(opened: Opened, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("The old man saw a dog. " * 60 + "\u200b\n\nI am.\n")
     long = read(str(tmp_path / "long.txt"), unit="document")
     notes = texts(profiled(opened("gpt2"), long, split=None))
@@ -190,7 +190,7 @@ def test_what_was_left_out_is_said(opened: Opened, corpus: Corpus, tmp_path: Pat
     assert "first piece of 2 texts has no context" in notes
     (tmp_path / "odd.txt").write_text("漢 \u200b man\n")
     odd = texts(profiled(opened("bert"), read(str(tmp_path / "odd.txt")), split=None))
-    assert "stand for what the vocabulary does not have" in odd
+    assert "unknown token" in odd
     assert "1 of 3 words own no piece" in odd
     clean = texts(profiled(opened("bert"), corpus))
     for notes in ("beyond", "no context", "own no piece"):
