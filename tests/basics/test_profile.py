@@ -191,15 +191,15 @@ def test_caveats_name_what_is_left_out(opened: Opened, corpus: Corpus, tmp_path:
     (tmp_path / "odd.txt").write_text("漢 \u200b man\n")
     odd = texts(profiled(opened("bert"), read(str(tmp_path / "odd.txt")), split=None))
     assert "unknown token" in odd
-    assert "1 of 3 words own no piece" in odd
+    assert "1 of 3 words have no piece of their own" in odd
     clean = texts(profiled(opened("bert"), corpus))
-    for notes in ("beyond", "no context", "own no piece"):
-        assert notes not in clean
+    for phrase in ("beyond", "no context", "no piece of their own"):
+        assert phrase not in clean
     assert "no context" not in texts(profiled(opened("llama"), corpus))
 
 
 class KilledError(Exception):
-    """What stands for the end of a process."""
+    """Stands for a killed process."""
 
 
 @pytest.mark.parametrize(("name", "pseudo"), [("gpt2", False), ("bert", True), ("t5", False)])
