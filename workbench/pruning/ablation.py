@@ -34,12 +34,12 @@ from workbench.pruning.evaluation import (
     Evaluation,
     Floats,
     OnProgress,
-    Texts,
+    TextScores,
     baseline,
     better,
     caveats,
     evaluation_of,
-    not_better,
+    not_better_caveat,
     numbers_of,
 )
 from workbench.pruning.experiments import HeadAblation
@@ -238,7 +238,7 @@ MODES: tuple[Mode, ...] = ("zero", "mean", "resample")
 class Ablated:
     """Scores of the texts with all heads, and without each set of heads."""
 
-    base: Texts
+    base: TextScores
     without: Floats  # [sets, 2, texts], nats and correct predictions
 
     def part(self, metric: str) -> Floats:
@@ -317,7 +317,7 @@ def ablated(
             done += len(part) * len(sets)
             base.append(whole)
             without.append(ablated_sums)
-    return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
+    return Ablated(TextScores(*np.concatenate(base, 1)), np.concatenate(without, 2))
 
 
 def _sets_of_pass(
@@ -401,7 +401,7 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)
-    return Result(tables, caveats=(*caveats(evaluation, texts), *not_better(whole)))
+    return Result(tables, caveats=(*caveats(evaluation, texts), *not_better_caveat(whole)))
 
 
 def _pairs(heads: Sequence[Head], which: str) -> list[list[Head]]:
