@@ -284,15 +284,13 @@ def ablated(
 
         def ablate(site: int, part: Places) -> Floats:
             closed = [[*removed, *sets[index]] for index in part.places]
-            passes_sets = _sets_of_pass(model, closed, removed)
-            rows = torch.arange(len(question)).repeat(len(passes_sets))
-            repeated = question if len(passes_sets) == 1 else question.take(rows)
+            pass_sets = _sets_of_pass(model, closed, removed)
+            rows = torch.arange(len(question)).repeat(len(pass_sets))
+            repeated = question if len(pass_sets) == 1 else question.take(rows)
             with prefix.from_site(site, rows):
-                answer = aim.answer(
-                    model, repeated, _taps(model, passes_sets, repeated, replacement)
-                )
-            numbers = numbers_of(answer)[:2].reshape(2, len(passes_sets), len(question))
-            if len(passes_sets) == len(part):
+                answer = aim.answer(model, repeated, _taps(model, pass_sets, repeated, replacement))
+            numbers = numbers_of(answer)[:2].reshape(2, len(pass_sets), len(question))
+            if len(pass_sets) == len(part):
                 return numbers
             # differences to the whole model in the same pass, added to its scores
             return whole[:2, None] + numbers[:, : len(part)] - numbers[:, -1:]
