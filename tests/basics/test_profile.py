@@ -182,7 +182,7 @@ def test_pseudo_likelihood_on_request(opened: Opened, corpus: Corpus) -> None:
     assert "for models that see both sides" in texts(other)
 
 
-def test_what_was_left_out_is_said(opened: Opened, corpus: Corpus, tmp_path: Path) -> None:
+def test_caveats_name_what_is_left_out(opened: Opened, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("The old man saw a dog. " * 60 + "\u200b\n\nI am.\n")
     long = read(str(tmp_path / "long.txt"), unit="document")
     notes = texts(profiled(opened("gpt2"), long, split=None))
@@ -190,16 +190,16 @@ def test_what_was_left_out_is_said(opened: Opened, corpus: Corpus, tmp_path: Pat
     assert "first piece of 2 texts has no context" in notes
     (tmp_path / "odd.txt").write_text("漢 \u200b man\n")
     odd = texts(profiled(opened("bert"), read(str(tmp_path / "odd.txt")), split=None))
-    assert "stand for what the vocabulary does not have" in odd
-    assert "1 of 3 words own no piece" in odd
+    assert "unknown token" in odd
+    assert "1 of 3 words have no piece of their own" in odd
     clean = texts(profiled(opened("bert"), corpus))
-    for notes in ("beyond", "no context", "own no piece"):
-        assert notes not in clean
+    for phrase in ("beyond", "no context", "no piece of their own"):
+        assert phrase not in clean
     assert "no context" not in texts(profiled(opened("llama"), corpus))
 
 
 class KilledError(Exception):
-    """What stands for the end of a process."""
+    """Stands for a killed process."""
 
 
 @pytest.mark.parametrize(("name", "pseudo"), [("gpt2", False), ("bert", True), ("t5", False)])

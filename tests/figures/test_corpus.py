@@ -39,11 +39,11 @@ def test_relations_show_the_offset_with_its_sign() -> None:
     assert bars.text[:2] == ("+1: 100%", "−2: 50%")
 
 
-def test_a_panel_has_the_first_and_says_so() -> None:
+def test_a_panel_has_the_most_frequent_and_its_title_says_so() -> None:
     words = [f"word{place}" for place in range(MOST + 1)]
     figure = FIGURES["tags"]({"tags": description(words)["tags"]})
     assert len(figure.data[0].y) == MOST
-    assert figure.layout.annotations[0].text == f"upos: the first {MOST}"
+    assert figure.layout.annotations[0].text == f"upos: the {MOST} most frequent"
 
 
 def test_data_in_titles_is_no_markup() -> None:

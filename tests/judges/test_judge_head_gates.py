@@ -34,7 +34,13 @@ def gate(log_a: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
 
 def judged(model: Any, corpus: Any, limit: int, **settings: Any) -> float:
     """The largest difference of a loss or an accuracy of the smaller model."""
-    chosen = {"lambdas": [0.02, 0.2], "budgets": [0.5, 0.25], "steps": 12, "texts": 8, **settings}
+    chosen = {
+        "lambdas": [0.02, 0.2],
+        "budgets": [0.5, 0.25],
+        "steps": 12,
+        "batch_size": 8,
+        **settings,
+    }
     tables = run_here("head-gates", model, corpus, max_sentences=limit, **chosen).tables
     plain, far = Plain(model), 0.0
     examples = plain.examples(list(corpus.docs("test", limit)))

@@ -89,7 +89,7 @@ def ablation_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def pruning(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-pruning`: this order is better than random ones (knowledge)."""
-    table = _pruned(twin, corpus, seed, recover=0, max_test=FEW).tables["summary"]
+    table = _pruned(twin, corpus, seed, recovery_steps=0, max_test=FEW).tables["summary"]
     families = table.groupby("metric")["better"].any()
     return len(families), int(families.sum()), SIGNIFICANT
 
@@ -120,7 +120,7 @@ def pruning_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def gates(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-gates`: the kept heads are better than random ones (knowledge)."""
-    settings = {"lambdas": [0.003], "budgets": [0.5], "steps": 12, "texts": 8}
+    settings = {"lambdas": [0.003], "budgets": [0.5], "steps": 12, "batch_size": 8}
     table = run_here("head-gates", twin, corpus, seed, max_sentences=FEW, **settings).tables[
         "survival"
     ]

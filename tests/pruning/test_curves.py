@@ -53,7 +53,7 @@ def test_what_all_depends_on_goes_last(twins: Evaluation) -> None:
 def test_a_curve_begins_whole_ends_bare_and_tells_sizes(mini: Mini) -> None:
     evaluation = mini("gpt", 12)
     all_ = units(evaluation.model)
-    steps = curves.fractions(4, len(all_))
+    steps = curves.removal_steps(4, len(all_))
     assert steps == [0, 4, 8, 12, 16]
     for method in methods(BY, 2):
         found = curves.curve(
@@ -102,7 +102,7 @@ def test_heads_that_share_weights_go_together(
     evaluation = build_head_evaluation(model, list(read("primer").docs("test", 12)), "", 0)
     all_ = units(model)
     for method in methods(("importance", "ablation"), 1):
-        steps = curves.fractions(2, len(all_))
+        steps = curves.removal_steps(2, len(all_))
         found = curves.curve(
             evaluation, curves.Ruler(evaluation), method, steps, True, lambda text: None
         )

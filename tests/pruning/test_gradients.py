@@ -10,12 +10,12 @@ import torch
 import workbench as wb
 from tests.pruning.models import planted, texts
 from workbench import Gate, HuggingFace, read
-from workbench.pruning.evaluation import Evaluation, Texts, build_head_evaluation
+from workbench.pruning.evaluation import Evaluation, TextScores, build_head_evaluation
 from workbench.pruning.head_masks import heads_of, opened
 from workbench.pruning.importance import GateGradients, gate_gradients
 
 Mini = Callable[..., Evaluation]
-ONE_EACH = Texts(np.zeros(2), np.zeros(2), np.ones(2))  # two texts of one piece
+ONE_EACH = TextScores(np.zeros(2), np.zeros(2), np.ones(2))  # two texts of one piece
 QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
 
 

@@ -182,8 +182,8 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
         )
     elif counts["unknown"]:
         texts.append(
-            f"{counts['unknown']:,} pieces are unknown pieces: they are easier to predict than the "
-            "text they replace."
+            f"{counts['unknown']:,} pieces are the unknown token: it is easier to predict than the "
+            "text it replaces."
         )
     if model.folds_case and scores.keys() & {"causal", "pseudo"}:
         texts.append(
@@ -204,8 +204,8 @@ def _masked(model: Model) -> str:
     if model.symbols.mask is None:
         how = "by predicting them last, since the model has no mask token"
     return (
-        f"{MASKED:.0%} of pieces are hidden, {how}. They are drawn from the seed and the index of "
-        "the text in the corpus."
+        f"{MASKED:.0%} of pieces are hidden, {how}. They depend on the seed and the index of "
+        "the text in the corpus only."
     )
 
 
@@ -213,7 +213,7 @@ def _seq2seq(model: Model) -> str:
     if model.symbols.sentinels:
         return (
             f"Span corruption as in T5: {CORRUPTED:.0%} of pieces are hidden in spans of about 3, "
-            "drawn from the seed and the index of the text in the corpus. Sentinels and the end "
+            "drawn with the seed and the index of the text in the corpus. Sentinels and the end "
             "token are scored with the pieces."
         )
     return (

@@ -159,7 +159,7 @@ def evenly(words: int, maximum: int) -> list[int]:
     return [(2 * index + 1) * words // (2 * count) for index in range(count)]
 
 
-def choose_documents(gold: Gold, number: int) -> list[int]:
+def choose_documents(gold: Gold, n_documents: int) -> list[int]:
     """Documents to store: `EACH` with every relation, then the first ones of the corpus.
 
     Antecedents count as a relation; the rarest relation is served first. Fewer documents if they
@@ -174,9 +174,9 @@ def choose_documents(gold: Gold, number: int) -> list[int]:
     for documents in sorted(by_relation.values(), key=len):
         seen = len(chosen.keys() & set(documents))
         more = [document for document in documents if document not in chosen]
-        chosen |= dict.fromkeys(more[: max(0, min(EACH - seen, number - len(chosen)))])
+        chosen |= dict.fromkeys(more[: max(0, min(EACH - seen, n_documents - len(chosen)))])
     others = (document for document in range(len(gold)) if document not in chosen)
-    chosen |= dict.fromkeys(list(islice(others, number - len(chosen))))
+    chosen |= dict.fromkeys(list(islice(others, n_documents - len(chosen))))
     totals = accumulate(len(gold.ranks[document]) for document in chosen)
     short = [document for document, words in zip(chosen, totals, strict=True) if words <= MAX_WORDS]
     return sorted(short or list(chosen)[:1])
@@ -227,9 +227,9 @@ def words_table(docs: "Mapping[int, Doc]", subtypes: bool) -> pd.DataFrame:
     governor: the head word, or -1 if the relation is left out.
     """
     rows = [
-        (number, token.i, token.text, token.idx,
+        (index, token.i, token.text, token.idx,
          token.head.i if (name := relation_of(token.dep_, subtypes)) else NOWHERE, name)
-        for number, doc in docs.items()
+        for index, doc in docs.items()
         for token in doc
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=WORD_COLUMNS)

@@ -34,7 +34,7 @@ class Repeats:
 
 @dataclass(eq=False)
 class _Tap(Tap):
-    found: dict[Site, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
+    attention: dict[Site, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
     _pending: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @torch.no_grad()
@@ -57,7 +57,7 @@ class _Tap(Tap):
 
     def close(self, whole: bool) -> None:
         for site, pair in self._pending.items() if whole else ():
-            self.found.setdefault(site, []).append(pair)
+            self.attention.setdefault(site, []).append(pair)
         self._pending.clear()
 
 
@@ -74,7 +74,7 @@ def repeats(model: Model, around: Pieces, seed: int) -> Mapping[Site, Repeats]:
             model.forward(text.to(model.device), taps=[tap], hidden=False)
     return {
         site: Repeats(*(torch.cat(parts) for parts in zip(*pairs, strict=True)))
-        for site, pairs in tap.found.items()
+        for site, pairs in tap.attention.items()
     }
 
 

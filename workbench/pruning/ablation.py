@@ -34,12 +34,12 @@ from workbench.pruning.evaluation import (
     Evaluation,
     Floats,
     OnProgress,
-    Texts,
+    TextScores,
     baseline,
     better,
     caveats,
     evaluation_of,
-    not_better,
+    not_better_caveat,
     numbers_of,
 )
 from workbench.pruning.experiments import HeadAblation
@@ -238,7 +238,7 @@ MODES: tuple[Mode, ...] = ("zero", "mean", "resample")
 class Ablated:
     """Scores of the texts with all heads, and without each set of heads."""
 
-    base: Texts
+    base: TextScores
     without: Floats  # [sets, 2, texts], nats and correct predictions
 
     def part(self, metric: str) -> Floats:
@@ -284,15 +284,13 @@ def ablated(
 
         def ablate(site: int, part: Places) -> Floats:
             closed = [[*removed, *sets[index]] for index in part.places]
-            passes_sets = _sets_of_pass(model, closed, removed)
-            rows = torch.arange(len(question)).repeat(len(passes_sets))
-            repeated = question if len(passes_sets) == 1 else question.take(rows)
+            pass_sets = _sets_of_pass(model, closed, removed)
+            rows = torch.arange(len(question)).repeat(len(pass_sets))
+            repeated = question if len(pass_sets) == 1 else question.take(rows)
             with prefix.from_site(site, rows):
-                answer = aim.answer(
-                    model, repeated, _taps(model, passes_sets, repeated, replacement)
-                )
-            numbers = numbers_of(answer)[:2].reshape(2, len(passes_sets), len(question))
-            if len(passes_sets) == len(part):
+                answer = aim.answer(model, repeated, _taps(model, pass_sets, repeated, replacement))
+            numbers = numbers_of(answer)[:2].reshape(2, len(pass_sets), len(question))
+            if len(pass_sets) == len(part):
                 return numbers
             # differences to the whole model in the same pass, added to its scores
             return whole[:2, None] + numbers[:, : len(part)] - numbers[:, -1:]
@@ -317,7 +315,7 @@ def ablated(
             done += len(part) * len(sets)
             base.append(whole)
             without.append(ablated_sums)
-    return Ablated(Texts(*np.concatenate(base, 1)), np.concatenate(without, 2))
+    return Ablated(TextScores(*np.concatenate(base, 1)), np.concatenate(without, 2))
 
 
 def _sets_of_pass(
@@ -401,7 +399,7 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)
-    return Result(tables, caveats=(*caveats(evaluation, texts), *not_better(whole)))
+    return Result(tables, caveats=(*caveats(evaluation, texts), *not_better_caveat(whole)))
 
 
 def _pairs(heads: Sequence[Head], which: str) -> list[list[Head]]:

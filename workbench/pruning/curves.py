@@ -33,7 +33,7 @@ from workbench.pruning.evaluation import (
     METRICS,
     Evaluation,
     Floats,
-    Texts,
+    TextScores,
     score_texts,
 )
 from workbench.pruning.experiments import ONCE, By
@@ -144,7 +144,7 @@ class Step:
     """Scores, time and size of the model without some heads."""
 
     removed: list[Head]
-    texts: Texts
+    texts: TextScores
     parameters: int
     seconds: float
     memory: float  # MiB
@@ -159,9 +159,9 @@ class Curve:
     steps: list[Step]
 
 
-def fractions(steps: int, number: int) -> list[int]:
+def removal_steps(steps: int, n_units: int) -> list[int]:
     """Number of units removed after each step, from 0 to all."""
-    return sorted({round(step * number / steps) for step in range(steps + 1)})
+    return sorted({round(step * n_units / steps) for step in range(steps + 1)})
 
 
 @dataclass(eq=False)
@@ -373,13 +373,17 @@ class Stage:
     heads: int
     parameters: int
     weights: float  # MiB
-    texts: Texts
+    texts: TextScores
     against: str = ""  # the stage it is compared with
     learnt: Learnt | None = None  # None: not fine-tuned
 
 
 def stage(
-    name: str, model: HuggingFace, texts: Texts, against: str = "", learnt: Learnt | None = None
+    name: str,
+    model: HuggingFace,
+    texts: TextScores,
+    against: str = "",
+    learnt: Learnt | None = None,
 ) -> Stage:
     """A stage with the size of its model."""
     heads = sum(site.heads for site in model.sites)

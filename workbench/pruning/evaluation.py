@@ -45,7 +45,7 @@ class Evaluation:
         """Batches of all texts, encoded once and reused."""
         return list(self.aim.questions(self.model, self.batch))
 
-    def scored(self, model: HuggingFace | None = None) -> "Texts":
+    def scored(self, model: HuggingFace | None = None) -> "TextScores":
         """Scores of each text, by this model or by another one."""
         return score_texts(model or self.model, self.aim, self.questions)
 
@@ -133,7 +133,7 @@ OnProgress = Callable[[int], object]  # receives the number of texts done
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextScores:
     """Sums for each text, in the order of scoring."""
 
     nats: Floats  # [texts]
@@ -161,7 +161,7 @@ def score_texts(
     aim: Aim,
     questions: Iterable[Question],
     taps: Sequence[Tap] = (),
-) -> Texts:
+) -> TextScores:
     """Score every text once."""
     parts, room = [np.zeros((3, 0))], Limit()
 
@@ -171,7 +171,7 @@ def score_texts(
 
     for question in questions:
         parts += [numbers for _, numbers in in_halves(score, question, room)]
-    return Texts(*np.concatenate(parts, 1))
+    return TextScores(*np.concatenate(parts, 1))
 
 
 # --- the trivial baseline -------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def score_texts(
 # unseen ones have some probability). Costs: reading the gold pieces or classes; no forward pass.
 
 
-def trivial(evaluation: Evaluation) -> Texts:
+def trivial(evaluation: Evaluation) -> TextScores:
     """Scores of the trivial baseline on each text, in the order of `evaluation.questions`."""
     targets = []  # for each text, the indices of its gold pieces or classes
     for question in evaluation.questions:
@@ -204,10 +204,10 @@ def trivial(evaluation: Evaluation) -> Texts:
         nats.append(float(-np.log(share).sum()))
         right.append(int((text == most_frequent).sum()))
     number = np.array([len(text) for text in targets], float)
-    return Texts(np.array(nats), np.array(right, float), number)
+    return TextScores(np.array(nats), np.array(right, float), number)
 
 
-def baseline(evaluation: Evaluation, texts: Texts, seed: int) -> pd.DataFrame:
+def baseline(evaluation: Evaluation, texts: TextScores, seed: int) -> pd.DataFrame:
     """One row per metric: the value of the model and of the trivial baseline."""
     trivial_texts = trivial(evaluation)
     rows = []
@@ -235,7 +235,7 @@ def better(table: pd.DataFrame, metric: str) -> bool:
     return bool(table.set_index("metric").loc[metric, "better"])
 
 
-def not_better(table: pd.DataFrame) -> tuple[Caveat, ...]:
+def not_better_caveat(table: pd.DataFrame) -> tuple[Caveat, ...]:
     """A caveat if the model is not better than its trivial baseline."""
     poor = table[~table["better"].astype(bool)]
     if poor.empty:
@@ -260,14 +260,14 @@ def not_better(table: pd.DataFrame) -> tuple[Caveat, ...]:
 # over 2 points of accuracy, more texts would change the result. Costs: up to twice the training.
 
 SHARES = (0.5, 1.0)  # of the train texts
-ENOUGH = 0.02  # maximum loss of accuracy with half of the texts
+MAX_HALF_DATA_LOSS = 0.02  # maximum loss of accuracy with half of the texts
 
 
 Tune = Callable[[str, HuggingFace, int, float], Learnt]
 
 
 @dataclass(frozen=True)
-class Fitted:
+class TrainedClassifier:
     """A trained classifier, its training table, and its caveats."""
 
     model: HuggingFace
@@ -275,7 +275,9 @@ class Fitted:
     caveats: tuple[Caveat, ...]
 
 
-def fitted(inputs: Inputs, parts: Parts, label: str, steps: int, texts: int, tune: Tune) -> Fitted:
+def train_classifier(
+    inputs: Inputs, parts: Parts, label: str, steps: int, texts: int, tune: Tune
+) -> TrainedClassifier:
     """A classifier trained from the model for a label of the corpus; `texts` is the batch size."""
     model = with_heads(inputs.model)
     values = [doc._.labels.get(label) for doc in parts.docs]
@@ -308,15 +310,15 @@ def fitted(inputs: Inputs, parts: Parts, label: str, steps: int, texts: int, tun
             )
         )
     table = pd.concat(tables, ignore_index=True)
-    return Fitted(made, table, _enough(table))
+    return TrainedClassifier(made, table, _half_data_caveat(table))
 
 
-def _enough(table: pd.DataFrame) -> tuple[Caveat, ...]:
+def _half_data_caveat(table: pd.DataFrame) -> tuple[Caveat, ...]:
     """A caveat if training on half of the texts loses accuracy."""
     accuracy = table[table["metric"] == "accuracy"].set_index("share")
     half, whole = accuracy.loc[0.5], accuracy.loc[1.0]
     lost = whole["value"] - half["value"]
-    if lost <= ENOUGH:
+    if lost <= MAX_HALF_DATA_LOSS:
         return ()
     return (
         Caveat(
@@ -326,7 +328,7 @@ def _enough(table: pd.DataFrame) -> tuple[Caveat, ...]:
     )
 
 
-def cut_off(learnt: Mapping[str, Learnt]) -> tuple[Caveat, ...]:
+def cut_off_caveat(learnt: Mapping[str, Learnt]) -> tuple[Caveat, ...]:
     """A caveat that names the training runs that ended before they converged."""
     names = [f"{name} ({len(each.losses)})" for name, each in learnt.items() if not each.converged]
     if not names:

@@ -31,12 +31,12 @@ from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
     METRICS,
     Evaluation,
-    Texts,
+    TextScores,
     baseline,
     better,
     build_head_evaluation,
     caveats,
-    not_better,
+    not_better_caveat,
 )
 from workbench.pruning.experiments import HeadGates
 from workbench.pruning.head_masks import Head, named, opened
@@ -208,7 +208,7 @@ def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
         "baseline": whole,
     }
     notes = caveats(held_out, len(base.number), parts.notes)
-    return Result(tables, caveats=(*notes, *not_better(whole), *_cut_off(survival)))
+    return Result(tables, caveats=(*notes, *not_better_caveat(whole), *_cut_off(survival)))
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,8 @@ class _Trial:
     key: dict[str, float]
     heads: int
     converged: bool
-    pruned: Texts
-    random: list[Texts]  # with the same number of random units
+    pruned: TextScores
+    random: list[TextScores]  # with the same number of random units
 
 
 def _others(all_: Sequence[Unit], kept: Sequence[int]) -> list[Head]:
@@ -238,7 +238,7 @@ def _random(units: int, kept: int, seed: int) -> list[list[int]]:
 
 
 def _survival(
-    trials: Sequence[_Trial], base: Texts, whole: pd.DataFrame, of: int, seed: int
+    trials: Sequence[_Trial], base: TextScores, whole: pd.DataFrame, of: int, seed: int
 ) -> pd.DataFrame:
     """One row per trial and metric."""
     rows = []

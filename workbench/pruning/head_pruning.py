@@ -24,15 +24,15 @@ from workbench.pruning.curves import Method, methods, order_of
 from workbench.pruning.evaluation import (
     METRICS,
     Evaluation,
-    Fitted,
+    TrainedClassifier,
     baseline,
     better,
     build_evaluation,
     build_head_evaluation,
     caveats,
-    cut_off,
-    fitted,
-    not_better,
+    cut_off_caveat,
+    not_better_caveat,
+    train_classifier,
 )
 from workbench.pruning.experiments import ONCE, HeadPruning
 from workbench.pruning.head_masks import Head
@@ -84,9 +84,9 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     parts = settings.parts(inputs, max(settings.selection_texts, n_train), settings.max_dev)
     model: Model = inputs.model
     tune = _Tuning(inputs, settings, parts, settings.task, progress)
-    classifier: Fitted | None = None
+    classifier: TrainedClassifier | None = None
     if settings.task:
-        classifier = fitted(
+        classifier = train_classifier(
             inputs, parts, settings.task, settings.max_fit_steps, settings.batch_size, tune
         )
         model = classifier.model
@@ -96,7 +96,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     held_out = build_head_evaluation(model, parts.test, selection.aim.label, seed, name)
     tune.label = selection.aim.label
     whole, all_ = selection.model, units(selection.model)
-    steps = curves.fractions(settings.steps, len(all_))
+    steps = curves.removal_steps(settings.steps, len(all_))
     orders = methods(settings.methods, settings.random_orders)
     ruler = curves.Ruler(held_out)
     drawn: list[curves.Curve] = []
@@ -136,10 +136,13 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         "speed": curves.speed(held_out, whole, small),
         "baseline": trivial,
     }
-    notes: list[Caveat] = [*caveats(held_out, len(parts.test), parts.notes), *not_better(trivial)]
+    notes: list[Caveat] = [
+        *caveats(held_out, len(parts.test), parts.notes),
+        *not_better_caveat(trivial),
+    ]
     if tune.learnt:
         tables["learning"] = tune.table()
-        notes += cut_off(tune.learnt)
+        notes += cut_off_caveat(tune.learnt)
     if classifier is not None:
         tables["classifier"] = classifier.table
         notes += classifier.caveats
@@ -164,6 +167,6 @@ def _heads_to_remove(
     if not n_removed:
         return []
     method = Method(settings.prune_by, settings.prune_by not in ONCE)
-    steps = curves.fractions(settings.steps, n_removed)
+    steps = curves.removal_steps(settings.steps, n_removed)
     order = order_of(selection, all_, method, steps, settings.normalised, on_progress)
     return [head for unit in order[:n_removed] for head in all_[unit].heads]

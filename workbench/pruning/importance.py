@@ -21,11 +21,11 @@ from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
     Floats,
     OnProgress,
-    Texts,
+    TextScores,
     baseline,
     caveats,
     evaluation_of,
-    not_better,
+    not_better_caveat,
     numbers_of,
 )
 from workbench.pruning.experiments import Aimed
@@ -53,7 +53,7 @@ class GateGradients:
 
     heads: list[Head]
     values: Floats  # [texts, heads]
-    texts: Texts
+    texts: TextScores
 
     def importance(self) -> Floats:
         """Mean absolute gradient, in nats per piece or text.  # [heads]"""
@@ -101,7 +101,7 @@ def gate_gradients(
                 done += len(part)
                 if on_progress is not None:
                     on_progress(done)
-    return GateGradients(heads, np.concatenate(values), Texts(*np.concatenate(texts, 1)))
+    return GateGradients(heads, np.concatenate(values), TextScores(*np.concatenate(texts, 1)))
 
 
 @contextmanager
@@ -157,4 +157,4 @@ def run(inputs: Inputs, settings: Aimed, progress: Progress) -> Result:
     table = table_of(evaluation.model, gradients, inputs.seed)
     tables = {"importance": table, "baseline": whole}
     notes = caveats(evaluation, len(gradients.texts.number))
-    return Result(tables, caveats=(*notes, *not_better(whole)))
+    return Result(tables, caveats=(*notes, *not_better_caveat(whole)))
