@@ -166,7 +166,7 @@ def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[
     assert not shown(app) and experiments()["finetune"].about in said(app)
 
 
-def test_a_run_says_what_it_was_asked_with(tmp_path: Path, results: dict[str, Any]) -> None:
+def test_a_run_shows_its_settings(tmp_path: Path, results: dict[str, Any]) -> None:
     app = opened(run=run_of(tmp_path, results, "finetune").name)
     facts = " ".join(str(each.value) for each in app.get("html"))
     assert "<dt>settings</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts

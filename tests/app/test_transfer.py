@@ -73,9 +73,7 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
 
 
 @pytest.mark.slow
-def test_what_has_changed_is_asked_from_beside_the_model(
-    page: Page, app_url: str, frozen: Run
-) -> None:
+def test_drift_is_started_from_a_finetuned_model(page: Page, app_url: str, frozen: Run) -> None:
     page.goto(f"{app_url}/transfer?run={frozen.name}&view=Two+side+by+side")
     page.get_by_role("button", name="Run drift").click()
     expect(page.get_by_text("What each layer has come to")).to_be_visible()
