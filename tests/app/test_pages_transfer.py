@@ -230,7 +230,7 @@ def test_only_what_is_wrong_is_shown(tmp_path: Path, results: dict[str, Any]) ->
     everything = len(app.dataframe[0].value)
     well(app.toggle(key="wrong").set_value(True).run())
     table = app.dataframe[0].value
-    assert len(table) < everything and (table["gold"] != table["guess"]).all()
+    assert len(table) < everything and (table["gold"] != table["predicted"]).all()
 
 
 def test_curves_are_of_one_task_and_model(tmp_path: Path, results: dict[str, Any]) -> None:
